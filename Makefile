@@ -1,0 +1,42 @@
+# Every target makes its own environment: Python 3.11 and a network are all it needs.
+PYTHON ?= python3
+BIN := .venv/bin
+export UV_PYTHON_DOWNLOADS := never
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1|/' | column -t -s '|'
+
+.venv/ready: pyproject.toml uv.lock
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check "uv==$$(sed -n 's/^  "uv==\(.*\)",$$/\1/p' pyproject.toml)"
+	@$(BIN)/uv sync --locked --quiet --python $(BIN)/python
+	@touch $@
+
+demo: .venv/ready ## a tour: no key, no account, no network
+	@$(BIN)/interlock demo
+
+test: .venv/ready ## the whole test suite
+	@$(BIN)/pytest
+
+check: .venv/ready ## format, lint, types, dependencies, then exactly what `make test` runs
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/deptry .
+	@$(MAKE) --no-print-directory test
+
+format: .venv/ready ## rewrite the source in the project's format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: .venv/ready ## measure, and write bench/RESULTS.md
+	@$(BIN)/python -m bench
+
+lock: ## resolve the dependencies anew
+	@$(BIN)/uv lock --python $(BIN)/python
+
+clean: ## remove the environment and every cache
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

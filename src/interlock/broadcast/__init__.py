@@ -1,0 +1,5 @@
+"""Announcements any agent may hear. PURE."""
+
+from interlock.broadcast.pattern import matches
+
+__all__ = ["matches"]

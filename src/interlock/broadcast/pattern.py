@@ -1,0 +1,28 @@
+"""Patterns over broadcast types such as `build:project-x:done`.
+
+Rule 1: both sides are trimmed; an empty one never matches.
+Rule 2: segments are split on `:`; a segment may be empty.
+Rule 3: `*` alone is exactly one segment, any segment. There are no other wildcards.
+"""
+
+from interlock.limits import BROADCAST_SEGMENTS_MAX, BROADCAST_TYPE_CHARS_MAX
+
+
+def matches(pattern: str, type: str) -> bool:  # noqa: A002 - the contract's name
+    """Whether a subscription to `pattern` hears a broadcast of `type`."""
+    pattern, type = pattern.strip(), type.strip()
+    if not pattern or not type:
+        return False
+    wanted, given = pattern.split(":"), type.split(":")
+    return len(wanted) == len(given) and all(w in ("*", g) for w, g in zip(wanted, given, strict=True))
+
+
+def pattern_fault(pattern: str) -> str | None:
+    """Why a pattern cannot be subscribed to, or None if it can."""
+    if not pattern.strip():
+        return "is empty and would never match"
+    if len(pattern) > BROADCAST_TYPE_CHARS_MAX:
+        return f"has {len(pattern)} characters, at most {BROADCAST_TYPE_CHARS_MAX} are allowed"
+    if pattern.count(":") >= BROADCAST_SEGMENTS_MAX:
+        return f"has {pattern.count(':') + 1} segments, at most {BROADCAST_SEGMENTS_MAX} are allowed"
+    return None

@@ -1,0 +1,111 @@
+"""What a signal is: its name, what it does, who may emit it, where it may lead."""
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+from interlock.errors import BadDefinition, BadSignalFormat
+from interlock.ids import is_word_char
+from interlock.limits import MARK_CHARS_MAX
+
+
+class SignalBehavior(StrEnum):
+    """What a signal does to the run, in the order reports list them."""
+
+    TERMINATE = "terminate"
+    ROUTE = "route"
+    PAUSE = "pause"
+    PARALLEL = "parallel"
+    BROADCAST = "broadcast"
+    EXTERNAL = "external"
+    SUB_CREW = "sub_crew"
+
+
+# Taken where neither the route nor the definition states one. Tells never compete.
+PRIORITY_BY_BEHAVIOR = {
+    SignalBehavior.TERMINATE: 100,
+    SignalBehavior.PAUSE: 80,
+    SignalBehavior.PARALLEL: 60,
+    SignalBehavior.SUB_CREW: 60,
+    SignalBehavior.ROUTE: 50,
+    SignalBehavior.EXTERNAL: 50,
+    SignalBehavior.BROADCAST: 50,
+}
+
+PRIORITY_MAX = 1_000
+
+
+class SignalDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of the registry. `allow_all_agents` is true unless `allowed_agents` is given."""
+
+    name: str
+    behavior: str = SignalBehavior.ROUTE
+    description: str = ""
+    allow_all_agents: bool | None = None
+    allowed_agents: Sequence[str] = ()
+    default_target: str = ""
+    valid_targets: Sequence[str] = ()
+    example: str = ""
+    priority: int | None = None
+    deprecated_msg: str = ""
+    required: bool = False
+    max_occurs: int | None = None
+
+    def __post_init__(self) -> None:
+        set_once = msgspec.structs.force_setattr
+        set_once(self, "allowed_agents", tuple(self.allowed_agents))
+        set_once(self, "valid_targets", tuple(self.valid_targets))
+        if self.allow_all_agents is None:
+            set_once(self, "allow_all_agents", not self.allowed_agents)
+
+    def may_be_emitted_by(self, agent: str) -> bool:
+        return bool(self.allow_all_agents) or not self.allowed_agents or agent in self.allowed_agents
+
+    @property
+    def rank(self) -> int:
+        """The priority in force: the stated one, else that of the behaviour."""
+        return PRIORITY_BY_BEHAVIOR[SignalBehavior(self.behavior)] if self.priority is None else self.priority
+
+    @property
+    def replacement(self) -> str | None:
+        """The signal that a deprecated one tells its users to move to, if its message names one."""
+        named = _FIRST_MARK.search(self.deprecated_msg)
+        return named[0] if named else None
+
+
+_FIRST_MARK = re.compile(r"\[[^\[\]]+\]")
+
+
+def is_signal_name(text: str) -> bool:
+    """`[NAME]`: letters and digits of any script, at least one; `_`, `-`, single spaces; no brackets inside."""
+    inner = text[1:-1]
+    return (
+        len(text) <= MARK_CHARS_MAX
+        and text.startswith("[")
+        and text.endswith("]")
+        and any(char.isalnum() for char in inner)
+        and all(is_word_char(char) or char in "_- " for char in inner)
+        and inner == " ".join(inner.split())
+    )
+
+
+def checked(definition: SignalDefinition) -> SignalDefinition:
+    """The definition itself, once every field holds what it may hold."""
+    if not is_signal_name(definition.name):
+        raise BadSignalFormat(definition.name)
+    for field, fault in _faults(definition):
+        raise BadDefinition(definition.name, field, fault)
+    return definition
+
+
+def _faults(definition: SignalDefinition) -> list[tuple[str, str]]:
+    faults = []
+    if definition.behavior not in list(SignalBehavior):
+        faults.append(("behavior", f"must be one of {', '.join(SignalBehavior)}, got {definition.behavior!r}"))
+    if definition.priority is not None and not 0 <= definition.priority <= PRIORITY_MAX:
+        faults.append(("priority", f"must be from 0 to {PRIORITY_MAX}, got {definition.priority}"))
+    if definition.max_occurs is not None and definition.max_occurs < 1:
+        faults.append(("max_occurs", f"must be at least 1, got {definition.max_occurs}"))
+    return faults

@@ -1,0 +1,113 @@
+"""Recognition: which signals a text carries, how exactly, and where.
+
+Rule 1: identity is exact, recognition is tolerant: `exact`, then `case_insensitive`, then `normalized`.
+Rule 2: a mark begins at the last `[` before its `]`; it counts only where a reader would see it (`page`).
+Rule 3: one pass; the cost grows with the text, never with the number of signals.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
+
+import msgspec
+
+from interlock.errors import BadSignalFormat
+from interlock.limits import MARK_CHARS_MAX
+from interlock.signals.definition import is_signal_name
+from interlock.signals.page import Page
+
+
+class MatchMethod(StrEnum):
+    """How exactly a mark was written, most exact first."""
+
+    EXACT = "exact"
+    CASE_INSENSITIVE = "case_insensitive"
+    NORMALIZED = "normalized"
+
+
+METHODS = tuple(MatchMethod)
+
+
+class Match(msgspec.Struct, frozen=True):
+    """A mark of `signal` at `text[start:end]`. One that two signals claim equally gives a match for each."""
+
+    signal: str
+    method: MatchMethod
+    start: int
+    end: int
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """A visible pair of brackets that may or may not be a signal."""
+
+    inner: str
+    start: int
+    end: int
+
+
+_BRACKETS = re.compile(rf"\[([^\[\]]{{1,{MARK_CHARS_MAX - 2}}})\]")
+
+
+class SignalMatcher:
+    """Made once for a set of names, used for any number of texts."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(dict.fromkeys(names))
+        # One table a level, most exact first: what a mark reads as, to the names it may mean.
+        self._exact: dict[str, tuple[str, ...]] = {}
+        self._caseless: dict[str, tuple[str, ...]] = {}
+        self._normalized: dict[str, tuple[str, ...]] = {}
+        for name in self.names:
+            if not is_signal_name(name):
+                raise BadSignalFormat(name)
+            inner = name[1:-1]
+            self._exact[inner] = (name,)
+            _add(self._caseless, inner.casefold(), name)
+            _add(self._normalized, normalized(inner), name)
+
+    def find(self, text: str) -> list[Match]:
+        """Every mark of every signal, in the order of the text."""
+        found = []
+        for mark in marks(text, self.recognizes):
+            method, names = self.lookup(mark.inner)
+            found += [Match(name, method, mark.start, mark.end) for name in names]
+        return found
+
+    def recognizes(self, inner: str) -> bool:
+        return (
+            inner in self._exact or inner.casefold() in self._caseless or normalized(inner) in self._normalized
+        )
+
+    def lookup(self, inner: str) -> tuple[MatchMethod, tuple[str, ...]]:
+        """The names that a mark may mean, at the most exact level that knows any; none is an empty tuple."""
+        if names := self._exact.get(inner):
+            return MatchMethod.EXACT, names
+        if names := self._caseless.get(inner.casefold()):
+            return MatchMethod.CASE_INSENSITIVE, names
+        return MatchMethod.NORMALIZED, self._normalized.get(normalized(inner), ())
+
+
+def marks(text: str, wanted: Callable[[str], bool]) -> Iterator[Mark]:
+    """The visible marks whose inside is wanted. Asking first keeps prose with brackets cheap."""
+    page = None
+    for brackets in _BRACKETS.finditer(text):
+        if wanted(brackets[1]):
+            page = page or Page(text)
+            if page.shows(brackets.start(), brackets.end() - 1):
+                yield Mark(brackets[1], brackets.start(), brackets.end())
+
+
+def normalized(inner: str) -> str:
+    """NFC, caseless, runs of white space, `_` and `-` alike, ends and emphasis trimmed."""
+    folded = inner.lower() if inner.isascii() else _caseless(inner)
+    return " ".join(folded.replace("_", " ").replace("-", " ").split()).strip("*~ ")
+
+
+def _caseless(text: str) -> str:
+    # Folding before decomposing would keep canonically equal spellings apart (Unicode D145).
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
+
+
+def _add(table: dict[str, tuple[str, ...]], key: str, name: str) -> None:
+    table[key] = (*table.get(key, ()), name)

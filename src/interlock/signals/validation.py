@@ -1,0 +1,111 @@
+"""Whether a signal may be emitted, by whom, and where to; strict, for programs that hold a registry.
+
+Crew files are checked by `interlock.crew.checks`, which reports every problem with its place.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from interlock.errors import (
+    BadSignalFormat,
+    EmitterNotAllowed,
+    InvalidTarget,
+    SignalError,
+    UnknownSignal,
+    UnknownTarget,
+    WrongTarget,
+)
+from interlock.signals.definition import SignalBehavior, SignalDefinition, is_signal_name
+from interlock.signals.matching import METHODS, SignalMatcher
+from interlock.signals.registry import SignalRegistry
+from interlock.signals.report import registry_report
+
+
+class SignalValidator:
+    """Every refusal is a `SignalError` with a sentence of the signal protocol."""
+
+    def __init__(self, registry: SignalRegistry) -> None:
+        self.registry = registry
+
+    def validate_signal_emission(self, signal: str, agent: str) -> None:
+        """Refuses a malformed or unregistered signal, and an agent that may not emit it."""
+        definition = self._definition(signal)
+        if not definition.may_be_emitted_by(agent):
+            raise EmitterNotAllowed(signal, agent, definition.allowed_agents)
+
+    def validate_signal_target(self, signal: str, target: str | None, agents: Collection[str]) -> None:
+        """Refuses a target that does not exist, that is not allowed, or that the behaviour has no use for."""
+        definition = self._definition(signal)
+        if definition.behavior == SignalBehavior.TERMINATE:
+            if target:
+                raise WrongTarget.of_termination(signal, target)
+            return
+        target = target or definition.default_target
+        if target:
+            _require_reachable(definition, target, agents)
+        elif definition.behavior == SignalBehavior.ROUTE:
+            raise WrongTarget.missing(signal)
+        elif definition.behavior == SignalBehavior.PARALLEL:
+            raise WrongTarget.missing_group(signal)
+
+    def validate_configuration(
+        self, signals: Mapping[str, Iterable[Any]], agents: Collection[str]
+    ) -> list[SignalError]:
+        """Every error of a routing table: agent to routes, each a mapping or an object with signal and target."""
+        errors: list[SignalError] = []
+        for agent, routes in signals.items():
+            for route in routes:
+                signal, target = _field(route, "signal") or "", _field(route, "target")
+                errors += self._refusals(signal, target, agent, agents)
+        return errors
+
+    def validate_signal_in_content(self, signal: str, content: str) -> tuple[bool, str]:
+        """Whether the reply carries the signal, and at which level it was recognised: the most exact one."""
+        if not is_signal_name(signal):
+            return False, ""
+        levels = {match.method for match in SignalMatcher([signal]).find(content)}
+        return next(((True, str(method)) for method in METHODS if method in levels), (False, ""))
+
+    def generate_signal_report(self) -> str:
+        return registry_report(self.registry)
+
+    def _definition(self, signal: str) -> SignalDefinition:
+        if not is_signal_name(signal):
+            raise BadSignalFormat(signal)
+        definition = self.registry.get(signal)
+        if definition is None:
+            raise UnknownSignal(signal, self.registry.names())
+        return definition
+
+    def _refusals(
+        self, signal: str, target: str | None, agent: str, agents: Collection[str]
+    ) -> list[SignalError]:
+        try:
+            self._definition(signal)
+        except SignalError as error:  # without a definition the two checks below would repeat it
+            return [error]
+        refusals = []
+        for check, args in (
+            (self.validate_signal_emission, (signal, agent)),
+            (self.validate_signal_target, (signal, target, agents)),
+        ):
+            try:
+                check(*args)  # type: ignore[operator]
+            except SignalError as error:
+                refusals.append(error)
+        return refusals
+
+
+def _require_reachable(definition: SignalDefinition, target: str, agents: Collection[str]) -> None:
+    if target not in agents:
+        raise UnknownTarget(definition.name, target, _in_order(agents))
+    if definition.valid_targets and target not in definition.valid_targets:
+        raise InvalidTarget(definition.name, target, definition.valid_targets)
+
+
+def _in_order(agents: Collection[str]) -> Sequence[str]:
+    return list(agents) if isinstance(agents, Sequence | Mapping) else sorted(agents)
+
+
+def _field(route: Any, name: str) -> Any:
+    return route.get(name) if isinstance(route, Mapping) else getattr(route, name, None)
