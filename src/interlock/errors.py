@@ -150,5 +150,7 @@ def nearest(word: str, known: Sequence[str], otherwise: str) -> str:
 
 
 def closest(word: str, known: Sequence[str]) -> str | None:
+    if len(known) > 200:  # comparing with thousands of names would cost more than the advice is worth
+        known = [name for name in known if name[:2] == word[:2] and abs(len(name) - len(word)) < 3][:200]
     found = get_close_matches(word, known, n=1, cutoff=0.6)
     return found[0] if found else None

@@ -103,7 +103,9 @@ def checked(definition: SignalDefinition) -> SignalDefinition:
 def _faults(definition: SignalDefinition) -> list[tuple[str, str]]:
     faults = []
     if definition.behavior not in list(SignalBehavior):
-        faults.append(("behavior", f"must be one of {', '.join(SignalBehavior)}, got {definition.behavior!r}"))
+        faults.append(
+            ("behavior", f"must be one of {', '.join(SignalBehavior)}, got {definition.behavior!r}")
+        )
     if definition.priority is not None and not 0 <= definition.priority <= PRIORITY_MAX:
         faults.append(("priority", f"must be from 0 to {PRIORITY_MAX}, got {definition.priority}"))
     if definition.max_occurs is not None and definition.max_occurs < 1:

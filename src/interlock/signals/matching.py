@@ -76,7 +76,9 @@ class SignalMatcher:
 
     def recognizes(self, inner: str) -> bool:
         return (
-            inner in self._exact or inner.casefold() in self._caseless or normalized(inner) in self._normalized
+            inner in self._exact
+            or inner.casefold() in self._caseless
+            or normalized(inner) in self._normalized
         )
 
     def lookup(self, inner: str) -> tuple[MatchMethod, tuple[str, ...]]:

@@ -1,0 +1,192 @@
+"""Crews on disk: a folder with crew.yaml and agents/<id>.yaml, or one self-contained file.
+
+Nothing executes when a crew is read, and nothing outside its folder is opened.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from interlock.adapters.folder import Folder, LeavesFolder, Refusal
+from interlock.adapters.yaml_documents import read_yaml
+from interlock.crew.checks import check_crew
+from interlock.crew.definition import Crew, SubCrew
+from interlock.crew.host import Host
+from interlock.crew.nodes import Mapping, Node, Place, Scalar
+from interlock.crew.parse import parse_crew
+from interlock.crew.problem import Problem, Problems, in_file_order, is_sound
+from interlock.crew.source import AgentFile, CrewSource
+from interlock.limits import CREW_DEPTH_MAX
+
+CREW_FILES = ("crew.yaml", "crew.yml")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCrew:
+    """What reading a crew gave. `crew` is there as far as it could be read, sound or not."""
+
+    crew: Crew | None
+    problems: tuple[Problem, ...]
+    readable: bool
+
+    @property
+    def is_sound(self) -> bool:
+        return self.crew is not None and is_sound(self.problems)
+
+
+def read_crew(path: str | os.PathLike[str], host: Host | None = None) -> LoadedCrew:
+    """Reads and checks a crew with its agents and sub-crews; every problem is in the answer, none is raised."""
+    problems = Problems()
+    reader = _Reader(problems, host or Host())
+    crew = reader.open(Path(path))
+    return LoadedCrew(crew, tuple(in_file_order(problems.found)), reader.readable)
+
+
+class _Reader:
+    """One reading of a crew and all crews below it."""
+
+    def __init__(self, problems: Problems, host: Host) -> None:
+        self.problems, self.host = problems, host
+        self.readable = True
+        self.trail: list[Path] = []  # the crews being read, outermost first
+        self.done: dict[Path, Crew | None] = {}
+
+    def open(self, path: Path) -> Crew | None:
+        """The crew that the caller named."""
+        file = _crew_file(path)
+        self.readable = False
+        if file is None:
+            self._unreadable(path, "there is no crew.yaml here", "name a crew's folder or its crew.yaml")
+            return None
+        node = self._document(Folder(file.parent), file.name, shown=file)
+        if node is None:
+            return None
+        self.readable = True
+        return self._crew(file, node)
+
+    def _crew(self, file: Path, node: Node) -> Crew | None:
+        real = Path(os.path.realpath(file))
+        if isinstance(node, Scalar) and node.value is None:
+            node = Mapping((), node.place)
+        if not isinstance(node, Mapping):
+            self.problems.add(
+                "bad-value",
+                "a crew is a mapping of keys",
+                place=node.place,
+                fix="begin with 'version: \"2.0\"'",
+            )
+            return None
+        folder = Folder(file.parent)
+        source = CrewSource(node, folder.root.name, self._agent_files(folder, file))
+        crew = parse_crew(source, self.problems)
+        self._check_scripts(crew, source, folder)
+        self.trail.append(real)
+        crew = msgspec.structs.replace(
+            crew,
+            sub_crews={name: self._sub_crew(entry, source, file) for name, entry in crew.sub_crews.items()},
+        )
+        self.trail.pop()
+        check_crew(crew, source, self.problems, self.host)
+        return crew
+
+    def _agent_files(self, folder: Folder, crew_file: Path) -> tuple[AgentFile, ...]:
+        try:
+            names = folder.yaml_files("agents")
+        except LeavesFolder as refusal:
+            shown = crew_file.parent / "agents"
+            self._add(
+                "bad-path", f"the agents folder {refusal}", shown, "keep the agents inside the crew's folder"
+            )
+            return ()
+        files = []
+        for name in names:
+            shown = crew_file.parent / name
+            files.append(AgentFile(Path(name).stem, str(shown), self._document(folder, name, shown=shown)))
+        return tuple(files)
+
+    def _document(self, folder: Folder, name: str, *, shown: Path) -> Node | None:
+        try:
+            data = folder.read(name)
+        except LeavesFolder as refusal:
+            self._add("bad-path", f"{shown.name} {refusal}", shown, "keep the file inside the crew's folder")
+        except Refusal as refusal:
+            self._unreadable(shown, f"{shown.name} {refusal}", "make it a readable file of text")
+        else:
+            return read_yaml(data, str(shown), self.problems)
+        return None
+
+    def _check_scripts(self, crew: Crew, source: CrewSource, folder: Folder) -> None:
+        for agent in crew.agents:
+            for model in (agent.primary, agent.backup):
+                if model is None or model.provider != "scripted":
+                    continue
+                try:
+                    folder.read(model.model)
+                except Refusal as refusal:
+                    place, path = source.agent_place(agent.id, ("model",))
+                    self.problems.add(
+                        "bad-path",
+                        f"script '{model.model}' {refusal}",
+                        place=place,
+                        path=path,
+                        fix="name a script inside the crew's folder",
+                    )
+
+    # Sub-crews
+
+    def _sub_crew(self, entry: SubCrew, source: CrewSource, crew_file: Path) -> SubCrew:
+        path = ("sub_crews", entry.name, "config_path")
+        place = source.place(path)
+
+        def refuse(code: str, message: str, fix: str) -> SubCrew:
+            self.problems.add(code, message, place=place, path=path, fix=fix)
+            return entry
+
+        if not entry.config_path:
+            return entry  # reported as a missing key
+        shown = crew_file.parent / entry.config_path
+        inside = True
+        try:
+            Folder(crew_file.parent).resolve(entry.config_path)
+        except LeavesFolder as refusal:
+            refuse(
+                "bad-path",
+                f"config_path '{entry.config_path}' {refusal}",
+                "move the sub-crew inside this crew's folder",
+            )
+            inside = False
+        file = _crew_file(shown) if "\0" not in entry.config_path else None
+        real = Path(os.path.realpath(file)) if file else None
+        if real in self.trail:
+            ring = [*self.trail[self.trail.index(real) :], real]
+            names = " -> ".join(os.path.relpath(step, self.trail[0].parent) for step in ring if step)
+            return refuse("crew-cycle", f"crews contain each other: {names}", "remove one of these sub-crews")
+        if not inside:
+            return entry
+        if file is None or real is None:
+            return refuse(
+                "bad-path", f"there is no crew at '{entry.config_path}'", "name a folder that holds crew.yaml"
+            )
+        if len(self.trail) > CREW_DEPTH_MAX:
+            return refuse(
+                "too-deep", f"crews are nested deeper than {CREW_DEPTH_MAX} levels", "flatten the hierarchy"
+            )
+        if real not in self.done:
+            node = self._document(Folder(file.parent), file.name, shown=file)
+            self.done[real] = self._crew(file, node) if node is not None else None
+        return msgspec.structs.replace(entry, crew=self.done[real])
+
+    def _unreadable(self, path: Path, message: str, fix: str) -> None:
+        self._add("unreadable", message, path, fix)
+
+    def _add(self, code: str, message: str, path: Path, fix: str) -> None:
+        self.problems.add(code, message, place=Place(str(path), 1, 1), fix=fix)
+
+
+def _crew_file(path: Path) -> Path | None:
+    """The crew file that a path means: itself, or the one in the folder."""
+    if not path.is_dir():
+        return path if os.path.lexists(path) else None
+    return next((path / name for name in CREW_FILES if os.path.lexists(path / name)), None)

@@ -1,0 +1,69 @@
+"""A folder that nothing leaves: every file opened through it lies inside it, whatever links and names say."""
+
+import os
+import stat
+from pathlib import Path
+
+from interlock.limits import CREW_FILE_BYTES_MAX
+
+
+class Refusal(Exception):
+    """A path that may not, or cannot, be read; the text says why."""
+
+
+class LeavesFolder(Refusal):
+    """A path that leads out of the folder."""
+
+
+class Folder:
+    """Reads regular files below `root`. Links are fine as long as they stay inside."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(os.path.realpath(root))
+
+    def resolve(self, name: str) -> Path:
+        """The real path of a name inside the folder."""
+        if "\0" in name:
+            raise LeavesFolder("holds a NUL character")
+        if os.path.isabs(name):
+            raise LeavesFolder("is an absolute path")
+        real = Path(os.path.realpath(self.root / name))
+        if real != self.root and self.root not in real.parents:
+            raise LeavesFolder("leaves the crew's folder")
+        return real
+
+    def read(self, name: str) -> bytes:
+        """The whole of a regular file, opened without following a link that was swapped in meanwhile."""
+        parts = self.resolve(name).relative_to(self.root).parts
+        here = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for n, part in enumerate(parts):
+                kind = os.O_DIRECTORY if n < len(parts) - 1 else os.O_NONBLOCK
+                inner = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | kind, dir_fd=here)
+                os.close(here)
+                here = inner
+            return _contents(here)
+        except OSError as error:
+            raise Refusal(f"cannot be read: {error.strerror}") from error
+        finally:
+            os.close(here)
+
+    def yaml_files(self, name: str) -> list[str]:
+        """The names of the YAML files directly in a folder of the folder, sorted; none if there is no such folder."""
+        folder = self.resolve(name)
+        if not folder.is_dir():
+            return []
+        names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+        return [f"{name}/{file}" for file in names if file.endswith((".yaml", ".yml"))]
+
+
+def _contents(descriptor: int) -> bytes:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise Refusal("is not a regular file")
+    data = b""
+    while len(data) <= CREW_FILE_BYTES_MAX and (piece := os.read(descriptor, CREW_FILE_BYTES_MAX + 1)):
+        data += piece
+    if len(data) > CREW_FILE_BYTES_MAX:
+        raise Refusal(f"is larger than {CREW_FILE_BYTES_MAX // 1024} kB")
+    return data

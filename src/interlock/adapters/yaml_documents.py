@@ -1,0 +1,174 @@
+"""YAML as crew files use it: one document, plain values, every one with its line and column.
+
+Rule 1: aliases, anchors and tags are refused, not followed: nothing expands and nothing is constructed.
+Rule 2: booleans and numbers are those of YAML 1.2; `no`, `on` and `12:30` are text.
+Rule 3: a key that stands twice is a problem; nothing is dropped in silence.
+"""
+
+import math
+import re
+from dataclasses import dataclass, field
+
+import yaml
+
+from interlock.crew.nodes import Mapping, Node, Place, Scalar, Sequence
+from interlock.crew.problem import Problems
+from interlock.limits import YAML_DEPTH_MAX, YAML_NODES_MAX
+
+# The parser in C where PyYAML has it; the one in Python reads the same language, slower.
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_INTEGER = re.compile(r"[-+]?[0-9]{1,18}\Z")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,4})?\Z")
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+
+
+class _Refused(Exception):
+    """The document goes beyond what a crew file may be; reading stops."""
+
+    def __init__(self, message: str, place: Place, fix: str) -> None:
+        super().__init__(message)
+        self.place, self.fix = place, fix
+
+
+@dataclass(slots=True)
+class _Open:
+    """A container whose end has not come yet."""
+
+    place: Place
+    is_mapping: bool
+    items: list[Node] = field(default_factory=list)
+
+
+def read_yaml(data: bytes, file: str, problems: Problems) -> Node | None:
+    """The document, or None where it is no YAML; what is wrong with it is in `problems`."""
+    start = Place(file, 1, 1)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        _bad(problems, f"byte {error.start} is not UTF-8", Place(file, line, 1), "save the file as UTF-8")
+        return None
+    try:
+        return _Builder(file, problems).build(text)
+    except _Refused as refusal:
+        _bad(problems, str(refusal), refusal.place, refusal.fix)
+    except yaml.MarkedYAMLError as error:
+        _bad(problems, *_explained(error, file))
+    except (yaml.YAMLError, ValueError) as error:
+        _bad(problems, _one_line(error), start, "remove the characters that YAML does not allow")
+    return None
+
+
+class _Builder:
+    """Builds nodes from the parser's events, so that nothing is expanded before it is looked at."""
+
+    def __init__(self, file: str, problems: Problems) -> None:
+        self.file, self.problems = file, problems
+        self.open: list[_Open] = []
+        self.root: Node | None = None
+        self.count = 0
+
+    def build(self, text: str) -> Node:
+        for event in yaml.parse(text, Loader=_Loader):
+            self._take(event)
+        return self.root if self.root is not None else Scalar(None, "", Place(self.file, 1, 1))
+
+    def _take(self, event: yaml.Event) -> None:
+        place = Place(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
+        match event:
+            case yaml.AliasEvent():
+                self._refuse_feature("an alias", place)
+                self._add(Scalar(None, "", place))
+            case yaml.ScalarEvent():
+                self._refuse_decoration(event, place)
+                self._add(_scalar(event, place))
+            case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
+                self._refuse_decoration(event, place)
+                self._begin(place, isinstance(event, yaml.MappingStartEvent))
+            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
+                self._add(self._closed(self.open.pop()))
+            case yaml.DocumentStartEvent() if self.root is not None:
+                raise _Refused(
+                    "a crew file holds one document", place, "remove what follows the second '---'"
+                )
+            case _:
+                return
+
+    def _begin(self, place: Place, is_mapping: bool) -> None:
+        if len(self.open) >= YAML_DEPTH_MAX:
+            raise _Refused(f"nested deeper than {YAML_DEPTH_MAX} levels", place, "flatten the file")
+        self.open.append(_Open(place, is_mapping))
+
+    def _add(self, node: Node) -> None:
+        self.count += 1
+        if self.count > YAML_NODES_MAX:
+            raise _Refused(f"more than {YAML_NODES_MAX} values", node.place, "split the crew into sub-crews")
+        if self.open:
+            self.open[-1].items.append(node)
+        else:
+            self.root = node
+
+    def _closed(self, container: _Open) -> Node:
+        if not container.is_mapping:
+            return Sequence(tuple(container.items), container.place)
+        entries = []
+        seen: dict[str, int] = {}
+        for key, value in zip(container.items[::2], container.items[1::2], strict=True):
+            if not isinstance(key, Scalar):
+                _bad(self.problems, "a key must be text", key.place, "write the key as text")
+            elif key.text in seen:
+                self.problems.add(
+                    "duplicate-key",
+                    f"key '{key.text}' stands twice, first in line {seen[key.text]}",
+                    place=key.place,
+                    path=(key.text,),
+                    fix="remove one of the two",
+                )
+            else:
+                seen[key.text] = key.place.line
+                entries.append((key, value))
+        return Mapping(tuple(entries), container.place)
+
+    def _refuse_decoration(self, event: yaml.NodeEvent, place: Place) -> None:
+        if event.anchor is not None:
+            self._refuse_feature("an anchor", place)
+        if event.tag is not None and event.tag != "!":
+            self._refuse_feature(f"a tag ({event.tag})", place)
+
+    def _refuse_feature(self, what: str, place: Place) -> None:
+        _bad(self.problems, f"{what} is not allowed in crew files", place, "write the value itself")
+
+
+def _scalar(event: yaml.ScalarEvent, place: Place) -> Scalar:
+    text = event.value
+    if event.style or event.tag == "!":  # quoted or a block: text, whatever it looks like
+        return Scalar(text, text, place)
+    if text in _WORDS:
+        return Scalar(_WORDS[text], text, place)
+    if _INTEGER.match(text):
+        return Scalar(int(text), text, place)
+    if _FLOAT.match(text) and math.isfinite(float(text)):
+        return Scalar(float(text), text, place)
+    return Scalar(text, text, place)
+
+
+def _explained(error: yaml.MarkedYAMLError, file: str) -> tuple[str, Place, str]:
+    mark = error.problem_mark or error.context_mark
+    place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file, 1, 1)
+    if "\\t" in str(error.problem) or "tab" in str(error.problem):
+        return "a tab cannot indent YAML", place, "indent with spaces"
+    message = " ".join(str(part) for part in (error.context, error.problem) if part)
+    return message, place, "mend the YAML around this place"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _bad(problems: Problems, message: str, place: Place, fix: str) -> None:
+    problems.add("bad-yaml", message, place=place, fix=fix)

@@ -1,0 +1,29 @@
+"""The only place that picks adapters."""
+
+import os
+from pathlib import Path
+
+from interlock.adapters.crew_files import read_crew
+from interlock.adapters.host_file import read_host_file
+from interlock.crew.definition import Crew
+from interlock.crew.host import Host
+from interlock.crew.unsound import UnreadableCrew, UnsoundCrew
+
+HOST_FILE = "interlock.toml"
+
+
+def load_host(config: str | os.PathLike[str] | None = None) -> Host:
+    """What interlock.toml sets up: the named file, or the one in the working folder if there is one."""
+    if config is None:
+        return read_host_file(Path(HOST_FILE)) if Path(HOST_FILE).exists() else Host()
+    return read_host_file(Path(config))
+
+
+def load_crew(path: str | os.PathLike[str], *, host: Host | None = None) -> Crew:
+    """A crew that is proven sound; otherwise `UnsoundCrew` with every problem, or `UnreadableCrew`."""
+    loaded = read_crew(path, host)
+    if not loaded.readable:
+        raise UnreadableCrew(os.fspath(path), loaded.problems)
+    if loaded.crew is None or not loaded.is_sound:
+        raise UnsoundCrew(os.fspath(path), loaded.problems)
+    return loaded.crew

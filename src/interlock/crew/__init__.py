@@ -1,0 +1,1 @@
+"""What a crew is, and whether it makes sense. PURE."""

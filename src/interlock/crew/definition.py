@@ -1,0 +1,224 @@
+"""Crew, agent, route, group: what a run is made of. Frozen, plain data, the same after a trip through JSON.
+
+Rule 1: nothing here has a hidden meaning; an empty target in a file is a behaviour here.
+Rule 2: defaults stand here and nowhere else.
+"""
+
+import msgspec
+
+from interlock.signals.definition import SignalBehavior, SignalDefinition
+
+
+class Frozen(msgspec.Struct, frozen=True, kw_only=True):
+    """Plain data that never changes."""
+
+
+class ModelRef(Frozen):
+    provider: str
+    model: str
+    provider_url: str = ""
+
+
+class CostLimits(Frozen):
+    max_tokens_per_call: int | None = None
+    max_tokens_per_day: int | None = None
+    max_cost_per_day_usd: float | None = None
+    alert_threshold: float | None = None
+    block_on_cost_exceed: bool = True
+    input_token_price_per_million: float | None = None
+    output_token_price_per_million: float | None = None
+
+
+class ErrorLimits(Frozen):
+    max_consecutive: int | None = None
+    max_per_day: int | None = None
+    block_on_error_exceed: bool = True
+
+
+class Agent(Frozen):
+    id: str
+    name: str
+    role: str = ""
+    description: str = ""
+    backstory: str = ""
+    system_prompt: str = ""
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    primary: ModelRef | None = None
+    backup: ModelRef | None = None
+    tools: tuple[str, ...] = ()
+    handoff_targets: tuple[str, ...] = ()
+    is_terminal: bool = False
+    cost_limits: CostLimits | None = None
+    error_limits: ErrorLimits | None = None
+    signals: tuple[str, ...] | None = None
+
+
+class HistoryShare(Frozen):
+    """How much history a sub-crew gets, and gives back: 0 is none, -1 is all."""
+
+    history: int = 0
+    return_history: int = 0
+
+
+class Route(Frozen):
+    """What one mark of one agent does."""
+
+    signal: str
+    behavior: SignalBehavior
+    priority: int
+    target: str = ""
+    description: str = ""
+    targets: tuple[str, ...] = ()
+    pause: bool = False
+    target_crew: str = ""
+    return_to: str = ""
+    input_template: str = ""
+    on_error: str = "fail"
+    context: HistoryShare = HistoryShare()
+    acknowledges: bool = False  # it is noted, and steers nothing
+
+    @property
+    def is_tell(self) -> bool:
+        """Whether control goes on as if the mark were not there."""
+        behavior = self.behavior
+        return behavior is SignalBehavior.BROADCAST or (
+            behavior is SignalBehavior.EXTERNAL and not self.pause
+        )
+
+
+class Group(Frozen):
+    name: str
+    agents: tuple[str, ...]
+    wait_for_all: bool = True
+    timeout_seconds: float | None = None
+    next_agent: str = ""
+    on_error: str = "continue"
+    description: str = ""
+    unnamed: bool = False  # made from parallel_targets
+
+
+class AgentBehavior(Frozen):
+    wait_for_signal: bool = False
+    auto_route: bool = True
+    is_terminal: bool = False
+    description: str = ""
+
+
+class SubCrewCaps(Frozen):
+    """Bounds of a child that are tighter than its own."""
+
+    max_handoffs: int | None = None
+    timeout_seconds: float | None = None
+    max_calls_per_run: int | None = None
+    max_tokens_per_run: int | None = None
+    max_cost_per_run: float | None = None
+
+
+class SubCrew(Frozen):
+    name: str
+    config_path: str
+    description: str = ""
+    settings: SubCrewCaps = SubCrewCaps()
+    crew: "Crew | None" = None
+
+
+class Delegation(Frozen):
+    root: str
+    children: dict[str, tuple[str, ...]]
+    select: str = "model"
+    report_check: str = "rules"
+    ack_timeout_seconds: float = 30
+    answer_timeout_seconds: float = 600
+    max_follow_ups: int = 2
+    max_depth: int = 5
+
+
+class Subscription(Frozen):
+    agent: str
+    pattern: str
+    silent: bool = True
+
+
+class Settings(Frozen):
+    config_mode: str = "permissive"
+    signal_registration: str = "required"
+    signal_position: str = "last_line"
+    signal_mode: str = "text"
+    cut_on_signal: bool = False
+    on_no_signal: str = "nudge"
+    on_conflict: str = "priority"
+    language: str = "en"
+    organization: str = ""
+    max_handoffs: int = 30
+    max_rounds: int = 10
+    loop_window: int = 20
+    timeout_seconds: float = 3600
+    parallel_timeout_seconds: float = 300
+    timeout_warning_threshold_pct: float = 80
+    slow_call_threshold_seconds: float = 30
+    max_context_window: int = 128_000
+    context_trim_percent: float = 20
+    max_input_size_kb: int = 1024
+    max_request_body_size_kb: int = 1024
+    sse_keep_alive_seconds: float = 15
+    max_tool_output_chars: int = 20_000
+    max_total_tool_output_chars: int = 60_000
+    tool_execution_timeout_seconds: float = 60
+    tool_result_timeout_seconds: float = 300
+    retry_backoff_min_millis: int = 500
+    retry_backoff_max_seconds: float = 30
+    max_calls_per_minute: int | None = None
+    max_calls_per_hour: int | None = None
+    max_calls_per_day: int | None = None
+    max_calls_per_run: int | None = None
+    max_tokens_per_call: int | None = None
+    max_tokens_per_minute: int | None = None
+    max_tokens_per_hour: int | None = None
+    max_tokens_per_day: int | None = None
+    max_tokens_per_run: int | None = None
+    max_cost_per_call: float | None = None
+    max_cost_per_minute: float | None = None
+    max_cost_per_hour: float | None = None
+    max_cost_per_day: float | None = None
+    max_cost_per_run: float | None = None
+    cost_alert_threshold: float | None = None
+    block_on_quota_exceed: bool = True
+    max_errors_per_hour: int | None = None
+    max_errors_per_day: int | None = None
+    max_consecutive_errors: int | None = None
+
+
+# What a 1.0 file means where it says nothing; the defaults above are those of 2.0.
+VERSION_1_SETTINGS = {"signal_registration": "inferred", "signal_position": "anywhere"}
+
+
+class Crew(Frozen):
+    version: str
+    name: str
+    entry_point: str
+    agents: tuple[Agent, ...]
+    description: str = ""
+    signals: tuple[SignalDefinition, ...] = ()
+    routes: dict[str, tuple[Route, ...]] = {}
+    defaults: dict[str, str] = {}
+    behaviors: dict[str, AgentBehavior] = {}
+    groups: dict[str, Group] = {}
+    sub_crews: dict[str, SubCrew] = {}
+    delegation: Delegation | None = None
+    subscriptions: tuple[Subscription, ...] = ()
+    settings: Settings = Settings()
+
+    def agent(self, id: str) -> Agent | None:  # noqa: A002 - ids are called id everywhere
+        return next((agent for agent in self.agents if agent.id == id), None)
+
+    @property
+    def agent_ids(self) -> tuple[str, ...]:
+        return tuple(agent.id for agent in self.agents)
+
+    def behavior_of(self, agent: str) -> AgentBehavior:
+        return self.behaviors.get(agent, AgentBehavior())
+
+    def is_terminal(self, agent: Agent) -> bool:
+        return agent.is_terminal or self.behavior_of(agent.id).is_terminal

@@ -1,0 +1,51 @@
+"""What a crew may name without defining it: things the host set up, and what Interlock brings along."""
+
+import msgspec
+
+# Tools that Interlock itself gives to agents.
+BUILT_IN_TOOLS = (
+    "answer_child",
+    "ask_user",
+    "delegate",
+    "emit_signal",
+    "generate_signal",
+    "memory_read",
+    "memory_write",
+    "query_parent",
+    "report",
+    "signal_cancel",
+    "signal_schedule",
+    "signal_subscribe",
+    "signal_unsubscribe",
+)
+
+# Who can serve a model. A host adds its own under [providers.<id>] in interlock.toml.
+PROVIDERS = (
+    "anthropic",
+    "azure",
+    "bedrock",
+    "cohere",
+    "deepseek",
+    "fireworks",
+    "google",
+    "groq",
+    "huggingface",
+    "llama.cpp",
+    "mistral",
+    "ollama",
+    "openai",
+    "openai-compatible",
+    "openrouter",
+    "scripted",
+    "together",
+    "vllm",
+    "xai",
+)
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """What interlock.toml, or the program that embeds Interlock, has set up."""
+
+    tools: tuple[str, ...] = ()
+    mcp_servers: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()

@@ -1,0 +1,93 @@
+"""A document as it was written: values with their places. An adapter reads YAML into this; nothing here knows YAML."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+PathPart = str | int
+Path = tuple[PathPart, ...]
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where something stands; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One value. `text` is its spelling, for values that are text whatever they look like."""
+
+    value: str | int | float | bool | None
+    text: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    items: tuple["Node", ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """Keys in file order; a key that stands twice is reported by the reader, and the first one counts."""
+
+    entries: tuple[tuple[Scalar, "Node"], ...]
+    place: Place
+    _index: dict[str, tuple[Scalar, "Node"]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for entry in self.entries:
+            self._index.setdefault(entry[0].text, entry)
+
+    def __iter__(self) -> Iterator[tuple[str, Scalar, "Node"]]:
+        return ((name, key, node) for name, (key, node) in self._index.items())
+
+    def get(self, name: str) -> "Node | None":
+        entry = self._index.get(name)
+        return entry[1] if entry else None
+
+    def key(self, name: str) -> Scalar | None:
+        entry = self._index.get(name)
+        return entry[0] if entry else None
+
+
+Node = Scalar | Sequence | Mapping
+
+
+def node_at(root: Node, path: Path) -> Node | None:
+    """What `path` leads to, if it was written."""
+    node: Node | None = root
+    for part in path:
+        if isinstance(node, Mapping) and isinstance(part, str):
+            node = node.get(part)
+        elif isinstance(node, Sequence) and isinstance(part, int) and part < len(node.items):
+            node = node.items[part]
+        else:
+            return None
+    return node
+
+
+def place_of(root: Node, path: Path) -> Place:
+    """The place of what `path` leads to, or of the innermost part of it that was written."""
+    while path and node_at(root, path) is None:
+        path = path[:-1]
+    node = node_at(root, path)
+    assert node is not None, "the empty path leads to the root"
+    holder = node_at(root, path[:-1]) if path else None
+    # A container, or a value of no width, is best pointed at by its key.
+    if isinstance(holder, Mapping) and (not isinstance(node, Scalar) or not node.text):
+        key = holder.key(str(path[-1]))
+        assert key is not None, "the holder gave the node by this key"
+        return key.place
+    return node.place
+
+
+def written(path: Path) -> str:
+    """`routing.signals.teacher[2].target`"""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")

@@ -1,0 +1,370 @@
+"""From documents to definitions. Whatever can be read is read; the rest is a problem, never an exception.
+
+Rule 1: after parsing, behaviours are explicit: no empty target has a meaning of its own.
+Rule 2: parsing says what a crew is, `checks` whether it makes sense.
+"""
+
+from typing import Any
+
+import msgspec
+
+from interlock.crew.definition import (
+    VERSION_1_SETTINGS,
+    Agent,
+    AgentBehavior,
+    CostLimits,
+    Crew,
+    Delegation,
+    ErrorLimits,
+    Group,
+    HistoryShare,
+    ModelRef,
+    Route,
+    Settings,
+    SubCrew,
+    SubCrewCaps,
+    Subscription,
+)
+from interlock.crew.keys import AGENT, CREW
+from interlock.crew.nodes import Mapping, Path, Scalar, Sequence
+from interlock.crew.problem import Problems, Severity
+from interlock.crew.shapes import MISSING, Values
+from interlock.crew.source import CrewSource, Reporter
+from interlock.signals.builtin import ACKNOWLEDGING, BUILT_IN
+from interlock.signals.definition import PRIORITY_BY_BEHAVIOR, SignalBehavior, SignalDefinition
+
+_BUILT_IN = {definition.name: definition for definition in BUILT_IN}
+
+
+def parse_crew(source: CrewSource, problems: Problems) -> Crew:
+    """The crew as far as it can be read. Sub-crews are attached by whoever can open their folders."""
+    values = CREW.read(source.root, (), problems)
+    assert isinstance(values, Values), "the root is a mapping, so the section could be read"
+    report = Reporter(source, problems)
+    agents = _agents(values, source, report)
+    settings = _settings(values)
+    signals = tuple(SignalDefinition(**entry) for entry in values.get("signals", ()) if "name" in entry)
+    routing = values.get("routing", {})
+    groups = {
+        name: Group(**{"agents": (), **group, "name": name})
+        for name, group in routing.get("parallel_groups", {}).items()
+    }
+    routes = _Routes({agent.id for agent in agents}, groups, signals, settings, report)
+    return Crew(
+        version=values.get("version", "2.0"),
+        name=values.get("name", source.folder_name),
+        description=values.get("description", ""),
+        entry_point=values.get("entry_point", ""),
+        agents=agents,
+        signals=signals,
+        routes={agent: routes.of(agent, entries) for agent, entries in routing.get("signals", {}).items()},
+        defaults={agent: target for agent, target in routing.get("defaults", {}).items() if target},
+        behaviors={agent: AgentBehavior(**b) for agent, b in routing.get("agent_behaviors", {}).items()},
+        groups=routes.groups,
+        sub_crews={name: _sub_crew(name, entry) for name, entry in values.get("sub_crews", {}).items()},
+        delegation=_delegation(values),
+        subscriptions=_subscriptions(values),
+        settings=settings,
+    )
+
+
+def _settings(values: Values) -> Settings:
+    defaults = VERSION_1_SETTINGS if values.get("version") == "1.0" else {}
+    return Settings(**{**defaults, **values.get("settings", {})})
+
+
+def _sub_crew(name: str, entry: Values) -> SubCrew:
+    caps = SubCrewCaps(**entry.pop("settings", {}))
+    return SubCrew(name=name, settings=caps, config_path=entry.pop("config_path", ""), **entry)
+
+
+def _delegation(values: Values) -> Delegation | None:
+    entry = values.get("delegation")
+    if entry is None or "children" not in entry:
+        return None
+    return Delegation(**{"root": values.get("entry_point", ""), **entry})
+
+
+def _subscriptions(values: Values) -> tuple[Subscription, ...]:
+    return tuple(
+        Subscription(agent=agent, **entry)
+        for agent, entries in values.get("subscriptions", {}).items()
+        for entry in entries
+        if "pattern" in entry
+    )
+
+
+# Agents
+
+
+def _agents(values: Values, source: CrewSource, report: Reporter) -> tuple[Agent, ...]:
+    listed = source.root.get("agents")
+    items = listed.items if isinstance(listed, Sequence) else ()
+    agents: dict[str, Agent] = {}
+    for n, item in enumerate(items):
+        agent = _agent_in_place(item, n, source, report) if isinstance(item, Mapping) else None
+        if isinstance(item, Scalar) and isinstance(item.value, str) and item.value.strip():
+            agent = _agent_by_id(item.value, n, source, report)
+        if agent is None:
+            continue
+        if agent.id in agents:
+            report.at(
+                ("agents", n),
+                "name-clash",
+                f"agent '{agent.id}' is listed twice",
+                "remove one of the two",
+            )
+            continue
+        agents[agent.id] = agent
+    _surplus_files(set(agents), source, report)
+    return tuple(agents.values())
+
+
+def _agent_in_place(item: Mapping, n: int, source: CrewSource, report: Reporter) -> Agent | None:
+    path: Path = ("agents", n)
+    # The crew's section has read it already and reported what is wrong; here only the values count.
+    values = AGENT.read(item, path, Problems())
+    if "id" not in values:
+        if item.get("id") is None:
+            report.at(path, "missing-key", "an agent in place needs 'id'", "add 'id:' (text)")
+        return None
+    source.agents.setdefault(values["id"], (source.root, path))
+    return _agent(values["id"], values, report)
+
+
+def _agent_by_id(id: str, n: int, source: CrewSource, report: Reporter) -> Agent:  # noqa: A002
+    files = [file for file in source.agent_files if _id_in(file.node, file.stem) == id]
+    if not files:
+        report.at(
+            ("agents", n),
+            "agent-file",
+            f"agent '{id}' has no file agents/{id}.yaml",
+            f"create agents/{id}.yaml, or define the agent in place",
+        )
+        source.agents.setdefault(id, (source.root, ("agents", n)))
+        source.unclear.add(id)
+        return Agent(id=id, name=id)
+    for double in files[1:]:
+        _agent_file(
+            report, double.file, f"'{id}' is also the id of {files[0].file}", "keep one of the two files"
+        )
+    node = files[0].node
+    if node is None:  # reported by whoever could not read it
+        source.unclear.add(id)
+        return Agent(id=id, name=id)
+    source.agents.setdefault(id, (node, ()))
+    values = AGENT.read(node, (), report.problems)
+    if values is MISSING:
+        source.unclear.add(id)
+        return Agent(id=id, name=id)
+    return _agent(id, values, report)
+
+
+def _id_in(node: Any, stem: str) -> str:
+    """The id a file gives its agent; the file's name where it gives none."""
+    written = node.get("id") if isinstance(node, Mapping) else None
+    return written.text if isinstance(written, Scalar) and written.text else stem
+
+
+def _surplus_files(listed: set[str], source: CrewSource, report: Reporter) -> None:
+    for file in source.agent_files:
+        id = _id_in(file.node, file.stem)  # noqa: A001
+        if id not in listed:
+            _agent_file(
+                report,
+                file.file,
+                f"agent '{id}' has a file but is not listed under agents",
+                f"list '{id}' under agents in crew.yaml, or remove the file",
+            )
+
+
+def _agent_file(report: Reporter, file: str, message: str, fix: str) -> None:
+    place = msgspec.structs.replace(report.source.root.place, file=file, line=1, column=1)
+    report.problems.add("agent-file", message, place=place, path=("id",), fix=fix)
+
+
+def _agent(id: str, values: Values, report: Reporter) -> Agent:  # noqa: A002
+    flat = {key: values.pop(key) for key in ("model", "provider", "provider_url") if key in values}
+    for name in ("primary", "backup"):
+        if name in values:
+            values[name] = _model(id, values[name], (name,), report)
+    if "model" in flat:
+        if "primary" in values:
+            report.at_agent(
+                id, ("model",), "bad-value", "give either model or primary, not both", "remove model"
+            )
+        values.setdefault("primary", _model(id, flat, (), report))
+    elif flat:
+        key = next(iter(flat))
+        report.at_agent(id, (key,), "missing-key", f"{key} without a model does nothing", "add 'model:'")
+    for name, alias, kind in (
+        ("cost_limits", "block_on_cost_exceed", CostLimits),
+        ("error_limits", "block_on_error_exceed", ErrorLimits),
+    ):
+        if name in values:
+            values[name] = kind(**_enforced(id, values[name], alias, name, report))
+    return Agent(**{"name": id, **values, "id": id})
+
+
+def _enforced(id: str, limits: Values, alias: str, name: str, report: Reporter) -> Values:  # noqa: A002
+    if "enforce" in limits:
+        enforce = limits.pop("enforce")
+        if limits.setdefault(alias, enforce) != enforce:
+            report.at_agent(
+                id,
+                (name, "enforce"),
+                "bad-value",
+                f"enforce and {alias} contradict each other",
+                "keep one of the two",
+            )
+    return limits
+
+
+def _model(id: str, values: dict[str, str], path: Path, report: Reporter) -> ModelRef | None:  # noqa: A002
+    model, provider = values.get("model"), values.get("provider", "")
+    if model is None:  # reported as a missing key
+        return None
+    if not provider:
+        provider, colon, rest = model.partition(":")
+        if not colon:
+            provider = ""
+            report.at_agent(
+                id,
+                (*path, "model"),
+                "unknown-provider",
+                f"model '{model}' names no provider",
+                f"write 'openai:{model}' or whoever serves it",
+            )
+        else:
+            model = rest
+    return ModelRef(provider=provider, model=model, provider_url=values.get("provider_url", ""))
+
+
+# Routes
+
+
+class _Routes:
+    """Turns the entries under routing.signals into routes whose behaviour is explicit."""
+
+    def __init__(
+        self,
+        agents: set[str],
+        groups: dict[str, Group],
+        signals: tuple[SignalDefinition, ...],
+        settings: Settings,
+        report: Reporter,
+    ) -> None:
+        self.agents, self.groups, self.report = agents, groups, report
+        self.own = {definition.name: definition for definition in signals}
+        self.inferred = settings.signal_registration == "inferred"
+
+    def of(self, agent: str, entries: tuple[Values, ...]) -> tuple[Route, ...]:
+        written = self.report.source.root.get("routing")
+        assert isinstance(written, Mapping), "there are entries, so there is routing"
+        count = len(getattr(_at(written, "signals", agent), "items", ()))
+        readable = [entry for entry in entries if "signal" in entry]
+        if len(readable) < count:
+            self.report.source.unclear.add(agent)
+        self.report.source.routes[agent] = [entry.path for entry in readable]
+        return tuple(self._route(agent, entry) for entry in readable)
+
+    def _route(self, agent: str, entry: Values) -> Route:
+        path, signal = entry.path, entry.pop("signal")
+        own, built_in = self.own.get(signal), _BUILT_IN.get(signal)
+        definition = own or built_in
+        target = entry.pop("target", "") or (definition.default_target if definition else "")
+        members = entry.pop("parallel_targets", None)
+        behavior, acknowledges = self._behavior(entry.pop("type", None), members, signal, target, path)
+        priority = entry.pop("priority", definition.priority if definition else None)
+        if priority is None:
+            priority = PRIORITY_BY_BEHAVIOR[behavior]
+        if members is not None:
+            target = self._unnamed_group(agent, signal, members)
+        elif behavior is SignalBehavior.ROUTE and target in self.groups:
+            behavior = SignalBehavior.PARALLEL
+        if "context" in entry:
+            entry["context"] = HistoryShare(**entry["context"])
+        return Route(
+            signal=signal,
+            behavior=behavior,
+            priority=priority,
+            target=target,
+            acknowledges=acknowledges,
+            **entry,
+        )
+
+    def _behavior(
+        self,
+        type: str | None,
+        members: Any,
+        signal: str,
+        target: str,
+        path: Path,  # noqa: A002
+    ) -> tuple[SignalBehavior, bool]:
+        if members is not None:
+            return SignalBehavior.PARALLEL, False
+        if type is not None:
+            return SignalBehavior(type), False
+        if signal in self.own:
+            return SignalBehavior(self.own[signal].behavior), False
+        if signal in _BUILT_IN:
+            return self._built_in(signal, target, path)
+        return self._unregistered(signal, target, path), False
+
+    def _built_in(self, signal: str, target: str, path: Path) -> tuple[SignalBehavior, bool]:
+        behavior = SignalBehavior(_BUILT_IN[signal].behavior)
+        if (
+            self.inferred
+            and behavior is SignalBehavior.TERMINATE
+            and target in self.agents | self.groups.keys()
+        ):
+            self._note(
+                path,
+                "wrong-target",
+                f"built-in '{signal}' ends a run; here its target '{target}' makes it a route",
+                "write 'type: route' to say so",
+            )
+            return SignalBehavior.ROUTE, False
+        if self.inferred and signal in ACKNOWLEDGING and not target:
+            self._note(
+                path,
+                "wrong-target",
+                f"'{signal}' without a target acknowledges: it is noted and steers nothing",
+                "give it a target if it should lead somewhere",
+            )
+            return behavior, True
+        return behavior, False
+
+    def _unregistered(self, signal: str, target: str, path: Path) -> SignalBehavior:
+        behavior = SignalBehavior.ROUTE if target else SignalBehavior.TERMINATE
+        if target in self.groups:
+            behavior = SignalBehavior.PARALLEL
+        if self.inferred:
+            self._note(
+                path,
+                "unregistered-signal",
+                f"signal '{signal}' is registered from this route, as {behavior}",
+                f"write 'type: {behavior}' to say so",
+            )
+        else:
+            self.report.at(
+                (*path, "signal"),
+                "unregistered-signal",
+                f"signal '{signal}' is not registered (unknown signal)",
+                f"define it under signals, or say what it does here with 'type: {behavior}'",
+            )
+        return behavior
+
+    def _note(self, path: Path, code: str, message: str, fix: str) -> None:
+        self.report.at((*path, "signal"), code, message, fix, Severity.NOTE)
+
+    def _unnamed_group(self, agent: str, signal: str, members: tuple[str, ...]) -> str:
+        name = f"{agent}:{signal}"
+        self.groups.setdefault(name, Group(name=name, agents=members, unnamed=True))
+        return name
+
+
+def _at(node: Any, *names: str) -> Any:
+    for name in names:
+        node = node.get(name) if isinstance(node, Mapping) else None
+    return node

@@ -1,0 +1,59 @@
+"""The files behind a crew: what was written, and where, so that every problem can point at its line."""
+
+from dataclasses import dataclass, field
+
+from interlock.crew.nodes import Mapping, Node, Path, Place, node_at, place_of
+from interlock.crew.problem import Problems, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFile:
+    """One file of the agents folder; `node` is None where it could not be read."""
+
+    stem: str
+    file: str
+    node: Node | None
+
+
+@dataclass(slots=True)
+class CrewSource:
+    """A crew's documents, and where its agents and routes stand in them."""
+
+    root: Mapping
+    folder_name: str
+    agent_files: tuple[AgentFile, ...] = ()
+    agents: dict[str, tuple[Node, Path]] = field(default_factory=dict)
+    routes: dict[str, list[Path]] = field(default_factory=dict)
+    # Agents of which a part could not be read: whatever they seem to lack may be in that part.
+    unclear: set[str] = field(default_factory=set)
+
+    def place(self, path: Path) -> Place:
+        return place_of(self.root, path)
+
+    def was_written(self, path: Path) -> bool:
+        return node_at(self.root, path) is not None
+
+    def agent_node(self, agent: str) -> Node | None:
+        root, prefix = self.agents.get(agent, (self.root, ("agents",)))
+        return node_at(root, prefix)
+
+    def agent_place(self, agent: str, path: Path) -> tuple[Place, Path]:
+        """Where a key of an agent stands: in its own file, or in place under `agents`."""
+        root, prefix = self.agents.get(agent, (self.root, ("agents",)))
+        return place_of(root, (*prefix, *path)), (*prefix, *path)
+
+
+class Reporter:
+    """Adds problems by path, finding their places in the source."""
+
+    def __init__(self, source: CrewSource, problems: Problems) -> None:
+        self.source, self.problems = source, problems
+
+    def at(self, path: Path, code: str, message: str, fix: str, severity: Severity = Severity.ERROR) -> None:
+        self.problems.add(code, message, place=self.source.place(path), path=path, fix=fix, severity=severity)
+
+    def at_agent(
+        self, agent: str, path: Path, code: str, message: str, fix: str, severity: Severity = Severity.ERROR
+    ) -> None:
+        place, full = self.source.agent_place(agent, path)
+        self.problems.add(code, message, place=place, path=full, fix=fix, severity=severity)

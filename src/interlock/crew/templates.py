@@ -1,0 +1,33 @@
+"""Placeholders. There is no template engine: a fixed list of fields, and any other one is a problem at load."""
+
+import re
+from collections.abc import Iterator
+
+PROMPT_FIELDS = ("backstory", "description", "name", "role")
+INPUT_FIELDS = ("Input", "OriginalInput", "PreviousResult")
+INPUT_FIELD_FAMILIES = ("PreviousResults", "SharedMemory")
+
+# In a prompt double braces may be anything, JSON for instance; only a bare word is meant as a field.
+_PROMPT_FIELD = re.compile(r"\{\{[ \t]*\.?([A-Za-z_]\w*)[ \t]*\}\}")
+_INPUT_FIELD = re.compile(r"\{\{([^{}]*)\}\}")
+
+
+def unknown_prompt_fields(prompt: str) -> Iterator[str]:
+    """Fields of a prompt that nothing fills."""
+    for field in _PROMPT_FIELD.finditer(prompt):
+        if field[1] not in PROMPT_FIELDS:
+            yield field[0]
+
+
+def unknown_input_fields(template: str, crews: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Fields of an input template that nothing fills, each with what to write instead."""
+    for field in _INPUT_FIELD.finditer(template):
+        name = field[1].strip()
+        if name.startswith(".") and name[1:] in INPUT_FIELDS:
+            continue
+        family, dot, key = name.removeprefix(".").partition(".")
+        if not name.startswith(".") or family not in INPUT_FIELD_FAMILIES or not dot or not key:
+            known = [*INPUT_FIELDS, "PreviousResults.<crew>", "SharedMemory.<key>"]
+            yield field[0], "the fields are " + ", ".join(f"{{{{.{name}}}}}" for name in known)
+        elif family == "PreviousResults" and key not in crews:
+            yield field[0], f"the sub-crews are {', '.join(crews) or 'none'}"
