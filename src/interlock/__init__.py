@@ -31,7 +31,7 @@ _HOMES = {
     "load_host": "interlock.compose",
 }
 
-__all__ = [  # noqa: RUF022 - sorted as the test of exports sorts
+__all__ = [
     "Crew",
     "CrewError",
     "InterlockError",

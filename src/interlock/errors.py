@@ -78,9 +78,7 @@ class DuplicateSignal(SignalError):
     code = "duplicate-signal"
 
     def __init__(self, signal: str) -> None:
-        super().__init__(
-            f"signal '{signal}' is already registered; pass replace=True to override it", signal=signal
-        )
+        super().__init__(f"signal '{signal}' is already registered; pass replace=True to override it", signal=signal)
 
 
 class EmitterNotAllowed(SignalError):
@@ -119,9 +117,7 @@ class WrongTarget(SignalError):
 
     @classmethod
     def missing(cls, signal: str) -> "WrongTarget":
-        return cls(
-            f"routing signal '{signal}' must have a target agent; name an agent or a group", signal=signal
-        )
+        return cls(f"routing signal '{signal}' must have a target agent; name an agent or a group", signal=signal)
 
     @classmethod
     def missing_group(cls, signal: str) -> "WrongTarget":

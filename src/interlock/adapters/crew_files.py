@@ -96,9 +96,7 @@ class _Reader:
             names = folder.yaml_files("agents")
         except LeavesFolder as refusal:
             shown = crew_file.parent / "agents"
-            self._add(
-                "bad-path", f"the agents folder {refusal}", shown, "keep the agents inside the crew's folder"
-            )
+            self._add("bad-path", f"the agents folder {refusal}", shown, "keep the agents inside the crew's folder")
             return ()
         files = []
         for name in names:
@@ -159,9 +157,9 @@ class _Reader:
             inside = False
         file = _crew_file(shown) if "\0" not in entry.config_path else None
         real = Path(os.path.realpath(file)) if file else None
-        if real in self.trail:
+        if real is not None and real in self.trail:
             ring = [*self.trail[self.trail.index(real) :], real]
-            names = " -> ".join(os.path.relpath(step, self.trail[0].parent) for step in ring if step)
+            names = " -> ".join(os.path.relpath(step, self.trail[0].parent) for step in ring)
             return refuse("crew-cycle", f"crews contain each other: {names}", "remove one of these sub-crews")
         if not inside:
             return entry
@@ -170,9 +168,7 @@ class _Reader:
                 "bad-path", f"there is no crew at '{entry.config_path}'", "name a folder that holds crew.yaml"
             )
         if len(self.trail) > CREW_DEPTH_MAX:
-            return refuse(
-                "too-deep", f"crews are nested deeper than {CREW_DEPTH_MAX} levels", "flatten the hierarchy"
-            )
+            return refuse("too-deep", f"crews are nested deeper than {CREW_DEPTH_MAX} levels", "flatten the hierarchy")
         if real not in self.done:
             node = self._document(Folder(file.parent), file.name, shown=file)
             self.done[real] = self._crew(file, node) if node is not None else None

@@ -72,9 +72,7 @@ def _tools(path: Path, module: str) -> Iterator[str]:
     except (SyntaxError, ValueError) as error:
         raise UsageError(f"{path}: module '{module}' is not Python: {error}") from error
     for statement in tree.body:
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and not statement.name.startswith(
-            "_"
-        ):
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and not statement.name.startswith("_"):
             yield statement.name
 
 

@@ -8,6 +8,7 @@ Rule 3: a key that stands twice is a problem; nothing is dropped in silence.
 import math
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 import yaml
 
@@ -79,7 +80,7 @@ class _Builder:
         return self.root if self.root is not None else Scalar(None, "", Place(self.file, 1, 1))
 
     def _take(self, event: yaml.Event) -> None:
-        place = Place(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
+        place = _place(self.file, event.start_mark)
         match event:
             case yaml.AliasEvent():
                 self._refuse_feature("an alias", place)
@@ -93,9 +94,7 @@ class _Builder:
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
                 self._add(self._closed(self.open.pop()))
             case yaml.DocumentStartEvent() if self.root is not None:
-                raise _Refused(
-                    "a crew file holds one document", place, "remove what follows the second '---'"
-                )
+                raise _Refused("a crew file holds one document", place, "remove what follows the second '---'")
             case _:
                 return
 
@@ -134,7 +133,7 @@ class _Builder:
                 entries.append((key, value))
         return Mapping(tuple(entries), container.place)
 
-    def _refuse_decoration(self, event: yaml.NodeEvent, place: Place) -> None:
+    def _refuse_decoration(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, place: Place) -> None:
         if event.anchor is not None:
             self._refuse_feature("an anchor", place)
         if event.tag is not None and event.tag != "!":
@@ -159,11 +158,15 @@ def _scalar(event: yaml.ScalarEvent, place: Place) -> Scalar:
 
 def _explained(error: yaml.MarkedYAMLError, file: str) -> tuple[str, Place, str]:
     mark = error.problem_mark or error.context_mark
-    place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file, 1, 1)
+    place = _place(file, mark)
     if "\\t" in str(error.problem) or "tab" in str(error.problem):
         return "a tab cannot indent YAML", place, "indent with spaces"
     message = " ".join(str(part) for part in (error.context, error.problem) if part)
     return message, place, "mend the YAML around this place"
+
+
+def _place(file: str, mark: Any) -> Place:
+    return Place(file, mark.line + 1, mark.column + 1) if mark else Place(file, 1, 1)
 
 
 def _one_line(error: Exception) -> str:

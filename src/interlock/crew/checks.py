@@ -10,6 +10,8 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
+import msgspec
+
 from interlock.broadcast.pattern import pattern_fault
 from interlock.crew.definition import Agent, Crew, Route
 from interlock.crew.graph import END, ControlGraph, Spot, control, present
@@ -64,7 +66,13 @@ class Subject(Reporter):
 
     @cached_property
     def graph(self) -> ControlGraph:
-        return ControlGraph(self.crew)
+        """Where control can go once refused targets are mended, so that one mistake does not cause ten."""
+        return ControlGraph(_mended(self))
+
+    def meant(self, target: str) -> str:
+        """The target itself, or the known one that a slip of the pen turned it from."""
+        known = not target or target in self.ids or target in self.crew.groups
+        return target if known else closest(target, self.targets) or target
 
     def routes(self) -> Iterator[tuple[str, Route, Path]]:
         for agent, routes in self.crew.routes.items():
@@ -657,9 +665,7 @@ def _parents_hang_from_the_root(s: Subject, parent_of: dict[str, str]) -> None:
             line.append(parent_of[line[-1]])
         if line[-1] in parent_of:
             cycle = [*line, parent_of[line[-1]]]
-            _no_tree(
-                s, ("delegation", "children", parent), f"delegation runs in a circle: {' <- '.join(cycle)}"
-            )
+            _no_tree(s, ("delegation", "children", parent), f"delegation runs in a circle: {' <- '.join(cycle)}")
             return
         if line[-1] != delegation.root and parent in s.ids and delegation.root in s.ids:
             _no_tree(
@@ -669,9 +675,7 @@ def _parents_hang_from_the_root(s: Subject, parent_of: dict[str, str]) -> None:
             )
     depth = max((_depth(child, parent_of) for child in parent_of), default=0)
     if depth > delegation.max_depth:
-        _no_tree(
-            s, ("delegation", "children"), f"delegation is {depth} deep, max_depth is {delegation.max_depth}"
-        )
+        _no_tree(s, ("delegation", "children"), f"delegation is {depth} deep, max_depth is {delegation.max_depth}")
 
 
 def _depth(child: str, parent_of: dict[str, str]) -> int:
@@ -714,12 +718,11 @@ def subscriptions_can_match(s: Subject) -> None:
 
 
 def agents_can_be_reached(s: Subject) -> None:
-    reached = s.graph.reached()
-    meant = _targets_probably_meant(s)
     if s.crew.entry_point not in s.ids:
         return  # then nothing is reached, and the entry point is what needs mending
+    reached = s.graph.reached()
     for agent in s.ids:
-        if control(agent) not in reached and present(agent) not in reached and agent not in meant:
+        if control(agent) not in reached and present(agent) not in reached:
             s.at_agent(
                 agent,
                 (),
@@ -729,12 +732,18 @@ def agents_can_be_reached(s: Subject) -> None:
             )
 
 
-def _targets_probably_meant(s: Subject) -> set[str]:
-    """Agents that a refused target names or resembles: mending that one mends their being out of reach."""
-    refused = {route.target for _, route, _ in s.routes() if _target_error(s, route) is not None}
-    named = [route.target for _, route, _ in s.routes() if route.target] + list(s.crew.defaults.values())
-    unknown = dict.fromkeys(target for target in named if target not in s.ids and target not in s.crew.groups)
-    return refused | {near for target in unknown if (near := closest(target, s.targets))}
+def _mended(s: Subject) -> Crew:
+    routes = {
+        agent: tuple(r for route in routes for r in _mended_route(s, route)) for agent, routes in s.crew.routes.items()
+    }
+    defaults = {agent: s.meant(target) for agent, target in s.crew.defaults.items()}
+    return msgspec.structs.replace(s.crew, routes=routes, defaults=defaults)
+
+
+def _mended_route(s: Subject, route: Route) -> Iterator[Route]:
+    yield msgspec.structs.replace(route, target=s.meant(route.target))
+    if route.behavior is SignalBehavior.TERMINATE and route.target in s.ids:  # refused; a route is probably meant
+        yield msgspec.structs.replace(route, behavior=SignalBehavior.ROUTE)
 
 
 def agents_have_a_way_on(s: Subject) -> None:

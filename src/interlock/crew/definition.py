@@ -9,17 +9,13 @@ import msgspec
 from interlock.signals.definition import SignalBehavior, SignalDefinition
 
 
-class Frozen(msgspec.Struct, frozen=True, kw_only=True):
-    """Plain data that never changes."""
-
-
-class ModelRef(Frozen):
+class ModelRef(msgspec.Struct, frozen=True, kw_only=True):
     provider: str
     model: str
     provider_url: str = ""
 
 
-class CostLimits(Frozen):
+class CostLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens_per_call: int | None = None
     max_tokens_per_day: int | None = None
     max_cost_per_day_usd: float | None = None
@@ -29,13 +25,13 @@ class CostLimits(Frozen):
     output_token_price_per_million: float | None = None
 
 
-class ErrorLimits(Frozen):
+class ErrorLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_consecutive: int | None = None
     max_per_day: int | None = None
     block_on_error_exceed: bool = True
 
 
-class Agent(Frozen):
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     role: str = ""
@@ -55,14 +51,14 @@ class Agent(Frozen):
     signals: tuple[str, ...] | None = None
 
 
-class HistoryShare(Frozen):
+class HistoryShare(msgspec.Struct, frozen=True, kw_only=True):
     """How much history a sub-crew gets, and gives back: 0 is none, -1 is all."""
 
     history: int = 0
     return_history: int = 0
 
 
-class Route(Frozen):
+class Route(msgspec.Struct, frozen=True, kw_only=True):
     """What one mark of one agent does."""
 
     signal: str
@@ -83,12 +79,10 @@ class Route(Frozen):
     def is_tell(self) -> bool:
         """Whether control goes on as if the mark were not there."""
         behavior = self.behavior
-        return behavior is SignalBehavior.BROADCAST or (
-            behavior is SignalBehavior.EXTERNAL and not self.pause
-        )
+        return behavior is SignalBehavior.BROADCAST or (behavior is SignalBehavior.EXTERNAL and not self.pause)
 
 
-class Group(Frozen):
+class Group(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     agents: tuple[str, ...]
     wait_for_all: bool = True
@@ -99,14 +93,14 @@ class Group(Frozen):
     unnamed: bool = False  # made from parallel_targets
 
 
-class AgentBehavior(Frozen):
+class AgentBehavior(msgspec.Struct, frozen=True, kw_only=True):
     wait_for_signal: bool = False
     auto_route: bool = True
     is_terminal: bool = False
     description: str = ""
 
 
-class SubCrewCaps(Frozen):
+class SubCrewCaps(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of a child that are tighter than its own."""
 
     max_handoffs: int | None = None
@@ -116,7 +110,7 @@ class SubCrewCaps(Frozen):
     max_cost_per_run: float | None = None
 
 
-class SubCrew(Frozen):
+class SubCrew(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     config_path: str
     description: str = ""
@@ -124,7 +118,7 @@ class SubCrew(Frozen):
     crew: "Crew | None" = None
 
 
-class Delegation(Frozen):
+class Delegation(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     children: dict[str, tuple[str, ...]]
     select: str = "model"
@@ -135,13 +129,13 @@ class Delegation(Frozen):
     max_depth: int = 5
 
 
-class Subscription(Frozen):
+class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     pattern: str
     silent: bool = True
 
 
-class Settings(Frozen):
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
     config_mode: str = "permissive"
     signal_registration: str = "required"
     signal_position: str = "last_line"
@@ -194,7 +188,7 @@ class Settings(Frozen):
 VERSION_1_SETTINGS = {"signal_registration": "inferred", "signal_position": "anywhere"}
 
 
-class Crew(Frozen):
+class Crew(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     name: str
     entry_point: str

@@ -95,9 +95,7 @@ class ControlGraph:
 
     def _known(self, steps: Iterable[Spot]) -> tuple[Spot, ...]:
         agents = self.agents
-        return tuple(
-            dict.fromkeys(s for s in steps if s.kind not in ("control", "present") or s.name in agents)
-        )
+        return tuple(dict.fromkeys(s for s in steps if s.kind not in ("control", "present") or s.name in agents))
 
     def _roots(self) -> Iterator[Spot]:
         yield control(self.crew.entry_point)
@@ -207,7 +205,7 @@ def _strongly_connected(steps: dict[Spot, tuple[Spot, ...]]) -> list[tuple[Spot,
 
 
 def _taken_from(stack: dict[Spot, None], first: Spot) -> tuple[Spot, ...]:
-    part = []
+    part: list[Spot] = []
     while not part or part[-1] != first:
         part.append(stack.popitem()[0])
     return tuple(reversed(part))

@@ -158,9 +158,7 @@ ROUTE = Section(
         Key("priority", PRIORITY, "Overrides the definition's."),
         Key("description", ANY_TEXT, "When to use it; the agent is told."),
         Key("targets", ListOf(Text()), "Who is told, for `type: broadcast`."),
-        Key(
-            "parallel_targets", ListOf(Text()), "Agents to run side by side; control returns to the emitter."
-        ),
+        Key("parallel_targets", ListOf(Text()), "Agents to run side by side; control returns to the emitter."),
         Key("pause", Flag(), "Wait for the answer, for `type: external`."),
         Key("target_crew", Text(), "The sub-crew to call, for `type: sub_crew`."),
         Key("return_to", Text(), "Who gets control after the sub-crew; the emitter unless given."),
@@ -236,9 +234,7 @@ DELEGATION = Section(
     "delegation",
     (
         Key("root", Text(), "Who delegates first; the entry point unless given."),
-        Key(
-            "children", MapOf(ListOf(Text()), "agent ids"), "Who may delegate to whom: a tree.", required=True
-        ),
+        Key("children", MapOf(ListOf(Text()), "agent ids"), "Who may delegate to whom: a tree.", required=True),
         Key("select", Text(options=("model", "all", "none")), "Who picks the children a task needs."),
         Key(
             "report_check",
@@ -264,9 +260,7 @@ SETTINGS = Section(
     "settings",
     (
         Key("config_mode", Text(options=("permissive", "strict")), "Strict wants the bounds written out."),
-        Key(
-            "signal_registration", Text(options=("required", "inferred")), "Whether signals must be declared."
-        ),
+        Key("signal_registration", Text(options=("required", "inferred")), "Whether signals must be declared."),
         Key(
             "signal_position",
             Text(options=("anywhere", "own_line", "last_line")),
@@ -280,9 +274,7 @@ SETTINGS = Section(
             "What a reply without a way on causes.",
         ),
         Key("on_conflict", Text(options=("priority", "nudge", "fail")), "What contradicting marks cause."),
-        Key(
-            "language", Text(options=("en", "vi")), "The language of the text that Interlock adds to prompts."
-        ),
+        Key("language", Text(options=("en", "vi")), "The language of the text that Interlock adds to prompts."),
         Key("organization", ANY_TEXT, "Recorded with every run."),
         Key("max_handoffs", COUNT, "Most departures of control in one run."),
         Key("max_rounds", COUNT, "Most model calls within one turn."),

@@ -145,9 +145,7 @@ def _agent_by_id(id: str, n: int, source: CrewSource, report: Reporter) -> Agent
         source.unclear.add(id)
         return Agent(id=id, name=id)
     for double in files[1:]:
-        _agent_file(
-            report, double.file, f"'{id}' is also the id of {files[0].file}", "keep one of the two files"
-        )
+        _agent_file(report, double.file, f"'{id}' is also the id of {files[0].file}", "keep one of the two files")
     node = files[0].node
     if node is None:  # reported by whoever could not read it
         source.unclear.add(id)
@@ -190,9 +188,7 @@ def _agent(id: str, values: Values, report: Reporter) -> Agent:  # noqa: A002
             values[name] = _model(id, values[name], (name,), report)
     if "model" in flat:
         if "primary" in values:
-            report.at_agent(
-                id, ("model",), "bad-value", "give either model or primary, not both", "remove model"
-            )
+            report.at_agent(id, ("model",), "bad-value", "give either model or primary, not both", "remove model")
         values.setdefault("primary", _model(id, flat, (), report))
     elif flat:
         key = next(iter(flat))
@@ -294,17 +290,12 @@ class _Routes:
         )
 
     def _behavior(
-        self,
-        type: str | None,
-        members: Any,
-        signal: str,
-        target: str,
-        path: Path,  # noqa: A002
+        self, stated: str | None, members: Any, signal: str, target: str, path: Path
     ) -> tuple[SignalBehavior, bool]:
         if members is not None:
             return SignalBehavior.PARALLEL, False
-        if type is not None:
-            return SignalBehavior(type), False
+        if stated is not None:
+            return SignalBehavior(stated), False
         if signal in self.own:
             return SignalBehavior(self.own[signal].behavior), False
         if signal in _BUILT_IN:
@@ -313,11 +304,7 @@ class _Routes:
 
     def _built_in(self, signal: str, target: str, path: Path) -> tuple[SignalBehavior, bool]:
         behavior = SignalBehavior(_BUILT_IN[signal].behavior)
-        if (
-            self.inferred
-            and behavior is SignalBehavior.TERMINATE
-            and target in self.agents | self.groups.keys()
-        ):
+        if self.inferred and behavior is SignalBehavior.TERMINATE and target in self.agents | self.groups.keys():
             self._note(
                 path,
                 "wrong-target",

@@ -279,12 +279,7 @@ def described(node: Node) -> str:
 
 def _misfit(node: Node, path: Path, problems: Problems, shape: Shape, *, fix: str = "") -> Missing:
     what = path[-1] if path and isinstance(path[-1], str) else "this value"
-    if (
-        isinstance(shape, Text)
-        and not shape.options
-        and isinstance(node, Scalar)
-        and node.value not in (None, "")
-    ):
+    if isinstance(shape, Text) and not shape.options and isinstance(node, Scalar) and node.value not in (None, ""):
         fix = fix or f'put it in quotes: "{node.text}"'
     problems.add(
         "bad-value",

@@ -90,7 +90,7 @@ class SignalValidator:
             (self.validate_signal_target, (signal, target, agents)),
         ):
             try:
-                check(*args)  # type: ignore[operator]
+                check(*args)
             except SignalError as error:
                 refusals.append(error)
         return refusals

@@ -1,0 +1,72 @@
+"""What commands that take a crew have in common: finding it, and telling what is wrong with it."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import click
+
+from interlock.adapters.crew_files import LoadedCrew, read_crew
+from interlock.compose import load_host
+from interlock.crew.definition import Crew
+from interlock.crew.problem import Problem, Severity
+from interlock.signals.definition import SignalBehavior
+from interlock.signals.report import unknown_target_line
+
+COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+_TARGETED = (SignalBehavior.ROUTE, SignalBehavior.PARALLEL, SignalBehavior.PAUSE)
+
+
+def crew_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """CREW and --config, for every command that reads a crew."""
+    config = click.option("--config", metavar="FILE", help="The host's file; interlock.toml in this folder if there is one.")
+    return click.argument("crew")(config(command))
+
+
+def open_crew(path: str, config: str | None) -> LoadedCrew:
+    """The crew with its problems; where nothing can be read, says so and exits 2."""
+    loaded = read_crew(path, load_host(config))
+    if not loaded.readable:
+        show_problems(loaded.problems, err=True)
+        sys.exit(2)
+    return loaded
+
+
+def open_sound_crew(path: str, config: str | None) -> Crew:
+    """The crew, if it is sound; else its errors, and exit 1."""
+    loaded = open_crew(path, config)
+    if loaded.crew is None or not loaded.is_sound:
+        show_problems((p for p in loaded.problems if p.severity is Severity.ERROR), err=True)
+        click.echo(f"{path} is not sound; 'interlock check {path}' tells the whole story", err=True)
+        sys.exit(1)
+    return loaded.crew
+
+
+def show_problems(problems: Iterable[Problem], *, err: bool = False) -> None:
+    for problem in problems:
+        severity = click.style(problem.severity, fg=COLORS[problem.severity], bold=True)
+        click.echo(f"{shown(problem.file)}:{problem.line}:{problem.column}: {severity}: {problem.code}", err=err)
+        click.echo(f"    {shown(problem.message)}", err=err)
+        if problem.path:
+            click.echo(click.style(f"    at  {shown(problem.path)}", dim=True), err=err)
+        click.echo(f"    fix {shown(problem.fix)}", err=err)
+
+
+def shown(text: str) -> str:
+    """One line that is safe on a terminal, whatever a file says."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def signal_errors(crew: Crew) -> Iterator[str]:
+    """The log's lines for routes that lead to nobody; a sound crew has none, so they are never written by a run."""
+    for agent, routes in crew.routes.items():
+        for route in routes:
+            if route.behavior in _TARGETED and route.target and not _exists(crew, route.target):
+                yield shown(unknown_target_line(agent, route.signal, route.target))
+    for child in crew.sub_crews.values():
+        if child.crew is not None:
+            yield from signal_errors(child.crew)
+
+
+def _exists(crew: Crew, target: str) -> bool:
+    return target in crew.groups or target in crew.agent_ids

@@ -1,0 +1,28 @@
+"""`interlock graph`: a crew as a picture."""
+
+import sys
+
+import click
+
+from interlock.cli.crews import crew_argument, open_crew, show_problems
+from interlock.crew.diagram import as_mermaid, as_text, diagram_of
+from interlock.crew.drawing import as_svg
+from interlock.crew.problem import Severity
+
+_FORMS = {"text": as_text, "mermaid": as_mermaid, "svg": as_svg}
+
+
+@click.command()
+@crew_argument
+@click.option("--format", "form", type=click.Choice(list(_FORMS)), default="text", show_default=True)
+def graph(crew: str, config: str | None, form: str) -> None:
+    """Draw CREW: its agents, the marks they use, groups, sub-crews and endings.
+
+    A crew with problems is drawn as far as it can be read, and the exit code is 1.
+    """
+    loaded = open_crew(crew, config)
+    errors = [problem for problem in loaded.problems if problem.severity is Severity.ERROR]
+    show_problems(errors, err=True)
+    if loaded.crew is not None:
+        click.echo(_FORMS[form](diagram_of(loaded.crew)))
+    sys.exit(1 if errors else 0)

@@ -1,0 +1,22 @@
+"""`interlock signals`: what signals there are."""
+
+import click
+
+from interlock.cli.crews import open_sound_crew
+from interlock.crew.registry import registry_of
+from interlock.signals.builtin import load_default_signals
+from interlock.signals.report import registry_report
+
+
+@click.group()
+def signals() -> None:
+    """What signals there are."""
+
+
+@signals.command()
+@click.argument("crew", required=False)
+@click.option("--config", metavar="FILE", help="The host's file; interlock.toml in this folder if there is one.")
+def report(crew: str | None, config: str | None) -> None:
+    """Print the registry: the built-in signals, or those that CREW knows."""
+    registry = registry_of(open_sound_crew(crew, config)) if crew else load_default_signals()
+    click.echo(registry_report(registry))

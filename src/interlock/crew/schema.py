@@ -1,0 +1,108 @@
+"""The JSON Schema of crew files and agent files, for editors. Made from the same tables as the reader."""
+
+from typing import Any, assert_never
+
+from interlock.crew.definition import Settings
+from interlock.crew.keys import AGENT, CREW, SETTINGS
+from interlock.crew.shapes import (
+    Anything,
+    Either,
+    Flag,
+    Key,
+    ListOf,
+    MapOf,
+    Number,
+    Section,
+    Shape,
+    Share,
+    SignalText,
+    Text,
+)
+
+Schema = dict[str, Any]
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+# Brackets around a name with at least one character that is no separator; editors know no more of Unicode.
+_SIGNAL_PATTERN = r"^\[[^\[\]]*[^\[\]\s_*~.,:;!?/\\-][^\[\]]*\]$"
+
+
+def crew_schema() -> Schema:
+    return _document(CREW, "Interlock crew file")
+
+
+def agent_schema() -> Schema:
+    return _document(AGENT, "Interlock agent file")
+
+
+def _document(section: Section, title: str) -> Schema:
+    definitions: dict[str, Schema] = {}
+    body = _section(section, definitions)
+    return {"$schema": DIALECT, "title": title, **body, "$defs": dict(sorted(definitions.items()))}
+
+
+def _section(section: Section, definitions: dict[str, Schema]) -> Schema:
+    schema: Schema = {
+        "type": "object",
+        "properties": {key.name: _key(key, section, definitions) for key in section.keys},
+        "additionalProperties": False,
+    }
+    required = [key.name for key in section.keys if key.required]
+    return {**schema, "required": required} if required else schema
+
+
+def _key(key: Key, section: Section, definitions: dict[str, Schema]) -> Schema:
+    if key.legacy:
+        return {"description": f"Does nothing here: {key.legacy}.", "deprecated": True}
+    schema = {**_shape(key.shape, definitions), "description": key.doc}
+    default = getattr(Settings(), key.name, None) if section is SETTINGS else None
+    return {**schema, "default": default} if default is not None else schema
+
+
+def _shape(shape: Shape, definitions: dict[str, Schema]) -> Schema:
+    match shape:
+        case Text():
+            return _text(shape)
+        case SignalText():
+            return {"type": "string", "pattern": _SIGNAL_PATTERN, "maxLength": 200}
+        case Number():
+            return _number(shape)
+        case Flag():
+            return {"type": "boolean"}
+        case Share():
+            words = ["none", "all"] if shape.all_allowed else ["none"]
+            return {"anyOf": [{"enum": words}, {"type": "integer", "minimum": 0, "maximum": 100_000}]}
+        case ListOf():
+            return {"type": ["array", "null"], "items": _shape(shape.item, definitions)}
+        case MapOf():
+            return {"type": ["object", "null"], "additionalProperties": _shape(shape.value, definitions)}
+        case Section():
+            return _reference(shape, definitions)
+        case Either():
+            return {"anyOf": [_text(shape.text), _reference(shape.section, definitions)]}
+        case Anything():
+            return {}
+        case _:
+            assert_never(shape)
+
+
+def _reference(section: Section, definitions: dict[str, Schema]) -> Schema:
+    name = section.title.removeprefix("a ").removeprefix("an ").replace(" ", "_")
+    if name not in definitions:
+        definitions[name] = {}  # taken, before the section's own keys are looked at
+        body = _section(section, definitions)
+        definitions[name] = body if "required" in body else {**body, "type": ["object", "null"]}
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _text(shape: Text) -> Schema:
+    if shape.options and shape.loose:  # `version: 1.0` without quotes is a number to an editor
+        return {"enum": [*shape.options, *(float(option) for option in shape.options)]}
+    if shape.options:
+        return {"enum": list(shape.options)}
+    return {"type": ["string", "null"]} if shape.blank else {"type": "string", "pattern": r"\S"}
+
+
+def _number(shape: Number) -> Schema:
+    schema: Schema = {"type": "integer" if shape.whole else "number"}
+    schema["exclusiveMinimum" if shape.above else "minimum"] = shape.least
+    return {**schema, "maximum": shape.most}
