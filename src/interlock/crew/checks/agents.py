@@ -1,0 +1,124 @@
+"""Rules about agents: what they name exists, and their prompts speak of what the crew knows."""
+
+import re
+import unicodedata
+
+from interlock.crew.checks.subject import Subject
+from interlock.crew.host import BUILT_IN_TOOLS, PROVIDERS
+from interlock.crew.nodes import Mapping, Path
+from interlock.crew.problem import Severity
+from interlock.crew.templates import unknown_prompt_fields
+from interlock.errors import nearest
+from interlock.signals.matching import normalized
+
+
+def agents_hand_over_to_agents(s: Subject) -> None:
+    for agent in s.crew.agents:
+        for n, target in enumerate(agent.handoff_targets):
+            if target not in s.ids:
+                s.at_agent(
+                    agent.id,
+                    ("handoff_targets", n),
+                    "unknown-target",
+                    f"agent '{agent.id}' hands over to unknown agent '{target}'",
+                    nearest(target, list(s.ids), "name an agent of this crew"),
+                )
+
+
+def agents_narrow_to_known_signals(s: Subject) -> None:
+    known = {*s.definitions, *(route.signal for _, route, _ in s.routes())}
+    for agent in s.crew.agents:
+        for n, signal in enumerate(agent.signals or ()):
+            if signal not in known:
+                s.at_agent(
+                    agent.id,
+                    ("signals", n),
+                    "unregistered-signal",
+                    f"signal '{signal}' is not registered (unknown signal)",
+                    nearest(signal, sorted(known), "define it under signals in crew.yaml"),
+                )
+
+
+def tools_exist(s: Subject) -> None:
+    known = (*BUILT_IN_TOOLS, *s.host.tools)
+    severity = Severity.WARNING if s.crew.version == "1.0" else Severity.ERROR
+    for agent in s.crew.agents:
+        for n, tool in enumerate(agent.tools):
+            server = tool.removeprefix("mcp:").partition("/")[0]
+            if tool.startswith("mcp:"):
+                if server in s.host.mcp_servers:
+                    continue
+                message, fix = f"there is no MCP server '{server}'", f"add [mcp.{server}] to interlock.toml"
+            elif tool in known:
+                continue
+            else:
+                message = f"agent '{agent.id}' uses unknown tool '{tool}'"
+                fix = nearest(tool, known, "name its module under [tools] modules in interlock.toml")
+            s.at_agent(agent.id, ("tools", n), "unknown-tool", message, fix, severity)
+
+
+def providers_exist(s: Subject) -> None:
+    known = (*PROVIDERS, *s.host.providers)
+    for agent in s.crew.agents:
+        for key, model in (("primary", agent.primary), ("backup", agent.backup)):
+            if model is None or model.provider in known or not model.provider:
+                continue
+            s.at_agent(
+                agent.id,
+                _provider_path(s, agent.id, key),
+                "unknown-provider",
+                f"nobody called '{model.provider}' serves models",
+                nearest(model.provider, known, f"add [providers.{model.provider}] to interlock.toml"),
+            )
+
+
+def _provider_path(s: Subject, agent: str, key: str) -> Path:
+    """`provider` where it was written, else the `model` that begins with it; flat in older files."""
+    node = s.source.agent_node(agent)
+    section = node.get(key) if isinstance(node, Mapping) else None
+    path: Path = (key,) if section is not None else ()
+    holder = section if section is not None else node
+    return (*path, "provider" if isinstance(holder, Mapping) and holder.get("provider") else "model")
+
+
+def prompts_use_known_fields(s: Subject) -> None:
+    for agent in s.crew.agents:
+        for field in unknown_prompt_fields(agent.system_prompt):
+            s.at_agent(
+                agent.id,
+                ("system_prompt",),
+                "unknown-field",
+                f"nothing fills {field} in a prompt",
+                "the fields are {{name}}, {{role}}, {{description}} and {{backstory}}",
+            )
+
+
+# A mark in a prompt: capitals, so that "[your name]" is not one, and not the text of a link.
+_MARK_IN_PROMPT = re.compile(r"(?<!\\)\[([^\[\]]{2,60})\](?!\()")
+
+
+def prompts_use_known_marks(s: Subject) -> None:
+    for agent in s.crew.agents:
+        for text in dict.fromkeys(_MARK_IN_PROMPT.findall(agent.system_prompt)):
+            if sum(char.isalpha() for char in text) < 2 or text != text.upper() or not _is_name(text):
+                continue
+            if normalized(text) not in s.known_marks:
+                s.at_agent(
+                    agent.id,
+                    ("system_prompt",),
+                    "unknown-mark-in-prompt",
+                    f"the prompt of agent '{agent.id}' speaks of [{text}], which this crew does not know",
+                    _nearest_mark(s, text),
+                    Severity.WARNING,
+                )
+
+
+def _is_name(text: str) -> bool:
+    return all(char.isalnum() or char in "_- " or unicodedata.category(char)[0] == "M" for char in text)
+
+
+def _nearest_mark(s: Subject, text: str) -> str:
+    routed = dict.fromkeys(route.signal for _, route, _ in s.routes())
+    return nearest(
+        f"[{text}]", [*routed, *s.definitions], f"route [{text}] under routing.signals, or reword the prompt"
+    )

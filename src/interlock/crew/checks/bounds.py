@@ -1,0 +1,67 @@
+"""Rules about groups and settings: members exist, and bounds are within bounds."""
+
+from interlock.crew.checks.subject import Subject
+from interlock.crew.keys import STRICT_SETTINGS
+from interlock.crew.nodes import Path
+
+
+def groups_have_members(s: Subject) -> None:
+    members = (*s.ids, *s.crew.sub_crews)
+    for group in s.crew.groups.values():
+        path = _group_path(s, group.name)
+        key = "parallel_targets" if group.unnamed else "agents"
+        if not group.agents and s.was_written(path, key):
+            s.at((*path, key), "empty-group", f"group '{group.name}' has no members", "list its agents")
+        for n, member in enumerate(group.agents):
+            if member not in members:
+                s.unknown_agent((*path, key, n), "member", member, also=tuple(s.crew.sub_crews))
+            elif member in group.agents[:n]:
+                s.at(
+                    (*path, key, n),
+                    "bad-value",
+                    f"'{member}' is a member of '{group.name}' twice",
+                    "remove one",
+                )
+        if group.next_agent and group.next_agent not in s.ids:
+            s.unknown_agent((*path, "next_agent"), "next_agent", group.next_agent)
+
+
+def _group_path(s: Subject, name: str) -> Path:
+    if not s.crew.groups[name].unnamed:
+        return ("routing", "parallel_groups", name)
+    agent = name.partition(":")[0]
+    at = next(n for n, route in enumerate(s.crew.routes[agent]) if route.target == name)
+    return s.source.routes[agent][at]
+
+
+def groups_end_before_the_run(s: Subject) -> None:
+    limit = s.crew.settings.timeout_seconds
+    for group in s.crew.groups.values():
+        if group.timeout_seconds is not None and group.timeout_seconds > limit:
+            s.at(
+                (*_group_path(s, group.name), "timeout_seconds"),
+                "timeout-beyond-run",
+                f"group '{group.name}' may take {group.timeout_seconds:g} s, the whole run only {limit:g} s",
+                "lower it, or raise settings.timeout_seconds",
+            )
+    default = s.crew.settings.parallel_timeout_seconds
+    if default > limit and s.was_written(("settings",), "parallel_timeout_seconds"):
+        s.at(
+            ("settings", "parallel_timeout_seconds"),
+            "timeout-beyond-run",
+            f"groups may take {default:g} s, the whole run only {limit:g} s",
+            "lower it, or raise timeout_seconds",
+        )
+
+
+def strict_settings_are_written_out(s: Subject) -> None:
+    if s.crew.settings.config_mode != "strict":
+        return
+    for name in STRICT_SETTINGS:
+        if not s.was_written(("settings",), name):
+            s.at(
+                ("settings", name),
+                "missing-setting",
+                f"config_mode is strict, and settings.{name} is not written out",
+                f"add '{name}:', or use config_mode: permissive",
+            )

@@ -1,0 +1,95 @@
+"""Rules about the flow of control: everyone can be reached, has a way on, and can get to an ending."""
+
+from interlock.crew.checks.routes import target_error
+from interlock.crew.checks.subject import Subject
+from interlock.crew.definition import Route
+from interlock.crew.graph import END, Spot, control, present
+from interlock.signals.definition import SignalBehavior
+
+
+def agents_can_be_reached(s: Subject) -> None:
+    if s.crew.entry_point not in s.ids:
+        return  # then nothing is reached, and the entry point is what needs mending
+    reached = s.reached
+    for agent in s.ids:
+        if control(agent) not in reached and present(agent) not in reached:
+            s.at_agent(
+                agent,
+                (),
+                "unreachable-agent",
+                f"agent '{agent}' can never get a turn",
+                "route a signal to it, make it a default, a handoff target or a group's member, or remove it",
+            )
+
+
+def agents_have_a_way_on(s: Subject) -> None:
+    for agent in _stuck(s):
+        s.at_agent(
+            agent,
+            (),
+            "no-way-on",
+            f"agent '{agent}' has no way on: no route, no default, no handoff target, no ending",
+            "route one of its signals, give it a default, or set is_terminal: true",
+        )
+
+
+def _stuck(s: Subject) -> list[str]:
+    return [
+        agent
+        for agent in s.ids
+        if control(agent) in s.reached
+        and agent not in _unclear(s)
+        and all(step.kind == "present" for step in s.graph.steps[control(agent)])
+    ]
+
+
+def _unclear(s: Subject) -> set[str]:
+    """Agents of which something could not be read or points nowhere; it is reported, and might be their way on."""
+    lost = {agent for agent, route, _ in s.routes() if _points_nowhere(s, route)}
+    lost |= {agent for agent, target in s.crew.defaults.items() if target not in s.ids}
+    lost |= {agent.id for agent in s.crew.agents if any(t not in s.ids for t in agent.handoff_targets)}
+    return lost | s.source.unclear
+
+
+def _points_nowhere(s: Subject, route: Route) -> bool:
+    if route.behavior is SignalBehavior.SUB_CREW:
+        return bool(route.return_to) and route.return_to not in s.ids
+    if route.behavior is SignalBehavior.PARALLEL and route.target in s.crew.groups:
+        next_agent = s.crew.groups[route.target].next_agent
+        return bool(next_agent) and next_agent not in s.ids
+    return target_error(s, route) is not None
+
+
+def agents_can_reach_an_ending(s: Subject) -> None:
+    reached = s.reached
+    excused = [control(agent) for agent in (*_stuck(s), *_unclear(s)) if agent in s.ids]
+    saved = s.graph.leading_to([END, *excused])
+    doomed = {spot for spot in reached if spot not in saved and spot.kind not in ("present", "end")}
+    for loop in s.graph.loops_among(doomed):
+        agents = [spot.name for spot in loop if spot.kind == "control"]
+        if not agents:
+            continue
+        first = min(agents, key=list(s.ids).index)
+        s.at_agent(
+            first,
+            (),
+            "trap",
+            f"no ending can be reached from {', '.join(sorted(agents))}: {_witness(s, reached, first)}",
+            "let one of them terminate, make one terminal, or route one out of the loop",
+        )
+
+
+def _witness(s: Subject, reached: dict[Spot, Spot | None], agent: str) -> str:
+    """How control gets to the agent, and from there back to it."""
+    there = _way(reached, control(agent))
+    again = s.graph.reached(s.graph.steps[control(agent)])
+    back = _way(again, control(agent)) if control(agent) in again else []
+    return " -> ".join(spot.name for spot in (*there, *back) if spot.kind in ("control", "join"))
+
+
+def _way(before: dict[Spot, Spot | None], spot: Spot | None) -> list[Spot]:
+    way: list[Spot] = []
+    while spot is not None:
+        way.append(spot)
+        spot = before[spot]
+    return way[::-1]

@@ -1,0 +1,86 @@
+"""Rules about delegation and subscriptions: who talks to whom, and who hears what."""
+
+from interlock.broadcast.pattern import pattern_fault
+from interlock.crew.checks.subject import Subject
+from interlock.crew.nodes import Mapping, Path
+
+
+def delegation_is_a_tree(s: Subject) -> None:
+    delegation = s.crew.delegation
+    if delegation is None:
+        return
+    if delegation.root and delegation.root not in s.ids:
+        s.unknown_agent(("delegation", "root"), "root", delegation.root)
+    parent_of: dict[str, str] = {}
+    for parent, children in delegation.children.items():
+        if parent not in s.ids:
+            s.unknown_agent(("delegation", "children", parent), "parent", parent)
+        for n, child in enumerate(children):
+            path: Path = ("delegation", "children", parent, n)
+            if child not in s.ids and child not in s.crew.sub_crews:
+                s.unknown_agent(path, "child", child, also=tuple(s.crew.sub_crews))
+            elif child == delegation.root:
+                _no_tree(s, path, f"'{child}' is the root and a child of '{parent}'")
+            elif child in parent_of:
+                _no_tree(s, path, f"'{child}' is a child of '{parent_of[child]}' and of '{parent}'")
+            else:
+                parent_of[child] = parent
+    _parents_hang_from_the_root(s, parent_of)
+
+
+def _parents_hang_from_the_root(s: Subject, parent_of: dict[str, str]) -> None:
+    delegation = s.crew.delegation
+    assert delegation is not None, "delegation_is_a_tree asks only where there is one"
+    for parent in delegation.children:
+        line = [parent]
+        while line[-1] in parent_of and parent_of[line[-1]] not in line:
+            line.append(parent_of[line[-1]])
+        if line[-1] in parent_of:
+            cycle = [*line, parent_of[line[-1]]]
+            _no_tree(s, ("delegation", "children", parent), f"delegation runs in a circle: {' <- '.join(cycle)}")
+            return
+        if line[-1] != delegation.root and parent in s.ids and delegation.root in s.ids:
+            _no_tree(
+                s,
+                ("delegation", "children", parent),
+                f"'{parent}' does not hang from root '{delegation.root}'",
+            )
+    depth = max((_depth(child, parent_of) for child in parent_of), default=0)
+    if depth > delegation.max_depth:
+        _no_tree(s, ("delegation", "children"), f"delegation is {depth} deep, max_depth is {delegation.max_depth}")
+
+
+def _depth(child: str, parent_of: dict[str, str]) -> int:
+    depth = 0
+    while child in parent_of:
+        child, depth = parent_of[child], depth + 1
+    return depth
+
+
+def _no_tree(s: Subject, path: Path, message: str) -> None:
+    s.at(path, "delegation-tree", message, "make it a tree: one root, one parent for every child")
+
+
+def subscriptions_can_match(s: Subject) -> None:
+    node = s.source.root.get("subscriptions")
+    for agent, _, _ in node if isinstance(node, Mapping) else ():
+        if agent not in s.ids:
+            s.unknown_agent(("subscriptions", agent), "subscriber", agent)
+    counts: dict[str, int] = {}
+    seen: set[tuple[str, str]] = set()
+    for subscription in s.crew.subscriptions:
+        n = counts.get(subscription.agent, 0)
+        counts[subscription.agent] = n + 1
+        path: Path = ("subscriptions", subscription.agent, n, "pattern")
+        fault = pattern_fault(subscription.pattern)
+        if fault:
+            s.at(
+                path,
+                "bad-value",
+                f"pattern '{subscription.pattern}' {fault}",
+                "use segments split by ':', such as build:*:done",
+            )
+        key = (subscription.agent, subscription.pattern.strip())
+        if key in seen:
+            s.at(path, "bad-value", f"'{key[0]}' subscribes to '{key[1]}' twice", "remove one")
+        seen.add(key)

@@ -1,0 +1,68 @@
+"""Rules about names: every name is usable, and means one thing."""
+
+from interlock.crew.checks.subject import Subject
+from interlock.crew.nodes import Path
+from interlock.crew.problem import Severity
+from interlock.ids import RESERVED_IDS, is_id
+
+
+def the_entry_point_exists(s: Subject) -> None:
+    if s.crew.entry_point and s.crew.entry_point not in s.ids:
+        s.unknown_agent(("entry_point",), "entry_point", s.crew.entry_point)
+
+
+def there_are_agents(s: Subject) -> None:
+    if not s.crew.agents and s.was_written((), "agents") and not s.source.unclear:
+        s.at(("agents",), "missing-key", "a crew needs at least one agent", "list one under agents")
+
+
+def ids_are_well_formed(s: Subject) -> None:
+    rule = "letters, digits, '_', '-' and '.', at most 64, starting with a letter or digit"
+    for agent in s.ids:
+        if not is_id(agent):
+            s.at_agent(agent, ("id",), "bad-value", f"agent id '{agent}' is not usable", f"use {rule}")
+    for section, names in (
+        (("routing", "parallel_groups"), s.named_groups),
+        (("sub_crews",), list(s.crew.sub_crews)),
+    ):
+        for name in names:
+            if not is_id(name):
+                s.at((*section, name), "bad-value", f"name '{name}' is not usable", f"use {rule}")
+
+
+def names_are_unique(s: Subject) -> None:
+    for group in s.named_groups:
+        if group in s.ids:
+            _clash(s, ("routing", "parallel_groups", group), f"'{group}' is an agent and a group")
+    for name in s.crew.sub_crews:
+        if name in s.ids or name in s.named_groups:
+            other = "an agent" if name in s.ids else "a group"
+            _clash(s, ("sub_crews", name), f"'{name}' is {other} and a sub-crew")
+    for agent in s.ids:
+        if agent in RESERVED_IDS:
+            s.at_agent(
+                agent,
+                ("id",),
+                "name-clash",
+                f"'{agent}' is reserved for entries that no agent wrote",
+                "rename the agent",
+            )
+
+
+def _clash(s: Subject, path: Path, message: str) -> None:
+    s.at(path, "name-clash", f"{message}; a target could not tell which is meant", "rename one of them")
+
+
+def spoken_names_are_unique(s: Subject) -> None:
+    first: dict[str, str] = {}
+    for agent in s.crew.agents:
+        other = first.setdefault(agent.name, agent.id)
+        if other != agent.id:
+            s.at_agent(
+                agent.id,
+                ("name",),
+                "name-clash",
+                f"agents '{other}' and '{agent.id}' are both called '{agent.name}' in conversations",
+                "give one of them another name",
+                Severity.WARNING,
+            )

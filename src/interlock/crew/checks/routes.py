@@ -1,0 +1,229 @@
+"""Rules about routes: what a mark leads to exists, fits, and may be meant."""
+
+import unicodedata
+
+from interlock.crew.checks.subject import Subject
+from interlock.crew.definition import Route
+from interlock.crew.nodes import Mapping, Path, Scalar, node_at
+from interlock.crew.problem import Severity
+from interlock.crew.templates import unknown_input_fields
+from interlock.errors import EmitterNotAllowed, InvalidTarget, SignalError, UnknownTarget, WrongTarget, nearest
+from interlock.signals.definition import SignalBehavior
+from interlock.signals.matching import normalized
+
+
+def routing_names_agents(s: Subject) -> None:
+    routing = s.source.root.get("routing")
+    for section in ("signals", "defaults", "agent_behaviors"):
+        node = routing.get(section) if isinstance(routing, Mapping) else None
+        for name, _, _ in node if isinstance(node, Mapping) else ():
+            if name not in s.ids:
+                s.unknown_agent(("routing", section, name), f"routing.{section}:", name)
+    for agent, target in s.crew.defaults.items():
+        if target not in s.ids:
+            s.unknown_agent(("routing", "defaults", agent), f"the default of '{agent}',", target)
+
+
+def an_agent_routes_a_signal_once(s: Subject) -> None:
+    for agent, paths in s.source.routes.items():
+        seen: set[str] = set()
+        for route, path in zip(s.crew.routes[agent], paths, strict=True):
+            if route.signal in seen:
+                s.at(
+                    (*path, "signal"),
+                    "duplicate-signal",
+                    f"agent '{agent}' routes '{route.signal}' twice",
+                    "remove one; the second would never be taken",
+                )
+            seen.add(route.signal)
+
+
+def a_reply_can_tell_signals_apart(s: Subject) -> None:
+    for agent, paths in s.source.routes.items():
+        seen: dict[str, str] = {}
+        for route, path in zip(s.crew.routes[agent], paths, strict=True):
+            other = seen.setdefault(normalized(route.signal[1:-1]), route.signal)
+            if other != route.signal:
+                _ambiguous(s, path, agent, other, route.signal)
+
+
+def _ambiguous(s: Subject, path: Path, agent: str, first: str, second: str) -> None:
+    same_to_the_eye = unicodedata.normalize("NFC", first) == unicodedata.normalize("NFC", second)
+    if same_to_the_eye:
+        message = f"'{first}' of agent '{agent}' stands twice, in two spellings of the same characters"
+    else:
+        message = f"only exact spelling tells '{first}' from '{second}' in replies of agent '{agent}'"
+    s.at(
+        (*path, "signal"),
+        "ambiguous-signals",
+        message,
+        "rename one of them",
+        Severity.ERROR if same_to_the_eye else Severity.NOTE,
+    )
+
+
+def emitters_are_allowed(s: Subject) -> None:
+    for agent, route, path in s.routes():
+        definition = s.definitions.get(route.signal)
+        if definition and not definition.may_be_emitted_by(agent):
+            s.refuse((*path, "signal"), EmitterNotAllowed(route.signal, agent, definition.allowed_agents))
+        narrowed = s.ids[agent].signals if agent in s.ids else None
+        if narrowed is not None and route.signal not in narrowed:
+            s.at(
+                (*path, "signal"),
+                "emitter-not-allowed",
+                f"agent '{agent}' is not allowed to emit signal '{route.signal}'",
+                f"add it to the signals of agent '{agent}', or remove the route",
+            )
+
+
+def routes_have_fitting_targets(s: Subject) -> None:
+    for _, route, path in s.routes():
+        error = target_error(s, route)
+        if error is not None:
+            s.refuse((*path, "target"), error)
+
+
+def target_error(s: Subject, route: Route) -> SignalError | None:
+    signal, target = route.signal, route.target
+    match route.behavior:
+        case SignalBehavior.TERMINATE:
+            return WrongTarget.of_termination(signal, target) if target else None
+        case SignalBehavior.ROUTE if not target:
+            return None if route.acknowledges else WrongTarget.missing(signal)
+        case SignalBehavior.PARALLEL if not target:
+            return WrongTarget.missing_group(signal)
+        case SignalBehavior.PARALLEL if target in s.ids:
+            return WrongTarget(
+                f"parallel signal '{signal}' must have a target group, got agent '{target}'; "
+                "name a group, or use type: route",
+                signal=signal,
+            )
+        case SignalBehavior.ROUTE | SignalBehavior.PARALLEL | SignalBehavior.PAUSE:
+            return _named_error(s, route)
+        case _:
+            return None  # the other behaviours have keys of their own
+
+
+def _named_error(s: Subject, route: Route) -> SignalError | None:
+    target = route.target
+    if not target or (target in s.crew.groups and s.crew.groups[target].unnamed):
+        return None
+    if target not in s.targets:
+        return UnknownTarget(route.signal, target, list(s.targets))
+    valid = s.definitions[route.signal].valid_targets if route.signal in s.definitions else ()
+    return InvalidTarget(route.signal, target, valid) if valid and target not in valid else None
+
+
+_KEYS_OF_BEHAVIOR = {
+    "target": (SignalBehavior.TERMINATE, SignalBehavior.ROUTE, SignalBehavior.PARALLEL, SignalBehavior.PAUSE),
+    "targets": (SignalBehavior.BROADCAST,),
+    "pause": (SignalBehavior.EXTERNAL,),
+    "target_crew": (SignalBehavior.SUB_CREW,),
+    "return_to": (SignalBehavior.SUB_CREW,),
+    "input_template": (SignalBehavior.SUB_CREW,),
+    "on_error": (SignalBehavior.SUB_CREW,),
+    "context": (SignalBehavior.SUB_CREW,),
+}
+
+
+def every_key_of_a_route_has_an_effect(s: Subject) -> None:
+    for _, route, path in s.routes():
+        for key, behaviors in _KEYS_OF_BEHAVIOR.items():
+            if route.behavior in behaviors or not s.was_written(path, key):
+                continue
+            if key == "target" and not route.target:
+                continue  # an empty target says nothing, anywhere
+            s.at(
+                (*path, key),
+                "misplaced-key",
+                f"'{key}' has no effect on '{route.signal}', which is of type {route.behavior}",
+                f"remove it, or write 'type: {behaviors[0]}'",
+            )
+        target = node_at(s.source.root, (*path, "target"))
+        if s.was_written(path, "parallel_targets") and isinstance(target, Scalar) and target.value:
+            s.at(
+                (*path, "target"),
+                "misplaced-key",
+                f"'target' has no effect on '{route.signal}' beside parallel_targets",
+                "keep one of the two",
+            )
+
+
+def broadcasts_name_agents(s: Subject) -> None:
+    for _, route, path in s.routes():
+        for n, target in enumerate(route.targets):
+            if target not in s.ids:
+                s.refuse((*path, "targets", n), UnknownTarget(route.signal, target, list(s.ids)))
+
+
+def calls_name_sub_crews(s: Subject) -> None:
+    crews = list(s.crew.sub_crews)
+    for _, route, path in s.routes():
+        if route.behavior is not SignalBehavior.SUB_CREW:
+            continue
+        if not route.target_crew:
+            s.at(
+                path,
+                "missing-key",
+                f"'{route.signal}' calls a sub-crew and needs 'target_crew'",
+                "add 'target_crew:'",
+            )
+        elif route.target_crew not in crews:
+            s.at(
+                (*path, "target_crew"),
+                "unknown-sub-crew",
+                f"'{route.signal}' calls '{route.target_crew}', which is not under sub_crews",
+                nearest(route.target_crew, crews, "define it under sub_crews"),
+            )
+        if route.return_to and route.return_to not in s.ids:
+            s.unknown_agent((*path, "return_to"), "return_to", route.return_to)
+        if route.on_error not in ("fail", "return", *s.ids):
+            s.unknown_agent((*path, "on_error"), "on_error", route.on_error, also=("fail", "return"))
+
+
+def calls_in_one_reply_return_to_one_agent(s: Subject) -> None:
+    for agent, paths in s.source.routes.items():
+        calls = [
+            (route, path)
+            for route, path in zip(s.crew.routes[agent], paths, strict=True)
+            if route.behavior is SignalBehavior.SUB_CREW
+        ]
+        for route, path in calls[1:]:
+            first = calls[0][0]
+            if route.priority == first.priority and (route.return_to or agent) != (first.return_to or agent):
+                s.at(
+                    (*path, "return_to"),
+                    "differing-return",
+                    f"'{first.signal}' and '{route.signal}' may run together, and return to different agents",
+                    "give both the same return_to, or different priorities",
+                    Severity.WARNING,
+                )
+
+
+def templates_use_known_fields(s: Subject) -> None:
+    crews = tuple(s.crew.sub_crews)
+    for _, route, path in s.routes():
+        for field, advice in unknown_input_fields(route.input_template, crews):
+            s.at(
+                (*path, "input_template"),
+                "unknown-field",
+                f"nothing fills {field} in an input_template",
+                advice,
+            )
+
+
+def deprecated_signals_are_not_used(s: Subject) -> None:
+    for agent, route, path in s.routes():
+        definition = s.definitions.get(route.signal)
+        if definition and definition.deprecated_msg:
+            heir = definition.replacement
+            s.at(
+                (*path, "signal"),
+                "deprecated-signal",
+                f"agent '{agent}' routes deprecated signal '{route.signal}': {definition.deprecated_msg}",
+                f"route '{heir}' too, teach the agent to use it, then remove '{route.signal}'"
+                if heir
+                else "follow its message, then remove the route",
+                Severity.WARNING,
+            )
