@@ -4,14 +4,17 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench lock clean
+.PHONY: help demo test check format docs bench lock clean
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1|/' | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.venv/ready: pyproject.toml uv.lock
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check "uv==$$(sed -n 's/^  "uv==\(.*\)",$$/\1/p' pyproject.toml)"
+.venv/bin/uv:
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		"uv==$$(sed -n 's/^  "uv==\(.*\)",$$/\1/p' pyproject.toml)"
+
+.venv/ready: .venv/bin/uv pyproject.toml uv.lock
 	@$(BIN)/uv sync --locked --quiet --python $(BIN)/python
 	@touch $@
 
@@ -35,7 +38,10 @@ format: .venv/ready ## rewrite the source in the project's format
 bench: .venv/ready ## measure, and write bench/RESULTS.md
 	@$(BIN)/python -m bench
 
-lock: ## resolve the dependencies anew
+docs: .venv/ready ## write docs/reference anew from the code
+	@$(BIN)/python docs/generate.py
+
+lock: .venv/bin/uv ## resolve the dependencies anew
 	@$(BIN)/uv lock --python $(BIN)/python
 
 clean: ## remove the environment and every cache

@@ -1,10 +1,9 @@
 """What Interlock raises, split by who must act.
 
-InterlockError ─┬─ CrewError ─┬─ UnsoundCrew      the crew has problems; all of them are in `.problems`
-                │             ├─ UnreadableCrew   there is no crew file to read, or it is no YAML
-                │             └─ SignalError ─┬─ BadSignalFormat   UnknownSignal     DuplicateSignal
-                │                             └─ EmitterNotAllowed UnknownTarget     WrongTarget   InvalidTarget
-                └─ UsageError                     the caller asked for something that is not there
+InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew     defined in crew/unsound.py
+                │             └─ SignalError ─┬─ BadSignalFormat  BadDefinition  UnknownSignal  DuplicateSignal
+                │                             └─ EmitterNotAllowed  UnknownTarget  WrongTarget  InvalidTarget
+                └─ UsageError     the caller named something that is not there, or a host file is wrong
 
 Rule 1: a message says what, which, and what now; lower case, no full stop.
 Rule 2: the object keeps the parts and a stable `code`.
@@ -34,13 +33,13 @@ class UsageError(InterlockError):
 
 
 class SignalError(CrewError):
-    """A signal was refused; `signal` says which."""
+    """A signal was refused: the protocol's sentence, and advice that follows it after a semicolon."""
 
     code = "signal-error"
 
-    def __init__(self, message: str, *, signal: str) -> None:
-        super().__init__(message)
-        self.signal = signal
+    def __init__(self, signal: str, sentence: str, advice: str) -> None:
+        super().__init__(f"{sentence}; {advice}")
+        self.signal, self.sentence, self.advice = signal, sentence, advice
 
 
 class BadSignalFormat(SignalError):
@@ -48,9 +47,9 @@ class BadSignalFormat(SignalError):
 
     def __init__(self, signal: str) -> None:
         super().__init__(
-            f"signal '{signal}' has invalid format - must match [NAME]; "
-            "letters, digits, '_', '-' and single spaces between square brackets",
-            signal=signal,
+            signal,
+            f"signal '{signal}' has invalid format - must match [NAME]",
+            "letters, digits, '_', '-' and single spaces between square brackets, such as [NEXT]",
         )
 
 
@@ -59,8 +58,8 @@ class BadDefinition(SignalError):
 
     code = "bad-value"
 
-    def __init__(self, signal: str, field: str, problem: str) -> None:
-        super().__init__(f"signal '{signal}': {field} {problem}", signal=signal)
+    def __init__(self, signal: str, field: str, rule: str, got: object) -> None:
+        super().__init__(signal, f"signal '{signal}' has {field} {got!r}", f"{field} must be {rule}")
         self.field = field
 
 
@@ -69,8 +68,9 @@ class UnknownSignal(SignalError):
 
     def __init__(self, signal: str, known: Sequence[str]) -> None:
         super().__init__(
-            f"signal '{signal}' is not registered (unknown signal); {nearest(signal, known, 'register it first')}",
-            signal=signal,
+            signal,
+            f"signal '{signal}' is not registered (unknown signal)",
+            nearest(signal, known, "register it first"),
         )
 
 
@@ -78,7 +78,7 @@ class DuplicateSignal(SignalError):
     code = "duplicate-signal"
 
     def __init__(self, signal: str) -> None:
-        super().__init__(f"signal '{signal}' is already registered; pass replace=True to override it", signal=signal)
+        super().__init__(signal, f"signal '{signal}' is already registered", "pass replace=True to override it")
 
 
 class EmitterNotAllowed(SignalError):
@@ -86,9 +86,9 @@ class EmitterNotAllowed(SignalError):
 
     def __init__(self, signal: str, agent: str, allowed: Sequence[str]) -> None:
         super().__init__(
-            f"agent '{agent}' is not allowed to emit signal '{signal}'; "
+            signal,
+            f"agent '{agent}' is not allowed to emit signal '{signal}'",
             f"add it to allowed_agents ({', '.join(allowed)}) or use another signal",
-            signal=signal,
         )
         self.agent, self.allowed = agent, tuple(allowed)
 
@@ -97,8 +97,10 @@ class UnknownTarget(SignalError):
     code = "unknown-target"
 
     def __init__(self, signal: str, target: str, known: Sequence[str]) -> None:
-        advice = nearest(target, known, f"known: {', '.join(known)}" if known else "there are no agents")
-        super().__init__(f"signal '{signal}' targets unknown agent '{target}'; {advice}", signal=signal)
+        otherwise = f"known: {', '.join(known[:12])}" if known else "there are no agents"
+        super().__init__(
+            signal, f"signal '{signal}' targets unknown agent '{target}'", nearest(target, known, otherwise)
+        )
         self.target = target
 
 
@@ -110,20 +112,29 @@ class WrongTarget(SignalError):
     @classmethod
     def of_termination(cls, signal: str, target: str) -> "WrongTarget":
         return cls(
-            f"termination signal '{signal}' must have empty target, got '{target}'; "
+            signal,
+            f"termination signal '{signal}' must have empty target, got '{target}'",
             "empty the target, or use a routing signal",
-            signal=signal,
         )
 
     @classmethod
     def missing(cls, signal: str) -> "WrongTarget":
-        return cls(f"routing signal '{signal}' must have a target agent; name an agent or a group", signal=signal)
+        return cls(signal, f"routing signal '{signal}' must have a target agent", "name an agent or a group")
 
     @classmethod
     def missing_group(cls, signal: str) -> "WrongTarget":
         return cls(
-            f"parallel signal '{signal}' must have a target group; name a group or list parallel_targets",
-            signal=signal,
+            signal,
+            f"parallel signal '{signal}' must have a target group",
+            "name a group, or list parallel_targets",
+        )
+
+    @classmethod
+    def no_group(cls, signal: str, target: str) -> "WrongTarget":
+        return cls(
+            signal,
+            f"parallel signal '{signal}' must have a target group, got agent '{target}'",
+            "name a group, or use type: route",
         )
 
 
@@ -132,9 +143,9 @@ class InvalidTarget(SignalError):
 
     def __init__(self, signal: str, target: str, valid: Sequence[str]) -> None:
         super().__init__(
-            f"signal '{signal}' cannot target '{target}' (valid: [{' '.join(valid)}]); "
+            signal,
+            f"signal '{signal}' cannot target '{target}' (valid: [{' '.join(valid)}])",
             "use one of them, or add it to valid_targets",
-            signal=signal,
         )
         self.target, self.valid = target, tuple(valid)
 

@@ -5,6 +5,7 @@ Rule 2: booleans and numbers are those of YAML 1.2; `no`, `on` and `12:30` are t
 Rule 3: a key that stands twice is a problem; nothing is dropped in silence.
 """
 
+import codecs
 import math
 import re
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from interlock.crew.nodes import Mapping, Node, Place, Scalar, Sequence
+from interlock.crew.nodes import Mapping, Node, Path, Place, Scalar, Sequence
 from interlock.crew.problem import Problems
 from interlock.limits import YAML_DEPTH_MAX, YAML_NODES_MAX
 
@@ -21,6 +22,8 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}\Z")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,4})?\Z")
+# Everything that YAML does not count as printable; the parser would say so too, but not where.
+_CONTROL = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -47,21 +50,22 @@ class _Open:
 
 def read_yaml(data: bytes, file: str, problems: Problems) -> Node | None:
     """The document, or None where it is no YAML; what is wrong with it is in `problems`."""
-    start = Place(file, 1, 1)
     try:
-        text = data.decode("utf-8-sig")
+        text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        _bad(problems, f"byte {error.start} is not UTF-8", Place(file, line, 1), "save the file as UTF-8")
+        before = error.object[: error.start].decode("utf-8")
+        byte = f"byte 0x{error.object[error.start]:02x} is not UTF-8"
+        _bad(problems, byte, _place_after(before, file), "save the file as UTF-8")
         return None
     try:
+        _refuse_control_characters(text, file)
         return _Builder(file, problems).build(text)
     except _Refused as refusal:
         _bad(problems, str(refusal), refusal.place, refusal.fix)
     except yaml.MarkedYAMLError as error:
-        _bad(problems, *_explained(error, file))
+        _bad(problems, *_explained(error, text, file))
     except (yaml.YAMLError, ValueError) as error:
-        _bad(problems, _one_line(error), start, "remove the characters that YAML does not allow")
+        _bad(problems, _one_line(error), Place(file, 1, 1), "remove the characters that YAML does not allow")
     return None
 
 
@@ -125,7 +129,7 @@ class _Builder:
                     "duplicate-key",
                     f"key '{key.text}' stands twice, first in line {seen[key.text]}",
                     place=key.place,
-                    path=(key.text,),
+                    path=(*self._path(), key.text),
                     fix="remove one of the two",
                 )
             else:
@@ -136,16 +140,28 @@ class _Builder:
     def _refuse_decoration(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, place: Place) -> None:
         if event.anchor is not None:
             self._refuse_feature("an anchor", place)
-        if event.tag is not None and event.tag != "!":
+        if event.tag is not None:
             self._refuse_feature(f"a tag ({event.tag})", place)
 
     def _refuse_feature(self, what: str, place: Place) -> None:
-        _bad(self.problems, f"{what} is not allowed in crew files", place, "write the value itself")
+        _bad(self.problems, f"{what} is not allowed in crew files", place, "write the value itself", self._path())
+
+    def _path(self) -> Path:
+        """Where in the document the parser stands."""
+        return tuple(_step(container) for container in self.open)
+
+
+def _step(container: _Open) -> str | int:
+    """What comes next in a container that is still open: the value of its last key, or one more item."""
+    if not container.is_mapping:
+        return len(container.items)
+    last = container.items[-1] if len(container.items) % 2 else None
+    return last.text if isinstance(last, Scalar) else "?"
 
 
 def _scalar(event: yaml.ScalarEvent, place: Place) -> Scalar:
     text = event.value
-    if event.style or event.tag == "!":  # quoted or a block: text, whatever it looks like
+    if event.style:  # quoted or a block: text, whatever it looks like
         return Scalar(text, text, place)
     if text in _WORDS:
         return Scalar(_WORDS[text], text, place)
@@ -156,10 +172,12 @@ def _scalar(event: yaml.ScalarEvent, place: Place) -> Scalar:
     return Scalar(text, text, place)
 
 
-def _explained(error: yaml.MarkedYAMLError, file: str) -> tuple[str, Place, str]:
+def _explained(error: yaml.MarkedYAMLError, text: str, file: str) -> tuple[str, Place, str]:
     mark = error.problem_mark or error.context_mark
     place = _place(file, mark)
-    if "\\t" in str(error.problem) or "tab" in str(error.problem):
+    if mark and text.startswith("//", mark.index):
+        return "'//' begins no comment in YAML", place, "begin comments with '#'"
+    if "\\t" in str(error.problem) or "tab" in str(error.problem) or (mark and text.startswith("\t", mark.index)):
         return "a tab cannot indent YAML", place, "indent with spaces"
     message = " ".join(str(part) for part in (error.context, error.problem) if part)
     return message, place, "mend the YAML around this place"
@@ -169,9 +187,22 @@ def _place(file: str, mark: Any) -> Place:
     return Place(file, mark.line + 1, mark.column + 1) if mark else Place(file, 1, 1)
 
 
+def _place_after(before: str, file: str) -> Place:
+    """The place of what follows this text."""
+    start = before.rfind("\n") + 1
+    return Place(file, before.count("\n") + 1, len(before) - start + 1)
+
+
+def _refuse_control_characters(text: str, file: str) -> None:
+    found = _CONTROL.search(text)
+    if found is not None:
+        place = _place_after(text[: found.start()], file)
+        raise _Refused(f"character U+{ord(found[0]):04X} is not allowed in YAML", place, "remove the character")
+
+
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _bad(problems: Problems, message: str, place: Place, fix: str) -> None:
-    problems.add("bad-yaml", message, place=place, fix=fix)
+def _bad(problems: Problems, message: str, place: Place, fix: str, path: Path = ()) -> None:
+    problems.add("bad-yaml", message, place=place, path=path, fix=fix)

@@ -3,8 +3,8 @@
 Exit codes: 0 fine, 1 the crew has problems or the run did not complete, 2 wrong use or unreadable file.
 """
 
-import sys
 from importlib import import_module
+from typing import IO, Any
 
 import click
 
@@ -22,6 +22,15 @@ _COMMANDS = {
 }
 
 
+class _Refused(click.ClickException):
+    """What Interlock raises on purpose, as one clear message."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"interlock: {self.message}", err=True, file=file)
+
+
 class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -34,17 +43,14 @@ class _LazyGroup(click.Group):
         assert isinstance(command, click.Command), "the table names commands"
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except InterlockError as error:
+            raise _Refused(str(error)) from error
+
 
 @click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="interlock")
 def interlock() -> None:
     """Crews of language-model agents, proven sound before they run."""
-
-
-def main() -> None:
-    """Runs a command; what Interlock raises on purpose ends in one clear message and its exit code."""
-    try:
-        interlock()
-    except InterlockError as error:
-        click.echo(f"interlock: {error}", err=True)
-        sys.exit(2)

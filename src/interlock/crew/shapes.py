@@ -95,9 +95,9 @@ class Number:
 
     def __str__(self) -> str:
         noun = "a whole number" if self.whole else "a number"
-        if self.most >= 1e12:
+        if self.most >= 1e9:  # a guard against nonsense, not worth a word
             return f"{noun} above {self.least:g}" if self.above else f"{noun} from {self.least:g}"
-        return f"{noun} {'above' if self.above else 'from'} {self.least:g} to {self.most:g}"
+        return f"{noun} {'above' if self.above else 'from'} {self.least:g} to {self.most:,g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,7 @@ from interlock.signals.registry import SignalRegistry
 _TERMINATE, _ROUTE, _PAUSE = SignalBehavior.TERMINATE, SignalBehavior.ROUTE, SignalBehavior.PAUSE
 
 BUILT_IN = tuple(
-    SignalDefinition(
-        name=name, behavior=behavior, priority=priority, description=description, example=example
-    )
+    SignalDefinition(name=name, behavior=behavior, priority=priority, description=description, example=example)
     for name, behavior, priority, description, example in (
         ("[END]", _TERMINATE, 100, "Generic workflow termination", "Task complete. [END]"),
         ("[END_EXAM]", _TERMINATE, 100, "Terminates exam workflow", "That was the last question. [END_EXAM]"),

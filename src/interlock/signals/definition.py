@@ -55,8 +55,10 @@ class SignalDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         set_once = msgspec.structs.force_setattr
-        set_once(self, "allowed_agents", tuple(self.allowed_agents))
-        set_once(self, "valid_targets", tuple(self.valid_targets))
+        for field, ids in (("allowed_agents", self.allowed_agents), ("valid_targets", self.valid_targets)):
+            if isinstance(ids, str):  # a text is a sequence of texts too: its letters
+                raise BadDefinition(self.name, field, "a list of ids", ids)
+            set_once(self, field, tuple(ids))
         if self.allow_all_agents is None:
             set_once(self, "allow_all_agents", not self.allowed_agents)
 
@@ -71,11 +73,11 @@ class SignalDefinition(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def replacement(self) -> str | None:
         """The signal that a deprecated one tells its users to move to, if its message names one."""
-        named = _FIRST_MARK.search(self.deprecated_msg)
-        return named[0] if named else None
+        named = _MARK.findall(self.deprecated_msg)
+        return next((mark for mark in named if mark != self.name and is_signal_name(mark)), None)
 
 
-_FIRST_MARK = re.compile(r"\[[^\[\]]+\]")
+_MARK = re.compile(r"\[[^\[\]]+\]")
 
 
 def is_signal_name(text: str) -> bool:
@@ -93,21 +95,13 @@ def is_signal_name(text: str) -> bool:
 
 def checked(definition: SignalDefinition) -> SignalDefinition:
     """The definition itself, once every field holds what it may hold."""
-    if not is_signal_name(definition.name):
-        raise BadSignalFormat(definition.name)
-    for field, fault in _faults(definition):
-        raise BadDefinition(definition.name, field, fault)
-    return definition
-
-
-def _faults(definition: SignalDefinition) -> list[tuple[str, str]]:
-    faults = []
+    name = definition.name
+    if not is_signal_name(name):
+        raise BadSignalFormat(name)
     if definition.behavior not in list(SignalBehavior):
-        faults.append(
-            ("behavior", f"must be one of {', '.join(SignalBehavior)}, got {definition.behavior!r}")
-        )
+        raise BadDefinition(name, "behavior", f"one of {', '.join(SignalBehavior)}", definition.behavior)
     if definition.priority is not None and not 0 <= definition.priority <= PRIORITY_MAX:
-        faults.append(("priority", f"must be from 0 to {PRIORITY_MAX}, got {definition.priority}"))
+        raise BadDefinition(name, "priority", f"from 0 to {PRIORITY_MAX}", definition.priority)
     if definition.max_occurs is not None and definition.max_occurs < 1:
-        faults.append(("max_occurs", f"must be at least 1, got {definition.max_occurs}"))
-    return faults
+        raise BadDefinition(name, "max_occurs", "at least 1", definition.max_occurs)
+    return definition

@@ -75,11 +75,7 @@ class SignalMatcher:
         return found
 
     def recognizes(self, inner: str) -> bool:
-        return (
-            inner in self._exact
-            or inner.casefold() in self._caseless
-            or normalized(inner) in self._normalized
-        )
+        return inner in self._exact or inner.casefold() in self._caseless or normalized(inner) in self._normalized
 
     def lookup(self, inner: str) -> tuple[MatchMethod, tuple[str, ...]]:
         """The names that a mark may mean, at the most exact level that knows any; none is an empty tuple."""

@@ -4,25 +4,27 @@ Rule 1: code fences hide to their end, an unclosed one to the end of the text.
 Rule 2: block quotes are told line by line; a line that does not begin with `>` is not quoted.
 Rule 3: code spans stay within a line; an unclosed backtick hides to the end of its line.
 Rule 4: `[x](…)`, `![x](…)` and `[x]: url` are links, with all that is inside them; a backslash hides what follows.
+        A link ends on one line; its text may have begun on an earlier one.
 Rule 5: questions are asked from left to right; each line is read at most once, so the whole costs one pass.
 """
 
 import re
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterator
+from functools import cached_property
+from heapq import merge
 
-from interlock.limits import LINK_NESTING_MAX
+from interlock.limits import LINK_NESTING_MAX, MARK_CHARS_MAX
 
 _LIST_ITEMS = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"
 _FENCE = re.compile(_LIST_ITEMS + r"(`{3,}(?=[^`\n]*(?:\n|\Z))|~{3,})")
-_FENCE_SIGN = re.compile("```|~~~")
 _FENCE_END = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*(?:\n|\Z)")
 _QUOTE = re.compile(_LIST_ITEMS + ">")
 _TICKS = re.compile("`+")
-_TOKEN = re.compile(r"\\[^\n]|`+|[\[\]]")
-_PAREN = re.compile(r"\\[^\n]|[()]")
+_PLAIN_DESTINATION = re.compile(r"\([^()\\\n]{0,400}\)")
 _DEFINITION = re.compile(
-    r"[ \t]*(\[[^\[\]\n]+\]:[ \t]*(?=[/#.<]|[A-Za-z][A-Za-z0-9+.\-]+:\S)"
+    _LIST_ITEMS + r"(\[[^\[\]\n]+\]:[ \t]*(?=[/#.<]|[A-Za-z][A-Za-z0-9+.\-]+:\S)"
     r"(?:<[^<>\n]*>|\S+)"
     r"""(?:[ \t]+(?:"[^"\n]*"|'[^'\n]*'|\([^()\n]*\)))?)"""
 )
@@ -75,18 +77,18 @@ class _Line:
 def _fences(text: str) -> list[Span]:
     """The spans of code fences. Only what opens a line can be a fence, so a line is looked at once."""
     fences: list[Span] = []
-    if "```" not in text and "~~~" not in text:
+    if "`" not in text and "~" not in text:  # far cheaper to ask than for three in a row
         return fences
     position = 0
-    while ticks := _FENCE_SIGN.search(text, position):
-        line_start = text.rfind("\n", position, ticks.start()) + 1 or position
-        line_end = _line_end(text, ticks.start())
-        fence = _FENCE.match(text, line_start)
-        if fence is None or fence.start(1) != ticks.start():
-            position = line_end
+    for sign in _places(text, ("```", "~~~"), 0, len(text)):
+        if sign < position:
             continue
-        position = _fence_end(text, line_end, fence[1])
-        fences.append((line_start, position))
+        line_start = text.rfind("\n", position, sign) + 1 or position
+        position = _line_end(text, sign)
+        fence = _FENCE.match(text, line_start)
+        if fence and fence.start(1) == sign:
+            position = _fence_end(text, position, fence[1])
+            fences.append((line_start, position))
     return fences
 
 
@@ -123,44 +125,80 @@ def _hidden_spans(text: str, start: int, end: int) -> list[Span]:
 
 def _inline_spans(text: str, start: int, end: int) -> list[Span]:
     spans: list[Span] = []
-    opened: deque[int] = deque(maxlen=LINK_NESTING_MAX)
-    closing_paren = _closing_parens(text, start, end)
+    opened = deque([start] if _is_left_open(text, start) else [], maxlen=LINK_NESTING_MAX)
+    destinations = _Destinations(text, start, end)
     position = start
-    while token := _TOKEN.search(text, position, end):
-        first, position = token.span()
-        if token[0] == "[":
-            opened.append(first)
+    for place in _places(text, ("[", "]", "`", "\\"), start, end):
+        if place < position:
             continue
-        if token[0][0] == "`":
-            position = _after_code(text, position, end, len(token[0]))
-        elif token[0] == "]":
-            first = opened.pop() if opened else first
-            if position not in closing_paren:
-                continue
-            position = closing_paren[position] + 1
-        _cover(spans, first, position)
+        position = place + 1
+        match text[place]:
+            case "[":
+                opened.append(place)
+            case "]":
+                opening = opened.pop() if opened else None
+                if opening is not None and (after := destinations.after(position)):
+                    position = after
+                    _cover(spans, opening, position)
+            case "`":
+                position = _after_code(text, place, end)
+                spans.append((place, position))
+            case _:
+                position = place + 2
+                spans.append((place, position))
     return spans
 
 
-def _after_code(text: str, position: int, end: int, ticks: int) -> int:
-    for run in _TICKS.finditer(text, position, end):
-        if run.end() - run.start() == ticks:
-            return run.end()
-    return end
+def _is_left_open(text: str, start: int) -> bool:
+    """Whether a bracket of an earlier line is still open here, so that a link may end on this line."""
+    before = max(0, start - MARK_CHARS_MAX)
+    return text.rfind("[", before, start) > text.rfind("]", before, start)
 
 
-def _closing_parens(text: str, start: int, end: int) -> dict[int, int]:
-    """Where each parenthesis of the line that follows a `]` is closed."""
-    closed: dict[int, int] = {}
-    if text.find("](", start, end) < 0:
-        return closed
-    opened: list[int] = []
-    for paren in _PAREN.finditer(text, start, end):
-        if paren[0] == "(":
-            opened.append(paren.start())
-        elif paren[0] == ")" and opened:
-            closed[opened.pop()] = paren.start()
-    return closed
+def _after_code(text: str, first: int, end: int) -> int:
+    runs = _TICKS.finditer(text, first, end)
+    opening = len(next(runs)[0])
+    return next((run.end() for run in runs if run.end() - run.start() == opening), end)
+
+
+class _Destinations:
+    """Where the `(…)` of a line's links end. Few hold parentheses of their own; for those the line is read once."""
+
+    def __init__(self, text: str, start: int, end: int) -> None:
+        self._text, self._start, self._end = text, start, end
+
+    def after(self, position: int) -> int | None:
+        """The position after the destination that begins at `position`, if one does."""
+        if plain := _PLAIN_DESTINATION.match(self._text, position, self._end):
+            return plain.end()
+        return self._nested.get(position) if self._text.startswith("(", position, self._end) else None
+
+    @cached_property
+    def _nested(self) -> dict[int, int]:
+        ends: dict[int, int] = {}
+        opened: list[int] = []
+        position = self._start
+        for place in _places(self._text, ("(", ")", "\\"), self._start, self._end):
+            if place < position:
+                continue
+            if self._text[place] == "\\":
+                position = place + 2
+            elif self._text[place] == "(":
+                opened.append(place)
+            elif opened:
+                ends[opened.pop()] = place + 1
+        return ends
+
+
+def _places(text: str, signs: tuple[str, ...], start: int, end: int) -> Iterator[int]:
+    """Where the signs stand, in order. Searching for one at a time is ten times faster than for any of them."""
+    return merge(*(_places_of(text, sign, start, end) for sign in signs))
+
+
+def _places_of(text: str, sign: str, start: int, end: int) -> Iterator[int]:
+    while (start := text.find(sign, start, end)) >= 0:
+        yield start
+        start += len(sign)
 
 
 def _cover(spans: list[Span], first: int, after: int) -> None:

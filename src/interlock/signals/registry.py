@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from interlock.errors import DuplicateSignal
-from interlock.signals.definition import SignalBehavior, SignalDefinition, checked
+from interlock.signals.definition import SignalDefinition, checked
 
 
 class SignalRegistry:
@@ -38,7 +38,7 @@ class SignalRegistry:
         return list(self._by_name.values())
 
     def by_behavior(self, behavior: str) -> list[SignalDefinition]:
-        return [d for d in self._by_name.values() if d.behavior == SignalBehavior(behavior)]
+        return [d for d in self._by_name.values() if d.behavior == behavior]
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._by_name)

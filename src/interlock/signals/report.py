@@ -35,7 +35,8 @@ def _entry(definition: SignalDefinition) -> list[str]:
 
 
 def emitted_line(agent: str, definition: SignalDefinition, method: str) -> str:
-    return f"[SIGNAL-EVENT] Agent '{agent}' emitted '{definition.name}' ({method}) - {definition.description}"
+    line = f"[SIGNAL-EVENT] Agent '{agent}' emitted '{definition.name}' ({method})"
+    return f"{line} - {definition.description}" if definition.description else line
 
 
 def routed_line(agent: str, target: str, signal: str) -> str:

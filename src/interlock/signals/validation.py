@@ -77,9 +77,7 @@ class SignalValidator:
             raise UnknownSignal(signal, self.registry.names())
         return definition
 
-    def _refusals(
-        self, signal: str, target: str | None, agent: str, agents: Collection[str]
-    ) -> list[SignalError]:
+    def _refusals(self, signal: str, target: str | None, agent: str, agents: Collection[str]) -> list[SignalError]:
         try:
             self._definition(signal)
         except SignalError as error:  # without a definition the two checks below would repeat it

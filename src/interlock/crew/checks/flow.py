@@ -34,11 +34,12 @@ def agents_have_a_way_on(s: Subject) -> None:
 
 
 def _stuck(s: Subject) -> list[str]:
+    unclear = _unclear(s)
     return [
         agent
         for agent in s.ids
         if control(agent) in s.reached
-        and agent not in _unclear(s)
+        and agent not in unclear
         and all(step.kind == "present" for step in s.graph.steps[control(agent)])
     ]
 
@@ -52,6 +53,8 @@ def _unclear(s: Subject) -> set[str]:
 
 
 def _points_nowhere(s: Subject, route: Route) -> bool:
+    if route.target in s.clashing:
+        return True
     if route.behavior is SignalBehavior.SUB_CREW:
         return bool(route.return_to) and route.return_to not in s.ids
     if route.behavior is SignalBehavior.PARALLEL and route.target in s.crew.groups:
@@ -62,7 +65,7 @@ def _points_nowhere(s: Subject, route: Route) -> bool:
 
 def agents_can_reach_an_ending(s: Subject) -> None:
     reached = s.reached
-    excused = [control(agent) for agent in (*_stuck(s), *_unclear(s)) if agent in s.ids]
+    excused = [control(agent) for agent in (*_stuck(s), *sorted(_unclear(s))) if agent in s.ids]
     saved = s.graph.leading_to([END, *excused])
     doomed = {spot for spot in reached if spot not in saved and spot.kind not in ("present", "end")}
     for loop in s.graph.loops_among(doomed):

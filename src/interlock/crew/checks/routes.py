@@ -86,6 +86,8 @@ def routes_have_fitting_targets(s: Subject) -> None:
 
 def target_error(s: Subject, route: Route) -> SignalError | None:
     signal, target = route.signal, route.target
+    if target in s.clashing:
+        return None
     match route.behavior:
         case SignalBehavior.TERMINATE:
             return WrongTarget.of_termination(signal, target) if target else None
@@ -94,11 +96,7 @@ def target_error(s: Subject, route: Route) -> SignalError | None:
         case SignalBehavior.PARALLEL if not target:
             return WrongTarget.missing_group(signal)
         case SignalBehavior.PARALLEL if target in s.ids:
-            return WrongTarget(
-                f"parallel signal '{signal}' must have a target group, got agent '{target}'; "
-                "name a group, or use type: route",
-                signal=signal,
-            )
+            return WrongTarget.no_group(signal, target)
         case SignalBehavior.ROUTE | SignalBehavior.PARALLEL | SignalBehavior.PAUSE:
             return _named_error(s, route)
         case _:

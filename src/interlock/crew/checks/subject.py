@@ -38,6 +38,11 @@ class Subject(Reporter):
         return dict.fromkeys((*self.ids, *self.named_groups))
 
     @cached_property
+    def clashing(self) -> set[str]:
+        """Names of which nobody can say whether they mean an agent or a group; that is reported once."""
+        return {name for name in self.named_groups if name in self.ids}
+
+    @cached_property
     def definitions(self) -> dict[str, SignalDefinition]:
         return {definition.name: definition for definition in (*BUILT_IN, *self.crew.signals)}
 
@@ -80,8 +85,7 @@ class Subject(Reporter):
 
     def refuse(self, path: Path, error: SignalError) -> None:
         """Reports what the signal protocol has a sentence for."""
-        message, _, advice = str(error).partition("; ")
-        self.at(path, error.code, message, advice)
+        self.at(path, error.code, error.sentence, error.advice)
 
 
 def _mended(s: Subject) -> Crew:

@@ -1,0 +1,123 @@
+"""Writes docs/reference from the code. `make docs` runs it; a test fails when the pages lag behind.
+
+Usage: python docs/generate.py
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from interlock.cli.main import interlock
+from interlock.crew.codes import CODES
+from interlock.crew.definition import Agent, AgentBehavior, Delegation, Group, Route, Settings, Subscription
+from interlock.crew.keys import AGENT, CREW
+from interlock.crew.shapes import Either, Key, ListOf, MapOf, Section
+from interlock.signals.builtin import BUILT_IN
+
+REFERENCE = Path(__file__).parent / "reference"
+GALLERY = Path(__file__).parent.parent / "examples" / "broken"
+HEAD = "<!-- Made from the code by docs/generate.py; edit that, not this. -->\n\n"
+DEFINITIONS = {
+    "an agent": Agent,
+    "agent behavior": AgentBehavior,
+    "a parallel group": Group,
+    "a route": Route,
+    "delegation": Delegation,
+    "settings": Settings,
+    "a subscription": Subscription,
+}
+
+
+def pages() -> dict[str, str]:
+    """Every page of the reference by its file name."""
+    return {
+        "commands.md": HEAD + commands(),
+        "crew-files.md": HEAD + crew_files(),
+        "problems.md": HEAD + problems(),
+        "signals.md": HEAD + signals(),
+    }
+
+
+def crew_files() -> str:
+    lines = ["# Keys of crew files", "", "An unknown key is a problem. What bounds or steers a run is read and checked now, and works when runs do.", ""]
+    for path, section in sections("crew.yaml", CREW):
+        lines += [f"## `{path}`: {section.title}", "", "| key | value | default | meaning |", "|---|---|---|---|"]
+        lines += [key_row(key, section) for key in section.keys if not key.legacy]
+        lines.append("")
+        legacy = [key for key in section.keys if key.legacy]
+        if legacy:
+            lines += ["Kept so that old files load, each reported as a note:", ""]
+            lines += [f"- `{key.name}`: {key.legacy}" for key in legacy] + [""]
+    return "\n".join(lines)
+
+
+def sections(path: str, section: Section) -> Iterator[tuple[str, Section]]:
+    """A section and all sections inside it; agents stand once, whether in place or in a file."""
+    yield path, section
+    for key in section.keys:
+        inner, suffix = key.shape, key.name
+        while isinstance(inner, ListOf | MapOf):
+            suffix += "[]" if isinstance(inner, ListOf) else ".<name>"
+            inner = inner.item if isinstance(inner, ListOf) else inner.value
+        if isinstance(inner, Either):
+            inner, suffix = AGENT, "agents[] or agents/<id>.yaml"
+        if isinstance(inner, Section):
+            yield from sections(suffix if path == "crew.yaml" else f"{path}.{suffix}", inner)
+
+
+def key_row(key: Key, section: Section) -> str:
+    name = f"`{key.name}`" + (" (required)" if key.required else "")
+    return f"| {name} | {key.shape} | {default_of(key, section)} | {key.doc.replace('|', '&#124;')} |"
+
+
+def default_of(key: Key, section: Section) -> str:
+    definition = DEFINITIONS.get(section.title)
+    field = next((f for f in getattr(definition, "__struct_fields__", ()) if f == key.name), None)
+    if definition is None or field is None:
+        return ""
+    defaults = dict(
+        zip(definition.__struct_fields__[::-1], definition.__struct_defaults__[::-1], strict=False)
+    )
+    value = defaults.get(key.name)
+    return "" if value in (None, "", ()) or not isinstance(value, str | int | float) else f"`{str(value).lower()}`"
+
+
+def problems() -> str:
+    lines = ["# Problems", "", "Codes are stable. Each but the last has a crew that shows it in `examples/broken`.", ""]
+    for code, meaning in CODES.items():
+        example = next((path.name for path in sorted(GALLERY.glob(f"{code}*"))), None)
+        shown = f" ([example](../../examples/broken/{example}))" if example else ""
+        lines.append(f"- **{code}**: {meaning}{shown}")
+    return "\n".join(lines) + "\n"
+
+
+def signals() -> str:
+    lines = ["# Built-in signals", "", "A crew may override any of them under `signals`.", ""]
+    lines += ["| signal | behaviour | priority | meaning | example |", "|---|---|---|---|---|"]
+    lines += [f"| `{d.name}` | {d.behavior} | {d.priority} | {d.description} | {d.example} |" for d in BUILT_IN]
+    return "\n".join(lines) + "\n"
+
+
+def commands() -> str:
+    lines = ["# Commands", "", "Exit codes: 0 fine, 1 the crew has problems, 2 wrong use or unreadable file.", ""]
+    for words, command in walk(interlock, ("interlock",)):
+        context = click.Context(command, info_name=" ".join(words), max_content_width=100, terminal_width=100)
+        lines += [f"## {' '.join(words)}", "", "```text", command.get_help(context), "```", ""]
+    return "\n".join(lines)
+
+
+def walk(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield words, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None, "the group lists its own commands"
+            yield from walk(inner, (*words, name))
+
+
+if __name__ == "__main__":
+    REFERENCE.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (REFERENCE / name).write_text(text, "utf-8")

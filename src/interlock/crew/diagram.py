@@ -1,0 +1,541 @@
+"""A crew as nodes and arrows, and the two ways to write them down as text.
+
+Rule 1: everything stands in file order, so the same crew is the same diagram.
+Rule 2: a name that leads nowhere is drawn as unknown; a diagram that hides it would call a broken crew whole.
+Rule 3: a label may hold anything; it is made harmless where it is written, not where it is read.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, assert_never
+
+import msgspec
+
+from interlock.crew.definition import Agent, Crew, Group, Route, SubCrew
+from interlock.crew.graph import ControlGraph, control, ends_without_signal, present
+from interlock.signals.definition import SignalBehavior
+
+NodeKind = Literal["agent", "group", "sub_crew", "end", "unknown"]
+EdgeKind = Literal[
+    "route",
+    "terminate",
+    "pause",
+    "parallel",
+    "member",
+    "next",
+    "default",
+    "handoff",
+    "broadcast",
+    "external",
+    "sub_crew",
+    "return",
+    "delegate",
+]
+
+# One sub-crew may be used many times on every level, so what is drawn can outgrow what was written without end.
+NESTED_NODES_MAX = 2_000
+
+TEXT_COLUMNS = 80
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that can have the floor. `id` is safe everywhere, `name` is what the crew file calls it."""
+
+    id: str
+    name: str
+    label: str
+    kind: NodeKind
+    entry: bool = False
+    terminal: bool = False
+    waits: bool = False
+    notes: tuple[str, ...] = ()
+    inside: "Diagram | None" = None
+
+
+class Edge(msgspec.Struct, frozen=True, kw_only=True):
+    """One way for control, a word or a task to go."""
+
+    source: str
+    target: str
+    kind: EdgeKind
+    label: str = ""
+
+
+class Diagram(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+
+# What an arrow without a mark is called, and what every arrow does.
+CALLED: Mapping[EdgeKind, str] = {
+    "terminate": "reply",
+    "member": "at once",
+    "next": "then",
+    "default": "no signal",
+    "handoff": "handoff",
+    "return": "returns",
+    "delegate": "delegates",
+}
+DOES: Mapping[EdgeKind, str] = {
+    "route": "hands over",
+    "terminate": "ends the run",
+    "pause": "waits for a person, then goes on",
+    "parallel": "starts the group",
+    "member": "works in the group",
+    "next": "goes on when the group is done",
+    "default": "hands over when no signal came",
+    "handoff": "may hand over",
+    "broadcast": "tells, and control stays",
+    "external": "tells the host program",
+    "sub_crew": "calls the crew",
+    "return": "gives control back",
+    "delegate": "gives out a task",
+}
+
+
+def called(edge: Edge) -> str:
+    """The word at an arrow: its mark, or what stands in for one."""
+    return edge.label or CALLED.get(edge.kind, edge.kind)
+
+
+# From a crew
+
+
+def diagram_of(crew: Crew) -> Diagram:
+    """Draws a crew, sound or not, with the crews inside it."""
+    return _Builder(crew, _Numbers()).diagram()
+
+
+class _Numbers:
+    """Hands out ids that are unique over all levels of one diagram."""
+
+    def __init__(self) -> None:
+        self.given = self.nested = 0
+
+    def next(self, *, nested: bool) -> str:
+        self.given += 1
+        self.nested += nested
+        return f"n{self.given - 1}"
+
+
+class _Builder:
+    """The nodes and arrows of one crew."""
+
+    def __init__(self, crew: Crew, numbers: _Numbers, *, nested: bool = False) -> None:
+        self.crew, self.numbers, self.nested = crew, numbers, nested
+        self.roles, self.only_members = _roles(crew), _only_members(crew)
+        self.defined = {agent.id: agent for agent in crew.agents}
+        self.agents = {agent.id: self._agent(agent) for agent in crew.agents}
+        self.groups = {name: self._group(name, group) for name, group in crew.groups.items()}
+        self.sub_crews = {name: self._sub_crew(name, sub) for name, sub in crew.sub_crews.items()}
+        self.others: dict[str, Node] = {}
+        self.ending: Node | None = None
+
+    def diagram(self) -> Diagram:
+        edges = tuple(dict.fromkeys(self._edges()))
+        nodes = (*self.agents.values(), *self.groups.values(), *self.sub_crews.values(), *self.others.values())
+        return Diagram(name=self.crew.name, nodes=(*nodes, self.ending) if self.ending else nodes, edges=edges)
+
+    # Nodes
+
+    def _number(self) -> str:
+        return self.numbers.next(nested=self.nested)
+
+    def _agent(self, agent: Agent) -> Node:
+        routes = self.crew.routes.get(agent.id, ())
+        return Node(
+            id=self._number(),
+            name=agent.id,
+            label=agent.name or agent.id,
+            kind="agent",
+            entry=agent.id == self.crew.entry_point,
+            terminal=ends_without_signal(self.crew, agent),
+            waits=_waits(self.crew, agent.id, routes),
+            notes=(*_agent_notes(self.crew, agent.id, routes), *self.roles.get(agent.id, ())),
+        )
+
+    def _group(self, name: str, group: Group) -> Node:
+        label = "at once" if group.unnamed else name
+        return Node(id=self._number(), name=name, label=label, kind="group", notes=tuple(_group_notes(group)))
+
+    def _sub_crew(self, name: str, sub: SubCrew) -> Node:
+        number, inside = self._number(), None
+        notes: tuple[str, ...] = ()
+        if sub.crew is None:
+            notes = ("its crew could not be read",)
+        elif self.numbers.nested >= NESTED_NODES_MAX:
+            notes = ("not drawn here, the diagram is full",)
+        else:
+            inside = _Builder(sub.crew, self.numbers, nested=True).diagram()
+        return Node(id=number, name=name, label=name, kind="sub_crew", notes=notes, inside=inside)
+
+    def _end(self) -> str:
+        self.ending = self.ending or Node(id=self._number(), name="", label="END", kind="end")
+        return self.ending.id
+
+    def _find(self, name: str, *places: dict[str, Node]) -> str:
+        """The id behind a name; what the crew does not have gets a node that says so."""
+        found = next((place[name] for place in places if name in place), None) or self.others.get(name)
+        if found is None:
+            found = Node(id=self._number(), name=name, label=name or "nothing", kind="unknown")
+            self.others[name] = found
+        return found.id
+
+    def _worker(self, name: str) -> str:
+        return self._find(name, self.agents, self.sub_crews)
+
+    # Arrows
+
+    def _edges(self) -> Iterator[Edge]:
+        for name in dict.fromkeys((*self.agents, *self.crew.routes, *self.crew.defaults)):
+            for route in self.crew.routes.get(name, ()):
+                if not route.acknowledges:
+                    yield from self._from_route(name, route)
+            yield from self._without_mark(name)
+        for group in self.crew.groups.values():
+            yield from self._from_group(group)
+        yield from self._delegated()
+
+    def _from_route(self, emitter: str, route: Route) -> Iterator[Edge]:
+        source = self._worker(emitter)
+        match route.behavior:
+            case SignalBehavior.TERMINATE:
+                yield Edge(source=source, target=self._end(), kind="terminate", label=route.signal)
+            case SignalBehavior.ROUTE:
+                yield Edge(source=source, target=self._worker(route.target), kind="route", label=route.signal)
+            case SignalBehavior.PAUSE:
+                target = self._worker(route.target or emitter)
+                yield Edge(source=source, target=target, kind="pause", label=route.signal)
+            case SignalBehavior.PARALLEL:
+                yield from self._started(source, route)
+            case SignalBehavior.BROADCAST:
+                for name in route.targets or (emitter,):
+                    yield Edge(source=source, target=self._worker(name), kind="broadcast", label=route.signal)
+            case SignalBehavior.EXTERNAL:
+                yield Edge(source=source, target=source, kind="external", label=route.signal)
+            case SignalBehavior.SUB_CREW:
+                yield from self._called(source, route)
+            case _:
+                assert_never(route.behavior)
+
+    def _started(self, source: str, route: Route) -> Iterator[Edge]:
+        started = self._find(route.target, self.groups)
+        yield Edge(source=source, target=started, kind="parallel", label=route.signal)
+        group = self.crew.groups.get(route.target)
+        if group is not None and not group.next_agent:
+            yield Edge(source=started, target=source, kind="return")
+
+    def _called(self, source: str, route: Route) -> Iterator[Edge]:
+        child = self._find(route.target_crew, self.sub_crews)
+        back = self._worker(route.return_to) if route.return_to else source
+        yield Edge(source=source, target=child, kind="sub_crew", label=route.signal)
+        yield Edge(source=child, target=back, kind="return")
+        if route.on_error not in ("fail", "return"):
+            yield Edge(source=child, target=self._worker(route.on_error), kind="return", label="on error")
+
+    def _without_mark(self, name: str) -> Iterator[Edge]:
+        """Where a reply without a signal can lead, in the order in which a run tries it."""
+        source, agent = self._worker(name), self.defined.get(name)
+        if agent and self._ends(agent):
+            yield Edge(source=source, target=self._end(), kind="terminate")
+        if name in self.crew.defaults:
+            yield Edge(source=source, target=self._worker(self.crew.defaults[name]), kind="default")
+        for target in agent.handoff_targets if agent else ():
+            yield Edge(source=source, target=self._worker(target), kind="handoff")
+
+    def _ends(self, agent: Agent) -> bool:
+        if self.crew.behavior_of(agent.id).wait_for_signal or agent.id in self.only_members:
+            return False
+        led_on = agent.id in self.crew.defaults or agent.handoff_targets
+        completes = self.crew.settings.on_no_signal == "complete" and not led_on
+        return completes or ends_without_signal(self.crew, agent)
+
+    def _from_group(self, group: Group) -> Iterator[Edge]:
+        source = self.groups[group.name].id
+        for member in group.agents:
+            yield Edge(source=source, target=self._worker(member), kind="member")
+        if group.next_agent:
+            yield Edge(source=source, target=self._worker(group.next_agent), kind="next")
+
+    def _delegated(self) -> Iterator[Edge]:
+        for parent, children in self.crew.delegation.children.items() if self.crew.delegation else ():
+            for child in children:
+                yield Edge(source=self._worker(parent), target=self._worker(child), kind="delegate")
+
+
+def _waits(crew: Crew, agent: str, routes: Iterable[Route]) -> bool:
+    behavior = crew.behavior_of(agent)
+    held = behavior.wait_for_signal or not behavior.auto_route
+    return held or any(r.behavior is SignalBehavior.PAUSE or r.pause for r in routes)
+
+
+def _agent_notes(crew: Crew, agent: str, routes: Iterable[Route]) -> Iterator[str]:
+    behavior = crew.behavior_of(agent)
+    if behavior.wait_for_signal:
+        yield "waits for a person when no signal came"
+    if not behavior.auto_route:
+        yield "asks a person before control moves on"
+    for route in routes:
+        if route.acknowledges:
+            yield f"{route.signal} is noted and steers nothing"
+        elif route.behavior is SignalBehavior.EXTERNAL and route.pause:
+            yield f"{route.signal} waits for the host program's answer"
+
+
+def _group_notes(group: Group) -> Iterator[str]:
+    yield "goes on when all are done" if group.wait_for_all else "goes on at the first success"
+    if group.timeout_seconds is not None:
+        yield f"waits at most {group.timeout_seconds:g} s"
+    if group.on_error == "fail":
+        yield "fails when a member fails"
+
+
+def _roles(crew: Crew) -> dict[str, list[str]]:
+    """What agents are beside having the floor: members, children, listeners."""
+    roles: dict[str, list[str]] = {}
+    for group in crew.groups.values():
+        for member in group.agents:
+            roles.setdefault(member, []).append(f"works in the group {group.name}")
+    for parent, children in crew.delegation.children.items() if crew.delegation else ():
+        for child in children:
+            roles.setdefault(child, []).append(f"reports to {parent}")
+    for each in crew.subscriptions:
+        verb = "hears" if each.silent else "is woken by"
+        roles.setdefault(each.agent, []).append(f"{verb} {each.pattern}")
+    return roles
+
+
+def _only_members(crew: Crew) -> dict[str, None]:
+    """Agents that never have the floor: their replies go to a group, so none of them ends a run."""
+    reached = ControlGraph(crew).reached()
+    return dict.fromkeys(
+        agent for agent in crew.agent_ids if present(agent) in reached and control(agent) not in reached
+    )
+
+
+# Words
+
+
+def plain(text: str) -> str:
+    """The text on one line, without what could steer a terminal, break XML or turn the reading direction."""
+    return " ".join("".join(map(_harmless, text)).split())
+
+
+def _harmless(char: str) -> str:
+    category = unicodedata.category(char)
+    if char.isspace() or category in ("Zl", "Zp"):
+        return " "
+    if category in ("Cc", "Cs", "Cn"):
+        return "\N{REPLACEMENT CHARACTER}"
+    # The joiners shape letters of Indic and Arabic scripts; every other format character only hides or reorders.
+    return "" if category == "Cf" and char not in "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}" else char
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    return sum(map(_columns_of, text))
+
+
+def _columns_of(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def _filled(text: str, width: int) -> str:
+    return text + " " * (width - columns(text))
+
+
+def _cut(text: str, width: int) -> Iterator[str]:
+    """The text in pieces that fit; a letter stays with its accents."""
+    piece, taken = "", 0
+    for char in text:
+        size = _columns_of(char)
+        if taken + size > width:
+            yield piece
+            piece, taken = "", 0
+        piece, taken = piece + char, taken + size
+    yield piece
+
+
+# For terminals
+
+
+def as_text(diagram: Diagram) -> str:
+    """One block for each agent, group and crew, at most 80 columns wide."""
+    return "\n".join(_page(diagram, TEXT_COLUMNS)) + "\n"
+
+
+def _page(diagram: Diagram, width: int) -> Iterator[str]:
+    leaving: dict[str, list[Edge]] = {}
+    for edge in diagram.edges:
+        leaving.setdefault(edge.source, []).append(edge)
+    names = {node.id: plain(node.name or node.label) or "?" for node in diagram.nodes}
+    names |= {node.id: f"{names[node.id]} (unknown)" for node in diagram.nodes if node.kind == "unknown"}
+    yield from _cut(plain(diagram.name), width)
+    yield from _overview(diagram, names, width)
+    for node in diagram.nodes:
+        if node.kind != "end":
+            yield ""
+            yield from _block(node, leaving.get(node.id, []), names, width)
+
+
+def _overview(diagram: Diagram, names: dict[str, str], width: int) -> Iterator[str]:
+    waiting = [names[node.id] for node in diagram.nodes if node.waits]
+    ending = dict.fromkeys(edge.source for edge in diagram.edges if edge.kind == "terminate")
+    yield from _listed("starts at", [names[node.id] for node in diagram.nodes if node.entry], width)
+    if waiting:
+        yield from _listed("waits at", waiting, width)
+    yield from _listed("ends at", [names[source] for source in ending], width)
+
+
+def _listed(title: str, names: list[str], width: int) -> Iterator[str]:
+    """The names after their title, as many on a line as fit."""
+    line, lead = "", f"  {title:<11}"
+    for name in names or ["nowhere"]:
+        if line and columns(f"{lead}{line}, {name}") > width - 1:
+            yield f"{lead}{line},"
+            line, lead = "", " " * len(lead)
+        line = f"{line}, {name}" if line else name
+    yield from _indented(lead, line, width)
+
+
+def _indented(lead: str, text: str, width: int) -> Iterator[str]:
+    for piece in _cut(text, width - len(lead)):
+        yield lead + piece
+        lead = " " * len(lead)
+
+
+def _block(node: Node, edges: list[Edge], names: dict[str, str], width: int) -> Iterator[str]:
+    corner = "┌─ "
+    for piece in _cut(_title(node), width - len(corner)):
+        yield corner + piece
+        corner = "│  "
+    for line in _contents(node, edges, names, width - len(corner)):
+        yield f"│  {line}".rstrip()
+    yield "└─"
+
+
+def _title(node: Node) -> str:
+    name, label = plain(node.name) or "?", plain(node.label)
+    shown = name if node.kind != "agent" or label == name else f"{name} · {label}"
+    marks = ", ".join(marks_of(node))
+    return f"{_KIND_WORD[node.kind]}{shown}" + (f" ── {marks}" if marks else "")
+
+
+_KIND_WORD: Mapping[NodeKind, str] = {
+    "agent": "",
+    "group": "group ",
+    "sub_crew": "crew ",
+    "end": "",
+    "unknown": "unknown ",
+}
+
+
+def marks_of(node: Node) -> Iterator[str]:
+    """What is special about a node, in words."""
+    if node.entry:
+        yield "starts here"
+    if node.waits:
+        yield "waits for a person"
+    if node.terminal:
+        yield "ends here"
+    if node.kind == "unknown":
+        yield "not in the crew"
+
+
+def _contents(node: Node, edges: list[Edge], names: dict[str, str], width: int) -> Iterator[str]:
+    marks = [columns(plain(called(edge))) for edge in edges]
+    targets = [columns(_target(edge, names)) for edge in edges]
+    mark_width, target_width = min(max(marks, default=0), 20), min(max(targets, default=0), 20)
+    for edge in edges:
+        yield from _arrow(edge, _target(edge, names), mark_width, target_width, width)
+    for note in node.notes:
+        yield from _indented("· ", plain(note), width)
+    if node.inside:
+        yield from _page(node.inside, width)
+    elif not edges and not node.notes:
+        yield "nothing leads on from here"
+
+
+def _target(edge: Edge, names: dict[str, str]) -> str:
+    return "itself" if edge.source == edge.target else names[edge.target]
+
+
+def _arrow(edge: Edge, target: str, mark_width: int, target_width: int, width: int) -> Iterator[str]:
+    mark, does = plain(called(edge)), DOES[edge.kind]
+    line = f"{_filled(mark, mark_width)} ──▶ {_filled(target, target_width)}  {does}"
+    if columns(line) <= width:
+        yield line
+        return
+    yield from _indented("", mark, width)
+    yield from _indented("  ──▶ ", target, width)
+    yield from _indented("      ", does, width)
+
+
+# For Mermaid
+
+
+_SHAPE: Mapping[NodeKind, tuple[str, str]] = {
+    "agent": ("[", "]"),
+    "group": ("{{", "}}"),
+    "sub_crew": ("[[", "]]"),
+    "end": ("([", "])"),
+    "unknown": (">", "]"),
+}
+_DASHED: tuple[EdgeKind, ...] = ("member", "default", "handoff", "broadcast", "external", "return")
+_THICK: tuple[EdgeKind, ...] = ("parallel", "sub_crew", "delegate")
+_STYLES = (
+    "classDef entry stroke-width:3px",
+    "classDef waits stroke-dasharray:6 3",
+    "classDef terminal stroke-width:2px",
+    "classDef unknown stroke:#c00,stroke-dasharray:2 2",
+)
+
+
+def as_mermaid(diagram: Diagram) -> str:
+    """A Mermaid flowchart; sub-crews that could be read are subgraphs."""
+    lines = ["flowchart TD", *_mermaid_body(diagram, "  "), *(f"  {style}" for style in _STYLES)]
+    return "\n".join(lines) + "\n"
+
+
+def _mermaid_body(diagram: Diagram, indent: str) -> Iterator[str]:
+    for node in diagram.nodes:
+        yield from _mermaid_node(node, indent)
+    for edge in diagram.edges:
+        yield f"{indent}{edge.source} {_mermaid_arrow(edge)} {edge.target}"
+
+
+def _mermaid_node(node: Node, indent: str) -> Iterator[str]:
+    label = f'"{_mermaid_label(node.label)}"'
+    if node.inside is not None and node.inside.nodes:
+        yield f"{indent}subgraph {node.id}[{label}]"
+        yield from _mermaid_body(node.inside, indent + "  ")
+        yield f"{indent}end"
+        return
+    left, right = _SHAPE[node.kind]
+    yield f"{indent}{node.id}{left}{label}{right}"
+    for mark in _mermaid_classes(node):
+        yield f"{indent}class {node.id} {mark}"
+
+
+def _mermaid_classes(node: Node) -> Iterator[str]:
+    flags = {"entry": node.entry, "waits": node.waits, "terminal": node.terminal}
+    yield from (name for name, is_set in flags.items() if is_set)
+    if node.kind == "unknown":
+        yield "unknown"
+
+
+def _mermaid_arrow(edge: Edge) -> str:
+    line = "-.->" if edge.kind in _DASHED else "==>" if edge.kind in _THICK else "-->"
+    return f'{line}|"{_mermaid_label(called(edge))}"|'
+
+
+def _mermaid_label(text: str) -> str:
+    return "".join(map(_mermaid_char, plain(text))) or "#32;"
+
+
+def _mermaid_char(char: str) -> str:
+    # Any other ASCII sign means something to Mermaid, to Markdown or to HTML somewhere.
+    return char if not char.isascii() or char.isalnum() or char in " _-," else f"#{ord(char)};"

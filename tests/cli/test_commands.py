@@ -1,0 +1,170 @@
+"""The commands as a person or a script uses them: output, exit codes, what goes to which stream."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from interlock.cli.init import TEMPLATES
+from interlock.cli.main import interlock
+
+HELLO, BROKEN = "src/interlock/templates/hello", "src/interlock/templates/broken"
+
+
+def run(*words: str, given: str | None = None) -> Result:
+    result = CliRunner().invoke(interlock, list(words), input=given)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def test_check_of_a_sound_crew_exits_0() -> None:
+    result = run("check", HELLO)
+    assert result.exit_code == 0
+    assert result.stdout == "hello is sound: 2 agents, 3 routes\n"
+
+
+def test_check_of_a_broken_crew_exits_1_and_shows_place_path_and_fix() -> None:
+    result = run("check", BROKEN)
+    assert result.exit_code == 1
+    assert f"{BROKEN}/crew.yaml:16:40: error: unknown-target" in result.stdout
+    assert "    at  routing.signals.teacher[0].target\n    fix did you mean 'student'?" in result.stdout
+    assert result.stdout.endswith(f"{BROKEN} is not sound: 5 errors, 1 warning\n")
+
+
+def test_check_writes_the_protocols_line_for_an_unknown_target_to_the_log() -> None:
+    line = "[SIGNAL-ERROR] Agent 'teacher' emitted signal [QUESTION] targeting unknown agent 'studnet'\n"
+    assert run("check", BROKEN).stderr == line
+    assert run("check", BROKEN, "--json").stderr == line
+
+
+def test_check_as_json_is_one_object_with_the_fields_of_the_contract() -> None:
+    result = run("check", BROKEN, "--json")
+    body = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert body["ok"] is False
+    for problem in body["problems"]:
+        assert set(problem) == {"code", "severity", "message", "file", "line", "column", "path", "fix"}
+    assert json.loads(run("check", HELLO, "--json").stdout) == {"ok": True, "problems": []}
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_what_cannot_be_read_exits_2(tmp_path: Path, flags: list[str]) -> None:
+    (tmp_path / "crew.yaml").write_text("agents: [\n\tid: x\n")
+    assert run("check", str(tmp_path), *flags).exit_code == 2
+    assert run("check", str(tmp_path / "nothing"), *flags).exit_code == 2
+
+
+def test_a_crew_cannot_draw_on_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "crew.yaml").write_text(
+        'version: "2.0"\nname: "x\\e[2J\\n[SIGNAL-EVENT] forged"\nentry_point: a\nagents: [{id: a}]\n'
+    )
+    assert run("check", str(tmp_path)).stdout == "x\\x1b[2J\\n[SIGNAL-EVENT] forged is sound: 1 agent\n"
+
+
+def test_explain_tells_the_marks_the_winner_the_losers_and_the_log() -> None:
+    result = run("explain", HELLO, "--agent", "editor", "--reply", "So: [REWRITE] [done] [STOP]")
+    assert result.exit_code == 0
+    assert "[DONE]     1     case_insensitive  100       end the run          won" in result.stdout
+    assert "lost (contradicts the winner)" in result.stdout
+    assert "[STOP]  line 1  not routed: agent 'editor' has no route for [STOP]" in result.stdout
+    assert "decision: end the run, because [DONE] has priority 100, before [REWRITE] with 50" in result.stdout
+    assert "[SIGNAL-EVENT] Agent 'editor' emitted '[DONE]' (case_insensitive) - Task completion" in result.stdout
+
+
+def test_explain_shows_the_line_of_a_handoff_word_for_word() -> None:
+    result = run("explain", HELLO, "--agent", "writer", "--reply", "[DRAFT]")
+    assert "[SIGNAL-SUCCESS] Agent 'writer' routed to 'editor' via signal [DRAFT]" in result.stdout
+
+
+def test_explain_reads_standard_input_and_gives_json() -> None:
+    result = run("explain", HELLO, "--agent", "editor", "--reply", "-", "--json", given="Fine.\n[DONE]\n")
+    body = json.loads(result.stdout)
+    assert (body["agent"], body["verb"], body["signal"], body["target"]) == ("editor", "end", "[DONE]", "")
+    assert body["candidates"][0]["method"] == "exact"
+    assert body["candidates"][0]["line"] == 2
+
+
+def test_explain_refuses_an_unsound_crew_and_an_unknown_agent() -> None:
+    assert run("explain", BROKEN, "--agent", "teacher", "--reply", "x").exit_code == 1
+    unknown = run("explain", HELLO, "--agent", "edtor", "--reply", "x")
+    assert unknown.exit_code == 2
+    assert unknown.stderr == "interlock: crew 'hello' has no agent 'edtor'; did you mean 'editor'?\n"
+
+
+def test_signals_report_lists_the_registry() -> None:
+    lines = run("signals", "report").stdout.splitlines()
+    assert lines[:2] == ["=== SIGNAL REGISTRY REPORT ===", "Total Signals Registered: 11"]
+    assert "--- terminate Signals (4) ---" in lines
+    own = run("signals", "report", HELLO).stdout
+    assert "Total Signals Registered: 13" in own
+    assert "[DRAFT] priority 50 - the draft is ready to be read" in own
+
+
+@pytest.mark.parametrize("form", ["text", "mermaid", "svg"])
+def test_graph_draws_in_every_form(form: str) -> None:
+    result = run("graph", HELLO, "--format", form)
+    assert result.exit_code == 0
+    assert "REWRITE" in result.stdout
+
+
+def test_graph_draws_a_broken_crew_and_says_so() -> None:
+    result = run("graph", BROKEN)
+    assert result.exit_code == 1
+    assert "teacher" in result.stdout
+    assert "unknown-target" in result.stderr
+
+
+def test_schema_prints_both_schemas() -> None:
+    crew, agent = json.loads(run("schema").stdout), json.loads(run("schema", "agent").stdout)
+    assert crew["$schema"] == agent["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert "entry_point" in crew["properties"]
+    assert "system_prompt" in agent["properties"]
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_init_writes_a_crew_that_is_sound_without_a_note(tmp_path: Path, template: str) -> None:
+    folder = str(tmp_path / "mine")
+    assert run("init", folder, "--template", template).exit_code == 0
+    assert json.loads(run("check", folder, "--json").stdout) == {"ok": True, "problems": []}
+
+
+def test_init_overwrites_nothing(tmp_path: Path) -> None:
+    (tmp_path / "crew.yaml").write_text("mine")
+    result = run("init", str(tmp_path))
+    assert result.exit_code == 2
+    assert "exists already" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["crew.yaml"]
+    assert (tmp_path / "crew.yaml").read_text() == "mine"
+
+
+def test_the_hosts_file_is_found_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "crew.yaml").write_text('version: "2.0"\nname: c\nentry_point: a\nagents: [{id: a, tools: [search]}]\n')
+    (tmp_path / "shelf.py").write_text("raise SystemExit('executed')\ndef search(q: str) -> str: return q\n")
+    (tmp_path / "interlock.toml").write_text('[tools]\nmodules = ["shelf"]\n')
+    assert run("check", str(tmp_path)).exit_code == 1
+    assert run("check", str(tmp_path), "--config", str(tmp_path / "interlock.toml")).exit_code == 0
+    monkeypatch.chdir(tmp_path)
+    assert run("check", ".").exit_code == 0
+
+
+def test_the_demo_shows_a_sound_crew_a_broken_crew_and_an_explained_reply() -> None:
+    result = run("demo")
+    assert result.exit_code == 0
+    for expected in ("hello is sound", "5 errors, 1 warning", "decision: end the run", "(exit code 1)"):
+        assert expected in result.stdout
+
+
+def test_help_lists_every_command_and_wrong_use_exits_2() -> None:
+    listed = run("--help").stdout
+    for command in ("check", "demo", "explain", "graph", "init", "schema", "signals"):
+        assert f"  {command} " in listed
+    assert run("chekc", HELLO).exit_code == 2
+    assert run("explain", HELLO).exit_code == 2
+
+
+def test_the_installed_command_runs() -> None:
+    done = subprocess.run([Path(sys.executable).parent / "interlock", "check", HELLO], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -1,0 +1,418 @@
+"""Every rule, by the crews that break it. The gallery has one crew a code; here are the finer points."""
+
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from interlock.adapters.crew_files import LoadedCrew, read_crew
+from interlock.crew import checks
+from interlock.crew.checks import CHECKS
+from interlock.crew.codes import CODES
+from interlock.crew.problem import Problem, Severity
+
+GALLERY = Path("examples/broken")
+QUIET = {"ambiguous-signals", "deprecated-signal", "differing-return", "legacy-key", "unknown-mark-in-prompt"}
+
+Load = Callable[[str], LoadedCrew]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    def write_and_read(text: str) -> LoadedCrew:
+        (tmp_path / "crew.yaml").write_text(textwrap.dedent(text), "utf-8")
+        return read_crew(tmp_path)
+
+    return write_and_read
+
+
+def found(loaded: LoadedCrew) -> list[tuple[str, str]]:
+    return [(p.code, p.path) for p in loaded.problems]
+
+
+def only(loaded: LoadedCrew) -> Problem:
+    assert len(loaded.problems) == 1, loaded.problems
+    return loaded.problems[0]
+
+
+CREW = """\
+version: "2.0"
+name: school
+entry_point: teacher
+"""
+
+
+@pytest.mark.parametrize("path", sorted(GALLERY.iterdir()), ids=lambda path: path.stem)
+def test_a_crew_of_the_gallery_has_its_one_problem_and_no_other(path: Path) -> None:
+    loaded = read_crew(path)
+    assert {p.code for p in loaded.problems} == {path.stem}
+    assert loaded.is_sound == (path.stem in QUIET)
+    assert all(p.line > 1 and p.fix and p.message for p in loaded.problems)
+
+
+def test_every_code_that_has_a_crew_file_is_in_the_gallery() -> None:
+    without = {"unreadable"}  # there is no file to show
+    assert {path.stem for path in GALLERY.iterdir()} == set(CODES) - without
+
+
+AGENTS = "agents: [{id: teacher, is_terminal: true}]\n"
+ROUTED = "agents: [{id: teacher}]\nrouting: {signals: {teacher: [%s, {signal: '[END]'}]}}\n"
+
+# What the gallery does not break: a crew for each further rule.
+RULE_BREAKERS = {
+    "the_entry_point_exists": "agents: [{id: techer, is_terminal: true}]\n",
+    "there_are_agents": "agents: []\n",
+    "ids_are_well_formed": "agents: [{id: teacher, handoff_targets: ['a b']}, {id: a b, is_terminal: true}]\n",
+    "spoken_names_are_unique": "agents: [{id: teacher, name: T, handoff_targets: [t]}, {id: t, name: T}]\n",
+    "definitions_name_what_exists": AGENTS + "signals: [{name: '[A]', allowed_agents: [nobody]}]\n",
+    "definitions_agree_with_themselves": AGENTS
+    + "signals: [{name: '[A]', behavior: terminate, default_target: teacher}]\n",
+    "deprecated_signals_lead_on": AGENTS + "signals: [{name: '[A]', deprecated_msg: 'use [B]'}]\n",
+    "routing_names_agents": AGENTS + "routing: {defaults: {nobody: teacher}}\n",
+    "broadcasts_name_agents": ROUTED % "{signal: '[A]', type: broadcast, targets: [nobody]}",
+    "definitions_are_unique": AGENTS + "signals: [{name: '[A]'}, {name: '[A]'}]\n",
+    "agents_hand_over_to_agents": "agents: [{id: teacher, is_terminal: true, handoff_targets: [nobody]}]\n",
+    "agents_narrow_to_known_signals": "agents: [{id: teacher, is_terminal: true, signals: ['[ZZZ]']}]\n",
+    "subscriptions_can_match": AGENTS + "subscriptions: {teacher: [{pattern: 'a:b'}, {pattern: ' a:b '}]}\n",
+    "templates_use_known_fields": ROUTED
+    % "{signal: '[A]', type: sub_crew, target_crew: x, input_template: '{{.Nonsense}}'}",
+}
+
+
+@pytest.mark.parametrize("rule", [check.__name__ for check in CHECKS])
+def test_a_crew_exists_that_only_this_rule_refuses(rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taking the rule out must change what is found: a rule that nothing needs is a rule nobody keeps."""
+    crews = sorted(GALLERY.iterdir())
+    if rule in RULE_BREAKERS:
+        (tmp_path / "crew.yaml").write_text(CREW + RULE_BREAKERS[rule])
+        crews = [tmp_path]
+    whole = [read_crew(path).problems for path in crews]
+    monkeypatch.setattr(checks, "CHECKS", tuple(check for check in CHECKS if check.__name__ != rule))
+    assert [read_crew(path).problems for path in crews] != whole
+
+
+def test_all_problems_come_at_once_in_file_order() -> None:
+    problems = read_crew("src/interlock/templates/broken").problems
+    assert [p.code for p in problems] == [
+        "unknown-mark-in-prompt",
+        "trap",
+        "unreachable-agent",
+        "unknown-target",
+        "wrong-target",
+        "unknown-key",
+    ]
+    assert [p.line for p in problems] == sorted(p.line for p in problems)
+
+
+def test_a_problem_says_what_where_and_what_now() -> None:
+    problem = next(p for p in read_crew("src/interlock/templates/broken").problems if p.code == "unknown-target")
+    assert problem.message == "signal '[QUESTION]' targets unknown agent 'studnet'"
+    assert problem.fix == "did you mean 'student'?"
+    assert (problem.line, problem.column) == (16, 40)
+    assert problem.path == "routing.signals.teacher[0].target"
+
+
+# Reaching, going on, ending
+
+
+def test_a_trap_is_shown_with_the_way_into_it(load: Load) -> None:
+    problem = only(read_crew(GALLERY / "trap.yaml"))
+    assert "marker, student" in problem.message
+    assert problem.message.endswith("teacher -> student -> marker -> student")
+
+
+def test_a_pause_ends_nothing(load: Load) -> None:
+    loaded = load(CREW + 'agents: [{id: teacher}]\nrouting: {signals: {teacher: [{signal: "[WAIT]"}]}}\n')
+    assert only(loaded).code == "trap"
+
+
+def test_waiting_for_a_signal_that_nobody_routes_is_a_trap(load: Load) -> None:
+    loaded = load(CREW + "agents: [{id: teacher}]\nrouting: {agent_behaviors: {teacher: {wait_for_signal: true}}}\n")
+    assert only(loaded).code == "trap"
+
+
+def test_one_agent_without_exits_answers_and_is_done(load: Load) -> None:
+    assert load(CREW + "agents: [{id: teacher}]\n").problems == ()
+
+
+def test_one_agent_that_only_tells_answers_and_is_done(load: Load) -> None:
+    assert load(
+        CREW + 'agents: [{id: teacher}]\nrouting: {signals: {teacher: [{signal: "[HI]", type: external}]}}\n'
+    ).is_sound
+
+
+def test_on_no_signal_complete_is_an_ending(load: Load) -> None:
+    agents = "agents: [{id: teacher, handoff_targets: [student]}, {id: student}]\n"
+    assert [p.code for p in load(CREW + agents).problems] == ["no-way-on"]
+    assert load(CREW + agents + "settings: {on_no_signal: complete}\n").problems == ()
+
+
+def test_a_member_needs_no_way_on_but_the_same_agent_with_the_floor_does(load: Load) -> None:
+    group = """\
+    agents: [{id: teacher}, {id: student}]
+    routing:
+      signals:
+        teacher:
+          - {signal: "[QUESTION]", target: class}
+          - {signal: "[END]"}
+          %s
+      parallel_groups:
+        class: {agents: [student], next_agent: teacher}
+    """
+    assert load(CREW + textwrap.dedent(group % "")).problems == ()
+    both = load(CREW + textwrap.dedent(group % '- {signal: "[NEXT]", target: student}'))
+    assert only(both).code == "no-way-on"
+
+
+def test_a_group_without_next_agent_leads_where_its_members_lead(load: Load) -> None:
+    text = """\
+    agents: [{id: teacher}, {id: student}, {id: marker, is_terminal: true}]
+    routing:
+      signals:
+        teacher: [{signal: "[QUESTION]", target: class}]
+        student: [{signal: "[ANSWER]", target: marker}]
+      parallel_groups:
+        class: {agents: [student]%s}
+    """
+    assert load(CREW + textwrap.dedent(text % "")).problems == ()
+    closed = load(CREW + textwrap.dedent(text % ", next_agent: teacher"))
+    assert {p.code for p in closed.problems} == {"trap", "unreachable-agent"}
+
+
+def test_parallel_targets_return_to_the_emitter(load: Load) -> None:
+    text = """\
+    agents: [{id: teacher}, {id: student}]
+    routing:
+      signals:
+        teacher:
+          - {signal: "[QUESTION]", parallel_targets: [student]}
+          - {signal: "[END]"}
+    """
+    loaded = load(CREW + textwrap.dedent(text))
+    assert loaded.problems == ()
+    assert loaded.crew is not None
+    assert loaded.crew.groups["teacher:[QUESTION]"].agents == ("student",)
+
+
+@pytest.mark.parametrize(
+    "reach",
+    [
+        "routing: {defaults: {teacher: student}}",
+        'routing: {signals: {teacher: [{signal: "[NEXT]", target: student}]}}',
+        "subscriptions: {student: [{pattern: 'build:*', silent: false}]}\nrouting: {defaults: {teacher: student}}",
+        'routing: {signals: {teacher: [{signal: "[HEY]", type: broadcast, targets: [student]}, {signal: "[END]"}]}}',
+        'delegation: {children: {teacher: [student]}}\nrouting: {signals: {teacher: [{signal: "[END]"}]}}',
+    ],
+)
+def test_ways_to_reach_an_agent(load: Load, reach: str) -> None:
+    assert load(f"{CREW}agents: [{{id: teacher}}, {{id: student, is_terminal: true}}]\n{reach}\n").problems == ()
+
+
+def test_a_silent_subscription_reaches_nobody(load: Load) -> None:
+    text = CREW + "agents: [{id: teacher, is_terminal: true}, {id: student, is_terminal: true}]\n"
+    assert load(text + "subscriptions: {student: [{pattern: 'a:b', silent: false}]}\n").problems == ()
+    silent = load(text + "subscriptions: {student: [{pattern: 'a:b'}]}\n")
+    assert only(silent).code == "unreachable-agent"
+
+
+def test_one_mistake_is_one_problem(load: Load) -> None:
+    """A mistyped target makes neither its agent unreachable nor what lies behind it."""
+    loaded = load(
+        CREW
+        + textwrap.dedent("""\
+        agents: [{id: teacher}, {id: student}, {id: marker, is_terminal: true}]
+        routing:
+          signals:
+            teacher: [{signal: "[QUESTION]", target: studnt}]
+            student: [{signal: "[ANSWER]", target: marker}]
+        """)
+    )
+    assert only(loaded).code == "unknown-target"
+
+
+# Versions
+
+
+def test_old_files_may_route_a_built_in_ending_with_a_note(load: Load) -> None:
+    rest = """\
+    name: school
+    entry_point: teacher
+    agents: [{id: teacher}, {id: student, is_terminal: true}]
+    routing: {signals: {teacher: [{signal: "[END]", target: student}]}}
+    """
+    old = load('version: "1.0"\n' + textwrap.dedent(rest))
+    assert (only(old).code, only(old).severity) == ("wrong-target", Severity.NOTE)
+    new = load('version: "2.0"\n' + textwrap.dedent(rest))
+    assert (only(new).code, only(new).severity) == ("wrong-target", Severity.ERROR)
+
+
+def test_old_files_declare_signals_by_using_them(load: Load) -> None:
+    rest = """\
+    name: school
+    entry_point: teacher
+    agents: [{id: teacher}, {id: student, is_terminal: true}]
+    routing: {signals: {teacher: [{signal: "[HOMEWORK]", target: student}]}}
+    """
+    old = load('version: "1.0"\n' + textwrap.dedent(rest))
+    assert (only(old).code, only(old).severity) == ("unregistered-signal", Severity.NOTE)
+    assert load('version: "2.0"\n' + textwrap.dedent(rest) + "settings: {signal_registration: inferred}\n").is_sound
+
+
+def test_an_unknown_tool_is_a_warning_in_old_files(load: Load) -> None:
+    rest = "name: s\nentry_point: t\nagents: [{id: t, tools: [hammer]}]\n"
+    assert only(load('version: "1.0"\n' + rest)).severity is Severity.WARNING
+    assert only(load('version: "2.0"\n' + rest)).severity is Severity.ERROR
+
+
+@pytest.mark.parametrize("version", ["'3.0'", "1", "''", "2.00"])
+def test_an_unknown_version_is_refused(load: Load, version: str) -> None:
+    loaded = load(f"version: {version}\nname: s\nentry_point: t\nagents: [{{id: t}}]\n")
+    assert [p.code for p in loaded.problems] == ["bad-value"]
+
+
+def test_a_version_without_quotes_is_understood(load: Load) -> None:
+    loaded = load("version: 1.0\nname: s\nentry_point: t\nagents: [{id: t}]\n")
+    assert loaded.crew is not None
+    assert loaded.crew.version == "1.0"
+    assert loaded.problems == ()
+
+
+# Names and signals
+
+
+@pytest.mark.parametrize("name", ["user", "system", "external"])
+def test_no_agent_may_pose_as_somebody_else(load: Load, name: str) -> None:
+    loaded = load(f'version: "2.0"\nname: s\nentry_point: {name}\nagents: [{{id: {name}}}]\n')
+    assert only(loaded).code == "name-clash"
+
+
+def test_two_agents_of_one_spoken_name_are_a_warning(load: Load) -> None:
+    loaded = load(
+        CREW + "agents: [{id: teacher, name: T, handoff_targets: [t]}, {id: t, name: T, is_terminal: true}]\n"
+    )
+    assert (only(loaded).code, only(loaded).severity) == ("name-clash", Severity.WARNING)
+
+
+def test_names_that_look_the_same_are_an_error_and_names_that_do_not_a_note(load: Load) -> None:
+    agents = "agents: [{id: teacher}]\n"
+    routes = 'routing: {signals: {teacher: [{signal: "%s", type: terminate}, {signal: "%s", type: pause}]}}\n'
+    composed, decomposed = "[K\u1ebeT]", "[KE\u0302\u0301T]"
+    assert only(load(CREW + agents + routes % (composed, decomposed))).severity is Severity.ERROR
+    assert only(load(CREW + agents + routes % ("[KET]", "[ket]"))).severity is Severity.NOTE
+
+
+def test_an_agent_may_narrow_what_it_emits(load: Load) -> None:
+    loaded = load(
+        CREW + 'agents: [{id: teacher, signals: ["[DONE]"]}]\nrouting: {signals: {teacher: [{signal: "[END]"}]}}\n'
+    )
+    assert only(loaded).message == "agent 'teacher' is not allowed to emit signal '[END]'"
+
+
+def test_an_unknown_target_is_reported_before_a_forbidden_one(load: Load) -> None:
+    loaded = load(
+        CREW
+        + textwrap.dedent("""\
+        agents: [{id: teacher, is_terminal: true}]
+        signals: [{name: "[ASK]", valid_targets: [teacher]}]
+        routing: {signals: {teacher: [{signal: "[ASK]", target: zzz}]}}
+        """)
+    )
+    assert only(loaded).code == "unknown-target"
+
+
+def test_a_default_target_stands_in_for_a_missing_one(load: Load) -> None:
+    loaded = load(
+        CREW
+        + textwrap.dedent("""\
+        agents: [{id: teacher}, {id: student, is_terminal: true}]
+        signals: [{name: "[ASK]", default_target: student}]
+        routing: {signals: {teacher: [{signal: "[ASK]"}]}}
+        """)
+    )
+    assert loaded.problems == ()
+    assert loaded.crew is not None
+    assert loaded.crew.routes["teacher"][0].target == "student"
+
+
+def test_a_deprecated_signal_names_its_heir(load: Load) -> None:
+    problem = only(read_crew(GALLERY / "deprecated-signal.yaml"))
+    assert "Use [END] instead" in problem.message
+    assert problem.fix == "route '[END]' too, teach the agent to use it, then remove '[FINISH]'"
+
+
+def test_a_deprecated_signal_whose_heir_is_unknown_leads_nowhere(load: Load) -> None:
+    loaded = load(
+        CREW
+        + 'agents: [{id: teacher}]\nsignals: [{name: "[A]", behavior: terminate, deprecated_msg: "Use [B] instead"}]\n'
+    )
+    assert only(loaded).path == "signals[0].deprecated_msg"
+
+
+def test_strict_mode_lists_every_missing_setting() -> None:
+    loaded = read_crew(GALLERY / "missing-setting.yaml")
+    assert len(loaded.problems) == 20
+
+
+def test_each_misplaced_key_is_named(load: Load) -> None:
+    loaded = load(
+        CREW
+        + textwrap.dedent("""\
+        agents: [{id: teacher}]
+        routing:
+          signals:
+            teacher:
+              - {signal: "[END]", targets: [teacher], return_to: teacher, on_error: fail, context: {history: all}}
+              - {signal: "[SHOUT]", type: broadcast, target: teacher}
+        """)
+    )
+    assert [(p.code, p.path.rpartition(".")[2]) for p in loaded.problems] == [
+        ("misplaced-key", key) for key in ("targets", "return_to", "on_error", "context", "target")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "code"),
+    [
+        ("{{.Input}}", None),
+        ("{{ .OriginalInput }}", None),
+        ("{{.PreviousResults.library}}", None),
+        ("{{.SharedMemory.any_key}}", None),
+        ("{{.PreviousResults.museum}}", "unknown-field"),
+        ("{{Input}}", "unknown-field"),
+        ("{{.Input | upper}}", "unknown-field"),
+        ("{{7*7}}", "unknown-field"),
+        ("{{.__class__}}", "unknown-field"),
+        ("{% for x in y %}{x}", None),
+        ("{0.__globals__}", None),
+    ],
+)
+def test_an_input_template_knows_its_fields_and_no_others(tmp_path: Path, field: str, code: str | None) -> None:
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "crew.yaml").write_text('version: "2.0"\nname: l\nentry_point: a\nagents: [{id: a}]\n')
+    (tmp_path / "crew.yaml").write_text(
+        CREW
+        + textwrap.dedent(f"""\
+        agents: [{{id: teacher}}]
+        sub_crews: {{library: {{config_path: library}}}}
+        routing:
+          signals:
+            teacher:
+              - {{signal: "[LOOK]", type: sub_crew, target_crew: library, input_template: "{field}"}}
+              - {{signal: "[END]"}}
+        """)
+    )
+    assert [p.code for p in read_crew(tmp_path).problems] == ([code] if code else [])
+
+
+def test_delegation_faults_are_told_apart(load: Load) -> None:
+    agents = "agents: [{id: teacher, is_terminal: true}, {id: a}, {id: b}]\n"
+
+    def messages(children: str) -> list[str]:
+        loaded = load(f"{CREW}{agents}delegation: {{children: {children}}}\n")
+        return [p.message for p in loaded.problems if p.code == "delegation-tree"]
+
+    assert messages("{teacher: [a, b]}") == []
+    assert messages("{teacher: [a], a: [b], b: [teacher]}") == ["'teacher' is the root and a child of 'b'"]
+    assert messages("{a: [b], b: [a]}") == ["delegation runs in a circle: a <- b <- a"]
+    assert messages("{a: [b]}") == ["'a' does not hang from root 'teacher'"]

@@ -1,0 +1,54 @@
+"""What can be imported, and what importing costs."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import interlock
+import interlock.broadcast
+import interlock.signals
+
+IMPORT_CPU_MS_MAX = 150
+
+
+@pytest.mark.parametrize("module", [interlock, interlock.signals, interlock.broadcast])
+def test_exports_are_sorted_and_real(module: object) -> None:
+    names = list(module.__all__)  # type: ignore[attr-defined]
+    assert names == sorted(names)
+    assert all(hasattr(module, name) for name in names)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = interlock.nonsense  # type: ignore[attr-defined]
+
+
+def test_importing_loads_no_third_party_but_msgspec_and_little_else() -> None:
+    """A fresh interpreter, because this one has everything loaded; CPU time, the best of five, because cores are shared."""
+    program = (
+        "import sys, time, json; before = set(sys.modules); start = time.process_time(); "
+        "import interlock, interlock.signals, interlock.broadcast; cpu = time.process_time() - start; "
+        "roots = {m.split('.')[0] for m in set(sys.modules) - before}; "
+        "third = sorted(r for r in roots if r not in sys.stdlib_module_names and r != 'interlock'); "
+        "print(json.dumps([cpu * 1000, third, 'asyncio' in sys.modules]))"
+    )
+    results = [
+        json.loads(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout)
+        for _ in range(5)
+    ]
+    assert min(cpu for cpu, _, _ in results) < IMPORT_CPU_MS_MAX
+    # msgspec itself looks for typing_extensions, and loads it where some other package has brought it along.
+    assert [name for name in results[0][1] if name != "typing_extensions"] == ["msgspec"]
+    assert results[0][2] is False
+
+
+def test_load_crew_gives_a_crew_or_every_problem(tmp_path: object) -> None:
+    crew = interlock.load_crew("src/interlock/templates/hello")
+    assert crew.name == "hello"
+    with pytest.raises(interlock.UnsoundCrew, match="5 errors") as refused:
+        interlock.load_crew("src/interlock/templates/broken")
+    assert {p.code for p in refused.value.problems} >= {"trap", "unknown-target", "unknown-key"}
+    with pytest.raises(interlock.UnreadableCrew, match="there is no crew.yaml here"):
+        interlock.load_crew(f"{tmp_path}/nothing")

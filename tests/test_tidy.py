@@ -1,0 +1,131 @@
+"""The shape of the source: layers, purity, names. Each rule is STYLE.md's."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src" / "interlock"
+
+# Left of a layer is who may import it; packages on one line never import each other.
+LAYERS = (
+    ("cli",),
+    ("server",),
+    ("compose", "testing"),
+    ("runtime", "adapters"),
+    ("ports",),
+    ("engine",),
+    ("crew",),
+    ("signals", "broadcast", "messages"),
+    ("errors",),
+    ("ids",),
+    ("limits",),
+)
+PURE = ("signals", "broadcast", "messages", "crew", "engine", "errors", "ids", "limits")
+FORBIDDEN_IN_PURE = {
+    "asyncio", "time", "random", "uuid", "os", "pathlib", "sqlite3", "logging", "datetime", "secrets",
+    "socket", "threading", "subprocess", "io", "tempfile", "shutil", "sys",
+}  # fmt: skip
+VAGUE_NAMES = {"utils", "helpers", "common", "manager", "base", "misc"}
+RANK = {package: n for n, layer in enumerate(LAYERS) for package in layer}
+FUNCTION_LINES_MAX = 45
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for file in sorted(SOURCE.rglob("*.py")):
+        yield str(file.relative_to(SOURCE)), ast.parse(file.read_text("utf-8"), str(file))
+
+
+def package_of(name: str) -> str:
+    return name.split("/")[0].removesuffix(".py")
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def layer_faults(name: str, imported: str) -> str | None:
+    here, there = package_of(name), imported.removeprefix("interlock").removeprefix(".").split(".")[0]
+    if here in ("__init__",) or not there or here == there:
+        return None
+    if there not in RANK or here not in RANK:
+        return f"{name} imports {imported}: unknown layer"
+    return None if RANK[here] < RANK[there] else f"{name} imports {imported}: against the layers"
+
+
+def test_imports_point_down_the_layers_only() -> None:
+    faults = [
+        fault
+        for name, tree in modules()
+        for imported in imports(tree)
+        if imported.split(".")[0] == "interlock" and (fault := layer_faults(name, imported))
+    ]
+    assert faults == []
+
+
+def test_the_layer_rule_can_fail() -> None:
+    assert layer_faults("signals/matching.py", "interlock.crew.parse") is not None
+    assert layer_faults("broadcast/pattern.py", "interlock.signals.matching") is not None
+    assert layer_faults("crew/parse.py", "interlock.signals.matching") is None
+
+
+def test_pure_packages_touch_nothing_outside() -> None:
+    faults = []
+    for name, tree in modules():
+        if package_of(name) not in PURE:
+            continue
+        for imported in imports(tree):
+            root = imported.split(".")[0]
+            if root in FORBIDDEN_IN_PURE or (root in THIRD_PARTIES and root != "msgspec"):
+                faults.append(f"{name} imports {imported}")
+    assert faults == []
+
+
+THIRD_PARTIES = {"click", "msgspec", "yaml"}
+
+
+def test_heavy_libraries_stay_in_their_place() -> None:
+    homes = {"yaml": ("adapters",), "click": ("cli",)}
+    faults = [
+        f"{name} imports {imported}"
+        for name, tree in modules()
+        for imported in imports(tree)
+        for library, packages in homes.items()
+        if imported.split(".")[0] == library and package_of(name) not in packages
+    ]
+    assert faults == []
+
+
+def test_no_module_has_a_vague_name() -> None:
+    assert [name for name, _ in modules() if VAGUE_NAMES & set(Path(name).with_suffix("").parts)] == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    assert [name for name, tree in modules() if not ast.get_docstring(tree)] == []
+
+
+def test_functions_stay_small() -> None:
+    long = [
+        f"{name}:{node.lineno} {node.name}"
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or node.lineno) - node.lineno > FUNCTION_LINES_MAX
+    ]
+    assert long == []
+
+
+def test_no_eval_no_exec_no_pickle() -> None:
+    faults = [
+        f"{name}:{node.lineno}"
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("eval", "exec", "compile")
+    ]
+    assert faults == []
+    assert all("pickle" not in list(imports(tree)) for _, tree in modules())
