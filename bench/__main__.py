@@ -12,6 +12,8 @@ BENCHMARKS = (matching, check)
 
 if __name__ == "__main__":
     pages = [benchmark.run() for benchmark in BENCHMARKS]
-    text = "# Results\n\nWritten by `make bench`. CPU time is what counts; these machines are noisy.\n\n" + "\n\n".join(pages)
+    text = "# Results\n\nWritten by `make bench`. CPU time is what counts; these machines are noisy.\n\n" + "\n\n".join(
+        pages
+    )
     RESULTS.write_text(text + "\n", "utf-8")
     print(text)

@@ -40,7 +40,12 @@ def pages() -> dict[str, str]:
 
 
 def crew_files() -> str:
-    lines = ["# Keys of crew files", "", "An unknown key is a problem. What bounds or steers a run is read and checked now, and works when runs do.", ""]
+    lines = [
+        "# Keys of crew files",
+        "",
+        "An unknown key is a problem. What bounds or steers a run is read and checked now, and works when runs do.",
+        "",
+    ]
     for path, section in sections("crew.yaml", CREW):
         lines += [f"## `{path}`: {section.title}", "", "| key | value | default | meaning |", "|---|---|---|---|"]
         lines += [key_row(key, section) for key in section.keys if not key.legacy]
@@ -76,9 +81,7 @@ def default_of(key: Key, section: Section) -> str:
     field = next((f for f in getattr(definition, "__struct_fields__", ()) if f == key.name), None)
     if definition is None or field is None:
         return ""
-    defaults = dict(
-        zip(definition.__struct_fields__[::-1], definition.__struct_defaults__[::-1], strict=False)
-    )
+    defaults = dict(zip(definition.__struct_fields__[::-1], definition.__struct_defaults__[::-1], strict=False))
     value = defaults.get(key.name)
     return "" if value in (None, "", ()) or not isinstance(value, str | int | float) else f"`{str(value).lower()}`"
 

@@ -38,18 +38,34 @@ def test_the_readmes_commands_print_what_the_readme_shows(tmp_path: Path) -> Non
         assert done.stdout == shown, command
 
 
+def test_the_readmes_broken_crew_is_refused_as_the_readme_shows(tmp_path: Path) -> None:
+    crew = re.search(r"```yaml\n(.*?)```", README, re.DOTALL)
+    shown = re.search(r"```text\n(crew.yaml:.*?)```", README, re.DOTALL)
+    assert crew is not None
+    assert shown is not None
+    broken = crew[1].replace("target: writer", "target: writr").replace('      - {signal: "[DONE]"}\n', "")
+    (tmp_path / "crew.yaml").write_text(broken, "utf-8")
+    done = subprocess.run(
+        [BIN / "interlock", "check", "crew.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, shown[1])
+
+
 @pytest.mark.parametrize("name", sorted(pages()))
 def test_the_reference_is_current(name: str) -> None:
     assert (REFERENCE / name).read_text("utf-8") == pages()[name], "run `make docs`"
 
 
 def test_every_code_in_the_source_is_documented_and_every_documented_code_is_in_the_source() -> None:
-    source = "".join(
-        path.read_text("utf-8") for path in Path("src/interlock").rglob("*.py") if path.name != "codes.py"
-    )
+    source = "".join(path.read_text("utf-8") for path in Path("src/interlock").rglob("*.py") if path.name != "codes.py")
     assert [code for code in CODES if f'"{code}"' not in source] == []
     used = set(re.findall(r'^\s+"([a-z]+(?:-[a-z]+)+)",$', source, re.MULTILINE))
-    used |= set(re.findall(r'(?:report\.at|s\.at|\.add|_add|refuse|_note)\(\s*(?:[^"()]*(?:\([^()]*\))?[^"()]*)"([a-z]+-[a-z-]+)"', source))
+    used |= set(
+        re.findall(
+            r'(?:report\.at|s\.at|\.add|_add|refuse|_note)\(\s*(?:[^"()]*(?:\([^()]*\))?[^"()]*)"([a-z]+-[a-z-]+)"',
+            source,
+        )
+    )
     assert sorted(code for code in used if code not in CODES and code not in NOT_CODES) == []
 
 

@@ -208,9 +208,9 @@ def test_any_spelling_of_a_name_is_recognised_as_that_name(name: str, data: st.D
     between = st.text("_- \t\n", min_size=1, max_size=3)
     respelled = words[0] + "".join(data.draw(between) + word for word in words[1:])
     recased = data.draw(st.sampled_from([str.upper, str.lower, str.swapcase, str.title, str.casefold]))(respelled)
-    form = data.draw(st.sampled_from(("NFC", "NFD")))
+    decomposed = unicodedata.normalize("NFD", recased) if data.draw(st.booleans()) else recased
     emphasis = data.draw(st.sampled_from(["", "*", "**", "_", "__", "~~", "**_"]))
-    inner = f"{data.draw(blanks)}{emphasis}{unicodedata.normalize(form, recased)}{emphasis[::-1]}{data.draw(blanks)}"
+    inner = f"{data.draw(blanks)}{emphasis}{decomposed}{emphasis[::-1]}{data.draw(blanks)}"
     (match,) = SignalMatcher([name, "[SOMETHING ELSE]"]).find(f"Well. [{inner}] So.")
     assert (match.signal, match.start, match.end) == (name, 6, 8 + len(inner))
 
@@ -311,9 +311,9 @@ def test_two_hundred_kilobytes_of_anything_are_searched_in_one_pass(piece: str) 
 
 
 def test_a_megabyte_of_mixed_signs_is_searched() -> None:
-    text = "".join(HOSTILE.values()) * 2_500
+    text = "".join(HOSTILE.values()) * 6_000
     SignalMatcher(["[END]"]).find(text)
-    assert len(text) > 400_000
+    assert len(text) > 1_000_000
 
 
 def test_ten_megabytes_of_opening_brackets_hold_one_mark() -> None:

@@ -52,6 +52,7 @@ class _Reader:
         self.readable = True
         self.trail: list[Path] = []  # the crews being read, outermost first
         self.done: dict[Path, Crew | None] = {}
+        self.height: dict[Path, int] = {}  # how many levels of crews are below one
 
     def open(self, path: Path) -> Crew | None:
         """The crew that the caller named."""
@@ -79,7 +80,8 @@ class _Reader:
             )
             return None
         folder = Folder(file.parent)
-        source = CrewSource(node, folder.root.name, self._agent_files(folder, file))
+        files = self._agent_files(folder, file)
+        source = CrewSource(node, folder.root.name, files or (), agents_lost=files is None)
         crew = parse_crew(source, self.problems)
         self._check_scripts(crew, source, folder)
         self.trail.append(real)
@@ -91,13 +93,17 @@ class _Reader:
         check_crew(crew, source, self.problems, self.host)
         return crew
 
-    def _agent_files(self, folder: Folder, crew_file: Path) -> tuple[AgentFile, ...]:
+    def _agent_files(self, folder: Folder, crew_file: Path) -> tuple[AgentFile, ...] | None:
+        """The files of the agents folder; None where there is one that may not or cannot be listed."""
         try:
             names = folder.yaml_files("agents")
         except LeavesFolder as refusal:
             shown = crew_file.parent / "agents"
             self._add("bad-path", f"the agents folder {refusal}", shown, "keep the agents inside the crew's folder")
-            return ()
+            return None
+        except Refusal as refusal:
+            self._unreadable(crew_file.parent / "agents", f"the agents folder {refusal}", "make it a readable folder")
+            return None
         files = []
         for name in names:
             shown = crew_file.parent / name
@@ -117,13 +123,15 @@ class _Reader:
 
     def _check_scripts(self, crew: Crew, source: CrewSource, folder: Folder) -> None:
         for agent in crew.agents:
-            for model in (agent.primary, agent.backup):
+            for key, model in (("primary", agent.primary), ("backup", agent.backup)):
                 if model is None or model.provider != "scripted":
                     continue
                 try:
                     folder.read(model.model)
                 except Refusal as refusal:
-                    place, path = source.agent_place(agent.id, ("model",))
+                    node = source.agent_node(agent.id)
+                    flat = not isinstance(node, Mapping) or node.get(key) is None
+                    place, path = source.agent_place(agent.id, ("model",) if flat else (key, "model"))
                     self.problems.add(
                         "bad-path",
                         f"script '{model.model}' {refusal}",
@@ -167,11 +175,17 @@ class _Reader:
             return refuse(
                 "bad-path", f"there is no crew at '{entry.config_path}'", "name a folder that holds crew.yaml"
             )
-        if len(self.trail) > CREW_DEPTH_MAX:
+        if len(self.trail) + self.height.get(real, 0) > CREW_DEPTH_MAX:
             return refuse("too-deep", f"crews are nested deeper than {CREW_DEPTH_MAX} levels", "flatten the hierarchy")
         if real not in self.done:
-            node = self._document(Folder(file.parent), file.name, shown=file)
+            try:
+                data = Folder(file.parent).read(file.name)
+            except Refusal as refusal:
+                return refuse("bad-path", f"the crew at '{entry.config_path}' {refusal}", "name a readable crew")
+            node = read_yaml(data, str(file), self.problems)
             self.done[real] = self._crew(file, node) if node is not None else None
+        here = self.trail[-1]
+        self.height[here] = max(self.height.get(here, 0), 1 + self.height.get(real, 0))
         return msgspec.structs.replace(entry, crew=self.done[real])
 
     def _unreadable(self, path: Path, message: str, fix: str) -> None:
@@ -183,6 +197,6 @@ class _Reader:
 
 def _crew_file(path: Path) -> Path | None:
     """The crew file that a path means: itself, or the one in the folder."""
-    if not path.is_dir():
+    if not os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises where a name is too long
         return path if os.path.lexists(path) else None
     return next((path / name for name in CREW_FILES if os.path.lexists(path / name)), None)

@@ -2,6 +2,8 @@
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from interlock.limits import CREW_FILE_BYTES_MAX
@@ -35,26 +37,34 @@ class Folder:
     def read(self, name: str) -> bytes:
         """The whole of a regular file, opened without following a link that was swapped in meanwhile."""
         parts = self.resolve(name).relative_to(self.root).parts
-        here = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            for n, part in enumerate(parts):
-                kind = os.O_DIRECTORY if n < len(parts) - 1 else os.O_NONBLOCK
-                inner = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | kind, dir_fd=here)
+        with _refusing_what_the_system_refuses():
+            here = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                for n, part in enumerate(parts):
+                    kind = os.O_DIRECTORY if n < len(parts) - 1 else os.O_NONBLOCK
+                    inner = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | kind, dir_fd=here)
+                    os.close(here)
+                    here = inner
+                return _contents(here)
+            finally:
                 os.close(here)
-                here = inner
-            return _contents(here)
-        except OSError as error:
-            raise Refusal(f"cannot be read: {error.strerror}") from error
-        finally:
-            os.close(here)
 
     def yaml_files(self, name: str) -> list[str]:
         """The names of the YAML files directly in a folder of the folder, sorted; none if there is no such folder."""
         folder = self.resolve(name)
-        if not folder.is_dir():
-            return []
-        names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+        with _refusing_what_the_system_refuses():
+            if not folder.is_dir():
+                return []
+            names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
         return [f"{name}/{file}" for file in names if file.endswith((".yaml", ".yml"))]
+
+
+@contextmanager
+def _refusing_what_the_system_refuses() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Refusal(f"cannot be read: {error.strerror}") from error
 
 
 def _contents(descriptor: int) -> bytes:

@@ -46,7 +46,9 @@ def read_host_file(path: Path) -> Host:
 def _modules(path: Path, data: dict[str, Any]) -> list[str]:
     tools = data.get("tools", {})
     known = _SECTIONS["tools"] or ()
-    for key in tools if isinstance(tools, dict) else ("tools",):
+    if not isinstance(tools, dict):
+        raise UsageError(f"{path}: tools must be a section; write [tools]")
+    for key in tools:
         if key not in known:
             raise UsageError(f"{path}: unknown key 'tools.{key}'; the keys of [tools] are {', '.join(known)}")
     modules = tools.get("modules", [])
@@ -64,12 +66,16 @@ def _ids(path: Path, data: dict[str, Any], section: str) -> tuple[str, ...]:
 
 def _tools(path: Path, module: str) -> Iterator[str]:
     """The public functions a module defines."""
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise UsageError(f"{path}: {module!r} is no module name; write it as in an import, such as 'desk.tools'")
     source = _source_of(module, path.parent)
     if source is None:
         raise UsageError(f"{path}: there is no module '{module}' beside it or on the import path")
     try:
         tree = ast.parse(source.read_bytes(), str(source))
-    except (SyntaxError, ValueError) as error:
+    except OSError as error:
+        raise UsageError(f"{path}: module '{module}' cannot be read: {error.strerror}") from error
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two: nested without end
         raise UsageError(f"{path}: module '{module}' is not Python: {error}") from error
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and not statement.name.startswith("_"):

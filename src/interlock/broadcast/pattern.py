@@ -10,10 +10,9 @@ from interlock.limits import BROADCAST_SEGMENTS_MAX, BROADCAST_TYPE_CHARS_MAX
 
 def matches(pattern: str, type: str) -> bool:  # noqa: A002 - the contract's name
     """Whether a subscription to `pattern` hears a broadcast of `type`."""
-    pattern, type = pattern.strip(), type.strip()
-    if not pattern or not type:
+    wanted, given = pattern.strip().split(":"), type.strip().split(":")
+    if [""] in (wanted, given):
         return False
-    wanted, given = pattern.split(":"), type.split(":")
     return len(wanted) == len(given) and all(w in ("*", g) for w, g in zip(wanted, given, strict=True))
 
 

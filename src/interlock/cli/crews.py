@@ -13,14 +13,16 @@ from interlock.crew.problem import Problem, Severity
 from interlock.signals.definition import SignalBehavior
 from interlock.signals.report import unknown_target_line
 
+config_option = click.option(
+    "--config", metavar="FILE", help="The host's file; interlock.toml in this folder if there is one."
+)
 COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _TARGETED = (SignalBehavior.ROUTE, SignalBehavior.PARALLEL, SignalBehavior.PAUSE)
 
 
 def crew_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     """CREW and --config, for every command that reads a crew."""
-    config = click.option("--config", metavar="FILE", help="The host's file; interlock.toml in this folder if there is one.")
-    return click.argument("crew")(config(command))
+    return click.argument("crew")(config_option(command))
 
 
 def open_crew(path: str, config: str | None) -> LoadedCrew:

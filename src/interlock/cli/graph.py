@@ -24,5 +24,5 @@ def graph(crew: str, config: str | None, form: str) -> None:
     errors = [problem for problem in loaded.problems if problem.severity is Severity.ERROR]
     show_problems(errors, err=True)
     if loaded.crew is not None:
-        click.echo(_FORMS[form](diagram_of(loaded.crew)))
+        click.echo(_FORMS[form](diagram_of(loaded.crew)).rstrip())
     sys.exit(1 if errors else 0)

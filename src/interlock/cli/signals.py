@@ -2,7 +2,7 @@
 
 import click
 
-from interlock.cli.crews import open_sound_crew
+from interlock.cli.crews import config_option, open_sound_crew
 from interlock.crew.registry import registry_of
 from interlock.signals.builtin import load_default_signals
 from interlock.signals.report import registry_report
@@ -15,7 +15,7 @@ def signals() -> None:
 
 @signals.command()
 @click.argument("crew", required=False)
-@click.option("--config", metavar="FILE", help="The host's file; interlock.toml in this folder if there is one.")
+@config_option
 def report(crew: str | None, config: str | None) -> None:
     """Print the registry: the built-in signals, or those that CREW knows."""
     registry = registry_of(open_sound_crew(crew, config)) if crew else load_default_signals()

@@ -188,7 +188,7 @@ def _hosted(diagram: Diagram) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     homes: dict[str, int] = {}
     for edge in diagram.edges:
-        if edge.kind == "member":
+        if edge.kind == "member" and kinds[edge.source] == "group":
             groups.setdefault(edge.source, []).append(edge.target)
             homes[edge.target] = homes.get(edge.target, 0) + 1
     return {
@@ -347,7 +347,7 @@ def _sort_by_neighbours(row: list[Box], linked: dict[Box, list[Box]], rank: int)
 # Across
 
 
-def _choose_ways(rows: list[list[Box]], lines: list[Line]) -> None:
+def _choose_ways(lines: list[Line]) -> None:
     beside: dict[tuple[Box, Box], int] = {}
     for line in lines:
         if line.way == "loop":
@@ -458,7 +458,7 @@ class _Sheet:
 
     def __init__(self, rows: list[list[Box]], lines: list[Line]) -> None:
         self.rows, self.lines = rows, lines
-        _choose_ways(rows, lines)
+        _choose_ways(lines)
         _widen_for_arrows(lines)
         _place_across(rows, lines)
         self.slots: dict[tuple[Box, Side], dict[Line | Bundle, int]] = {}
@@ -826,7 +826,7 @@ def _rect(box: Box, look: str, radius: float) -> str:
 
 
 def _tooltip(node: Node) -> str:
-    return f"<title>{_escaped('; '.join([node.label, *marks_of(node), *node.notes]))}</title>"
+    return f"<title>{_escaped('; '.join([plain(node.label), *marks_of(node), *node.notes]))}</title>"
 
 
 def _node(box: Box) -> Iterator[str]:

@@ -116,7 +116,8 @@ def _agents(values: Values, source: CrewSource, report: Reporter) -> tuple[Agent
             )
             continue
         agents[agent.id] = agent
-    _surplus_files(set(agents), source, report)
+    in_place = {id for id in agents if source.agents.get(id, (None, ()))[0] is source.root}  # noqa: A001
+    _surplus_files(set(agents), in_place, source, report)
     return tuple(agents.values())
 
 
@@ -135,12 +136,13 @@ def _agent_in_place(item: Mapping, n: int, source: CrewSource, report: Reporter)
 def _agent_by_id(id: str, n: int, source: CrewSource, report: Reporter) -> Agent:  # noqa: A002
     files = [file for file in source.agent_files if _id_in(file.node, file.stem) == id]
     if not files:
-        report.at(
-            ("agents", n),
-            "agent-file",
-            f"agent '{id}' has no file agents/{id}.yaml",
-            f"create agents/{id}.yaml, or define the agent in place",
-        )
+        if not source.agents_lost:
+            report.at(
+                ("agents", n),
+                "agent-file",
+                f"agent '{id}' has no file agents/{id}.yaml",
+                f"create agents/{id}.yaml, or define the agent in place",
+            )
         source.agents.setdefault(id, (source.root, ("agents", n)))
         source.unclear.add(id)
         return Agent(id=id, name=id)
@@ -164,7 +166,7 @@ def _id_in(node: Any, stem: str) -> str:
     return written.text if isinstance(written, Scalar) and written.text else stem
 
 
-def _surplus_files(listed: set[str], source: CrewSource, report: Reporter) -> None:
+def _surplus_files(listed: set[str], in_place: set[str], source: CrewSource, report: Reporter) -> None:
     for file in source.agent_files:
         id = _id_in(file.node, file.stem)  # noqa: A001
         if id not in listed:
@@ -173,6 +175,13 @@ def _surplus_files(listed: set[str], source: CrewSource, report: Reporter) -> No
                 file.file,
                 f"agent '{id}' has a file but is not listed under agents",
                 f"list '{id}' under agents in crew.yaml, or remove the file",
+            )
+        elif id in in_place:
+            _agent_file(
+                report,
+                file.file,
+                f"agent '{id}' has a file and is defined in place, where nothing of the file counts",
+                "keep one of the two",
             )
 
 

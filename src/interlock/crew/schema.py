@@ -18,12 +18,16 @@ from interlock.crew.shapes import (
     SignalText,
     Text,
 )
+from interlock.limits import MARK_CHARS_MAX
 
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-# Brackets around a name with at least one character that is no separator; editors know no more of Unicode.
-_SIGNAL_PATTERN = r"^\[[^\[\]]*[^\[\]\s_*~.,:;!?/\\-][^\[\]]*\]$"
+# Words of letters, digits, '_' and '-' with single spaces between them, at least one letter or digit among them.
+# Editors know letters of other scripts only as whatever is not ASCII.
+_WORD = r"[^\x00-\x2c\x2e\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x7f]+"
+_LETTER = r"[^\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]"
+_SIGNAL_PATTERN = rf"^\[(?=[^\]]*{_LETTER}){_WORD}(?: {_WORD})*\]$(?!\n)"
 
 
 def crew_schema() -> Schema:
@@ -54,6 +58,8 @@ def _key(key: Key, section: Section, definitions: dict[str, Schema]) -> Schema:
     if key.legacy:
         return {"description": f"Does nothing here: {key.legacy}.", "deprecated": True}
     schema = {**_shape(key.shape, definitions), "description": key.doc}
+    if section is CREW and key.name == "agents":
+        schema |= {"type": "array", "minItems": 1}
     default = getattr(Settings(), key.name, None) if section is SETTINGS else None
     return {**schema, "default": default} if default is not None else schema
 
@@ -63,7 +69,7 @@ def _shape(shape: Shape, definitions: dict[str, Schema]) -> Schema:
         case Text():
             return _text(shape)
         case SignalText():
-            return {"type": "string", "pattern": _SIGNAL_PATTERN, "maxLength": 200}
+            return {"type": "string", "pattern": _SIGNAL_PATTERN, "maxLength": MARK_CHARS_MAX}
         case Number():
             return _number(shape)
         case Flag():
@@ -71,16 +77,22 @@ def _shape(shape: Shape, definitions: dict[str, Schema]) -> Schema:
         case Share():
             words = ["none", "all"] if shape.all_allowed else ["none"]
             return {"anyOf": [{"enum": words}, {"type": "integer", "minimum": 0, "maximum": 100_000}]}
+        case Anything():
+            return {}
+        case _:
+            return _container(shape, definitions)
+
+
+def _container(shape: ListOf | MapOf | Section | Either, definitions: dict[str, Schema]) -> Schema:
+    match shape:
         case ListOf():
             return {"type": ["array", "null"], "items": _shape(shape.item, definitions)}
         case MapOf():
             return {"type": ["object", "null"], "additionalProperties": _shape(shape.value, definitions)}
         case Section():
             return _reference(shape, definitions)
-        case Either():
-            return {"anyOf": [_text(shape.text), _reference(shape.section, definitions)]}
-        case Anything():
-            return {}
+        case Either():  # a file may leave the id to its name, a definition in place may not
+            return {"anyOf": [_text(shape.text), {**_reference(shape.section, definitions), "required": ["id"]}]}
         case _:
             assert_never(shape)
 

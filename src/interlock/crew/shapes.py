@@ -23,7 +23,7 @@ Read = Any  # the value in its Python form, or MISSING
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string. `blank` allows an empty one (and null, which is the same); `loose` takes numbers as written."""
+    """A string. `blank` allows an empty one (and null, which is the same); `loose` takes an option without quotes."""
 
     blank: bool = False
     loose: bool = False
@@ -36,8 +36,8 @@ class Text:
             return ""
         if isinstance(node.value, str):
             value = node.value
-        elif self.loose and node.value is not None:
-            value = node.text
+        elif self.loose and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+            value = next((option for option in self.options if float(option) == node.value), node.text)
         else:
             return _misfit(node, path, problems, self)
         if not value.strip() and not self.blank:
@@ -123,8 +123,8 @@ class Share:
             return 0
         if value == "all" and self.all_allowed:
             return -1
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 100_000:
-            return value
+        if not isinstance(value, bool) and isinstance(value, int | float) and value in range(100_001):
+            return int(value)
         return _misfit(node, path, problems, self)
 
     def __str__(self) -> str:

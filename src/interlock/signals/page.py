@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterator
 from functools import cached_property
 from heapq import merge
+from operator import itemgetter
 
 from interlock.limits import LINK_NESTING_MAX, MARK_CHARS_MAX
 
@@ -62,16 +63,27 @@ class Page:
 
 
 class _Line:
-    """One line and the spans of it that are hidden, in order and apart from each other."""
+    """One line and what of it is hidden. Inline, code and escapes hide what follows, links what comes before `)`."""
 
     def __init__(self, text: str, start: int, end: int) -> None:
-        self.start, self.end = start, end
-        self._hidden = _hidden_spans(text, start, end)
-        self._starts = [span[0] for span in self._hidden]
+        self.start, self.end, self._text = start, end, text
+        self._block_end = _hidden_block_end(text, start, end)
+        signs = (text.find("`", start, end), text.find("\\", start, end))
+        self._first_sign = min((sign for sign in signs if sign >= 0), default=end)
+        self._last_paren = text.rfind(")", start, end)
 
     def hides(self, position: int) -> bool:
-        at = bisect_right(self._starts, position) - 1
-        return at >= 0 and position < self._hidden[at][1]
+        if position < self._block_end:
+            return True
+        if self._last_paren < position < self._first_sign:
+            return False
+        at = bisect_right(self._spans, position, key=itemgetter(0)) - 1
+        return at >= 0 and position < self._spans[at][1]
+
+    @cached_property
+    def _spans(self) -> list[Span]:
+        """The spans hidden inline, in order and apart from each other."""
+        return _inline_spans(self._text, self._block_end, self.end)
 
 
 def _fences(text: str) -> list[Span]:
@@ -110,17 +122,12 @@ def _line_end(text: str, position: int) -> int:
     return text.find("\n", position) + 1 or len(text)
 
 
-def _hidden_spans(text: str, start: int, end: int) -> list[Span]:
+def _hidden_block_end(text: str, start: int, end: int) -> int:
+    """Up to where a quote or a definition hides the line that it begins."""
     if _QUOTE.match(text, start, end):
-        return [(start, end + 1)]
-    spans: list[Span] = []
+        return end
     definition = _DEFINITION.match(text, start, end)
-    if definition:
-        spans.append(definition.span(1))
-        start = definition.end()
-    if any(text.find(sign, start, end) >= 0 for sign in ("`", "\\", "](")):
-        spans += _inline_spans(text, start, end)
-    return spans
+    return definition.end() if definition else start
 
 
 def _inline_spans(text: str, start: int, end: int) -> list[Span]:

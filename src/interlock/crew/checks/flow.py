@@ -45,9 +45,9 @@ def _stuck(s: Subject) -> list[str]:
 
 
 def _unclear(s: Subject) -> set[str]:
-    """Agents of which something could not be read or points nowhere; it is reported, and might be their way on."""
+    """Agents of which something could not be read or leads nowhere; it is reported, and may be their way on."""
     lost = {agent for agent, route, _ in s.routes() if _points_nowhere(s, route)}
-    lost |= {agent for agent, target in s.crew.defaults.items() if target not in s.ids}
+    lost |= {agent for agent, target in s.crew.defaults.items() if s.meant(target) not in s.ids}
     lost |= {agent.id for agent in s.crew.agents if any(t not in s.ids for t in agent.handoff_targets)}
     return lost | s.source.unclear
 
@@ -60,7 +60,8 @@ def _points_nowhere(s: Subject, route: Route) -> bool:
     if route.behavior is SignalBehavior.PARALLEL and route.target in s.crew.groups:
         next_agent = s.crew.groups[route.target].next_agent
         return bool(next_agent) and next_agent not in s.ids
-    return target_error(s, route) is not None
+    # Where the graph has mended a refused target, the way on is known.
+    return target_error(s, route) is not None and s.meant(route.target) not in s.targets
 
 
 def agents_can_reach_an_ending(s: Subject) -> None:

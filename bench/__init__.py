@@ -1,0 +1,1 @@
+"""Measurements. `python -m bench` runs them all and writes RESULTS.md."""

@@ -1,0 +1,200 @@
+"""interlock.toml: what the host sets up, what is wrong with it, and that reading it executes nothing."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.adapters.crew_files import read_crew
+from interlock.adapters.host_file import read_host_file
+from interlock.compose import load_host
+from interlock.crew.host import Host
+from interlock.errors import UsageError
+
+
+def host(folder: Path, toml: str | bytes, modules: dict[str, str] | None = None) -> Host:
+    for name, source in (modules or {}).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(source, encoding="utf-8")
+    file = folder / "interlock.toml"
+    file.write_bytes(toml if isinstance(toml, bytes) else toml.encode())
+    return read_host_file(file)
+
+
+FULL = """\
+durability = "full"
+
+[tools]
+modules = ["desk_tools", "more.tools"]
+
+[mcp.files]
+command = ["mcp-files"]
+
+[mcp.search]
+url = "https://example.org/mcp"
+
+[providers.house]
+url = "http://127.0.0.1:8080/v1"
+
+[webhooks.build]
+secret = "env:BUILD_SECRET"
+
+[server]
+port = 8700
+
+[retention]
+days = 30
+"""
+
+MODULES = {
+    "desk_tools.py": "def look_up(name): ...\nasync def file_case(): ...\ndef _own(): ...\nclass Desk: ...\nTOP = 3\n",
+    "more/__init__.py": "",
+    "more/tools/__init__.py": "def weigh(): ...\n",
+}
+
+
+def test_everything_a_host_can_set_up_is_read(tmp_path: Path) -> None:
+    assert host(tmp_path, FULL, MODULES) == Host(
+        tools=("look_up", "file_case", "weigh"), mcp_servers=("files", "search"), providers=("house",)
+    )
+
+
+def test_an_empty_file_sets_up_nothing(tmp_path: Path) -> None:
+    assert host(tmp_path, "") == Host()
+
+
+def test_what_the_host_sets_up_is_known_to_crews(tmp_path: Path) -> None:
+    crew = """\
+version: "2.0"
+entry_point: a
+agents: [{id: a, model: "house:small", tools: [look_up, "mcp:files", "mcp:files/read", "mcp:mail", look_down]}]
+"""
+    (tmp_path / "crew.yaml").write_text(crew, encoding="utf-8")
+    before = [problem.code for problem in read_crew(tmp_path).problems]
+    after = read_crew(tmp_path, host(tmp_path, FULL, MODULES)).problems
+    assert before == ["unknown-provider", *["unknown-tool"] * 5]
+    assert [(problem.code, problem.path) for problem in after] == [
+        ("unknown-tool", "agents[0].tools[3]"),
+        ("unknown-tool", "agents[0].tools[4]"),
+    ]
+
+
+# Nothing executes
+
+
+def test_tools_are_found_without_executing_their_module(tmp_path: Path) -> None:
+    trap = tmp_path / "executed"
+    source = f"""\
+from pathlib import Path
+Path({str(trap)!r}).write_text("ran")
+raise RuntimeError("imported")
+
+def look_up(name): ...
+"""
+    found = host(tmp_path, '[tools]\nmodules = ["trap"]\n', {"trap.py": source})
+    assert found.tools == ("look_up",)
+    assert not trap.exists()
+    assert "trap" not in sys.modules
+
+
+def test_the_packages_around_a_module_are_not_executed_either(tmp_path: Path) -> None:
+    modules = {"pack/__init__.py": "raise RuntimeError", "pack/inner.py": "import nothing_like_this\ndef f(): ...\n"}
+    assert host(tmp_path, '[tools]\nmodules = ["pack.inner"]\n', modules).tools == ("f",)
+    assert "pack" not in sys.modules
+
+
+def test_a_decorator_is_not_called(tmp_path: Path) -> None:
+    source = "def boom(f): raise RuntimeError\n@boom\ndef tool(x=1 / 0): ...\n"
+    assert host(tmp_path, '[tools]\nmodules = ["decorated"]\n', {"decorated.py": source}).tools == ("boom", "tool")
+
+
+def test_modules_beside_the_file_come_before_the_import_path(tmp_path: Path) -> None:
+    assert host(tmp_path, '[tools]\nmodules = ["json"]\n', {"json.py": "def mine(): ...\n"}).tools == ("mine",)
+
+
+def test_modules_on_the_import_path_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "far_tools.py").write_text("def far(): ...\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path / "lib"))
+    assert host(tmp_path, '[tools]\nmodules = ["far_tools"]\n').tools == ("far",)
+
+
+# What is wrong with it
+
+
+@pytest.mark.parametrize(
+    ("toml", "complaint"),
+    [
+        ("[tools\n", "is not TOML"),
+        ("a = 1\na = 2\n", "is not TOML"),
+        (b"name = '\xff'\n", "is not TOML"),
+        ("[tool]\nmodules = []\n", "did you mean 'tools'"),
+        ("[databases]\n", "unknown key 'databases'"),
+        ("tools = 3\n", "must be a section"),
+        ("tools = ['a']\n", "must be a section"),
+        ("[tools]\nmodule = ['a']\n", "unknown key 'tools.module'"),
+        ("[tools]\nmodules = 'a'\n", "must be a list of module names"),
+        ("[tools]\nmodules = [1]\n", "must be a list of module names"),
+        ("[tools]\nmodules = ['nothing_like_this']\n", "no module 'nothing_like_this'"),
+        ("[tools]\nmodules = ['']\n", "is no module name"),
+        ("[tools]\nmodules = ['.']\n", "is no module name"),
+        ("[tools]\nmodules = ['../outside']\n", "is no module name"),
+        ("[tools]\nmodules = ['/tmp/outside']\n", "is no module name"),
+        ('[tools]\nmodules = ["a\\u0000b"]\n', "is no module name"),
+        ("mcp = 1\n", "write \\[mcp.<id>\\]"),
+        ("[mcp]\nfiles = 'x'\n", "write \\[mcp.<id>\\]"),
+        ("providers = []\n", "write \\[providers.<id>\\]"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, toml: str | bytes, complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint) as refused:
+        host(tmp_path, toml)
+    assert str(tmp_path / "interlock.toml") in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "source", ["def (:\n", "x = '\0'\n", "(" * 500, "x = " + "-" * 50_000 + "1\n", "def f():\nreturn\n"]
+)
+def test_a_module_that_is_no_python_is_refused(tmp_path: Path, source: str) -> None:
+    with pytest.raises(UsageError, match="module 'bad' is not Python"):
+        host(tmp_path, '[tools]\nmodules = ["bad"]\n', {"bad.py": source})
+
+
+def test_a_module_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_bytes = Path.read_bytes
+
+    def refuse_modules(path: Path) -> bytes:
+        if path.suffix == ".py":
+            raise PermissionError(13, "Permission denied")
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse_modules)
+    with pytest.raises(UsageError, match="Permission denied"):
+        host(tmp_path, '[tools]\nmodules = ["shut"]\n', {"shut.py": ""})
+
+
+def test_a_file_that_is_not_there_or_no_file_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "missing.toml", tmp_path):
+        with pytest.raises(UsageError, match="cannot be read"):
+            read_host_file(path)
+
+
+# Which file
+
+
+def test_the_file_of_the_working_folder_is_taken_if_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_host() == Host()
+    (tmp_path / "interlock.toml").write_text("[providers.house]\n", encoding="utf-8")
+    assert load_host() == Host(providers=("house",))
+
+
+def test_a_named_file_is_taken_instead_and_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "interlock.toml").write_text("[providers.house]\n", encoding="utf-8")
+    (tmp_path / "other.toml").write_text("[providers.other]\n", encoding="utf-8")
+    assert load_host("other.toml") == Host(providers=("other",))
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_host("missing.toml")
