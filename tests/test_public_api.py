@@ -26,7 +26,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_importing_loads_no_third_party_but_msgspec_and_little_else() -> None:
-    """A fresh interpreter, because this one has everything loaded; CPU time, the best of five, because cores are shared."""
+    """In a fresh interpreter, because this one has everything loaded; the best CPU time of five."""
     program = (
         "import sys, time, json; before = set(sys.modules); start = time.process_time(); "
         "import interlock, interlock.signals, interlock.broadcast; cpu = time.process_time() - start; "
@@ -50,5 +50,5 @@ def test_load_crew_gives_a_crew_or_every_problem(tmp_path: object) -> None:
     with pytest.raises(interlock.UnsoundCrew, match="5 errors") as refused:
         interlock.load_crew("src/interlock/templates/broken")
     assert {p.code for p in refused.value.problems} >= {"trap", "unknown-target", "unknown-key"}
-    with pytest.raises(interlock.UnreadableCrew, match="there is no crew.yaml here"):
+    with pytest.raises(interlock.UnreadableCrew, match=r"there is no crew\.yaml here"):
         interlock.load_crew(f"{tmp_path}/nothing")

@@ -21,6 +21,9 @@ ID_CHARS_MAX = 64
 # Crews calling crews. Real ones nest two deep; past ten we are surely in a loop.
 CREW_DEPTH_MAX = 10
 
+# One sub-crew may be used many times on every level, so what is drawn can outgrow what was written without end.
+NESTED_NODES_MAX = 2_000
+
 # Problems shown for one crew; whoever has more mends these first.
 PROBLEMS_MAX = 1_000
 

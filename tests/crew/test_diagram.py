@@ -19,20 +19,10 @@ from interlock.crew.definition import (
     SubCrew,
     Subscription,
 )
-from interlock.crew.diagram import (
-    DOES,
-    NESTED_NODES_MAX,
-    TEXT_COLUMNS,
-    Diagram,
-    Edge,
-    EdgeKind,
-    Node,
-    as_mermaid,
-    as_text,
-    columns,
-    diagram_of,
-    plain,
-)
+from interlock.crew.diagram import DOES, Diagram, Edge, EdgeKind, Node, columns, diagram_of, plain
+from interlock.crew.diagram_text import TEXT_COLUMNS, as_text
+from interlock.crew.mermaid import as_mermaid
+from interlock.limits import NESTED_NODES_MAX
 from interlock.signals.definition import SignalBehavior
 
 HOSTILE = '"]|end\n  n9-->n0 <script>alert(1)</script> ]]> #quot; `x` \x1b[31m \u202eevil \u2028 שלום & \ud800 --'

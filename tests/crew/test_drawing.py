@@ -12,7 +12,8 @@ import pytest
 
 from interlock.crew.definition import Agent, AgentBehavior, Crew, Delegation, Group, Route, SubCrew
 from interlock.crew.diagram import Diagram, Edge, EdgeKind, Node, diagram_of
-from interlock.crew.drawing import HOSTED_MAX, SLOT, SLOTS_MAX, STACK_MAX, TRACKS_MAX, as_svg
+from interlock.crew.drawing import as_svg
+from interlock.crew.drawing.measures import HOSTED_MAX, SLOT, SLOTS_MAX, STACK_MAX, TRACKS_MAX
 from interlock.signals.definition import SignalBehavior
 
 SVG = "{http://www.w3.org/2000/svg}"

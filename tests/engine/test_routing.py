@@ -18,7 +18,8 @@ AGENTS = "agents: [{id: boss}, {id: ann, is_terminal: true}, {id: bob, is_termin
 def crew(tmp_path: Path, routes: str, *, rest: str = "", agents: str = AGENTS, **settings_: object) -> Crew:
     lines = "".join(f"      - {route.strip()}\n" for route in routes.strip().splitlines())
     written = "".join(f"  {key}: {value}\n" for key, value in {"signal_position": "anywhere", **settings_}.items())
-    text = f'version: "2.0"\nname: c\nentry_point: boss\n{agents}routing:\n  signals:\n    boss:\n{lines}{rest}settings:\n{written}'
+    head = f'version: "2.0"\nname: c\nentry_point: boss\n{agents}'
+    text = f"{head}routing:\n  signals:\n    boss:\n{lines}{rest}settings:\n{written}"
     (tmp_path / "crew.yaml").write_text(text, "utf-8")
     loaded = read_crew(tmp_path)
     assert loaded.is_sound, loaded.problems

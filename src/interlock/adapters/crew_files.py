@@ -65,6 +65,8 @@ class _Reader:
         if node is None:
             return None
         self.readable = True
+        if path != file and all(os.path.lexists(path / name) for name in CREW_FILES):
+            self._add("bad-path", f"there are two crew files here: {', '.join(CREW_FILES)}", file, "remove one of them")
         return self._crew(file, node)
 
     def _crew(self, file: Path, node: Node) -> Crew | None:

@@ -61,13 +61,23 @@ def shown(text: str) -> str:
 
 def signal_errors(crew: Crew) -> Iterator[str]:
     """The log's lines for routes that lead to nobody; a sound crew has none, so they are never written by a run."""
-    for agent, routes in crew.routes.items():
-        for route in routes:
-            if route.behavior in _TARGETED and route.target and not _exists(crew, route.target):
-                yield shown(unknown_target_line(agent, route.signal, route.target))
-    for child in crew.sub_crews.values():
-        if child.crew is not None:
-            yield from signal_errors(child.crew)
+    for member in _crews(crew):
+        for agent, routes in member.routes.items():
+            for route in routes:
+                if route.behavior in _TARGETED and route.target and not _exists(member, route.target):
+                    yield shown(unknown_target_line(agent, route.signal, route.target))
+
+
+def _crews(crew: Crew) -> Iterator[Crew]:
+    """A crew and all below it, each once: crews that share sub-crews have far more ways down than crews."""
+    seen: set[int] = set()
+    ahead = [crew]
+    while ahead:
+        member = ahead.pop(0)
+        if id(member) not in seen:
+            seen.add(id(member))
+            yield member
+            ahead += [child.crew for child in member.sub_crews.values() if child.crew is not None]
 
 
 def _exists(crew: Crew, target: str) -> bool:

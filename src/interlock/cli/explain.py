@@ -59,8 +59,9 @@ def _tell_candidates(candidates: tuple[Candidate, ...]) -> None:
         click.echo("no mark of this agent's routes")
         return
     rows = [("mark", "line", "recognised", "priority", "it would", "outcome")]
-    for c in candidates:
-        rows.append((c.signal, str(c.line), c.method, str(c.priority), _effect(c.verb, c.target), c.outcome))
+    rows += [
+        (c.signal, str(c.line), c.method, str(c.priority), _effect(c.verb, c.target), c.outcome) for c in candidates
+    ]
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     for row, candidate in zip(rows, (None, *candidates), strict=True):
         cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

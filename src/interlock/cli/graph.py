@@ -5,8 +5,10 @@ import sys
 import click
 
 from interlock.cli.crews import crew_argument, open_crew, show_problems
-from interlock.crew.diagram import as_mermaid, as_text, diagram_of
+from interlock.crew.diagram import diagram_of
+from interlock.crew.diagram_text import as_text
 from interlock.crew.drawing import as_svg
+from interlock.crew.mermaid import as_mermaid
 from interlock.crew.problem import Severity
 
 _FORMS = {"text": as_text, "mermaid": as_mermaid, "svg": as_svg}

@@ -1,4 +1,4 @@
-"""A crew as nodes and arrows, and the two ways to write them down as text.
+"""A crew as nodes and arrows, and the words that every way of writing them down shares.
 
 Rule 1: everything stands in file order, so the same crew is the same diagram.
 Rule 2: a name that leads nowhere is drawn as unknown; a diagram that hides it would call a broken crew whole.
@@ -13,6 +13,7 @@ import msgspec
 
 from interlock.crew.definition import Agent, Crew, Group, Route, SubCrew
 from interlock.crew.graph import ControlGraph, control, ends_without_signal, present
+from interlock.limits import NESTED_NODES_MAX
 from interlock.signals.definition import SignalBehavior
 
 NodeKind = Literal["agent", "group", "sub_crew", "end", "unknown"]
@@ -31,11 +32,6 @@ EdgeKind = Literal[
     "return",
     "delegate",
 ]
-
-# One sub-crew may be used many times on every level, so what is drawn can outgrow what was written without end.
-NESTED_NODES_MAX = 2_000
-
-TEXT_COLUMNS = 80
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +61,7 @@ class Diagram(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
+    description: str = ""
 
 
 # What an arrow without a mark is called, and what every arrow does.
@@ -99,12 +96,29 @@ def called(edge: Edge) -> str:
     return edge.label or CALLED.get(edge.kind, edge.kind)
 
 
+def marks_of(node: Node) -> Iterator[str]:
+    """What is special about a node, in words."""
+    if node.entry:
+        yield "starts here"
+    if node.waits:
+        yield "waits for a person"
+    if node.terminal:
+        yield "ends here"
+    if node.kind == "unknown":
+        yield "not in the crew"
+
+
 # From a crew
 
 
 def diagram_of(crew: Crew) -> Diagram:
     """Draws a crew, sound or not, with the crews inside it."""
     return _Builder(crew, _Numbers()).diagram()
+
+
+def _said(description: str) -> tuple[str, ...]:
+    """What the author of the file wrote for its readers."""
+    return (description,) if description.strip() else ()
 
 
 class _Numbers:
@@ -135,7 +149,12 @@ class _Builder:
     def diagram(self) -> Diagram:
         edges = tuple(dict.fromkeys(self._edges()))
         nodes = (*self.agents.values(), *self.groups.values(), *self.sub_crews.values(), *self.others.values())
-        return Diagram(name=self.crew.name, nodes=(*nodes, self.ending) if self.ending else nodes, edges=edges)
+        return Diagram(
+            name=self.crew.name,
+            nodes=(*nodes, self.ending) if self.ending else nodes,
+            edges=edges,
+            description=self.crew.description,
+        )
 
     # Nodes
 
@@ -152,20 +171,30 @@ class _Builder:
             entry=agent.id == self.crew.entry_point,
             terminal=ends_without_signal(self.crew, agent),
             waits=_waits(self.crew, agent.id, routes),
-            notes=(*_agent_notes(self.crew, agent.id, routes), *self.roles.get(agent.id, ())),
+            notes=(
+                *_agent_notes(self.crew, agent.id, routes),
+                *self.roles.get(agent.id, ()),
+                *_said(self.crew.behavior_of(agent.id).description),
+            ),
         )
 
     def _group(self, name: str, group: Group) -> Node:
         label = "at once" if group.unnamed else name
-        return Node(id=self._number(), name=name, label=label, kind="group", notes=tuple(_group_notes(group)))
+        return Node(
+            id=self._number(),
+            name=name,
+            label=label,
+            kind="group",
+            notes=(*_group_notes(group), *_said(group.description)),
+        )
 
     def _sub_crew(self, name: str, sub: SubCrew) -> Node:
         number, inside = self._number(), None
-        notes: tuple[str, ...] = ()
+        notes = _said(sub.description)
         if sub.crew is None:
-            notes = ("its crew could not be read",)
+            notes = ("its crew could not be read", *notes)
         elif self.numbers.nested >= NESTED_NODES_MAX:
-            notes = ("not drawn here, the diagram is full",)
+            notes = ("not drawn here, the diagram is full", *notes)
         else:
             inside = _Builder(sub.crew, self.numbers, nested=True).diagram()
         return Node(id=number, name=name, label=name, kind="sub_crew", notes=notes, inside=inside)
@@ -341,201 +370,3 @@ def _columns_of(char: str) -> int:
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def _filled(text: str, width: int) -> str:
-    return text + " " * (width - columns(text))
-
-
-def _cut(text: str, width: int) -> Iterator[str]:
-    """The text in pieces that fit; a letter stays with its accents."""
-    piece, taken = "", 0
-    for char in text:
-        size = _columns_of(char)
-        if taken + size > width:
-            yield piece
-            piece, taken = "", 0
-        piece, taken = piece + char, taken + size
-    yield piece
-
-
-# For terminals
-
-
-def as_text(diagram: Diagram) -> str:
-    """One block for each agent, group and crew, at most 80 columns wide."""
-    return "\n".join(_page(diagram, TEXT_COLUMNS)) + "\n"
-
-
-def _page(diagram: Diagram, width: int) -> Iterator[str]:
-    leaving: dict[str, list[Edge]] = {}
-    for edge in diagram.edges:
-        leaving.setdefault(edge.source, []).append(edge)
-    names = {node.id: plain(node.name or node.label) or "?" for node in diagram.nodes}
-    names |= {node.id: f"{names[node.id]} (unknown)" for node in diagram.nodes if node.kind == "unknown"}
-    yield from _cut(plain(diagram.name), width)
-    yield from _overview(diagram, names, width)
-    for node in diagram.nodes:
-        if node.kind != "end":
-            yield ""
-            yield from _block(node, leaving.get(node.id, []), names, width)
-
-
-def _overview(diagram: Diagram, names: dict[str, str], width: int) -> Iterator[str]:
-    waiting = [names[node.id] for node in diagram.nodes if node.waits]
-    ending = dict.fromkeys(edge.source for edge in diagram.edges if edge.kind == "terminate")
-    yield from _listed("starts at", [names[node.id] for node in diagram.nodes if node.entry], width)
-    if waiting:
-        yield from _listed("waits at", waiting, width)
-    yield from _listed("ends at", [names[source] for source in ending], width)
-
-
-def _listed(title: str, names: list[str], width: int) -> Iterator[str]:
-    """The names after their title, as many on a line as fit."""
-    line, lead = "", f"  {title:<11}"
-    for name in names or ["nowhere"]:
-        if line and columns(f"{lead}{line}, {name}") > width - 1:
-            yield f"{lead}{line},"
-            line, lead = "", " " * len(lead)
-        line = f"{line}, {name}" if line else name
-    yield from _indented(lead, line, width)
-
-
-def _indented(lead: str, text: str, width: int) -> Iterator[str]:
-    for piece in _cut(text, width - len(lead)):
-        yield lead + piece
-        lead = " " * len(lead)
-
-
-def _block(node: Node, edges: list[Edge], names: dict[str, str], width: int) -> Iterator[str]:
-    corner = "┌─ "
-    for piece in _cut(_title(node), width - len(corner)):
-        yield corner + piece
-        corner = "│  "
-    for line in _contents(node, edges, names, width - len(corner)):
-        yield f"│  {line}".rstrip()
-    yield "└─"
-
-
-def _title(node: Node) -> str:
-    name, label = plain(node.name) or "?", plain(node.label)
-    shown = name if node.kind != "agent" or label == name else f"{name} · {label}"
-    marks = ", ".join(marks_of(node))
-    return f"{_KIND_WORD[node.kind]}{shown}" + (f" ── {marks}" if marks else "")
-
-
-_KIND_WORD: Mapping[NodeKind, str] = {
-    "agent": "",
-    "group": "group ",
-    "sub_crew": "crew ",
-    "end": "",
-    "unknown": "unknown ",
-}
-
-
-def marks_of(node: Node) -> Iterator[str]:
-    """What is special about a node, in words."""
-    if node.entry:
-        yield "starts here"
-    if node.waits:
-        yield "waits for a person"
-    if node.terminal:
-        yield "ends here"
-    if node.kind == "unknown":
-        yield "not in the crew"
-
-
-def _contents(node: Node, edges: list[Edge], names: dict[str, str], width: int) -> Iterator[str]:
-    marks = [columns(plain(called(edge))) for edge in edges]
-    targets = [columns(_target(edge, names)) for edge in edges]
-    mark_width, target_width = min(max(marks, default=0), 20), min(max(targets, default=0), 20)
-    for edge in edges:
-        yield from _arrow(edge, _target(edge, names), mark_width, target_width, width)
-    for note in node.notes:
-        yield from _indented("· ", plain(note), width)
-    if node.inside:
-        yield from _page(node.inside, width)
-    elif not edges and not node.notes:
-        yield "nothing leads on from here"
-
-
-def _target(edge: Edge, names: dict[str, str]) -> str:
-    return "itself" if edge.source == edge.target else names[edge.target]
-
-
-def _arrow(edge: Edge, target: str, mark_width: int, target_width: int, width: int) -> Iterator[str]:
-    mark, does = plain(called(edge)), DOES[edge.kind]
-    line = f"{_filled(mark, mark_width)} ──▶ {_filled(target, target_width)}  {does}"
-    if columns(line) <= width:
-        yield line
-        return
-    yield from _indented("", mark, width)
-    yield from _indented("  ──▶ ", target, width)
-    yield from _indented("      ", does, width)
-
-
-# For Mermaid
-
-
-_SHAPE: Mapping[NodeKind, tuple[str, str]] = {
-    "agent": ("[", "]"),
-    "group": ("{{", "}}"),
-    "sub_crew": ("[[", "]]"),
-    "end": ("([", "])"),
-    "unknown": (">", "]"),
-}
-_DASHED: tuple[EdgeKind, ...] = ("member", "default", "handoff", "broadcast", "external", "return")
-_THICK: tuple[EdgeKind, ...] = ("parallel", "sub_crew", "delegate")
-_STYLES = (
-    "classDef entry stroke-width:3px",
-    "classDef waits stroke-dasharray:6 3",
-    "classDef terminal stroke-width:2px",
-    "classDef unknown stroke:#c00,stroke-dasharray:2 2",
-)
-
-
-def as_mermaid(diagram: Diagram) -> str:
-    """A Mermaid flowchart; sub-crews that could be read are subgraphs."""
-    lines = ["flowchart TD", *_mermaid_body(diagram, "  "), *(f"  {style}" for style in _STYLES)]
-    return "\n".join(lines) + "\n"
-
-
-def _mermaid_body(diagram: Diagram, indent: str) -> Iterator[str]:
-    for node in diagram.nodes:
-        yield from _mermaid_node(node, indent)
-    for edge in diagram.edges:
-        yield f"{indent}{edge.source} {_mermaid_arrow(edge)} {edge.target}"
-
-
-def _mermaid_node(node: Node, indent: str) -> Iterator[str]:
-    label = f'"{_mermaid_label(node.label)}"'
-    if node.inside is not None and node.inside.nodes:
-        yield f"{indent}subgraph {node.id}[{label}]"
-        yield from _mermaid_body(node.inside, indent + "  ")
-        yield f"{indent}end"
-        return
-    left, right = _SHAPE[node.kind]
-    yield f"{indent}{node.id}{left}{label}{right}"
-    for mark in _mermaid_classes(node):
-        yield f"{indent}class {node.id} {mark}"
-
-
-def _mermaid_classes(node: Node) -> Iterator[str]:
-    flags = {"entry": node.entry, "waits": node.waits, "terminal": node.terminal}
-    yield from (name for name, is_set in flags.items() if is_set)
-    if node.kind == "unknown":
-        yield "unknown"
-
-
-def _mermaid_arrow(edge: Edge) -> str:
-    line = "-.->" if edge.kind in _DASHED else "==>" if edge.kind in _THICK else "-->"
-    return f'{line}|"{_mermaid_label(called(edge))}"|'
-
-
-def _mermaid_label(text: str) -> str:
-    return "".join(map(_mermaid_char, plain(text))) or "#32;"
-
-
-def _mermaid_char(char: str) -> str:
-    # Any other ASCII sign means something to Mermaid, to Markdown or to HTML somewhere.
-    return char if not char.isascii() or char.isalnum() or char in " _-," else f"#{ord(char)};"

@@ -92,7 +92,8 @@ def _container(shape: ListOf | MapOf | Section | Either, definitions: dict[str, 
         case Section():
             return _reference(shape, definitions)
         case Either():  # a file may leave the id to its name, a definition in place may not
-            return {"anyOf": [_text(shape.text), {**_reference(shape.section, definitions), "required": ["id"]}]}
+            section = {**_reference(shape.section, definitions), "type": "object", "required": ["id"]}
+            return {"anyOf": [_text(shape.text), section]}
         case _:
             assert_never(shape)
 

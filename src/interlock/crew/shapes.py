@@ -23,7 +23,7 @@ Read = Any  # the value in its Python form, or MISSING
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string. `blank` allows an empty one (and null, which is the same); `loose` takes an option without quotes."""
+    """A string. `blank` allows an empty one (and null, which is the same); `loose` takes numbers as written."""
 
     blank: bool = False
     loose: bool = False
@@ -36,8 +36,8 @@ class Text:
             return ""
         if isinstance(node.value, str):
             value = node.value
-        elif self.loose and isinstance(node.value, int | float) and not isinstance(node.value, bool):
-            value = next((option for option in self.options if float(option) == node.value), node.text)
+        elif self.loose and node.value is not None:
+            value = node.text
         else:
             return _misfit(node, path, problems, self)
         if not value.strip() and not self.blank:

@@ -31,6 +31,7 @@ def delegation_is_a_tree(s: Subject) -> None:
 def _parents_hang_from_the_root(s: Subject, parent_of: dict[str, str]) -> None:
     delegation = s.crew.delegation
     assert delegation is not None, "delegation_is_a_tree asks only where there is one"
+    root_is_a_child = any(delegation.root in children for children in delegation.children.values())  # and reported so
     for parent in delegation.children:
         line = [parent]
         while line[-1] in parent_of and parent_of[line[-1]] not in line:
@@ -39,7 +40,7 @@ def _parents_hang_from_the_root(s: Subject, parent_of: dict[str, str]) -> None:
             cycle = [*line, parent_of[line[-1]]]
             _no_tree(s, ("delegation", "children", parent), f"delegation runs in a circle: {' <- '.join(cycle)}")
             return
-        if line[-1] != delegation.root and parent in s.ids and delegation.root in s.ids:
+        if line[-1] != delegation.root and parent in s.ids and delegation.root in s.ids and not root_is_a_child:
             _no_tree(
                 s,
                 ("delegation", "children", parent),

@@ -1,0 +1,68 @@
+"""A diagram as a Mermaid flowchart."""
+
+from collections.abc import Iterator, Mapping
+
+from interlock.crew.diagram import Diagram, Edge, EdgeKind, Node, NodeKind, called, plain
+
+_SHAPE: Mapping[NodeKind, tuple[str, str]] = {
+    "agent": ("[", "]"),
+    "group": ("{{", "}}"),
+    "sub_crew": ("[[", "]]"),
+    "end": ("([", "])"),
+    "unknown": (">", "]"),
+}
+_DASHED: tuple[EdgeKind, ...] = ("member", "default", "handoff", "broadcast", "external", "return")
+_THICK: tuple[EdgeKind, ...] = ("parallel", "sub_crew", "delegate")
+_STYLES = (
+    "classDef entry stroke-width:3px",
+    "classDef waits stroke-dasharray:6 3",
+    "classDef terminal stroke-width:2px",
+    "classDef unknown stroke:#c00,stroke-dasharray:2 2",
+)
+
+
+def as_mermaid(diagram: Diagram) -> str:
+    """A Mermaid flowchart; sub-crews that could be read are subgraphs."""
+    lines = ["flowchart TD", *_body(diagram, "  "), *(f"  {style}" for style in _STYLES)]
+    return "\n".join(lines) + "\n"
+
+
+def _body(diagram: Diagram, indent: str) -> Iterator[str]:
+    for node in diagram.nodes:
+        yield from _node(node, indent)
+    for edge in diagram.edges:
+        yield f"{indent}{edge.source} {_arrow(edge)} {edge.target}"
+
+
+def _node(node: Node, indent: str) -> Iterator[str]:
+    label = f'"{_label(node.label)}"'
+    if node.inside is not None and node.inside.nodes:
+        yield f"{indent}subgraph {node.id}[{label}]"
+        yield from _body(node.inside, indent + "  ")
+        yield f"{indent}end"
+        return
+    left, right = _SHAPE[node.kind]
+    yield f"{indent}{node.id}{left}{label}{right}"
+    for mark in _classes(node):
+        yield f"{indent}class {node.id} {mark}"
+
+
+def _classes(node: Node) -> Iterator[str]:
+    flags = {"entry": node.entry, "waits": node.waits, "terminal": node.terminal}
+    yield from (name for name, is_set in flags.items() if is_set)
+    if node.kind == "unknown":
+        yield "unknown"
+
+
+def _arrow(edge: Edge) -> str:
+    line = "-.->" if edge.kind in _DASHED else "==>" if edge.kind in _THICK else "-->"
+    return f'{line}|"{_label(called(edge))}"|'
+
+
+def _label(text: str) -> str:
+    return "".join(map(_char, plain(text))) or "#32;"
+
+
+def _char(char: str) -> str:
+    # Any other ASCII sign means something to Mermaid, to Markdown or to HTML somewhere.
+    return char if not char.isascii() or char.isalnum() or char in " _-," else f"#{ord(char)};"
