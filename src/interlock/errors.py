@@ -3,7 +3,11 @@
 InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew     defined in crew/unsound.py
                 │             └─ SignalError ─┬─ BadSignalFormat  BadDefinition  UnknownSignal  DuplicateSignal
                 │                             └─ EmitterNotAllowed  UnknownTarget  WrongTarget  InvalidTarget
-                └─ UsageError     the caller named something that is not there, or a host file is wrong
+                ├─ UsageError     the caller named something that is not there, or a host file is wrong
+                ├─ RunError ──┬─ RunNotFound  RunExists  OutOfOrder  NotOwner  OwnedElsewhere  DamagedRun
+                │             └─ AlreadyResumed  NotWaiting  JournalDiverged     the caller acts
+                └─ PortError ─┬─ ModelRefused  ModelUnavailable  ScriptExhausted  ToolFailed
+                              └─ StoreFailed ── StorageFull     the operator acts
 
 Rule 1: a message says what, which, and what now; lower case, no full stop.
 Rule 2: the object keeps the parts and a stable `code`.
@@ -148,6 +152,138 @@ class InvalidTarget(SignalError):
             "use one of them, or add it to valid_targets",
         )
         self.target, self.valid = target, tuple(valid)
+
+
+class RunError(InterlockError):
+    """The caller acts; `run` says on which run."""
+
+    code = "run-error"
+
+    def __init__(self, run: str, message: str) -> None:
+        super().__init__(message)
+        self.run = run
+
+
+class RunNotFound(RunError):
+    code = "run-not-found"
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run, f"there is no run '{run}'; 'interlock runs list' shows those there are")
+
+
+class RunExists(RunError):
+    code = "run-exists"
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run, f"there is a run '{run}' already; choose another id")
+
+
+class OutOfOrder(RunError):
+    """Somebody else has written to the run since it was read."""
+
+    code = "out-of-order"
+
+    def __init__(self, run: str, expected: int, got: int) -> None:
+        super().__init__(run, f"run '{run}' is at seq {expected}, cannot append at {got}; read it again")
+        self.expected, self.got = expected, got
+
+
+class NotOwner(RunError):
+    """The epoch of an append is not the run's: another process has taken the run over."""
+
+    code = "not-owner"
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run, f"run '{run}' was taken over by another process; it goes on there")
+
+
+class OwnedElsewhere(RunError):
+    code = "owned-elsewhere"
+
+    def __init__(self, run: str, owner: str) -> None:
+        super().__init__(run, f"run '{run}' is being worked on by process {owner}; wait for it, or stop that process")
+        self.owner = owner
+
+
+class DamagedRun(RunError):
+    code = "damaged-run"
+
+    def __init__(self, run: str, what: str) -> None:
+        super().__init__(run, f"the journal of run '{run}' is damaged: {what}; 'interlock doctor' tells more")
+
+
+class AlreadyResumed(RunError):
+    """The token was answered before; `same` says whether with the same words."""
+
+    code = "already-resumed"
+
+    def __init__(self, run: str, token: str | None, *, same: bool) -> None:
+        super().__init__(run, f"token '{token}' of run '{run}' was answered before; the first answer counts")
+        self.token, self.same = token, same
+
+
+class NotWaiting(RunError):
+    code = "not-waiting"
+
+    def __init__(self, run: str, token: str | None, waits: Sequence[str]) -> None:
+        if token is None and waits:
+            message = f"run '{run}' waits for {len(waits)} answers; name a token: {', '.join(waits)}"
+        elif token is None:
+            message = f"run '{run}' waits for nothing"
+        else:
+            message = f"run '{run}' does not wait for token '{token}'; it waits for {', '.join(waits) or 'nothing'}"
+        super().__init__(run, message)
+        self.token = token
+
+
+class JournalDiverged(RunError):
+    """Replaying the journal gave other conclusions than it holds."""
+
+    code = "journal-diverged"
+
+    def __init__(self, run: str, seq: int) -> None:
+        super().__init__(run, f"run '{run}' replays differently from seq {seq} on; its journal was made by other rules")
+        self.seq = seq
+
+
+class PortError(InterlockError):
+    """The operator acts: something outside failed."""
+
+    code = "port-error"
+
+
+class ModelRefused(PortError):
+    """The provider will not answer this call, now or later."""
+
+    code = "model-refused"
+
+
+class ModelUnavailable(PortError):
+    """The call failed, and may succeed later."""
+
+    code = "model-unavailable"
+
+
+class ScriptExhausted(PortError):
+    """A scripted model has no answer left."""
+
+    code = "script-exhausted"
+
+
+class ToolFailed(PortError):
+    """What the model is told of a tool that failed."""
+
+    code = "tool-failed"
+
+
+class StoreFailed(PortError):
+    """The data folder cannot be read or written."""
+
+    code = "store-failed"
+
+
+class StorageFull(StoreFailed):
+    code = "storage-full"
 
 
 def nearest(word: str, known: Sequence[str], otherwise: str) -> str:

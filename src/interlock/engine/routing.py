@@ -133,6 +133,42 @@ class RoutingTable:
             decision, candidates=tuple(candidates), rejected=tuple(r for r in rejected if r is not None)
         )
 
+    def route(self, agent: str, signal: str) -> Route:
+        return self._routes_of(agent)[1][signal][1]
+
+    def knows(self, inner: str) -> bool:
+        """Whether a mark of this inside is a signal of the crew, whoever may use it."""
+        return self._known.recognizes(inner)
+
+    def max_occurs(self, signal: str) -> int | None:
+        definition = self._registry.get(signal)
+        return definition.max_occurs if definition is not None else None
+
+    def without_marks(self, text: str) -> str:
+        """The text as a person would like to read it: every known mark taken out."""
+        kept, position = [], 0
+        for mark in marks(text, self._known.recognizes):
+            kept.append(text[position : mark.start])
+            position = mark.end
+        return "".join((*kept, text[position:])).strip()
+
+    def winner_of(self, decision: Decision) -> Decision:
+        """What would be done if a contradiction were settled by priority after all."""
+        winner = next(c for c in decision.candidates if c.outcome is Outcome.WON)
+        return msgspec.structs.replace(decision, verb=winner.verb, because="signal", target=winner.target, then="")
+
+    def decision_of(self, agent: str, signal: str) -> Decision:
+        """What a held mark does once it is approved."""
+        route = self.route(agent, signal)
+        return Decision(
+            agent=agent, verb=_verb(route), because="signal", signal=signal, target=route.target_crew or route.target
+        )
+
+    def rank_of(self, decision: Decision) -> tuple[int, int]:
+        """Less is better; for decisions of several members."""
+        winner = next(c for c in decision.candidates if c.outcome is Outcome.WON)
+        return -winner.priority, _EXACTNESS[winner.method]
+
     def _routes_of(self, agent: str) -> tuple[SignalMatcher, dict[str, tuple[int, Route]]]:
         if agent not in self._own:
             routes = {route.signal: (n, route) for n, route in enumerate(self.crew.routes.get(agent, ()))}

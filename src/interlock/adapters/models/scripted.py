@@ -1,0 +1,95 @@
+"""A model that answers from a script, and fails loudly when the script runs out."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+import msgspec
+
+from interlock.engine.events import ToolRequest, Usage
+from interlock.errors import ModelUnavailable, ScriptExhausted, UsageError
+from interlock.ports import Clock, Delta, ModelReply, ModelRequest
+
+
+class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    arguments: dict[str, object] = {}
+
+
+class ScriptUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+
+
+class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One entry of a script: text, tool calls, both, or an error."""
+
+    text: str = ""
+    delay_seconds: float = 0.0
+    usage: ScriptUsage = ScriptUsage()
+    tool_calls: tuple[ToolCall, ...] = ()
+    error: str = ""
+
+
+Answers = Mapping[str, Sequence[Answer | str]]
+
+
+class ScriptedModel:
+    """Answers by agent: its n-th call of a run gets its n-th answer, also after a crash. Keeps what it was asked."""
+
+    def __init__(self, answers: Answers, *, clock: Clock | None = None) -> None:
+        self.answers = {
+            agent: [Answer(text=entry) if isinstance(entry, str) else entry for entry in entries]
+            for agent, entries in answers.items()
+        }
+        self.asked: list[ModelRequest] = []
+        self._clock = clock
+
+    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+        self.asked.append(request)
+        answers = self.answers.get(request.agent, [])
+        if request.number > len(answers):
+            raise ScriptExhausted(
+                f"the script has {len(answers)} answers for agent '{request.agent}', not {request.number}"
+            )
+        answer = answers[request.number - 1]
+        await self._wait(answer.delay_seconds)
+        if answer.error:
+            raise ModelUnavailable(answer.error)
+        if answer.text:
+            yield Delta(answer.text)
+        yield ModelReply(text=answer.text, usage=_usage(answer.usage), tool_calls=_requests(request.key, answer))
+
+    async def _wait(self, seconds: float) -> None:
+        if not seconds:
+            return
+        if self._clock is None:
+            await asyncio.sleep(seconds)
+        else:
+            await self._clock.sleep_until(self._clock.monotonic_ms() + int(seconds * 1000))
+
+
+def _usage(usage: ScriptUsage) -> Usage:
+    return Usage(
+        input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost_micros=round(usage.cost * 1_000_000)
+    )
+
+
+def _requests(key: str, answer: Answer) -> tuple[ToolRequest, ...]:
+    return tuple(
+        ToolRequest(id=f"{key}/{n}", name=call.name, arguments=msgspec.json.encode(call.arguments).decode())
+        for n, call in enumerate(answer.tool_calls)
+    )
+
+
+def answers_from(document: object, where: str) -> dict[str, list[Answer | str]]:
+    """The answers of a script's document; `UsageError` says what is wrong with it."""
+    try:
+        script = msgspec.convert(document, _Script)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{where} is not a script: {error}") from error
+    return script.replies
+
+
+class _Script(msgspec.Struct, forbid_unknown_fields=True):
+    replies: dict[str, list[Answer | str]]

@@ -1,0 +1,32 @@
+"""Scripts on disk: what agents answer instead of calling a model."""
+
+from pathlib import Path
+
+from interlock.adapters.models.scripted import Answer, answers_from
+from interlock.adapters.yaml_documents import read_yaml
+from interlock.crew.nodes import Mapping, Node, Scalar, Sequence
+from interlock.crew.problem import Problems
+from interlock.errors import UsageError
+
+
+def read_script(path: Path) -> dict[str, list[Answer | str]]:
+    """The answers in the file, by agent."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"script {path} cannot be read: {error.strerror}") from error
+    problems = Problems()
+    node = read_yaml(data, str(path), problems)
+    for problem in problems.found:
+        raise UsageError(f"{problem.file}:{problem.line}: {problem.message}; {problem.fix}")
+    assert node is not None, "a document that cannot be read has a problem"
+    return answers_from(_plain(node), str(path))
+
+
+def _plain(node: Node) -> object:
+    if isinstance(node, Mapping):
+        return {name: _plain(inner) for name, _, inner in node}
+    if isinstance(node, Sequence):
+        return [_plain(item) for item in node.items]
+    assert isinstance(node, Scalar), "a node is one of three"
+    return node.value

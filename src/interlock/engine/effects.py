@@ -1,0 +1,68 @@
+"""What a run orders. Imperative, frozen; each has a key of its own, and the driver answers with an event.
+
+Rule 1: effects carry references, not prompts: the driver builds those from the run.
+Rule 2: a key is never used twice, also not by a run that was resumed, recovered or forked.
+"""
+
+import msgspec
+
+
+class CallModel(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask the agent's model, showing shared history up to `history` and what happened in the turn so far."""
+
+    key: str
+    agent: str
+    turn: int
+    history: int
+    attempt: int
+    number: int
+
+
+class RunTool(msgspec.Struct, frozen=True, kw_only=True):
+    key: str
+    agent: str
+    name: str
+    arguments: str
+
+
+class SetTimer(msgspec.Struct, frozen=True, kw_only=True):
+    """Fire once after this much working time."""
+
+    key: str
+    duration_ms: int
+
+
+class Cancel(msgspec.Struct, frozen=True, kw_only=True):
+    """Give up the effect with this key: its answer is no longer wanted."""
+
+    key: str
+
+
+class Tell(msgspec.Struct, frozen=True, kw_only=True):
+    """Hand an external signal to the host."""
+
+    key: str
+    signal: str
+    agent: str
+    content: str
+    requires_response: bool
+
+
+class Announce(msgspec.Struct, frozen=True, kw_only=True):
+    """Publish a broadcast of this type."""
+
+    key: str
+    type: str
+    agent: str
+    content: str
+
+
+class Reserve(msgspec.Struct, frozen=True, kw_only=True):
+    """Take a call, and tokens and money it may cost, out of the crew's budgets before it is made."""
+
+    key: str
+    agent: str
+    tokens: int
+
+
+Effect = CallModel | RunTool | SetTimer | Cancel | Tell | Announce | Reserve

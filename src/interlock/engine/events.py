@@ -1,0 +1,279 @@
+"""What may happen in a run. Facts in the past tense; frozen, plain data, none acts.
+
+Rule 1: an incoming event comes from the driver; a derived one is what the engine concluded from it.
+Rule 2: a transition is one incoming event and all it led to. It is stored whole, or not at all.
+Rule 3: replaying the incoming events must give the same derived ones.
+"""
+
+from typing import Any
+
+import msgspec
+
+from interlock.engine.routing import Candidate, Verb
+from interlock.signals.matching import MatchMethod
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What model calls cost. Money is counted in millionths of a dollar, because decisions hang on it."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_micros: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_micros=self.cost_micros + other.cost_micros,
+        )
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of a tool that a model asked for; `arguments` is JSON as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of history: who said it, in which turn."""
+
+    role: str
+    author: str
+    text: str
+    turn: int
+
+
+class Incoming(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    """From the driver. `worked_ms` is the working time since the event before, on the monotonic clock."""
+
+    worked_ms: int = 0
+
+
+class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
+    crew: str
+    input: str
+    rules: int
+    crew_sha: str = ""
+    continues: str = ""
+    history: tuple[Entry, ...] = ()
+
+
+class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):
+    call: str
+    agent: str
+    text: str
+    usage: Usage
+    tool_calls: tuple[ToolRequest, ...] = ()
+
+
+class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):
+    """`retry` says whether the same call may succeed later; `reason` overrides what the run fails with."""
+
+    call: str
+    agent: str
+    error: str
+    retry: bool = True
+    reason: str = "model_error"
+
+
+class ToolReturned(Incoming, frozen=True, kw_only=True, tag="tool.returned"):
+    call: str
+    ok: bool
+    output: str
+
+
+class ToolOutcomeLost(Incoming, frozen=True, kw_only=True, tag="tool.lost"):
+    """The process died between starting a tool and recording what it gave; it may have done its work."""
+
+    call: str
+
+
+class TimerFired(Incoming, frozen=True, kw_only=True, tag="timer.fired"):
+    timer: str
+
+
+class RunResumed(Incoming, frozen=True, kw_only=True, tag="run.resumed"):
+    token: str
+    input: str = ""
+
+
+class Reserved(Incoming, frozen=True, kw_only=True, tag="budget.answered"):
+    """The store's answer to a reservation: granted, or which budget refused and when its window ends."""
+
+    reservation: str
+    granted: bool
+    budget: str = ""
+    retry_after_ms: int = 0
+
+
+class CancelRequested(Incoming, frozen=True, kw_only=True, tag="cancel.requested"):
+    by: str
+
+
+class Derived(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Concluded by the engine."""
+
+
+class TurnStarted(Derived, frozen=True, kw_only=True, tag="turn.started"):
+    agent: str
+    turn: int
+
+
+class ModelCalled(Derived, frozen=True, kw_only=True, tag="model.called"):
+    agent: str
+    call: str
+    attempt: int
+
+
+class ToolCalled(Derived, frozen=True, kw_only=True, tag="tool.called"):
+    agent: str
+    call: str
+    name: str
+    arguments: str
+
+
+class SignalSeen(Derived, frozen=True, kw_only=True, tag="signal.seen"):
+    agent: str
+    signal: str
+    method: MatchMethod
+    steers: bool
+
+
+class SignalRejected(Derived, frozen=True, kw_only=True, tag="signal.rejected"):
+    agent: str
+    mark: str
+    reason: str
+    nearest: str = ""
+
+
+class Decided(Derived, frozen=True, kw_only=True, tag="decision"):
+    agent: str
+    verb: Verb | None
+    signal: str
+    target: str
+    because: str
+    candidates: tuple[Candidate, ...]
+
+
+class HandedOver(Derived, frozen=True, kw_only=True, tag="handoff"):
+    origin: str = msgspec.field(name="from")
+    to: str
+    signal: str
+
+
+class GroupStarted(Derived, frozen=True, kw_only=True, tag="group.started"):
+    group: str
+    members: tuple[str, ...]
+
+
+class BranchFinished(Derived, frozen=True, kw_only=True, tag="branch.finished"):
+    agent: str
+    status: str
+    error: str = ""
+
+
+class GroupJoined(Derived, frozen=True, kw_only=True, tag="group.joined"):
+    group: str
+    next: str
+
+
+class Nudged(Derived, frozen=True, kw_only=True, tag="nudged"):
+    agent: str
+    because: str
+
+
+class InputRequested(Derived, frozen=True, kw_only=True, tag="input.requested"):
+    agent: str
+    question: str
+    token: str
+
+
+class InputGiven(Derived, frozen=True, kw_only=True, tag="input.given"):
+    token: str
+
+
+class ExternalSent(Derived, frozen=True, kw_only=True, tag="external"):
+    signal: str
+    agent: str
+    content: str
+    requires_response: bool
+
+
+class BroadcastEmitted(Derived, frozen=True, kw_only=True, tag="broadcast.emitted"):
+    signal: dict[str, Any]
+
+
+class Warned(Derived, frozen=True, kw_only=True, tag="warning"):
+    code: str
+    message: str
+
+
+class LimitReached(Derived, frozen=True, kw_only=True, tag="limit.reached"):
+    limit: str
+
+
+class WentStale(Derived, frozen=True, kw_only=True, tag="stale"):
+    """An event for something that is closed already: recorded, and without effect."""
+
+    about: str
+
+
+class RunPaused(Derived, frozen=True, kw_only=True, tag="run.paused"):
+    agent: str
+    token: str
+    reason: str
+
+
+class RunFinished(Derived, frozen=True, kw_only=True, tag="run.finished"):
+    status: str
+    reason: str
+    agent: str
+    output: str
+    text: str
+    usage: Usage
+
+
+IncomingEvent = (
+    RunStarted
+    | ModelReplied
+    | ModelFailed
+    | ToolReturned
+    | ToolOutcomeLost
+    | TimerFired
+    | RunResumed
+    | Reserved
+    | CancelRequested
+)
+
+DerivedEvent = (
+    TurnStarted
+    | ModelCalled
+    | ToolCalled
+    | SignalSeen
+    | SignalRejected
+    | Decided
+    | HandedOver
+    | GroupStarted
+    | BranchFinished
+    | GroupJoined
+    | Nudged
+    | InputRequested
+    | InputGiven
+    | ExternalSent
+    | BroadcastEmitted
+    | Warned
+    | LimitReached
+    | WentStale
+    | RunPaused
+    | RunFinished
+)
+
+Event = IncomingEvent | DerivedEvent

@@ -1,0 +1,61 @@
+"""What follows within one transition. Each move is carried out, and may lead to one more; none waits."""
+
+import msgspec
+
+from interlock.engine.routing import Decision
+from interlock.engine.state import Branch, Turn
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """Give the agent the floor."""
+
+    agent: str
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Call the model of the turn's agent once more."""
+
+    turn: Turn
+
+
+class Conclude(msgspec.Struct, frozen=True):
+    """The turn is over with this reply; let it steer."""
+
+    turn: Turn
+    reply: str
+
+
+class Follow(msgspec.Struct, frozen=True):
+    """Do what was decided."""
+
+    decision: Decision
+
+
+class Depart(msgspec.Struct, frozen=True):
+    """Leave for an agent or a group; this is what max_handoffs counts."""
+
+    decision: Decision
+
+
+class Fork(msgspec.Struct, frozen=True):
+    """Start a group."""
+
+    decision: Decision
+
+
+class CloseBranch(msgspec.Struct, frozen=True):
+    branch: Branch
+    status: str
+    error: str = ""
+
+
+class Join(msgspec.Struct, frozen=True):
+    """The group is complete, or out of time."""
+
+
+class Finish(msgspec.Struct, frozen=True):
+    status: str
+    reason: str
+
+
+Move = Begin | Ask | Conclude | Follow | Depart | Fork | CloseBranch | Join | Finish

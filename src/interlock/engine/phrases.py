@@ -1,0 +1,28 @@
+"""The text that Interlock itself adds to conversations, in the crew's language."""
+
+from collections.abc import Sequence
+
+from interlock.crew.definition import Crew
+from interlock.engine.routing import Decision
+
+_NUDGE = {
+    "en": {
+        "no_signal": "Your reply carries no signal. Repeat it and end it with one of: {marks}",
+        "conflict": "The signals of your reply contradict each other. Repeat it and end it with one of: {marks}",
+    },
+    "vi": {
+        "no_signal": "Câu trả lời không có tín hiệu. Hãy trả lời lại và kết thúc bằng một trong: {marks}",
+        "conflict": "Các tín hiệu mâu thuẫn nhau. Hãy trả lời lại và kết thúc bằng một trong: {marks}",
+    },
+}
+
+
+def nudge(crew: Crew, agent: str, decision: Decision) -> str:
+    """Asks an agent again, naming the marks it may use."""
+    marks = ", ".join(route.signal for route in crew.routes.get(agent, ()))
+    return _NUDGE[crew.settings.language][decision.because].format(marks=marks)
+
+
+def merged(replies: Sequence[tuple[str, str]]) -> str:
+    """What the members of a group said, one line each, in file order."""
+    return "\n".join(f"[{name}] {reply}" for name, reply in replies)

@@ -1,0 +1,106 @@
+"""All that a run is at one moment. Plain data; only `step` changes it."""
+
+import msgspec
+
+from interlock.engine.events import Entry, ToolRequest, Usage
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """Something said within a turn that only its own agent sees: tool rounds, nudges, what came before one."""
+
+    role: str
+    text: str
+    tool_calls: tuple[ToolRequest, ...] = ()
+    tool_call: str = ""
+
+
+class OpenTool(msgspec.Struct, kw_only=True):
+    """A tool call that a reply asked for."""
+
+    request: ToolRequest
+    key: str
+    output: str | None = None
+
+
+class Turn(msgspec.Struct, kw_only=True):
+    """One agent working until it hands over."""
+
+    number: int
+    agent: str
+    history: int
+    rounds: int = 0
+    nudges: int = 0
+    attempt: int = 0
+    call: str = ""
+    call_number: int = 0
+    said: list[Message] = []
+    tools: list[OpenTool] = []
+
+
+class Branch(msgspec.Struct, kw_only=True):
+    """One member of a group at work."""
+
+    turn: Turn
+    status: str = "working"
+    reply: str = ""
+    error: str = ""
+
+
+class GroupState(msgspec.Struct, kw_only=True):
+    name: str
+    starter: str
+    branches: list[Branch]
+
+
+class Wait(msgspec.Struct, kw_only=True):
+    """Something only a person, or the host, can end."""
+
+    token: str
+    reason: str
+    agent: str
+    turn: int
+    signal: str = ""
+    target: str = ""
+    tool: str = ""
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a turn that loop detection remembers."""
+
+    agent: str
+    digest: str
+    handoffs: int
+
+
+class Timer(msgspec.Struct, kw_only=True):
+    """Working time that is left for something. It stands still while `key` is empty."""
+
+    left_ms: int
+    key: str = ""
+    since_ms: int = 0
+
+
+class RunState(msgspec.Struct, kw_only=True):
+    """The fold of a run's events."""
+
+    run: str
+    seq: int = 0
+    status: str = "new"
+    reason: str = ""
+    agent: str = ""
+    output: str = ""
+    text: str = ""
+    worked_ms: int = 0
+    turns: int = 0
+    handoffs: int = 0
+    calls: dict[str, int] = {}
+    usage: Usage = Usage()
+    history: list[Entry] = []
+    turn: Turn | None = None
+    group: GroupState | None = None
+    waits: list[Wait] = []
+    answered: dict[str, str] = {}
+    timers: dict[str, Timer] = {}
+    steered: dict[str, int] = {}
+    endings: list[Ending] = []
+    warned: list[str] = []

@@ -1,0 +1,180 @@
+"""After a reply: what it carries is written down, and what was decided is done."""
+
+import hashlib
+
+from interlock.crew.definition import Route
+from interlock.engine.effects import Announce, Tell
+from interlock.engine.events import (
+    BroadcastEmitted,
+    Decided,
+    Entry,
+    ExternalSent,
+    HandedOver,
+    LimitReached,
+    RunFinished,
+    SignalRejected,
+    SignalSeen,
+)
+from interlock.engine.moves import Begin, CloseBranch, Conclude, Depart, Finish, Follow, Fork, Move
+from interlock.engine.routing import Decision, Outcome, OwnReply, Verb
+from interlock.engine.state import Ending, Turn
+from interlock.engine.timing import drop_timer
+from interlock.engine.transition import Transition
+from interlock.engine.turns import NUDGES_MAX, nudged
+from interlock.engine.waiting import wait_for
+from interlock.signals.definition import SignalBehavior
+
+# The same reply of the same agent, this often within the window, is a loop.
+EQUAL_REPLIES_MAX = 3
+
+
+def conclude(t: Transition, move: Conclude) -> Move:
+    turn, reply = move.turn, move.reply
+    decision = t.table.decide(OwnReply(turn.agent, reply))
+    _write_down(t, decision, reply)
+    branch = t.branch_of(turn)
+    if branch is not None:
+        branch.reply = reply
+        return CloseBranch(branch, "ok")
+    if decision.verb is None:
+        return _undecided(t, turn, reply, decision)
+    return _ended_with(t, turn, reply, decision)
+
+
+def _ended_with(t: Transition, turn: Turn, reply: str, decision: Decision) -> Move:
+    t.state.history.append(Entry(role="assistant", author=turn.agent, text=reply, turn=turn.number))
+    t.state.output, t.state.text = reply, t.table.without_marks(reply)
+    t.state.turn = None
+    return Follow(decision)
+
+
+def _write_down(t: Transition, decision: Decision, reply: str) -> None:
+    for candidate in decision.candidates:
+        steers = candidate.outcome in (Outcome.WON, Outcome.JOINED)
+        t.conclude(SignalSeen(agent=decision.agent, signal=candidate.signal, method=candidate.method, steers=steers))
+    for refused in decision.rejected:
+        t.conclude(
+            SignalRejected(agent=decision.agent, mark=refused.mark, reason=refused.reason, nearest=refused.nearest)
+        )
+    t.conclude(
+        Decided(
+            agent=decision.agent,
+            verb=decision.verb,
+            signal=decision.signal,
+            target=decision.target,
+            because=decision.because,
+            candidates=decision.candidates,
+        )
+    )
+    for candidate in decision.candidates:
+        if candidate.outcome is Outcome.TOLD:
+            _tell(t, decision.agent, t.table.route(decision.agent, candidate.signal), reply)
+
+
+def _tell(t: Transition, agent: str, route: Route, reply: str) -> None:
+    if route.behavior is SignalBehavior.EXTERNAL:
+        send_external(t, agent, route.signal, reply, requires_response=False)
+        return
+    kind = f"crew:{t.crew.name}:{route.signal[1:-1].lower().replace(' ', '_')}"
+    t.conclude(BroadcastEmitted(signal={"type": kind, "source": {"type": "agent", "id": agent}, "data": reply}))
+    t.order(Announce(key=t.new_key(), type=kind, agent=agent, content=reply))
+
+
+def send_external(t: Transition, agent: str, signal: str, reply: str, *, requires_response: bool) -> None:
+    t.conclude(ExternalSent(signal=signal, agent=agent, content=reply, requires_response=requires_response))
+    t.order(Tell(key=t.new_key(), signal=signal, agent=agent, content=reply, requires_response=requires_response))
+
+
+def _undecided(t: Transition, turn: Turn, reply: str, decision: Decision) -> Move:
+    if decision.then == "nudge" and turn.nudges < NUDGES_MAX:
+        return nudged(t, turn, reply, decision)
+    if decision.then == "nudge" and decision.signal:  # the allowance is spent, so the winner is taken after all
+        return _ended_with(t, turn, reply, t.table.winner_of(decision))
+    t.state.history.append(Entry(role="assistant", author=turn.agent, text=reply, turn=turn.number))
+    t.state.output, t.state.text = reply, t.table.without_marks(reply)
+    return Finish("failed", decision.because)
+
+
+def follow(t: Transition, move: Follow) -> Move | None:
+    decision = move.decision
+    if decision.signal and _too_often(t, decision.signal):
+        return Finish("stopped", "max_occurs")
+    if decision.held:
+        return wait_for(t, decision, f"held:{decision.signal}")
+    match decision.verb:
+        case Verb.END:
+            return Finish("completed", f"signal:{decision.signal}" if decision.signal else decision.because)
+        case Verb.AWAIT:
+            return _await(t, decision)
+        case _:
+            return Depart(decision)
+
+
+def _too_often(t: Transition, signal: str) -> bool:
+    most = t.table.max_occurs(signal)
+    t.state.steered[signal] = t.state.steered.get(signal, 0) + 1
+    if most is None or t.state.steered[signal] <= most:
+        return False
+    t.conclude(LimitReached(limit="max_occurs"))
+    return True
+
+
+def _await(t: Transition, decision: Decision) -> Move | None:
+    if not decision.signal:
+        return wait_for(t, decision, decision.because)
+    route = t.table.route(decision.agent, decision.signal)
+    if route.behavior is SignalBehavior.EXTERNAL:
+        send_external(t, decision.agent, decision.signal, t.state.output, requires_response=True)
+        return wait_for(t, decision, f"external:{decision.signal}")
+    return wait_for(t, decision, f"signal:{decision.signal}")
+
+
+def depart(t: Transition, move: Depart) -> Move | None:
+    """Every transfer of control passes here, so that the bound holds for all of them."""
+    decision = move.decision
+    if t.state.handoffs >= t.settings.max_handoffs:
+        t.conclude(LimitReached(limit="max_handoffs"))
+        return Finish("stopped", "max_handoffs")
+    if _is_loop(t, decision.agent):
+        t.conclude(LimitReached(limit="loop_detected"))
+        return Finish("stopped", "loop_detected")
+    t.state.handoffs += 1
+    if decision.verb is Verb.FORK:
+        return Fork(decision)
+    t.conclude(HandedOver(origin=decision.agent, to=decision.target, signal=decision.signal))
+    return Begin(decision.target)
+
+
+def _is_loop(t: Transition, agent: str) -> bool:
+    window = t.settings.loop_window
+    if not window:
+        return False
+    digest = hashlib.sha256(t.state.output.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    oldest = t.state.handoffs - window
+    t.state.endings = [ending for ending in t.state.endings if ending.handoffs > oldest]
+    t.state.endings.append(Ending(agent=agent, digest=digest, handoffs=t.state.handoffs))
+    equal = sum(ending.agent == agent and ending.digest == digest for ending in t.state.endings)
+    return equal >= EQUAL_REPLIES_MAX
+
+
+def finish(t: Transition, move: Finish) -> None:
+    """Nothing that belongs to a run outlives it."""
+    for turn in t.turns():
+        t.give_up(turn.call)
+        for tool in turn.tools:
+            if tool.output is None:
+                t.give_up(tool.key)
+    for purpose in list(t.state.timers):
+        drop_timer(t, purpose)
+    t.state.waits, t.state.turn, t.state.group = [], None, None
+    t.state.status, t.state.reason = move.status, move.reason
+    t.conclude(
+        RunFinished(
+            status=move.status,
+            reason=move.reason,
+            agent=t.state.agent,
+            output=t.state.output,
+            text=t.state.text,
+            usage=t.state.usage,
+        )
+    )

@@ -1,0 +1,47 @@
+"""Bounds on working time. A timer stands still while the run is paused, and a group's while a member waits.
+
+Rule 1: what is bounded has one timer, by purpose: the run, the group, the next try of a turn.
+Rule 2: rules start and drop timers; `keep_time` alone orders the driver to set them or give them up.
+"""
+
+from interlock.engine.effects import SetTimer
+from interlock.engine.state import Timer
+from interlock.engine.transition import Transition
+
+RUN, GROUP, RETRY = "run", "group", "retry:"
+
+
+def start_timer(t: Transition, purpose: str, milliseconds: int) -> None:
+    t.state.timers[purpose] = Timer(left_ms=max(milliseconds, 0))
+
+
+def drop_timer(t: Transition, purpose: str) -> None:
+    timer = t.state.timers.pop(purpose, None)
+    if timer is not None:
+        t.give_up(timer.key)
+
+
+def keep_time(t: Transition) -> None:
+    """Lets every timer run, or stand still, as the state asks for now."""
+    for purpose, timer in t.state.timers.items():
+        if _should_run(t, purpose) and not timer.key:
+            timer.key, timer.since_ms = t.new_key(), t.state.worked_ms
+            t.order(SetTimer(key=timer.key, duration_ms=timer.left_ms))
+        elif timer.key and not _should_run(t, purpose):
+            t.give_up(timer.key)
+            timer.left_ms = left(t, timer)
+            timer.key = ""
+
+
+def left(t: Transition, timer: Timer) -> int:
+    return max(0, timer.left_ms - (t.state.worked_ms - timer.since_ms)) if timer.key else timer.left_ms
+
+
+def purpose_of(t: Transition, key: str) -> str | None:
+    return next((purpose for purpose, timer in t.state.timers.items() if timer.key == key), None)
+
+
+def _should_run(t: Transition, purpose: str) -> bool:
+    if t.state.status != "running":
+        return False
+    return purpose != GROUP or not t.state.waits

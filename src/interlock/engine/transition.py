@@ -1,0 +1,54 @@
+"""One transition in the making: what was concluded so far, and what is ordered."""
+
+from interlock.crew.definition import Crew
+from interlock.engine.effects import Cancel, Effect
+from interlock.engine.events import DerivedEvent
+from interlock.engine.routing import RoutingTable
+from interlock.engine.state import Branch, RunState, Turn, Wait
+
+
+class Transition:
+    """Collects facts and effects while moves are carried out; the state is changed in place."""
+
+    def __init__(self, crew: Crew, table: RoutingTable, state: RunState) -> None:
+        self.crew, self.table, self.state = crew, table, state
+        self.settings = crew.settings
+        self.at = state.seq
+        self.facts: list[DerivedEvent] = []
+        self.effects: list[Effect] = []
+        self._keys = 0
+
+    def conclude(self, fact: DerivedEvent) -> None:
+        self.facts.append(fact)
+        self.state.seq += 1
+
+    def order(self, effect: Effect) -> None:
+        self.effects.append(effect)
+
+    def new_key(self) -> str:
+        """A key that no other effect of any run has."""
+        key = f"{self.state.run}:{self.at}.{self._keys}"
+        self._keys += 1
+        return key
+
+    def give_up(self, key: str) -> None:
+        if key:
+            self.order(Cancel(key=key))
+
+    # Finding things
+
+    def turns(self) -> list[Turn]:
+        """The turns under way: the one with the floor, or those of the group's members at work."""
+        if self.state.group is not None:
+            return [branch.turn for branch in self.state.group.branches if branch.status == "working"]
+        return [self.state.turn] if self.state.turn is not None else []
+
+    def turn_that(self, called: str) -> Turn | None:
+        return next((turn for turn in self.turns() if turn.call == called), None)
+
+    def branch_of(self, turn: Turn) -> Branch | None:
+        branches = self.state.group.branches if self.state.group is not None else []
+        return next((branch for branch in branches if branch.turn is turn), None)
+
+    def wait_with(self, token: str) -> Wait | None:
+        return next((wait for wait in self.state.waits if wait.token == token), None)

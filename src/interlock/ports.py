@@ -1,0 +1,167 @@
+"""The only doors out: small protocols, shaped by what the engine needs.
+
+Rule 1: a record is acknowledged when `append` returns; from then on it survives whatever the durability promises.
+Rule 2: who owns a run is asked apart from what is appended; an append with a stale epoch is refused.
+Rule 3: foreign errors stop at the adapter: everything a port raises is a `PortError` or one of the refusals below.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from interlock.engine.events import Event, ToolRequest, Usage
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a run without reading its journal. `seq` is that of its newest event."""
+
+    run: str
+    crew: str
+    crew_sha: str
+    status: str
+    reason: str = ""
+    agent: str = ""
+    seq: int = 0
+    epoch: int = 0
+    created_at: int = 0
+    updated_at: int = 0
+    continues: str = ""
+    organization: str = ""
+    usage: Usage = Usage()
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One transition as it is stored: an incoming event and all it led to. `seq` is that of the first event."""
+
+    seq: int
+    at: int
+    events: tuple[Event, ...]
+
+    @property
+    def last_seq(self) -> int:
+        return self.seq + len(self.events) - 1
+
+
+class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record with its run and its place in the one growing order of the whole store."""
+
+    position: int
+    run: str
+    record: Record
+
+
+class Journal(Protocol):
+    """Appends and reads. One transaction a call: the run's row and its record, or nothing."""
+
+    async def create(self, row: RunRow, record: Record) -> int:
+        """Adds a run with its first record and returns the position; `RunExists` if the id is taken."""
+        ...
+
+    async def append(self, row: RunRow, record: Record) -> int:
+        """Adds a record after `record.seq - 1` under `row.epoch`; `OutOfOrder` or `NotOwner` if that is not so."""
+        ...
+
+    async def row(self, run: str) -> RunRow:
+        """`RunNotFound` if there is none."""
+        ...
+
+    async def records(self, run: str, after: int = 0) -> Sequence[Record]:
+        """The records with events after this seq; `DamagedRun` if a crc or the chain does not hold."""
+        ...
+
+    async def rows(
+        self, *, status: str | None = None, crew: str | None = None, limit: int = 200, before: str | None = None
+    ) -> Sequence[RunRow]:
+        """The newest runs first; `before` is the run after which to go on."""
+        ...
+
+    async def put_crew(self, sha: str, body: bytes) -> None:
+        """Keeps the canonical form of a crew under its sha256."""
+        ...
+
+    async def crew(self, sha: str) -> bytes: ...
+
+    async def close(self) -> None: ...
+
+
+class Owners(Protocol):
+    """Who may append to a run."""
+
+    async def claim(self, run: str) -> int:
+        """Makes this process the run's owner and returns the new epoch; `OwnedElsewhere` while another one lives."""
+        ...
+
+    async def release(self, run: str) -> None: ...
+
+
+class ToolSchema(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model is told of a tool."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class PromptMessage(msgspec.Struct, frozen=True, kw_only=True):
+    role: str
+    text: str
+    tool_calls: tuple[ToolRequest, ...] = ()
+    tool_call: str = ""
+
+
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One call, the agent's `number`th of the run. Key and number are the same whenever the same call is made again."""
+
+    key: str
+    agent: str
+    number: int
+    system: str
+    messages: tuple[PromptMessage, ...]
+    tools: tuple[ToolSchema, ...] = ()
+    temperature: float | None = None
+    top_p: float | None = None
+
+
+class Delta(msgspec.Struct, frozen=True):
+    """A piece of a reply, as it comes."""
+
+    text: str
+
+
+class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
+    text: str
+    usage: Usage = Usage()
+    tool_calls: tuple[ToolRequest, ...] = ()
+
+
+class Model(Protocol):
+    def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+        """Pieces, then the whole; raises `ModelRefused` or `ModelUnavailable`."""
+        ...
+
+
+class Toolbox(Protocol):
+    def schemas(self, names: Sequence[str]) -> tuple[ToolSchema, ...]: ...
+
+    def is_idempotent(self, name: str) -> bool: ...
+
+    async def run(self, name: str, arguments: str, *, key: str) -> str:
+        """The tool's output as text; raises `ToolFailed` with what the model should be told."""
+        ...
+
+
+class Clock(Protocol):
+    """Wall time for people and journals, monotonic time for bounds."""
+
+    def now_ms(self) -> int: ...
+
+    def monotonic_ms(self) -> int: ...
+
+    async def sleep_until(self, monotonic_ms: int) -> None: ...
+
+
+class Observer(Protocol):
+    """Sees what happened; it does not steer."""
+
+    def __call__(self, stored: StoredRecord) -> None: ...

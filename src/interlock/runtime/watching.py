@@ -1,0 +1,54 @@
+"""Whoever follows a run: records as they are acknowledged, and pieces of replies as they come."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import msgspec
+
+from interlock.ports import Record
+
+# A watcher that lags this far behind is told so and has to read the journal again.
+QUEUE_MAX = 10_000
+
+Public = dict[str, Any]
+
+
+def public_events(run: str, record: Record) -> Iterator[Public]:
+    """The events of a record as people and programs outside see them."""
+    for n, event in enumerate(record.events):
+        body = msgspec.to_builtins(event)
+        body.pop("worked_ms", None)
+        yield {"run": run, "seq": record.seq + n, "at": record.at, **body}
+
+
+class Lagging(Exception):
+    """The watcher was too slow; nothing is lost, the journal has it."""
+
+
+class Watchers:
+    """Queues of those who follow runs of this process."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, list[asyncio.Queue[Public | None]]] = {}
+
+    def tell(self, run: str, event: Public) -> None:
+        for queue in self._queues.get(run, ()):
+            if queue.qsize() < QUEUE_MAX:
+                queue.put_nowait(event)
+
+    def settle(self, run: str) -> None:
+        """The run is over or paused: its watchers have seen all there is for now."""
+        for queue in self._queues.get(run, ()):
+            queue.put_nowait(None)
+
+    async def follow(self, run: str) -> AsyncIterator[Public]:
+        queue: asyncio.Queue[Public | None] = asyncio.Queue()
+        self._queues.setdefault(run, []).append(queue)
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+        finally:
+            self._queues[run].remove(queue)
+            if not self._queues[run]:
+                del self._queues[run]
