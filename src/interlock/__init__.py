@@ -4,14 +4,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from interlock.compose import load_crew as load_crew
-    from interlock.compose import load_host as load_host
+    from interlock.compose.box import Interlock as Interlock
+    from interlock.compose.box import Result as Result
+    from interlock.compose.crews import load_crew as load_crew
+    from interlock.compose.crews import load_host as load_host
     from interlock.crew.definition import Crew as Crew
     from interlock.crew.problem import Problem as Problem
     from interlock.crew.unsound import UnreadableCrew as UnreadableCrew
     from interlock.crew.unsound import UnsoundCrew as UnsoundCrew
+    from interlock.errors import AlreadyResumed as AlreadyResumed
     from interlock.errors import CrewError as CrewError
     from interlock.errors import InterlockError as InterlockError
+    from interlock.errors import RunNotFound as RunNotFound
     from interlock.errors import SignalError as SignalError
     from interlock.errors import UsageError as UsageError
 
@@ -19,23 +23,31 @@ __version__ = "0.1.0"
 
 # Importing interlock loads nothing; a name loads its home the first time it is used.
 _HOMES = {
+    "RunNotFound": "interlock.errors",
+    "AlreadyResumed": "interlock.errors",
     "Crew": "interlock.crew.definition",
     "CrewError": "interlock.errors",
     "InterlockError": "interlock.errors",
+    "Interlock": "interlock.compose.box",
     "Problem": "interlock.crew.problem",
+    "Result": "interlock.compose.box",
     "SignalError": "interlock.errors",
     "UnreadableCrew": "interlock.crew.unsound",
     "UnsoundCrew": "interlock.crew.unsound",
     "UsageError": "interlock.errors",
-    "load_crew": "interlock.compose",
-    "load_host": "interlock.compose",
+    "load_crew": "interlock.compose.crews",
+    "load_host": "interlock.compose.crews",
 }
 
 __all__ = [
+    "AlreadyResumed",
     "Crew",
     "CrewError",
+    "Interlock",
     "InterlockError",
     "Problem",
+    "Result",
+    "RunNotFound",
     "SignalError",
     "UnreadableCrew",
     "UnsoundCrew",

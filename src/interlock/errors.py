@@ -49,9 +49,9 @@ class SignalError(CrewError):
 class BadSignalFormat(SignalError):
     code = "bad-format"
 
-    def __init__(self, signal: str) -> None:
+    def __init__(self, signal: object) -> None:
         super().__init__(
-            signal,
+            str(signal),
             f"signal '{signal}' has invalid format - must match [NAME]",
             "letters, digits, '_', '-' and single spaces between square brackets, such as [NEXT]",
         )
@@ -131,6 +131,14 @@ class WrongTarget(SignalError):
             signal,
             f"parallel signal '{signal}' must have a target group",
             "name a group, or list parallel_targets",
+        )
+
+    @classmethod
+    def no_agent(cls, signal: str, target: str) -> "WrongTarget":
+        return cls(
+            signal,
+            f"pause signal '{signal}' goes on at an agent, got group '{target}'",
+            "name an agent, or leave the target empty to go on at the same one",
         )
 
     @classmethod
@@ -295,5 +303,7 @@ def nearest(word: str, known: Sequence[str], otherwise: str) -> str:
 def closest(word: str, known: Sequence[str]) -> str | None:
     if len(known) > 200:  # comparing with thousands of names would cost more than the advice is worth
         known = [name for name in known if name[:2] == word[:2] and abs(len(name) - len(word)) < 3][:200]
-    found = get_close_matches(word, known, n=1, cutoff=0.6)
-    return found[0] if found else None
+    # Brackets and case are alike in all signals, so they must not make two of them look alike.
+    inner = {name.strip("[]").lower(): name for name in reversed(known)}
+    found = get_close_matches(word.strip("[]").lower(), list(reversed(inner)), n=1, cutoff=0.6)
+    return inner[found[0]] if found else None

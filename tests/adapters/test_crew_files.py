@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlock.adapters.crew_files import LoadedCrew, read_crew
-from interlock.compose import load_crew
+from interlock.compose.crews import load_crew
 from interlock.crew.unsound import UnreadableCrew, UnsoundCrew
 from interlock.limits import CREW_DEPTH_MAX, CREW_FILE_BYTES_MAX
 

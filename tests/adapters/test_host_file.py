@@ -7,7 +7,7 @@ import pytest
 
 from interlock.adapters.crew_files import read_crew
 from interlock.adapters.host_file import read_host_file
-from interlock.compose import load_host
+from interlock.compose.crews import load_host
 from interlock.crew.host import Host
 from interlock.errors import UsageError
 

@@ -416,3 +416,144 @@ def test_delegation_faults_are_told_apart(load: Load) -> None:
     assert messages("{teacher: [a], a: [b], b: [teacher]}") == ["'teacher' is the root and a child of 'b'"]
     assert messages("{a: [b], b: [a]}") == ["delegation runs in a circle: a <- b <- a"]
     assert messages("{a: [b]}") == ["'a' does not hang from root 'teacher'"]
+
+
+# One mistake, one problem
+
+TWO = "agents: [{id: teacher}, {id: student, is_terminal: true}]\n"
+ONE_MISTAKE = {
+    "a mistyped member": (
+        "agents: [{id: teacher}, {id: student}]\nrouting: {signals: {teacher: [{signal: '[GO]', type: parallel,"
+        " target: g}, {signal: '[END]'}]}, parallel_groups: {g: {agents: [studnt], next_agent: teacher}}}\n",
+        "unknown-agent",
+    ),
+    "a mistyped emitter": (
+        TWO + "routing: {signals: {techer: [{signal: '[NEXT]', target: student}]}}\n",
+        "unknown-agent",
+    ),
+    "a mistyped handoff target": (
+        "agents: [{id: teacher, handoff_targets: [studnt]}, {id: student, is_terminal: true}]\n",
+        "unknown-target",
+    ),
+    "a malformed signal": (TWO + "routing: {signals: {teacher: [{signal: 'NEXT', target: student}]}}\n", "bad-format"),
+    "a missing signal": (TWO + "routing: {signals: {teacher: [{target: student}]}}\n", "missing-key"),
+    "a mistyped key": (TWO + "routing: {signals: {teacher: [{signal: '[NEXT]', tarket: student}]}}\n", "unknown-key"),
+    "a mistyped type": (
+        TWO + "routing: {signals: {teacher: [{signal: '[GO]', target: student, type: rout}]}}\n",
+        "bad-value",
+    ),
+    "an agent where a group belongs": (
+        TWO + "routing: {signals: {teacher: [{signal: '[GO]', target: student, type: parallel}]}}\n",
+        "wrong-target",
+    ),
+    "routes of the wrong shape": (
+        TWO + "routing: {signals: {teacher: {signal: '[NEXT]', target: student}}}\n",
+        "bad-value",
+    ),
+    "routing of the wrong shape": (TWO + "routing: [student]\n", "bad-value"),
+    "a mistyped child": (
+        "agents: [{id: teacher, is_terminal: true}, {id: student}]\ndelegation: {children: {teacher: [studnt]}}\n",
+        "unknown-agent",
+    ),
+    "a pause that goes on at a group": (
+        "agents: [{id: teacher}, {id: student}]\nrouting: {signals: {teacher: [{signal: '[WAIT]', target: g},"
+        " {signal: '[GO]', type: parallel, target: g}, {signal: '[END]'}]},"
+        " parallel_groups: {g: {agents: [student], next_agent: teacher}}}\n",
+        "wrong-target",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", ONE_MISTAKE)
+def test_one_mistake_gives_one_problem(load: Load, mistake: str) -> None:
+    text, code = ONE_MISTAKE[mistake]
+    assert [p.code for p in load(CREW + text).problems] == [code]
+
+
+def test_a_missing_version_is_the_only_problem_of_an_old_file(load: Load) -> None:
+    text = "entry_point: teacher\n" + TWO + "routing: {signals: {teacher: [{signal: '[HOMEWORK]', target: student}]}}\n"
+    assert [p.code for p in load(text).problems] == ["missing-key"]
+
+
+@pytest.mark.parametrize("members", ["", "b: [{signal: '[SHOUT]', type: broadcast}]", "b: [{signal: '[WAIT]'}]"])
+def test_a_group_that_only_returns_is_no_way_out(load: Load, members: str) -> None:
+    signals = (
+        f"teacher: [{{signal: '[GO]', parallel_targets: [b]}}], {members}"
+        if members
+        else ("teacher: [{signal: '[GO]', parallel_targets: [b]}]")
+    )
+    loaded = load(CREW + f"agents: [{{id: teacher}}, {{id: b}}]\nrouting: {{signals: {{{signals}}}}}\n")
+    assert "trap" in [p.code for p in loaded.problems]
+
+
+def test_overriding_a_built_in_signal_keeps_what_is_not_overridden(load: Load) -> None:
+    loaded = load(
+        CREW
+        + "agents: [{id: teacher}]\n"
+        + "signals: [{name: '[WAIT]', allowed_agents: [teacher]}, {name: '[END]', max_occurs: 1},"
+        + " {name: '[ERROR]', description: bad}, {name: '[STOP]', behavior: route}]\n"
+        + "routing: {signals: {teacher: [{signal: '[WAIT]'}, {signal: '[END]'}, {signal: '[ERROR]', target: teacher},"
+        + " {signal: '[STOP]', target: teacher}]}}\n"
+    )
+    assert loaded.problems == ()
+    assert loaded.crew is not None
+    routes = {route.signal: (route.behavior, route.priority) for route in loaded.crew.routes["teacher"]}
+    assert routes == {
+        "[WAIT]": ("pause", 80),
+        "[END]": ("terminate", 100),
+        "[ERROR]": ("route", 90),
+        "[STOP]": ("route", 50),
+    }
+
+
+def test_a_definition_that_does_not_say_what_it_does_is_understood_from_its_route(load: Load) -> None:
+    loaded = load(
+        CREW + "agents: [{id: teacher}]\nsignals: [{name: '[FIN]', description: x}]\n"
+        "routing: {signals: {teacher: [{signal: '[FIN]', target: ''}]}}\n"
+    )
+    assert loaded.problems == ()
+    assert loaded.crew is not None
+    assert loaded.crew.signals[0].behavior == "terminate"
+
+
+@pytest.mark.parametrize("model", ["openai:", ":x", "gpt-5", " : "])
+def test_half_a_model_name_is_refused(load: Load, model: str) -> None:
+    assert only(load(CREW + f"agents: [{{id: teacher, model: '{model}'}}]\n")).code == "unknown-provider"
+
+
+@pytest.mark.parametrize("field", ["{{user.name}}", "{{my-field}}", "{{ foo | upper }}", "{{ Name }}"])
+def test_a_prompt_field_that_nothing_fills_is_refused(load: Load, field: str) -> None:
+    assert only(load(CREW + f"agents: [{{id: teacher, system_prompt: 'x {field}'}}]\n")).code == "unknown-field"
+
+
+def test_json_in_a_prompt_is_no_field(load: Load) -> None:
+    assert load(CREW + "agents: [{id: teacher, system_prompt: 'x {{\"a\": 1}} {{ name }}'}]\n").problems == ()
+
+
+def test_a_default_for_groups_is_no_problem_without_groups(load: Load) -> None:
+    assert load(CREW + AGENTS + "settings: {timeout_seconds: 30, parallel_timeout_seconds: 60}\n").problems == ()
+
+
+def test_signals_of_an_agent_without_a_value_narrow_nothing(load: Load) -> None:
+    text = "agents: [{id: teacher, signals: }]\nrouting: {signals: {teacher: [{signal: '[END]'}]}}\n"
+    assert load(CREW + text).problems == ()
+
+
+def test_advice_compares_what_is_inside_the_brackets(load: Load) -> None:
+    loaded = load(CREW + "agents: [{id: teacher, is_terminal: true, system_prompt: 'Say [NOPE].'}]\n")
+    assert "did you mean" not in only(loaded).fix
+
+
+def test_siblings_that_contain_each_other_are_a_cycle(tmp_path: Path) -> None:
+    def write(name: str, sub: str) -> None:
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "crew.yaml").write_text(
+            f"version: '2.0'\nname: x\nentry_point: a\nagents: [{{id: a}}]\nsub_crews: {{s: {{config_path: {sub}}}}}\n"
+        )
+
+    write(".", "alpha")
+    write("alpha", "../beta")
+    write("beta", "../alpha")
+    found = {p.code: p.message for p in read_crew(tmp_path).problems}
+    assert set(found) == {"bad-path", "crew-cycle"}
+    assert found["crew-cycle"].endswith("alpha/crew.yaml -> beta/crew.yaml -> alpha/crew.yaml")

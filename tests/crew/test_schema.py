@@ -28,7 +28,7 @@ SOUND = sorted(
 BROKEN = sorted(file for file in (ROOT / "examples" / "broken").glob("*.yaml") if file.stem != "bad-yaml")
 
 # What the reader says about a value, or a key, that no other key can make right.
-OF_SHAPE = ("unknown-key", "bad-value", "missing-key", "bad-format")
+OF_SHAPE = ("empty-group", "missing-setting", "unknown-key", "bad-value", "missing-key", "bad-format")
 
 
 def plain(node: Node) -> Any:
@@ -327,3 +327,17 @@ def test_the_pattern_of_signals_means_the_same_in_every_dialect() -> None:
     """No escapes that only some regular expressions know, such as \\p or \\Z."""
     pattern = crew_schema()["$defs"]["route"]["properties"]["signal"]["pattern"]
     assert not re.search(r"\\[pPZAz]", pattern)
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        'signal: "[GO]", type: sub_crew',
+        'signal: "[GO]", type: terminate, target: a',
+        'signal: "[GO]", type: route, target: a, pause: true',
+        'signal: "[GO]", type: external, targets: [a]',
+    ],
+)
+def test_the_schema_knows_what_a_stated_type_asks_for_and_rules_out(route: str) -> None:
+    text = f'version: "2.0"\nentry_point: a\nagents: [{{id: a}}]\nrouting: {{signals: {{a: [{{{route}}}]}}}}\n'
+    assert not CREWS.is_valid(document(text))

@@ -1,8 +1,18 @@
 """What a signal is: the format of its name, its fields, and what follows from them."""
 
+from typing import Any
+
 import pytest
 
-from interlock.signals import SignalBehavior, SignalDefinition, SignalError, SignalRegistry, is_signal_name
+from interlock.signals import (
+    SignalBehavior,
+    SignalDefinition,
+    SignalError,
+    SignalRegistry,
+    SignalValidator,
+    is_signal_name,
+    load_default_signals,
+)
 
 BEHAVIORS = ["terminate", "route", "pause", "parallel", "broadcast", "external", "sub_crew"]
 
@@ -80,7 +90,7 @@ def test_a_definition_needs_no_more_than_a_name_and_routes() -> None:
     assert definition.behavior == "route"
     assert definition.rank == 50
     assert definition.description == definition.default_target == definition.example == ""
-    assert definition.valid_targets == ()
+    assert definition.valid_targets == []
     assert definition.max_occurs is None
     assert not definition.required
 
@@ -125,8 +135,8 @@ def test_a_definition_does_not_change_with_the_lists_it_was_made_from() -> None:
     definition = SignalDefinition(name="[X]", allowed_agents=agents, valid_targets=targets)
     agents.append("reporter")
     targets.clear()
-    assert definition.allowed_agents == ("teacher",)
-    assert definition.valid_targets == ("a",)
+    assert definition.allowed_agents == ["teacher"]
+    assert definition.valid_targets == ["a"]
 
 
 @pytest.mark.parametrize("field", ["allowed_agents", "valid_targets"])
@@ -147,9 +157,9 @@ def test_a_definition_cannot_be_changed() -> None:
         ({"behavior": "jump"}, "behavior must be one of terminate, route, pause"),
         ({"behavior": "ROUTE"}, "behavior must be one of"),
         ({"behavior": ""}, "behavior must be one of"),
-        ({"priority": -1}, "priority must be from 0 to 1000"),
-        ({"priority": 1_001}, "priority must be from 0 to 1000"),
-        ({"max_occurs": 0}, "max_occurs must be at least 1"),
+        ({"priority": -1}, "priority must be a whole number from 0 to 1000"),
+        ({"priority": 1_001}, "priority must be a whole number from 0 to 1000"),
+        ({"max_occurs": 0}, "max_occurs must be a whole number from 1"),
     ],
 )
 def test_a_field_that_cannot_hold_its_value_is_refused_on_registration(fields: dict[str, object], advice: str) -> None:
@@ -171,3 +181,27 @@ def test_a_field_that_cannot_hold_its_value_is_refused_on_registration(fields: d
 )
 def test_a_deprecated_signal_names_its_replacement(message: str, replacement: str | None) -> None:
     assert SignalDefinition(name="[OLD]", deprecated_msg=message).replacement == replacement
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": None},
+        {"priority": "5"},
+        {"priority": 1.5},
+        {"priority": True},
+        {"allowed_agents": None},
+        {"valid_targets": 3},
+        {"behavior": "terminate", "default_target": "a"},
+    ],
+)
+def test_every_refusal_of_a_definition_is_a_signal_error(fields: dict[str, Any]) -> None:
+    with pytest.raises(SignalError):
+        SignalRegistry().register(SignalDefinition(**{"name": "[A]", "behavior": "route", **fields}))
+
+
+def test_a_signal_that_is_no_text_is_refused_like_any_other() -> None:
+    validator = SignalValidator(load_default_signals())
+    with pytest.raises(SignalError):
+        validator.validate_signal_emission(None, "a")  # type: ignore[arg-type]
+    assert validator.validate_configuration({"a": None}, ["a"]) == []  # type: ignore[dict-item]

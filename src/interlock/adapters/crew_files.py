@@ -4,6 +4,7 @@ Nothing executes when a crew is read, and nothing outside its folder is opened.
 """
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import msgspec
 from interlock.adapters.folder import Folder, LeavesFolder, Refusal
 from interlock.adapters.yaml_documents import read_yaml
 from interlock.crew.checks import check_crew
-from interlock.crew.definition import Crew, SubCrew
+from interlock.crew.definition import Agent, Crew, ModelRef, SubCrew
 from interlock.crew.host import Host
 from interlock.crew.nodes import Mapping, Node, Place, Scalar
 from interlock.crew.parse import parse_crew
@@ -85,7 +86,7 @@ class _Reader:
         files = self._agent_files(folder, file)
         source = CrewSource(node, folder.root.name, files or (), agents_lost=files is None)
         crew = parse_crew(source, self.problems)
-        self._check_scripts(crew, source, folder)
+        crew = self._with_scripts(crew, source, folder)
         self.trail.append(real)
         crew = msgspec.structs.replace(
             crew,
@@ -118,29 +119,30 @@ class _Reader:
         except LeavesFolder as refusal:
             self._add("bad-path", f"{shown.name} {refusal}", shown, "keep the file inside the crew's folder")
         except Refusal as refusal:
-            self._unreadable(shown, f"{shown.name} {refusal}", "make it a readable file of text")
+            self._unreadable(shown, f"{shown.name} {refusal}", refusal.fix)
         else:
             return read_yaml(data, str(shown), self.problems)
         return None
 
-    def _check_scripts(self, crew: Crew, source: CrewSource, folder: Folder) -> None:
+    def _with_scripts(self, crew: Crew, source: CrewSource, folder: Folder) -> Crew:
+        """Scripts are named relative to the crew's folder; afterwards nobody knows which folder that was."""
+        agents = []
         for agent in crew.agents:
-            for key, model in (("primary", agent.primary), ("backup", agent.backup)):
-                if model is None or model.provider != "scripted":
-                    continue
-                try:
-                    folder.read(model.model)
-                except Refusal as refusal:
-                    node = source.agent_node(agent.id)
-                    flat = not isinstance(node, Mapping) or node.get(key) is None
-                    place, path = source.agent_place(agent.id, ("model",) if flat else (key, "model"))
-                    self.problems.add(
-                        "bad-path",
-                        f"script '{model.model}' {refusal}",
-                        place=place,
-                        path=path,
-                        fix="name a script inside the crew's folder",
-                    )
+            found = {key: self._script(model, agent.id, key, source, folder) for key, model in _models(agent)}
+            agents.append(msgspec.structs.replace(agent, **found))
+        return msgspec.structs.replace(crew, agents=tuple(agents))
+
+    def _script(self, model: ModelRef, agent: str, key: str, source: CrewSource, folder: Folder) -> ModelRef:
+        try:
+            folder.read(model.model)
+            return msgspec.structs.replace(model, model=str(folder.resolve(model.model)))
+        except Refusal as refusal:
+            node = source.agent_node(agent)
+            flat = not isinstance(node, Mapping) or node.get(key) is None
+            place, path = source.agent_place(agent, ("model",) if flat else (key, "model"))
+            message, fix = f"script '{model.model}' {refusal}", "name a script inside the crew's folder"
+            self.problems.add("bad-path", message, place=place, path=path, fix=fix)
+            return model
 
     # Sub-crews
 
@@ -148,53 +150,62 @@ class _Reader:
         path = ("sub_crews", entry.name, "config_path")
         place = source.place(path)
 
-        def refuse(code: str, message: str, fix: str) -> SubCrew:
+        def refuse(code: str, message: str, fix: str) -> None:
             self.problems.add(code, message, place=place, path=path, fix=fix)
-            return entry
 
         if not entry.config_path:
             return entry  # reported as a missing key
-        shown = crew_file.parent / entry.config_path
-        inside = True
         try:
             Folder(crew_file.parent).resolve(entry.config_path)
         except LeavesFolder as refusal:
-            refuse(
-                "bad-path",
-                f"config_path '{entry.config_path}' {refusal}",
-                "move the sub-crew inside this crew's folder",
-            )
-            inside = False
-        file = _crew_file(shown) if "\0" not in entry.config_path else None
-        real = Path(os.path.realpath(file)) if file else None
-        if real is not None and real in self.trail:
+            advice = "move the sub-crew inside this crew's folder"
+            refuse("bad-path", f"config_path '{entry.config_path}' {refusal}", advice)
+            if not self._is_below_the_outermost(crew_file.parent / entry.config_path):
+                return entry
+        file = _crew_file(crew_file.parent / entry.config_path)
+        if file is None:
+            advice = "name a folder that holds crew.yaml"
+            refuse("bad-path", f"there is no crew at '{entry.config_path}'", advice)
+            return entry
+        return msgspec.structs.replace(entry, crew=self._inner_crew(file, entry, refuse))
+
+    def _is_below_the_outermost(self, path: Path) -> bool:
+        """A crew that leaves its own folder is refused, but crews that contain each other are worth following."""
+        root = self.trail[0].parent
+        real = Path(os.path.realpath(path)) if "\0" not in str(path) else Path("/")
+        return real == root or root in real.parents
+
+    def _inner_crew(self, file: Path, entry: SubCrew, refuse: Callable[[str, str, str], None]) -> Crew | None:
+        real, here = Path(os.path.realpath(file)), self.trail[-1]
+        if real in self.trail:
             ring = [*self.trail[self.trail.index(real) :], real]
             names = " -> ".join(os.path.relpath(step, self.trail[0].parent) for step in ring)
-            return refuse("crew-cycle", f"crews contain each other: {names}", "remove one of these sub-crews")
-        if not inside:
-            return entry
-        if file is None or real is None:
-            return refuse(
-                "bad-path", f"there is no crew at '{entry.config_path}'", "name a folder that holds crew.yaml"
-            )
+            refuse("crew-cycle", f"crews contain each other: {names}", "remove one of these sub-crews")
+            return None
         if len(self.trail) + self.height.get(real, 0) > CREW_DEPTH_MAX:
-            return refuse("too-deep", f"crews are nested deeper than {CREW_DEPTH_MAX} levels", "flatten the hierarchy")
+            refuse("too-deep", f"crews are nested deeper than {CREW_DEPTH_MAX} levels", "flatten the hierarchy")
+            return None
         if real not in self.done:
             try:
                 data = Folder(file.parent).read(file.name)
             except Refusal as refusal:
-                return refuse("bad-path", f"the crew at '{entry.config_path}' {refusal}", "name a readable crew")
+                refuse("bad-path", f"the crew at '{entry.config_path}' {refusal}", "name a readable crew")
+                return None
             node = read_yaml(data, str(file), self.problems)
             self.done[real] = self._crew(file, node) if node is not None else None
-        here = self.trail[-1]
         self.height[here] = max(self.height.get(here, 0), 1 + self.height.get(real, 0))
-        return msgspec.structs.replace(entry, crew=self.done[real])
+        return self.done[real]
 
     def _unreadable(self, path: Path, message: str, fix: str) -> None:
         self._add("unreadable", message, path, fix)
 
     def _add(self, code: str, message: str, path: Path, fix: str) -> None:
         self.problems.add(code, message, place=Place(str(path), 1, 1), fix=fix)
+
+
+def _models(agent: Agent) -> list[tuple[str, ModelRef]]:
+    named = (("primary", agent.primary), ("backup", agent.backup))
+    return [(key, model) for key, model in named if model is not None and model.provider == "scripted"]
 
 
 def _crew_file(path: Path) -> Path | None:

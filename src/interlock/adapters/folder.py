@@ -10,7 +10,15 @@ from interlock.limits import CREW_FILE_BYTES_MAX
 
 
 class Refusal(Exception):
-    """A path that may not, or cannot, be read; the text says why."""
+    """A path that may not, or cannot, be read; the text says why, and `fix` what now."""
+
+    fix = "make it a readable file of text"
+
+
+class TooLarge(Refusal):
+    """A file that no person wrote."""
+
+    fix = "move agents into agents/<id>.yaml, or split the crew into sub-crews"
 
 
 class LeavesFolder(Refusal):
@@ -75,5 +83,5 @@ def _contents(descriptor: int) -> bytes:
     while len(data) <= CREW_FILE_BYTES_MAX and (piece := os.read(descriptor, CREW_FILE_BYTES_MAX + 1)):
         data += piece
     if len(data) > CREW_FILE_BYTES_MAX:
-        raise Refusal(f"is larger than {CREW_FILE_BYTES_MAX // 1024} kB")
+        raise TooLarge(f"is larger than {CREW_FILE_BYTES_MAX // 1024} kB")
     return data

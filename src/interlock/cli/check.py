@@ -8,7 +8,7 @@ import msgspec
 
 from interlock.adapters.crew_files import LoadedCrew, read_crew
 from interlock.cli.crews import crew_argument, show_problems, shown, signal_errors
-from interlock.compose import load_host
+from interlock.compose.crews import load_host
 from interlock.crew.definition import Crew
 from interlock.crew.problem import Severity
 from interlock.limits import PROBLEMS_MAX

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from interlock.adapters.crew_files import LoadedCrew, read_crew
-from interlock.compose import load_host
+from interlock.compose.crews import load_host
 from interlock.crew.definition import Crew
 from interlock.crew.problem import Problem, Severity
 from interlock.signals.definition import SignalBehavior

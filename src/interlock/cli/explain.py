@@ -76,7 +76,7 @@ def _effect(verb: Verb, target: str) -> str:
         Verb.HAND_OVER: f"hand over to {target}" if target else "acknowledge",
         Verb.CALL: f"call crew {target}",
         Verb.FORK: f"start group {target}",
-        Verb.AWAIT: f"wait, then go on at {target}" if target else "wait for a person",
+        Verb.AWAIT: f"wait, then go on at {target}" if target else "wait for an answer",
         Verb.TELL: "tell others, and go on",
         Verb.END: "end the run",
     }

@@ -1,5 +1,6 @@
 """`interlock init`: a crew to start from."""
 
+import os
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -20,12 +21,15 @@ TEMPLATES = {
 def init(folder: str, template: str) -> None:
     """Write a crew to start from into DIR. Nothing that exists is overwritten."""
     files = dict(_files(template_folder(template), Path(folder)))
-    taken = [path for path in files if path.exists()]
+    taken = [path for path in files if os.path.lexists(path)]
     if taken:
         raise UsageError(f"{taken[0]} exists already; choose another folder")
     for path, source in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(source.read_bytes())
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(source.read_bytes())
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
         click.echo(f"wrote {path}")
     click.echo(f"next: interlock check {folder}")
 

@@ -1,8 +1,10 @@
 """The entrance of the command line. A command's module loads when the command is used.
 
-Exit codes: 0 fine, 1 the crew has problems or the run did not complete, 2 wrong use or unreadable file.
+Exit codes: 0 fine, 1 the crew has problems or the run did not complete, 2 wrong use or unreadable file,
+3 the run is paused.
 """
 
+import os
 from importlib import import_module
 from typing import IO, Any
 
@@ -17,6 +19,9 @@ _COMMANDS = {
     "explain": ("interlock.cli.explain", "explain"),
     "graph": ("interlock.cli.graph", "graph"),
     "init": ("interlock.cli.init", "init"),
+    "resume": ("interlock.cli.run", "resume"),
+    "run": ("interlock.cli.run", "run"),
+    "runs": ("interlock.cli.runs", "runs"),
     "schema": ("interlock.cli.schema", "schema"),
     "signals": ("interlock.cli.signals", "signals"),
 }
@@ -48,9 +53,16 @@ class _LazyGroup(click.Group):
             return super().invoke(ctx)
         except InterlockError as error:
             raise _Refused(str(error)) from error
+        except BrokenPipeError:
+            raise  # click knows what to do when nobody reads on
+        except OSError as error:
+            raise _Refused(f"cannot write: {error.strerror}") from error
 
 
 @click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="interlock")
-def interlock() -> None:
+@click.pass_context
+def interlock(ctx: click.Context) -> None:
     """Crews of language-model agents, proven sound before they run."""
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False

@@ -159,7 +159,8 @@ class ControlGraph:
             yield control(group.next_agent)
         else:
             yield control(join.starter)
-            yield Spot("lead", group.name)
+            if any(True for _ in self._from_lead(group.name)):  # members without marks lead nowhere else
+                yield Spot("lead", group.name)
 
     def _from_lead(self, group: str) -> Iterator[Spot]:
         for member in self.crew.groups[group].agents:

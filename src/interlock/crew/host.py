@@ -27,6 +27,7 @@ PROVIDERS = (
     "cohere",
     "deepseek",
     "fireworks",
+    "gemini",
     "google",
     "groq",
     "huggingface",

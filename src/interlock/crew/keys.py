@@ -168,6 +168,18 @@ ROUTE = Section(
     ),
 )
 
+# Keys that mean something only on routes of these types.
+KEYS_OF_BEHAVIOR = {
+    "target": (SignalBehavior.TERMINATE, SignalBehavior.ROUTE, SignalBehavior.PARALLEL, SignalBehavior.PAUSE),
+    "targets": (SignalBehavior.BROADCAST,),
+    "pause": (SignalBehavior.EXTERNAL,),
+    "target_crew": (SignalBehavior.SUB_CREW,),
+    "return_to": (SignalBehavior.SUB_CREW,),
+    "input_template": (SignalBehavior.SUB_CREW,),
+    "on_error": (SignalBehavior.SUB_CREW,),
+    "context": (SignalBehavior.SUB_CREW,),
+}
+
 BEHAVIOR = Section(
     "agent behavior",
     (

@@ -43,21 +43,24 @@ def parse_crew(source: CrewSource, problems: Problems) -> Crew:
     report = Reporter(source, problems)
     agents = _agents(values, source, report)
     settings = _settings(values)
-    signals = tuple(SignalDefinition(**entry) for entry in values.get("signals", ()) if "name" in entry)
+    signals = tuple(_definition(entry) for entry in values.get("signals", ()) if "name" in entry)
     routing = values.get("routing", {})
     groups = {
         name: Group(**{"agents": (), **group, "name": name})
         for name, group in routing.get("parallel_groups", {}).items()
     }
     routes = _Routes({agent.id for agent in agents}, groups, signals, settings, report)
+    routes.unstated = _without_behavior(values)
+    routes.is_versioned = "version" in values
+    table = {agent: routes.of(agent, entries) for agent, entries in routing.get("signals", {}).items()}
     return Crew(
         version=values.get("version", "2.0"),
         name=values.get("name", source.folder_name),
         description=values.get("description", ""),
         entry_point=values.get("entry_point", ""),
         agents=agents,
-        signals=signals,
-        routes={agent: routes.of(agent, entries) for agent, entries in routing.get("signals", {}).items()},
+        signals=tuple(_as_used(definition, routes.unstated, table) for definition in signals),
+        routes=table,
         defaults={agent: target for agent, target in routing.get("defaults", {}).items() if target},
         behaviors={agent: AgentBehavior(**b) for agent, b in routing.get("agent_behaviors", {}).items()},
         groups=routes.groups,
@@ -66,6 +69,29 @@ def parse_crew(source: CrewSource, problems: Problems) -> Crew:
         subscriptions=_subscriptions(values),
         settings=settings,
     )
+
+
+def _definition(entry: Values) -> SignalDefinition:
+    """What the entry says, laid over the built-in signal of that name; another behaviour is another priority."""
+    built_in = _BUILT_IN.get(entry["name"])
+    if built_in is None:
+        return SignalDefinition(**entry)
+    if entry.get("behavior", built_in.behavior) != built_in.behavior:
+        entry.setdefault("priority", None)
+    return msgspec.structs.replace(built_in, allow_all_agents=None, **entry)
+
+
+def _without_behavior(values: Values) -> set[str]:
+    """New signals that do not say what they do: it is inferred where they are routed."""
+    entries = [entry for entry in values.get("signals", ()) if "name" in entry and "behavior" not in entry]
+    return {entry["name"] for entry in entries if entry["name"] not in _BUILT_IN}
+
+
+def _as_used(definition: SignalDefinition, unstated: set[str], table: dict[str, tuple[Route, ...]]) -> SignalDefinition:
+    if definition.name not in unstated:
+        return definition
+    used = (route.behavior for routes in table.values() for route in routes if route.signal == definition.name)
+    return msgspec.structs.replace(definition, behavior=next(used, definition.behavior))
 
 
 def _settings(values: Values) -> Settings:
@@ -163,7 +189,7 @@ def _agent_by_id(id: str, n: int, source: CrewSource, report: Reporter) -> Agent
 def _id_in(node: Any, stem: str) -> str:
     """The id a file gives its agent; the file's name where it gives none."""
     written = node.get("id") if isinstance(node, Mapping) else None
-    return written.text if isinstance(written, Scalar) and written.text else stem
+    return written.text if isinstance(written, Scalar) and written.value not in (None, "") else stem
 
 
 def _surplus_files(listed: set[str], in_place: set[str], source: CrewSource, report: Reporter) -> None:
@@ -208,6 +234,8 @@ def _agent(id: str, values: Values, report: Reporter) -> Agent:  # noqa: A002
     ):
         if name in values:
             values[name] = kind(**_enforced(id, values[name], alias, name, report))
+    if not report.source.was_given(id, "signals"):
+        values.pop("signals", None)  # nothing written is no narrowing
     return Agent(**{"name": id, **values, "id": id})
 
 
@@ -231,14 +259,14 @@ def _model(id: str, values: dict[str, str], path: Path, report: Reporter) -> Mod
         return None
     if not provider:
         provider, colon, rest = model.partition(":")
-        if not colon:
+        if not colon or not provider.strip() or not rest.strip():
             provider = ""
             report.at_agent(
                 id,
                 (*path, "model"),
                 "unknown-provider",
-                f"model '{model}' names no provider",
-                f"write 'openai:{model}' or whoever serves it",
+                f"model '{model}' is not a provider and a name",
+                f"write 'openai:{model.strip(':') or 'NAME'}' or whoever serves it",
             )
         else:
             model = rest
@@ -262,6 +290,8 @@ class _Routes:
         self.agents, self.groups, self.report = agents, groups, report
         self.own = {definition.name: definition for definition in signals}
         self.inferred = settings.signal_registration == "inferred"
+        self.unstated: set[str] = set()
+        self.is_versioned = True
 
     def of(self, agent: str, entries: tuple[Values, ...]) -> tuple[Route, ...]:
         written = self.report.source.root.get("routing")
@@ -277,9 +307,12 @@ class _Routes:
         path, signal = entry.path, entry.pop("signal")
         own, built_in = self.own.get(signal), _BUILT_IN.get(signal)
         definition = own or built_in
-        target = entry.pop("target", "") or (definition.default_target if definition else "")
+        target = entry.pop("target", "")
+        stated = entry.pop("type", None)
+        if not target and definition and stated != SignalBehavior.TERMINATE:
+            target = definition.default_target
         members = entry.pop("parallel_targets", None)
-        behavior, acknowledges = self._behavior(entry.pop("type", None), members, signal, target, path)
+        behavior, acknowledges = self._behavior(stated, members, signal, target, path)
         priority = entry.pop("priority", definition.priority if definition else None)
         if priority is None:
             priority = PRIORITY_BY_BEHAVIOR[behavior]
@@ -305,7 +338,7 @@ class _Routes:
             return SignalBehavior.PARALLEL, False
         if stated is not None:
             return SignalBehavior(stated), False
-        if signal in self.own:
+        if signal in self.own and signal not in self.unstated:
             return SignalBehavior(self.own[signal].behavior), False
         if signal in _BUILT_IN:
             return self._built_in(signal, target, path)
@@ -335,6 +368,8 @@ class _Routes:
         behavior = SignalBehavior.ROUTE if target else SignalBehavior.TERMINATE
         if target in self.groups:
             behavior = SignalBehavior.PARALLEL
+        if signal in self.unstated or not self.is_versioned or self._was_misread(path):
+            return behavior  # declared, or whether it must be is what could not be read
         if self.inferred:
             self._note(
                 path,
@@ -347,9 +382,18 @@ class _Routes:
                 (*path, "signal"),
                 "unregistered-signal",
                 f"signal '{signal}' is not registered (unknown signal)",
-                f"define it under signals, or say what it does here with 'type: {behavior}'",
+                f"define it under signals, or say what it does here with 'type: {self._hint(path, behavior)}'",
             )
         return behavior
+
+    def _was_misread(self, path: Path) -> bool:
+        return self.report.source.was_written((*path, "type"))
+
+    def _hint(self, path: Path, behavior: SignalBehavior) -> str:
+        """The type that the keys beside the signal ask for."""
+        asked = {"target_crew": "sub_crew", "targets": "broadcast", "pause": "external"}
+        written = self.report.source.was_written
+        return next((kind for key, kind in asked.items() if written((*path, key))), str(behavior))
 
     def _note(self, path: Path, code: str, message: str, fix: str) -> None:
         self.report.at((*path, "signal"), code, message, fix, Severity.NOTE)

@@ -1,9 +1,10 @@
 """The JSON Schema of crew files and agent files, for editors. Made from the same tables as the reader."""
 
+from collections.abc import Iterator
 from typing import Any, assert_never
 
 from interlock.crew.definition import Settings
-from interlock.crew.keys import AGENT, CREW, SETTINGS
+from interlock.crew.keys import AGENT, CREW, KEYS_OF_BEHAVIOR, SETTINGS, STRICT_SETTINGS
 from interlock.crew.shapes import (
     Anything,
     Either,
@@ -19,6 +20,7 @@ from interlock.crew.shapes import (
     Text,
 )
 from interlock.limits import MARK_CHARS_MAX
+from interlock.signals.definition import SignalBehavior
 
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -51,13 +53,35 @@ def _section(section: Section, definitions: dict[str, Schema]) -> Schema:
         "additionalProperties": False,
     }
     required = [key.name for key in section.keys if key.required]
-    return {**schema, "required": required} if required else schema
+    return {**schema, **({"required": required} if required else {}), **_RULES.get(section.title, {})}
+
+
+def _if(key: str, value: str, then: Schema) -> Schema:
+    return {"if": {"properties": {key: {"const": value}}, "required": [key]}, "then": then}
+
+
+def _route_rules() -> Iterator[Schema]:
+    """What the stated type of a route asks for and rules out."""
+    yield _if("type", "sub_crew", {"required": ["target_crew"]})
+    yield _if("type", "terminate", {"properties": {"target": {"enum": ["", None]}}})
+    for behavior in SignalBehavior:
+        idle = [key for key, behaviors in KEYS_OF_BEHAVIOR.items() if behavior not in behaviors and key != "target"]
+        yield _if("type", behavior, {"properties": dict.fromkeys(idle, False)})
+
+
+# What goes beyond single keys, by the section's title.
+_RULES: dict[str, Schema] = {
+    "a route": {"allOf": list(_route_rules())},
+    "settings": {"allOf": [_if("config_mode", "strict", {"required": list(STRICT_SETTINGS)})]},
+}
 
 
 def _key(key: Key, section: Section, definitions: dict[str, Schema]) -> Schema:
     if key.legacy:
         return {"description": f"Does nothing here: {key.legacy}.", "deprecated": True}
     schema = {**_shape(key.shape, definitions), "description": key.doc}
+    if section.title in ("a crew", "a parallel group") and key.name == "agents":
+        schema |= {"type": "array", "minItems": 1}
     if section is CREW and key.name == "agents":
         schema |= {"type": "array", "minItems": 1}
     default = getattr(Settings(), key.name, None) if section is SETTINGS else None

@@ -97,7 +97,7 @@ class Number:
         noun = "a whole number" if self.whole else "a number"
         if self.most >= 1e9:  # a guard against nonsense, not worth a word
             return f"{noun} above {self.least:g}" if self.above else f"{noun} from {self.least:g}"
-        return f"{noun} {'above' if self.above else 'from'} {self.least:g} to {self.most:,g}"
+        return f"{noun} {'above' if self.above else 'from'} {self.least:g} to {_plain(self.most)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,14 +211,22 @@ class Section:
 
     def _unknown(self, name: str, scalar: Scalar, path: Path, problems: Problems) -> None:
         names = [key.name for key in self.keys]
-        near = closest(name, names)
+        home, near = self._home_of(name), closest(name, names)
+        advice = f"; did you mean '{near}'?" if near else ""
+        if home:
+            advice = f"; it belongs under '{home}'"
         problems.add(
             "unknown-key",
-            f"{self.title} has no key '{name}'" + (f"; did you mean '{near}'?" if near else ""),
+            f"{self.title} has no key '{name}'{advice}",
             place=scalar.place,
             path=(*path, name),
-            fix=f"write '{near}'" if near else f"remove it; the keys are {', '.join(names)}",
+            fix=_advice(name, names, home, near),
         )
+
+    def _home_of(self, name: str) -> str | None:
+        """The section below this one that has the key."""
+        inner = ((key.name, key.shape.keys) for key in self.keys if isinstance(key.shape, Section))
+        return next((home for home, keys in inner if any(key.name == name for key in keys)), None)
 
     def _require(self, node: Mapping, path: Path, problems: Problems) -> None:
         for key in self.keys:
@@ -264,6 +272,10 @@ class Anything:
 Shape = Text | SignalText | Number | Flag | Share | ListOf | MapOf | Section | Either | Anything
 
 
+def _plain(number: float) -> str:
+    return f"{int(number):,}" if number == int(number) else f"{number:g}"
+
+
 def described(node: Node) -> str:
     """What was written, in a few words."""
     if isinstance(node, Mapping):
@@ -275,6 +287,12 @@ def described(node: Node) -> str:
     if isinstance(node.value, bool):
         return str(node.value).lower()
     return repr(node.value) if len(node.text) <= 40 else repr(node.text[:37] + "...")
+
+
+def _advice(name: str, names: list[str], home: str | None, near: str | None) -> str:
+    if home:
+        return f"move it under '{home}:'"
+    return f"write '{near}'" if near else f"remove it; the keys are {', '.join(names)}"
 
 
 def _misfit(node: Node, path: Path, problems: Problems, shape: Shape, *, fix: str = "") -> Missing:

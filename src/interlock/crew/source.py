@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from interlock.crew.nodes import Mapping, Node, Path, Place, node_at, place_of
+from interlock.crew.nodes import Mapping, Node, Path, Place, Scalar, node_at, place_of
 from interlock.crew.problem import Problems, Severity
 
 
@@ -37,6 +37,12 @@ class CrewSource:
     def agent_node(self, agent: str) -> Node | None:
         root, prefix = self.agents.get(agent, (self.root, ("agents",)))
         return node_at(root, prefix)
+
+    def was_given(self, agent: str, key: str) -> bool:
+        """Whether an agent's key was written with something behind it."""
+        node = self.agent_node(agent)
+        value = node.get(key) if isinstance(node, Mapping) else None
+        return value is not None and not (isinstance(value, Scalar) and value.value is None)
 
     def agent_place(self, agent: str, path: Path) -> tuple[Place, Path]:
         """Where a key of an agent stands: in its own file, or in place under `agents`."""

@@ -7,15 +7,15 @@ PROMPT_FIELDS = ("backstory", "description", "name", "role")
 INPUT_FIELDS = ("Input", "OriginalInput", "PreviousResult")
 INPUT_FIELD_FAMILIES = ("PreviousResults", "SharedMemory")
 
-# In a prompt double braces may be anything, JSON for instance; only a bare word is meant as a field.
-_PROMPT_FIELD = re.compile(r"\{\{[ \t]*\.?([A-Za-z_]\w*)[ \t]*\}\}")
+# In a prompt double braces may be anything, JSON for instance; a word, dotted or piped too, is meant as a field.
+_PROMPT_FIELD = re.compile(r"\{\{[ \t]*\.?([A-Za-z_][\w.\-]*(?:[ \t]*\|[^{}\n]*)?)[ \t]*\}\}")
 _INPUT_FIELD = re.compile(r"\{\{([^{}]*)\}\}")
 
 
 def unknown_prompt_fields(prompt: str) -> Iterator[str]:
     """Fields of a prompt that nothing fills."""
     for field in _PROMPT_FIELD.finditer(prompt):
-        if field[1] not in PROMPT_FIELDS:
+        if field[1].strip() not in PROMPT_FIELDS:
             yield field[0]
 
 

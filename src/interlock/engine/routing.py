@@ -126,6 +126,8 @@ class RoutingTable:
         own, routes = self._routes_of(agent.id)
         seen = _Lines(reply.text).placed(marks(reply.text, lambda inner: self._speaks_of(own, inner)))
         counts = _position_rule(self._position, seen, reply.text, self._known.recognizes)
+        if self.crew.settings.signal_mode == "tool":
+            counts = _no_mark_counts
         candidates = _candidates(own, routes, [mark for mark in seen if counts(mark) and own.recognizes(mark.inner)])
         decision = self._decision(agent, [c for c in candidates if c.outcome in _STEERING])
         rejected = (self._rejection(own, agent.id, mark, counts(mark)) for mark in seen)
@@ -180,12 +182,17 @@ class RoutingTable:
 
     def _rejection(self, own: SignalMatcher, agent: str, mark: "_Placed", counts: bool) -> Rejection | None:
         if own.recognizes(mark.inner):
-            return None if counts else _rejected(mark, f"position: signal_position is {self._position}")
+            return None if counts else _rejected(mark, self._why_it_does_not_count())
         if self._known.recognizes(mark.inner):
             name = self._known.lookup(mark.inner)[1][0]
             return _rejected(mark, self._why_not(agent, name), name)
         name = self._near.nearest(mark.inner) or ""
         return _rejected(mark, f"unknown: it differs from {name} by one edit", name)
+
+    def _why_it_does_not_count(self) -> str:
+        if self.crew.settings.signal_mode == "tool":
+            return "mode: signal_mode is tool, marks in text are ignored"
+        return f"position: signal_position is {self._position}"
 
     @property
     def _position(self) -> str:
@@ -277,6 +284,10 @@ def _position_rule(
         lines = _lines_of_nothing_but_marks(seen, text, recognizes)
         return lambda mark: mark.line in lines
     return lambda mark: True
+
+
+def _no_mark_counts(mark: _Placed) -> bool:
+    return False
 
 
 def _lines_of_nothing_but_marks(seen: list[_Placed], text: str, recognizes: Callable[[str], bool]) -> set[int]:

@@ -18,6 +18,8 @@ class LiveRun:
         self.inbox: asyncio.Queue[IncomingEvent] = asyncio.Queue()
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.last_ms: int | None = None
+        # One transition at a time: its record is stored before the next event is looked at.
+        self.lock = asyncio.Lock()
 
     @property
     def id(self) -> str:

@@ -7,6 +7,7 @@ Rule 3: a paused or finished run is let go of: it costs no memory until somebody
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -47,6 +48,7 @@ class Runner:
         self.timers = Timers(clock)
         self.live: dict[str, LiveRun] = {}
         self.drivers: dict[str, asyncio.Task[None]] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.performer = Performer(
             clock=clock,
             timers=self.timers,
@@ -94,15 +96,17 @@ class Runner:
         self._drive(live)
 
     async def resume(self, crew: Crew, run_id: str, token: str | None, text: str) -> None:
-        live = await self._take(crew, run_id)
-        waits = [wait.token for wait in live.run.state.waits]
-        if token is None and len(waits) == 1:
-            token = waits[0]
-        if token not in waits:
-            await self._let_go(live)
-            raise self._refused(live, token, text)
-        live.inbox.put_nowait(RunResumed(token=token, input=text))
-        self._drive(live)
+        async with self._taking(run_id):
+            live = self.live.get(run_id) or await self._take(crew, run_id)
+            async with live.lock:
+                waits = [wait.token for wait in live.run.state.waits]
+                if token is None and len(waits) == 1:
+                    token = waits[0]
+                if token not in waits:
+                    await self._let_go_unless_driven(live)
+                    raise self._refused(live, token, text)
+                await self._transit(live, RunResumed(token=token, input=text))
+            self._drive(live)
 
     def _refused(self, live: LiveRun, token: str | None, text: str) -> Exception:
         answered = live.run.state.answered
@@ -111,18 +115,22 @@ class Runner:
         return NotWaiting(live.id, token, [wait.token for wait in live.run.state.waits])
 
     async def cancel(self, crew: Crew, run_id: str, by: str) -> None:
-        live = self.live.get(run_id) or await self._take(crew, run_id)
-        live.inbox.put_nowait(CancelRequested(by=by))
-        self._drive(live)
+        async with self._taking(run_id):
+            live = self.live.get(run_id) or await self._take(crew, run_id)
+            live.inbox.put_nowait(CancelRequested(by=by))
+            self._drive(live)
 
     async def recover(self, crew: Crew, run_id: str) -> None:
         """Goes on with a run whose owner is gone, after its last recorded fact."""
-        live = await self._take(crew, run_id)
-        if live.run.state.status == "running":
-            self.performer.lose_tools(live, live.run.outstanding())
-            self._drive(live)
-        else:
-            await self._let_go(live)
+        async with self._taking(run_id):
+            if run_id in self.live:
+                return
+            live = await self._take(crew, run_id)
+            if live.run.state.status == "running":
+                self.performer.lose_tools(live, live.run.outstanding())
+                self._drive(live)
+            else:
+                await self._let_go_unless_driven(live)
 
     async def settled(self, run_id: str) -> None:
         """Waits until the run is over or paused."""
@@ -171,22 +179,29 @@ class Runner:
     async def _until_settled(self, live: LiveRun) -> None:
         try:
             while live.can_go_on:
-                await self._transit(live, await live.inbox.get())
+                event = await live.inbox.get()
+                async with live.lock:
+                    await self._transit(live, event)
         finally:
             self.drivers.pop(live.id, None)
             self.watchers.settle(live.id)
-        await self._let_go(live)
+        await self._let_go_unless_driven(live)
 
-    async def _let_go(self, live: LiveRun) -> None:
-        self.live.pop(live.id, None)
-        await self.owners.release(live.id)
+    async def _let_go_unless_driven(self, live: LiveRun) -> None:
+        if live.id not in self.drivers:
+            self.live.pop(live.id, None)
+            await self.owners.release(live.id)
+
+    def _taking(self, run_id: str) -> asyncio.Lock:
+        """Whoever wants to take up a run waits for whoever is doing so."""
+        return self._locks.setdefault(run_id, asyncio.Lock())
 
     async def _transit(self, live: LiveRun, event: IncomingEvent, *, first: bool = False) -> None:
         event = msgspec.structs.replace(event, worked_ms=live.worked_ms(self.clock.monotonic_ms()))
         seq = live.run.state.seq + 1
         step = live.run.apply(event)
         record = Record(seq=seq, at=self.clock.now_ms(), events=(event, *step.facts))
-        live.row = _row_after(live)
+        live.row = _row_after(live, record.at)
         position = await self._stored(live, record, first=first)
         self._tell(live, record, position)
         self.performer.perform(live, step.effects)
@@ -213,10 +228,16 @@ class Runner:
         self.watchers.tell(run, {"run": run, "type": "model.delta", "agent": agent, "text": text})
 
 
-def _row_after(live: LiveRun) -> RunRow:
+def _row_after(live: LiveRun, now: int) -> RunRow:
     state = live.run.state
     return msgspec.structs.replace(
-        live.row, status=state.status, reason=state.reason, agent=state.agent, seq=state.seq, usage=state.usage
+        live.row,
+        status=state.status,
+        reason=state.reason,
+        agent=state.agent,
+        seq=state.seq,
+        usage=state.usage,
+        updated_at=now,
     )
 
 

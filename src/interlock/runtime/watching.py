@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.engine.events import ToolCalled
 from interlock.ports import Record
 
 # A watcher that lags this far behind is told so and has to read the journal again.
@@ -19,11 +20,17 @@ def public_events(run: str, record: Record) -> Iterator[Public]:
     for n, event in enumerate(record.events):
         body = msgspec.to_builtins(event)
         body.pop("worked_ms", None)
+        if isinstance(event, ToolCalled):
+            body["arguments"] = _arguments(event.arguments)
         yield {"run": run, "seq": record.seq + n, "at": record.at, **body}
 
 
-class Lagging(Exception):
-    """The watcher was too slow; nothing is lost, the journal has it."""
+def _arguments(text: str) -> Any:
+    """As an object where the model wrote one, else as it wrote it."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
 
 
 class Watchers:

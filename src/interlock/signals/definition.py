@@ -3,10 +3,11 @@
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import TypeGuard
 
 import msgspec
 
-from interlock.errors import BadDefinition, BadSignalFormat
+from interlock.errors import BadDefinition, BadSignalFormat, WrongTarget
 from interlock.ids import is_word_char
 from interlock.limits import MARK_CHARS_MAX
 
@@ -35,6 +36,7 @@ PRIORITY_BY_BEHAVIOR = {
 }
 
 PRIORITY_MAX = 1_000
+MAX_OCCURS_MAX = 1_000_000_000
 
 
 class SignalDefinition(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,9 +58,10 @@ class SignalDefinition(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         set_once = msgspec.structs.force_setattr
         for field, ids in (("allowed_agents", self.allowed_agents), ("valid_targets", self.valid_targets)):
-            if isinstance(ids, str):  # a text is a sequence of texts too: its letters
+            given: object = ids  # callers are not always typed; and a text is a sequence too, of its letters
+            if isinstance(given, str) or not isinstance(given, Sequence):
                 raise BadDefinition(self.name, field, "a list of ids", ids)
-            set_once(self, field, tuple(ids))
+            set_once(self, field, list(ids))
         if self.allow_all_agents is None:
             set_once(self, "allow_all_agents", not self.allowed_agents)
 
@@ -80,8 +83,10 @@ class SignalDefinition(msgspec.Struct, frozen=True, kw_only=True):
 _MARK = re.compile(r"\[[^\[\]]+\]")
 
 
-def is_signal_name(text: str) -> bool:
+def is_signal_name(text: object) -> TypeGuard[str]:
     """`[NAME]`: letters and digits of any script, at least one; `_`, `-`, single spaces; no brackets inside."""
+    if not isinstance(text, str):
+        return False
     inner = text[1:-1]
     return (
         len(text) <= MARK_CHARS_MAX
@@ -100,8 +105,14 @@ def checked(definition: SignalDefinition) -> SignalDefinition:
         raise BadSignalFormat(name)
     if definition.behavior not in list(SignalBehavior):
         raise BadDefinition(name, "behavior", f"one of {', '.join(SignalBehavior)}", definition.behavior)
-    if definition.priority is not None and not 0 <= definition.priority <= PRIORITY_MAX:
-        raise BadDefinition(name, "priority", f"from 0 to {PRIORITY_MAX}", definition.priority)
-    if definition.max_occurs is not None and definition.max_occurs < 1:
-        raise BadDefinition(name, "max_occurs", "at least 1", definition.max_occurs)
+    if definition.priority is not None and not _is_whole(definition.priority, 0, PRIORITY_MAX):
+        raise BadDefinition(name, "priority", f"a whole number from 0 to {PRIORITY_MAX}", definition.priority)
+    if definition.max_occurs is not None and not _is_whole(definition.max_occurs, 1, MAX_OCCURS_MAX):
+        raise BadDefinition(name, "max_occurs", "a whole number from 1", definition.max_occurs)
+    if definition.behavior == SignalBehavior.TERMINATE and definition.default_target:
+        raise WrongTarget.of_termination(name, definition.default_target)
     return definition
+
+
+def _is_whole(value: object, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most

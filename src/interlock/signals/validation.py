@@ -54,7 +54,7 @@ class SignalValidator:
         """Every error of a routing table: agent to routes, each a mapping or an object with signal and target."""
         errors: list[SignalError] = []
         for agent, routes in signals.items():
-            for route in routes:
+            for route in routes or ():
                 signal, target = _field(route, "signal") or "", _field(route, "target")
                 errors += self._refusals(signal, target, agent, agents)
         return errors

@@ -45,7 +45,8 @@ def groups_end_before_the_run(s: Subject) -> None:
                 "lower it, or raise settings.timeout_seconds",
             )
     default = s.crew.settings.parallel_timeout_seconds
-    if default > limit and s.was_written(("settings",), "parallel_timeout_seconds"):
+    relied_on = any(group.timeout_seconds is None for group in s.crew.groups.values())
+    if relied_on and default > limit and s.was_written(("settings",), "parallel_timeout_seconds"):
         s.at(
             ("settings", "parallel_timeout_seconds"),
             "timeout-beyond-run",

@@ -1,18 +1,21 @@
 """Rules about the flow of control: everyone can be reached, has a way on, and can get to an ending."""
 
+from collections.abc import Iterator
+
 from interlock.crew.checks.routes import target_error
 from interlock.crew.checks.subject import Subject
 from interlock.crew.definition import Route
 from interlock.crew.graph import END, Spot, control, present
+from interlock.crew.nodes import Mapping, Node, Path, Scalar, Sequence, node_at
 from interlock.signals.definition import SignalBehavior
 
 
 def agents_can_be_reached(s: Subject) -> None:
     if s.crew.entry_point not in s.ids:
         return  # then nothing is reached, and the entry point is what needs mending
-    reached = s.reached
+    reached, mentioned = s.reached, _mentioned_in_what_was_misread(s)
     for agent in s.ids:
-        if control(agent) not in reached and present(agent) not in reached:
+        if control(agent) not in reached and present(agent) not in reached and agent not in mentioned:
             s.at_agent(
                 agent,
                 (),
@@ -20,6 +23,29 @@ def agents_can_be_reached(s: Subject) -> None:
                 f"agent '{agent}' can never get a turn",
                 "route a signal to it, make it a default, a handoff target or a group's member, or remove it",
             )
+
+
+def _mentioned_in_what_was_misread(s: Subject) -> set[str]:
+    """Agents named by routes, groups and the like of which something could not be read."""
+    sections: tuple[Path, ...] = (("routing",), ("delegation",), ("subscriptions",))
+    names = {name for section in sections if s.is_misread(section) for name in _texts(node_at(s.source.root, section))}
+    members = {member for group in s.crew.groups.values() if group.name in names for member in group.agents}
+    return names | members
+
+
+def _texts(node: Node | None) -> Iterator[str]:
+    match node:
+        case Scalar():
+            yield node.text
+        case Sequence():
+            for item in node.items:
+                yield from _texts(item)
+        case Mapping():
+            for name, _, inner in node:
+                yield name
+                yield from _texts(inner)
+        case _:
+            return
 
 
 def agents_have_a_way_on(s: Subject) -> None:
@@ -47,9 +73,18 @@ def _stuck(s: Subject) -> list[str]:
 def _unclear(s: Subject) -> set[str]:
     """Agents of which something could not be read or leads nowhere; it is reported, and may be their way on."""
     lost = {agent for agent, route, _ in s.routes() if _points_nowhere(s, route)}
-    lost |= {agent for agent, target in s.crew.defaults.items() if s.meant(target) not in s.ids}
+    lost |= {agent for agent, target in s.crew.defaults.items() if s.mender.target(target) not in s.ids}
     lost |= {agent.id for agent in s.crew.agents if any(t not in s.ids for t in agent.handoff_targets)}
+    lost |= {agent for agent in s.ids if s.is_misread(("routing", "signals", agent))}
+    if _has_lost_its_routing(s):
+        lost |= set(s.ids)
     return lost | s.source.unclear
+
+
+def _has_lost_its_routing(s: Subject) -> bool:
+    """Whether all routes are of a shape that could not be read."""
+    paths: tuple[Path, ...] = (("routing",), ("routing", "signals"))
+    return any(s.is_misread(path) and not isinstance(node_at(s.source.root, path), Mapping) for path in paths)
 
 
 def _points_nowhere(s: Subject, route: Route) -> bool:
@@ -61,7 +96,7 @@ def _points_nowhere(s: Subject, route: Route) -> bool:
         next_agent = s.crew.groups[route.target].next_agent
         return bool(next_agent) and next_agent not in s.ids
     # Where the graph has mended a refused target, the way on is known.
-    return target_error(s, route) is not None and s.meant(route.target) not in s.targets
+    return target_error(s, route) is not None and s.mender.target(route.target) not in s.targets
 
 
 def agents_can_reach_an_ending(s: Subject) -> None:

@@ -48,7 +48,12 @@ def _parents_hang_from_the_root(s: Subject, parent_of: dict[str, str]) -> None:
             )
     depth = max((_depth(child, parent_of) for child in parent_of), default=0)
     if depth > delegation.max_depth:
-        _no_tree(s, ("delegation", "children"), f"delegation is {depth} deep, max_depth is {delegation.max_depth}")
+        s.at(
+            ("delegation", "children"),
+            "delegation-tree",
+            f"delegation is {depth} deep, max_depth is {delegation.max_depth}",
+            "raise max_depth, or make the tree flatter",
+        )
 
 
 def _depth(child: str, parent_of: dict[str, str]) -> int:

@@ -4,6 +4,7 @@ import unicodedata
 
 from interlock.crew.checks.subject import Subject
 from interlock.crew.definition import Route
+from interlock.crew.keys import KEYS_OF_BEHAVIOR
 from interlock.crew.nodes import Mapping, Path, Scalar, node_at
 from interlock.crew.problem import Severity
 from interlock.crew.templates import unknown_input_fields
@@ -80,7 +81,7 @@ def emitters_are_allowed(s: Subject) -> None:
 def routes_have_fitting_targets(s: Subject) -> None:
     for _, route, path in s.routes():
         error = target_error(s, route)
-        if error is not None:
+        if error is not None and not (s.is_misread(path) and not route.target):
             s.refuse((*path, "target"), error)
 
 
@@ -97,6 +98,8 @@ def target_error(s: Subject, route: Route) -> SignalError | None:
             return WrongTarget.missing_group(signal)
         case SignalBehavior.PARALLEL if target in s.ids:
             return WrongTarget.no_group(signal, target)
+        case SignalBehavior.PAUSE if target in s.crew.groups:
+            return WrongTarget.no_agent(signal, target)
         case SignalBehavior.ROUTE | SignalBehavior.PARALLEL | SignalBehavior.PAUSE:
             return _named_error(s, route)
         case _:
@@ -113,30 +116,22 @@ def _named_error(s: Subject, route: Route) -> SignalError | None:
     return InvalidTarget(route.signal, target, valid) if valid and target not in valid else None
 
 
-_KEYS_OF_BEHAVIOR = {
-    "target": (SignalBehavior.TERMINATE, SignalBehavior.ROUTE, SignalBehavior.PARALLEL, SignalBehavior.PAUSE),
-    "targets": (SignalBehavior.BROADCAST,),
-    "pause": (SignalBehavior.EXTERNAL,),
-    "target_crew": (SignalBehavior.SUB_CREW,),
-    "return_to": (SignalBehavior.SUB_CREW,),
-    "input_template": (SignalBehavior.SUB_CREW,),
-    "on_error": (SignalBehavior.SUB_CREW,),
-    "context": (SignalBehavior.SUB_CREW,),
-}
+_INSTEAD_OF_TARGET = {SignalBehavior.SUB_CREW: "target_crew", SignalBehavior.BROADCAST: "targets"}
 
 
 def every_key_of_a_route_has_an_effect(s: Subject) -> None:
     for _, route, path in s.routes():
-        for key, behaviors in _KEYS_OF_BEHAVIOR.items():
+        for key, behaviors in KEYS_OF_BEHAVIOR.items():
             if route.behavior in behaviors or not s.was_written(path, key):
                 continue
-            if key == "target" and not route.target:
+            if s.is_misread(path) or (key == "target" and not route.target):
                 continue  # an empty target says nothing, anywhere
+            instead = _INSTEAD_OF_TARGET.get(route.behavior) if key == "target" else None
             s.at(
                 (*path, key),
                 "misplaced-key",
                 f"'{key}' has no effect on '{route.signal}', which is of type {route.behavior}",
-                f"remove it, or write 'type: {behaviors[0]}'",
+                f"write '{instead}' instead" if instead else f"remove it, or write 'type: {behaviors[0]}'",
             )
         target = node_at(s.source.root, (*path, "target"))
         if s.was_written(path, "parallel_targets") and isinstance(target, Scalar) and target.value:
@@ -151,8 +146,11 @@ def every_key_of_a_route_has_an_effect(s: Subject) -> None:
 def broadcasts_name_agents(s: Subject) -> None:
     for _, route, path in s.routes():
         for n, target in enumerate(route.targets):
+            valid = s.definitions[route.signal].valid_targets if route.signal in s.definitions else ()
             if target not in s.ids:
                 s.refuse((*path, "targets", n), UnknownTarget(route.signal, target, list(s.ids)))
+            elif valid and target not in valid:
+                s.refuse((*path, "targets", n), InvalidTarget(route.signal, target, valid))
 
 
 def calls_name_sub_crews(s: Subject) -> None:

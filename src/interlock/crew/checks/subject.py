@@ -1,20 +1,22 @@
 """A crew under examination, with what most rules need to know about it."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
-import msgspec
-
+from interlock.crew.checks.mending import Mender
 from interlock.crew.definition import Agent, Crew, Route
 from interlock.crew.graph import ControlGraph, Spot
 from interlock.crew.host import Host
-from interlock.crew.nodes import Path
+from interlock.crew.nodes import Path, written
 from interlock.crew.problem import Problems
 from interlock.crew.source import CrewSource, Reporter
-from interlock.errors import SignalError, closest, nearest
+from interlock.errors import SignalError, nearest
 from interlock.signals.builtin import BUILT_IN
-from interlock.signals.definition import SignalBehavior, SignalDefinition
+from interlock.signals.definition import SignalDefinition
 from interlock.signals.matching import normalized
+
+_UNREADABLE = ("bad-format", "bad-value", "bad-yaml", "duplicate-key", "missing-key", "unknown-key")
 
 
 class Subject(Reporter):
@@ -53,17 +55,30 @@ class Subject(Reporter):
 
     @cached_property
     def graph(self) -> ControlGraph:
-        """Where control can go once refused targets are mended, so that one mistake does not cause ten."""
-        return ControlGraph(_mended(self))
+        """Where control can go in the crew as it was probably meant."""
+        return ControlGraph(self.mender.mended())
 
     @cached_property
     def reached(self) -> dict[Spot, Spot | None]:
         return self.graph.reached()
 
-    def meant(self, target: str) -> str:
-        """The target itself, or the known one that a slip of the pen turned it from."""
-        known = not target or target in self.ids or target in self.crew.groups
-        return target if known else closest(target, list(self.targets)) or target
+    @cached_property
+    def mender(self) -> Mender:
+        return Mender(self.crew)
+
+    @cached_property
+    def _misread(self) -> set[str]:
+        """Paths of what could not be read, and of all that holds them."""
+        found: set[str] = set()
+        for problem in self.problems.found:
+            if problem.file == self.source.root.place.file and problem.code in _UNREADABLE:
+                parts = re.split(r"(?=[.\[])", problem.path)
+                found.update("".join(parts[: n + 1]) for n in range(len(parts)))
+        return found
+
+    def is_misread(self, path: Path) -> bool:
+        """Whether something at or below this path could not be read, so that what seems missing may be there."""
+        return written(path) in self._misread
 
     def routes(self) -> Iterator[tuple[str, Route, Path]]:
         for agent, routes in self.crew.routes.items():
@@ -80,26 +95,12 @@ class Subject(Reporter):
             path,
             "unknown-agent",
             f"{what} '{name}' is not an agent of this crew",
-            nearest(name, known, f"name one of {', '.join(known[:12])}, or add it under agents"),
+            nearest(name, known, f"name one of {', '.join(known[:12])}, or add it" if known else "add it under agents"),
         )
 
     def refuse(self, path: Path, error: SignalError) -> None:
         """Reports what the signal protocol has a sentence for."""
         self.at(path, error.code, error.sentence, error.advice)
-
-
-def _mended(s: Subject) -> Crew:
-    routes = {
-        agent: tuple(r for route in routes for r in _mended_route(s, route)) for agent, routes in s.crew.routes.items()
-    }
-    defaults = {agent: s.meant(target) for agent, target in s.crew.defaults.items()}
-    return msgspec.structs.replace(s.crew, routes=routes, defaults=defaults)
-
-
-def _mended_route(s: Subject, route: Route) -> Iterator[Route]:
-    yield msgspec.structs.replace(route, target=s.meant(route.target))
-    if route.behavior is SignalBehavior.TERMINATE and route.target in s.ids:  # refused; a route is probably meant
-        yield msgspec.structs.replace(route, behavior=SignalBehavior.ROUTE)
 
 
 Check = Callable[[Subject], None]

@@ -1,4 +1,4 @@
-"""The only place that picks adapters."""
+"""Crews and the host's file, from disk."""
 
 import os
 from pathlib import Path
@@ -20,8 +20,11 @@ def load_host(config: str | os.PathLike[str] | None = None) -> Host:
 
 
 def load_crew(path: str | os.PathLike[str], *, host: Host | None = None) -> Crew:
-    """A crew that is proven sound; otherwise `UnsoundCrew` with every problem, or `UnreadableCrew`."""
-    loaded = read_crew(path, host)
+    """A crew that is proven sound; otherwise `UnsoundCrew` with every problem, or `UnreadableCrew`.
+
+    Without `host` what counts is interlock.toml in the working folder, as for the commands.
+    """
+    loaded = read_crew(path, host if host is not None else load_host())
     if not loaded.readable:
         raise UnreadableCrew(os.fspath(path), loaded.problems)
     if loaded.crew is None or not loaded.is_sound:

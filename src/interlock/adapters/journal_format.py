@@ -1,0 +1,117 @@
+"""A record to bytes and back. Pure functions, shared by every store.
+
+Rule 1: the body is canonical JSON of the whole record, so the crc and the chain cover its seq and time as well.
+Rule 2: a crc per record finds a flipped bit by itself; a chain per run finds what was taken, moved or added.
+Rule 3: the chain starts from the run's id; a link is sha256(previous link + body).
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from zlib import crc32
+
+import msgspec
+
+from interlock.errors import DamagedRun, NotOwner, OutOfOrder, StoreFailed
+from interlock.ports import Record, RunRow
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_decoder = msgspec.json.Decoder(Record)
+
+
+class SealedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record as a store keeps it. `seq` is that of its first event, for finding it without decoding."""
+
+    seq: int
+    crc: int
+    link: bytes
+    body: bytes
+
+
+class Tip(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a run's journal ends: the seq of its newest event, and the link that the next record follows."""
+
+    seq: int
+    epoch: int
+    link: bytes
+
+
+def encoded(record: Record) -> bytes:
+    assert record.events, "a transition holds at least its incoming event"
+    try:
+        return _encoder.encode(record)
+    except (TypeError, ValueError, OverflowError) as error:  # a lone surrogate, an integer beyond 64 bits
+        raise StoreFailed(f"could not write the record at seq {record.seq} as JSON: {error}") from error
+
+
+def decoded(body: bytes) -> Record:
+    """`ValueError` if the body is not that of a record."""
+    return _decoder.decode(body)
+
+
+def first_link(run: str) -> bytes:
+    """What the first record of a run follows. Bound to the id, so that no journal passes for another one's."""
+    return sha256(b"interlock:" + run.encode("utf-8", "surrogatepass")).digest()
+
+
+def next_link(previous: bytes, body: bytes) -> bytes:
+    return sha256(previous + body).digest()
+
+
+def sealed(seq: int, body: bytes, previous: bytes) -> SealedRecord:
+    return SealedRecord(seq=seq, crc=crc32(body), link=next_link(previous, body), body=body)
+
+
+def opened(run: str, stored: SealedRecord) -> Record:
+    """One record by its crc alone; `DamagedRun` if it does not hold."""
+    if crc32(stored.body) != stored.crc:
+        raise DamagedRun(run, f"the crc of the record at seq {stored.seq} does not hold")
+    try:
+        record = decoded(stored.body)
+    except ValueError as error:
+        raise DamagedRun(run, f"the record at seq {stored.seq} cannot be read: {error}") from error
+    if record.seq != stored.seq:
+        raise DamagedRun(run, f"the record at seq {stored.seq} says that it is at {record.seq}")
+    return record
+
+
+def opened_or_none(run: str, stored: SealedRecord) -> Record | None:
+    """For watchers of all runs: a damaged one must not hide the others. Reading the run itself reports it."""
+    try:
+        return opened(run, stored)
+    except DamagedRun:
+        return None
+
+
+def opened_chain(run: str, stored: Sequence[SealedRecord], after: Tip, tip: Tip) -> tuple[Record, ...]:
+    """The records between two points of a run; `DamagedRun` unless crc, chain and seqs hold from one to the other."""
+    records, link, seq = [], after.link, after.seq
+    for each in stored:
+        record = opened(run, each)
+        link = next_link(link, each.body)
+        if record.seq != seq + 1:
+            raise DamagedRun(run, f"there is no record at seq {seq + 1}, the next one is at {record.seq}")
+        if link != each.link:
+            raise DamagedRun(run, f"the chain breaks at seq {record.seq}")
+        seq = record.last_seq
+        records.append(record)
+    if (seq, link) != (tip.seq, tip.link):
+        raise DamagedRun(run, f"the journal should end at seq {tip.seq}, and it breaks off after {seq}")
+    return tuple(records)
+
+
+def require_first(run: str, record: Record) -> None:
+    if record.seq != 1:
+        raise OutOfOrder(run, 0, record.seq)
+
+
+def require_next(tip: Tip, row: RunRow, record: Record) -> None:
+    """The refusals of an append, the same for every store: first who writes, then where."""
+    if row.epoch != tip.epoch:
+        raise NotOwner(row.run)
+    if record.seq != tip.seq + 1:
+        raise OutOfOrder(row.run, tip.seq, record.seq)
+
+
+def require_sha(sha: str, body: bytes) -> None:
+    if sha256(body).hexdigest() != sha:
+        raise StoreFailed(f"the crew under sha256 {sha} does not have that sum; it is damaged, or was named wrongly")

@@ -1,0 +1,156 @@
+"""The tables of the SQLite store, and how a database comes to have them.
+
+Rule 1: migrations are numbered, never edited, and only added to; `user_version` counts those a database has had.
+Rule 2: a new database is made under another name and renamed, so that no crash leaves half of one behind.
+Rule 3: whatever else is found under the name is refused, and left as it is.
+"""
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+from interlock.errors import StoreFailed
+
+# "ILCK": tells our databases from those of other programs.
+APPLICATION_ID = 0x494C434B
+
+# A whole check reads every page: 0.2 s here. Larger databases are checked by 'interlock doctor'.
+CHECKED_AT_OPEN_BYTES_MAX = 32 * 1024 * 1024
+
+MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "001_runs",
+        (
+            """create table runs (
+                number integer primary key,
+                run text not null unique,
+                crew text not null,
+                crew_sha text not null,
+                status text not null,
+                reason text not null,
+                agent text not null,
+                seq integer not null,
+                link blob not null,
+                epoch integer not null,
+                owner text not null,
+                created_at integer not null,
+                updated_at integer not null,
+                continues text not null,
+                organization text not null,
+                calls integer not null,
+                input_tokens integer not null,
+                output_tokens integer not null,
+                cost_micros integer not null
+            ) strict""",
+            "create index runs_by_status on runs (status)",
+            "create index runs_by_crew on runs (crew)",
+        ),
+    ),
+    (
+        "002_records",
+        (
+            # autoincrement: a position is never given twice, even if the newest records are deleted.
+            """create table records (
+                position integer primary key autoincrement,
+                run integer not null references runs,
+                seq integer not null,
+                crc integer not null,
+                link blob not null,
+                body blob not null
+            ) strict""",
+            "create unique index records_by_run on records (run, seq)",
+        ),
+    ),
+    ("003_crews", ("create table crews (sha text primary key, body blob not null) strict",)),
+)
+
+SCHEMA = len(MIGRATIONS)
+
+
+def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
+    """A connection that never makes a file unless asked to, and leaves transactions to us."""
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
+
+
+def make_database(path: Path) -> None:
+    """Makes a new database under `path`, durably; whoever calls holds the folder's lock."""
+    draft = path.with_name(f"{path.name}.new")
+    for left in (draft, Path(f"{draft}-journal"), Path(f"{draft}-wal"), Path(f"{draft}-shm")):
+        left.unlink(missing_ok=True)
+    connection = connect(draft, "rwc")
+    try:
+        connection.execute("pragma synchronous = extra")
+        connection.execute(f"pragma application_id = {APPLICATION_ID:d}")
+        migrate(connection)
+        connection.execute("pragma journal_mode = wal")
+    finally:
+        connection.close()
+    draft.rename(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Brings a database to the newest schema, in one transaction."""
+    if version_of(connection) == SCHEMA:
+        return
+    connection.execute("begin immediate")
+    try:
+        for _, statements in MIGRATIONS[version_of(connection) :]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"pragma user_version = {SCHEMA:d}")
+        connection.execute("commit")
+    finally:
+        if connection.in_transaction:
+            connection.execute("rollback")
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("pragma user_version").fetchone()[0])
+
+
+def exists(path: Path) -> bool:
+    """Whether there is a database to open; `StoreFailed` if there is something that must not become one."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        left = Path(f"{path}-wal")
+        if left.exists():
+            raise StoreFailed(f"'{path}' is gone but its '{left.name}' is there; restore it from a backup") from None
+        return False
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreFailed(f"'{path}' is not a file; move it away")
+    if found.st_size == 0:
+        raise StoreFailed(f"'{path}' is empty, so what it held is lost; restore it from a backup, or move it away")
+    return True
+
+
+def require_ours(connection: sqlite3.Connection, path: Path) -> None:
+    """`StoreFailed` for a database of another program, or of a newer Interlock."""
+    version = version_of(connection)
+    if connection.execute("pragma application_id").fetchone()[0] != APPLICATION_ID:
+        raise StoreFailed(f"'{path}' is a database of another program; name another data folder")
+    if version > SCHEMA:
+        raise StoreFailed(
+            f"'{path}' was written by a newer Interlock (schema {version}, this one knows {SCHEMA}); upgrade Interlock"
+        )
+
+
+def require_sound(connection: sqlite3.Connection, path: Path) -> None:
+    """`StoreFailed` if SQLite finds the database damaged."""
+    pages, size = (connection.execute(f"pragma {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    if pages * size > CHECKED_AT_OPEN_BYTES_MAX:
+        return
+    found = connection.execute("pragma quick_check(1)").fetchone()[0]
+    if found != "ok":
+        raise StoreFailed(f"'{path}' is damaged ({' '.join(found.split())}); restore it from a backup")

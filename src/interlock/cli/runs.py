@@ -1,0 +1,144 @@
+"""`interlock runs`: what ran, how it stands, and why it went as it did."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import click
+import msgspec
+
+from interlock.cli.crews import shown
+from interlock.cli.run import data_option, json_option
+from interlock.compose.box import Interlock
+from interlock.engine.events import (
+    BranchFinished,
+    Decided,
+    Event,
+    GroupJoined,
+    LimitReached,
+    Nudged,
+    RunFinished,
+    RunPaused,
+    SignalRejected,
+)
+
+
+@click.group()
+def runs() -> None:
+    """What ran, how it stands, and why."""
+
+
+T = TypeVar("T")
+
+
+def with_box(data: str, ask: Callable[[Interlock], Awaitable[T]]) -> T:
+    async def asked() -> T:
+        async with Interlock(data) as box:
+            return await ask(box)
+
+    return asyncio.run(asked())
+
+
+@runs.command("list")
+@click.option("--status", help="Only runs that stand so.")
+@click.option("--crew", help="Only runs of this crew.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@data_option
+@json_option
+def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_json: bool) -> None:
+    """The newest runs first."""
+    rows = with_box(data, lambda box: box.journal.rows(status=status, crew=crew, limit=limit))
+    if as_json:
+        for row in rows:
+            click.echo(msgspec.json.encode(row).decode())
+        return
+    for row in rows:
+        when = datetime.fromtimestamp(row.updated_at / 1000, UTC)
+        click.echo(f"{row.run}  {when:%Y-%m-%d %H:%M:%S}  {row.status:<9}  {shown(row.crew)}  {shown(row.reason)}")
+    if not rows:
+        click.echo("no runs yet; 'interlock run CREW INPUT' makes one")
+
+
+@runs.command()
+@click.argument("run_id", metavar="RUN")
+@data_option
+@json_option
+def show(run_id: str, data: str, as_json: bool) -> None:
+    """How RUN stands, and what was said."""
+    result = with_box(data, lambda box: box.result(run_id))
+    if as_json:
+        click.echo(msgspec.json.encode(result).decode())
+        return
+    state = with_box(data, lambda box: box.state(run_id))
+    click.secho(f"{run_id} {result.status}: {result.reason}", bold=True)
+    for entry in state.history:
+        click.secho(f"{entry.author}:", bold=True)
+        for line in entry.text.splitlines():
+            click.echo(f"  {shown(line)}")
+    if result.token:
+        click.echo(f"it waits: interlock resume {run_id} --input TEXT")
+
+
+@runs.command()
+@click.argument("run_id", metavar="RUN")
+@data_option
+def explain(run_id: str, data: str) -> None:
+    """Why RUN went as it did: every decision with its reasons."""
+    for record in with_box(data, lambda box: box.journal.records(run_id)):
+        for n, event in enumerate(record.events):
+            line = _reason(event)
+            if line:
+                click.echo(f"{record.seq + n:>5}  {shown(line)}")
+
+
+@runs.command()
+@click.argument("run_id", metavar="RUN")
+@data_option
+def replay(run_id: str, data: str) -> None:
+    """Feed RUN's events to the engine again; what it concludes must be what the journal holds."""
+    state = with_box(data, lambda box: box.state(run_id))
+    click.echo(f"{state.seq} events replayed, the same conclusions; {state.status}: {state.reason}")
+
+
+@runs.command()
+@click.argument("run_id", metavar="RUN")
+@data_option
+def cancel(run_id: str, data: str) -> None:
+    """End RUN now; what it has under way is given up."""
+
+    async def ask(box: Interlock) -> str:
+        return (await (await box.cancel(run_id)).result()).status
+
+    status = with_box(data, ask)
+    click.echo(f"{run_id} is {status}")
+    sys.exit(0 if status == "cancelled" else 1)
+
+
+def _reason(event: Event) -> str:
+    match event:
+        case Decided():
+            return _decision(event)
+        case SignalRejected():
+            return f"{event.agent} said {event.mark}, which does not steer: {event.reason}"
+        case Nudged():
+            return f"{event.agent} is asked again, because of {event.because}"
+        case BranchFinished():
+            return f"branch of {event.agent} is {event.status} {event.error}".rstrip()
+        case GroupJoined():
+            return f"group {event.group} joins, and goes on at {event.next or 'its end'}"
+        case LimitReached():
+            return f"bound reached: {event.limit}"
+        case RunPaused():
+            return f"paused at {event.agent}: {event.reason}"
+        case RunFinished():
+            return f"{event.status}: {event.reason}"
+        case _:
+            return ""
+
+
+def _decision(event: Decided) -> str:
+    marks = ", ".join(f"{c.signal} ({c.method}, priority {c.priority}) {c.outcome}" for c in event.candidates)
+    what = f"{event.verb} {event.target}".strip() if event.verb else "nothing moves"
+    return f"{event.agent}: {what}, because of {event.signal or event.because}" + (f"; marks: {marks}" if marks else "")

@@ -1,0 +1,90 @@
+"""The crew as it was probably meant, for the rules about the flow of control: one mistake must not cause ten.
+
+Rule 1: a name that is not known but resembles a known one is taken as that one.
+Rule 2: a target that does not fit its signal is taken both ways.
+Rule 3: nothing here makes a crew sound: what is mended has been reported.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from interlock.crew.definition import Agent, Crew, Delegation, Group, Route, Subscription
+from interlock.errors import closest
+from interlock.signals.definition import SignalBehavior
+
+
+class Mender:
+    """Knows the names of a crew, and which of them a slip of the pen may have meant."""
+
+    def __init__(self, crew: Crew) -> None:
+        self.crew = crew
+        self.ids = {agent.id for agent in crew.agents}
+        self._agents = list(crew.agent_ids)
+        self._targets = [*self._agents, *crew.groups]
+        self._guesses: dict[tuple[str, bool], str] = {}
+
+    def agent(self, name: str) -> str:
+        """The agent that a name means."""
+        return name if not name or name in self.ids else self._guess(name, agents_only=True)
+
+    def target(self, name: str) -> str:
+        """The agent or group that a name means."""
+        known = not name or name in self.ids or name in self.crew.groups
+        return name if known else self._guess(name, agents_only=False)
+
+    def _guess(self, name: str, *, agents_only: bool) -> str:
+        key = (name, agents_only)
+        if key not in self._guesses:
+            self._guesses[key] = closest(name, self._agents if agents_only else self._targets) or name
+        return self._guesses[key]
+
+    def mended(self) -> Crew:
+        crew = self.crew
+        return msgspec.structs.replace(
+            crew,
+            agents=tuple(self._agent(agent) for agent in crew.agents),
+            routes=self._routes(),
+            defaults={self.agent(agent): self.target(target) for agent, target in crew.defaults.items()},
+            behaviors={self.agent(agent): behavior for agent, behavior in crew.behaviors.items()},
+            groups={name: self._group(group) for name, group in crew.groups.items()},
+            delegation=self._delegation(crew.delegation) if crew.delegation else None,
+            subscriptions=tuple(self._subscription(subscription) for subscription in crew.subscriptions),
+        )
+
+    def _agent(self, agent: Agent) -> Agent:
+        return msgspec.structs.replace(agent, handoff_targets=tuple(map(self.agent, agent.handoff_targets)))
+
+    def _routes(self) -> dict[str, tuple[Route, ...]]:
+        routes: dict[str, tuple[Route, ...]] = {}
+        for agent, entries in self.crew.routes.items():
+            meant = self.agent(agent)
+            routes[meant] = (*routes.get(meant, ()), *(mended for entry in entries for mended in self._route(entry)))
+        return routes
+
+    def _route(self, route: Route) -> Iterator[Route]:
+        target = self.target(route.target)
+        mended = msgspec.structs.replace(
+            route,
+            target=target,
+            return_to=self.agent(route.return_to),
+            targets=tuple(map(self.agent, route.targets)),
+            on_error=route.on_error if route.on_error in ("fail", "return") else self.agent(route.on_error),
+        )
+        yield mended
+        refused = route.behavior in (SignalBehavior.TERMINATE, SignalBehavior.PARALLEL, SignalBehavior.ROUTE)
+        if refused and target in self.ids:
+            yield msgspec.structs.replace(mended, behavior=SignalBehavior.ROUTE)
+        if refused and target in self.crew.groups:
+            yield msgspec.structs.replace(mended, behavior=SignalBehavior.PARALLEL)
+
+    def _group(self, group: Group) -> Group:
+        members = tuple(map(self.agent, group.agents))
+        return msgspec.structs.replace(group, agents=members, next_agent=self.agent(group.next_agent))
+
+    def _delegation(self, delegation: Delegation) -> Delegation:
+        children = {self.agent(parent): tuple(map(self.agent, ids)) for parent, ids in delegation.children.items()}
+        return msgspec.structs.replace(delegation, root=self.agent(delegation.root), children=children)
+
+    def _subscription(self, subscription: Subscription) -> Subscription:
+        return msgspec.structs.replace(subscription, agent=self.agent(subscription.agent))

@@ -1,0 +1,431 @@
+"""What every store promises: one suite for all of them (ports `Journal` and `Owners`). Then the clock of the fakes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from interlock.adapters.store_sqlite import SqliteStore
+from interlock.engine.events import (
+    BroadcastEmitted,
+    Decided,
+    HandedOver,
+    ModelReplied,
+    RunFinished,
+    RunStarted,
+    ToolRequest,
+    TurnStarted,
+    Usage,
+)
+from interlock.engine.routing import Verb
+from interlock.errors import NotOwner, OutOfOrder, OwnedElsewhere, RunExists, RunNotFound, StoreFailed
+from interlock.ports import Clock, Journal, Owners, Record, RunRow, StoredRecord
+from interlock.testing import ManualClock, MemoryStore
+
+Store = MemoryStore | SqliteStore
+STORES = ["memory", "sqlite-full", "sqlite-normal"]
+
+
+class Place:
+    """Where runs are kept; every store opened here sees the same ones, as another process would."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.kind, self.folder = kind, folder
+        self.opened: list[Store] = []
+
+    def open(self) -> Store:
+        self.opened.append(self._opened())
+        return self.opened[-1]
+
+    def _opened(self) -> Store:
+        if self.kind != "memory":
+            return SqliteStore(self.folder, durability=self.kind.removeprefix("sqlite-"))
+        first = self.opened[0] if self.opened else None
+        assert first is None or isinstance(first, MemoryStore)
+        return MemoryStore(beside=first)
+
+    def use(self, story: Callable[[Store], Awaitable[None]]) -> None:
+        async def told() -> None:
+            try:
+                await story(self.open())
+            finally:
+                for store in self.opened:
+                    await store.close()
+
+        asyncio.run(told())
+
+
+def as_ports(store: Store, clock: ManualClock) -> tuple[Journal, Owners, Clock]:
+    """Never called: the type check proves by it that stores and clock are what the ports ask for."""
+    return store, store, clock
+
+
+@pytest.fixture(params=STORES)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return Place(request.param, tmp_path / "data")
+
+
+def a_row(run: str = "r1", **fields: object) -> RunRow:
+    row = RunRow(run=run, crew="quiz", crew_sha="0" * 64, status="running", created_at=5, updated_at=5)
+    return msgspec.structs.replace(row, **fields)
+
+
+def started(text: str = "Begin") -> Record:
+    return Record(
+        seq=1, at=10, events=(RunStarted(crew="quiz", input=text, rules=1), TurnStarted(agent="teacher", turn=1))
+    )
+
+
+def replied(seq: int, text: str = "2+2? [QUESTION]") -> Record:
+    reply = ModelReplied(call=f"r1:{seq}.0", agent="teacher", text=text, usage=Usage(calls=1), worked_ms=7)
+    return Record(seq=seq, at=10 + seq, events=(reply,))
+
+
+def test_what_was_appended_is_read_back_in_order(place: Place) -> None:
+    eventful = Record(
+        seq=3,
+        at=11,
+        events=(
+            ModelReplied(
+                call="r1:2.0",
+                agent="teacher",
+                text='Kết thúc "☃"\n\0[END]',
+                usage=Usage(calls=1, cost_micros=12),
+                tool_calls=(ToolRequest(id="a", name="add", arguments='{"b":1, "a":2}'),),
+            ),
+            Decided(agent="teacher", verb=Verb.END, signal="[END]", target="", because="priority", candidates=()),
+            BroadcastEmitted(signal={"z": [1, 2.5, None], "a": {"é": True}}),
+            HandedOver(origin="teacher", to="student", signal="[QUESTION]"),
+            RunFinished(status="completed", reason="x", agent="a", output="o", text="t", usage=Usage(calls=2)),
+        ),
+    )
+
+    async def story(store: Store) -> None:
+        assert await store.create(a_row(), started()) == 1
+        assert await store.append(a_row(), eventful) == 2
+        assert await store.append(a_row(), replied(8)) == 3
+        assert list(await store.records("r1")) == [started(), eventful, replied(8)]
+
+    place.use(story)
+
+
+def test_records_after_a_seq_are_those_that_hold_a_later_event(place: Place) -> None:
+    async def story(store: Store) -> None:
+        await store.create(a_row(), started())
+        for seq in (3, 4):
+            await store.append(a_row(), replied(seq))
+        seqs = {after: [record.seq for record in await store.records("r1", after)] for after in range(6)}
+        assert seqs == {0: [1, 3, 4], 1: [1, 3, 4], 2: [3, 4], 3: [4], 4: [], 5: []}
+
+    place.use(story)
+
+
+def test_the_row_follows_the_newest_record_and_keeps_what_was_fixed_at_creation(place: Place) -> None:
+    async def story(store: Store) -> None:
+        first = a_row(continues="r0", organization="acme", agent="teacher")
+        await store.create(first, started())
+        assert await store.row("r1") == msgspec.structs.replace(first, seq=2)
+        usage = Usage(calls=1, input_tokens=2, output_tokens=3, cost_micros=4)
+        after = a_row(
+            status="paused", reason="wait", agent="student", updated_at=9, usage=usage, crew="other", created_at=99
+        )
+        await store.append(after, replied(3))
+        assert await store.row("r1") == a_row(
+            status="paused",
+            reason="wait",
+            agent="student",
+            updated_at=9,
+            usage=usage,
+            seq=3,
+            continues="r0",
+            organization="acme",
+        )
+
+    place.use(story)
+
+
+def test_a_run_id_is_taken_once(place: Place) -> None:
+    async def story(store: Store) -> None:
+        await store.create(a_row(), started())
+        with pytest.raises(RunExists, match="'r1'"):
+            await store.create(a_row(), started("again"))
+        assert list(await store.records("r1")) == [started()]
+
+    place.use(story)
+
+
+def test_a_run_that_is_not_there_is_not_found(place: Place) -> None:
+    async def story(store: Store) -> None:
+        for asking in (
+            store.row("r9"),
+            store.records("r9"),
+            store.append(a_row("r9"), replied(2)),
+            store.claim("r9"),
+            store.rows(before="r9"),
+        ):
+            with pytest.raises(RunNotFound, match="'r9'"):
+                await asking
+        await store.release("r9")
+
+    place.use(story)
+
+
+@pytest.mark.parametrize("seq", [1, 2, 4])
+def test_an_append_anywhere_but_at_the_end_is_out_of_order(place: Place, seq: int) -> None:
+    async def story(store: Store) -> None:
+        await store.create(a_row(), started())
+        with pytest.raises(OutOfOrder) as refused:
+            await store.append(a_row(status="paused"), replied(seq))
+        assert (refused.value.expected, refused.value.got) == (2, seq)
+        assert list(await store.records("r1")) == [started()]
+        assert (await store.row("r1")).status == "running"
+        await store.append(a_row(), replied(3))
+
+    place.use(story)
+
+
+def test_a_run_begins_at_seq_one(place: Place) -> None:
+    async def story(store: Store) -> None:
+        with pytest.raises(OutOfOrder):
+            await store.create(a_row(), replied(2))
+        with pytest.raises(RunNotFound):
+            await store.row("r1")
+
+    place.use(story)
+
+
+def test_one_refused_append_does_not_spoil_the_others(place: Place) -> None:
+    async def story(store: Store) -> None:
+        await asyncio.gather(*(store.create(a_row(f"r{n}"), started()) for n in range(20)))
+        appends = (store.append(a_row(f"r{n}"), replied(3 if n % 2 else 7)) for n in range(20))
+        outcomes = await asyncio.gather(*appends, return_exceptions=True)
+        assert [isinstance(outcome, OutOfOrder) for outcome in outcomes] == [n % 2 == 0 for n in range(20)]
+        assert [(await store.row(f"r{n}")).seq for n in range(20)] == [3 if n % 2 else 2 for n in range(20)]
+
+    place.use(story)
+
+
+def test_only_the_newest_epoch_may_append(place: Place) -> None:
+    async def story(store: Store) -> None:
+        await store.create(a_row(), started())
+        assert await store.claim("r1") == 1
+        assert await store.claim("r1") == 2
+        for epoch in (0, 1, 3):
+            with pytest.raises(NotOwner, match="'r1'"):
+                await store.append(a_row(epoch=epoch), replied(3))
+        await store.append(a_row(epoch=2), replied(3))
+        assert (await store.row("r1")).epoch == 2
+
+    place.use(story)
+
+
+def test_a_run_of_a_living_owner_cannot_be_claimed(place: Place) -> None:
+    async def story(store: Store) -> None:
+        other = place.open()
+        await store.create(a_row(), started())
+        with pytest.raises(OwnedElsewhere) as refused:
+            await other.claim("r1")
+        assert refused.value.owner == store.owner
+        await other.release("r1")  # not its own, so nothing happens
+        with pytest.raises(OwnedElsewhere):
+            await other.claim("r1")
+        await store.append(a_row(), replied(3))
+
+    place.use(story)
+
+
+def test_a_released_run_can_be_claimed_and_its_old_owner_is_fenced_off(place: Place) -> None:
+    async def story(store: Store) -> None:
+        other = place.open()
+        await store.create(a_row(), started())
+        await store.release("r1")
+        assert await other.claim("r1") == 1
+        with pytest.raises(NotOwner):
+            await store.append(a_row(epoch=0), replied(3))
+        with pytest.raises(OwnedElsewhere):
+            await store.claim("r1")
+        await other.append(a_row(epoch=1), replied(3))
+
+    place.use(story)
+
+
+def test_the_runs_of_a_closed_store_can_be_claimed(place: Place) -> None:
+    async def story(store: Store) -> None:
+        other = place.open()
+        await store.create(a_row(), started())
+        await store.close()
+        assert await other.claim("r1") == 1
+        assert list(await other.records("r1")) == [started()]
+
+    place.use(story)
+
+
+def test_a_closed_store_says_so(place: Place) -> None:
+    async def story(store: Store) -> None:
+        await store.close()
+        await store.close()
+        for asking in (store.row("r1"), store.create(a_row(), started()), store.claim("r1"), store.since(0)):
+            with pytest.raises(StoreFailed, match="closed"):
+                await asking
+
+    place.use(story)
+
+
+def test_rows_come_newest_first_by_status_by_crew_and_in_pages(place: Place) -> None:
+    async def story(store: Store) -> None:
+        for n in range(6):
+            status, crew = "paused" if n % 2 else "running", "quiz" if n < 4 else "desk"
+            await store.create(a_row(f"r{n}", status=status, crew=crew), started())
+        await store.append(a_row("r0", status="completed"), replied(3))
+
+        async def listed(**options: object) -> list[str]:
+            return [row.run for row in await store.rows(**options)]  # type: ignore[arg-type]
+
+        assert await listed() == ["r5", "r4", "r3", "r2", "r1", "r0"]
+        assert await listed(status="paused") == ["r5", "r3", "r1"]
+        assert await listed(status="completed") == ["r0"]
+        assert await listed(crew="desk") == ["r5", "r4"]
+        assert await listed(crew="quiz", status="paused") == ["r3", "r1"]
+        assert await listed(status="failed") == []
+        assert await listed(limit=2) == ["r5", "r4"]
+        assert await listed(limit=2, before="r4") == ["r3", "r2"]
+        assert await listed(limit=9, before="r2") == ["r1", "r0"]
+        assert await listed(before="r3", status="paused") == ["r1"]
+        assert await listed(before="r0") == []
+
+    place.use(story)
+
+
+def test_crews_are_kept_by_their_sha(place: Place) -> None:
+    body = b'{"name":"quiz"}'
+    sha = sha256(body).hexdigest()
+
+    async def story(store: Store) -> None:
+        await store.put_crew(sha, body)
+        await store.put_crew(sha, body)
+        assert await store.crew(sha) == body
+        with pytest.raises(StoreFailed, match="there is no crew"):
+            await store.crew("f" * 64)
+        with pytest.raises(StoreFailed, match="does not have that sum"):
+            await store.put_crew("f" * 64, body)
+
+    place.use(story)
+
+
+def test_positions_grow_across_runs_and_watchers_go_on_after_the_last_they_saw(place: Place) -> None:
+    async def story(store: Store) -> None:
+        positions = [await store.create(a_row("r1"), started()), await store.create(a_row("r2"), started())]
+        positions += [await store.append(a_row("r1"), replied(3)), await store.append(a_row("r2"), replied(3, "b"))]
+        assert positions == sorted(set(positions))
+        seen = await store.since(0)
+        assert [(each.position, each.run) for each in seen] == list(
+            zip(positions, ["r1", "r2", "r1", "r2"], strict=True)
+        )
+        assert await store.since(positions[2]) == [
+            StoredRecord(position=positions[3], run="r2", record=replied(3, "b"))
+        ]
+        assert [each.position for each in await store.since(positions[0], limit=2)] == positions[1:3]
+        assert await store.since(positions[-1]) == []
+
+    place.use(story)
+
+
+def test_200_concurrent_appends_to_50_runs_keep_the_order_of_every_run(place: Place) -> None:
+    async def story(store: Store) -> None:
+        await asyncio.gather(*(store.create(a_row(f"r{n}"), started()) for n in range(50)))
+        appends = [(f"r{n}", seq) for seq in range(3, 7) for n in range(50)]
+        positions = await asyncio.gather(
+            *(store.append(a_row(run), replied(seq, f"{run} {seq}")) for run, seq in appends)
+        )
+        assert positions == sorted(set(positions))
+        for n in range(50):
+            run = f"r{n}"
+            assert list(await store.records(run)) == [
+                started(),
+                *(replied(seq, f"{run} {seq}") for seq in range(3, 7)),
+            ]
+        stored = await store.since(positions[0] - 1, limit=1000)
+        assert [(each.run, each.record.seq) for each in stored] == appends
+
+    place.use(story)
+
+
+@pytest.mark.parametrize("text", ["lone \ud800 surrogate"])
+def test_what_cannot_be_written_is_refused_and_changes_nothing(place: Place, text: str) -> None:
+    async def story(store: Store) -> None:
+        await store.create(a_row(), started())
+        with pytest.raises(StoreFailed, match="as JSON"):
+            await store.append(a_row(), replied(3, text))
+        await store.append(a_row(), replied(3))
+
+    place.use(story)
+
+
+@pytest.mark.parametrize("durability", ["full", "normal"])
+def test_closing_and_opening_again_keeps_everything(tmp_path: Path, durability: str) -> None:
+    body = b"{}"
+    sha = sha256(body).hexdigest()
+
+    async def first() -> tuple[RunRow, list[StoredRecord]]:
+        store = SqliteStore(tmp_path, durability=durability)
+        await store.create(a_row(), started())
+        await store.append(a_row(status="paused"), replied(3))
+        await store.put_crew(sha, body)
+        row, seen = await store.row("r1"), list(await store.since(0))
+        await store.close()
+        return row, seen
+
+    async def second() -> tuple[RunRow, list[StoredRecord]]:
+        store = SqliteStore(tmp_path, durability=durability)
+        row, seen = await store.row("r1"), list(await store.since(0))
+        assert await store.crew(sha) == body
+        assert await store.claim("r1") == 1
+        assert await store.append(a_row(epoch=1), replied(4)) == seen[-1].position + 1
+        await store.close()
+        return row, seen
+
+    assert asyncio.run(first()) == asyncio.run(second())
+
+
+def test_a_manual_clock_wakes_sleepers_in_order_and_not_before_they_are_due() -> None:
+    async def story() -> None:
+        clock, woken = ManualClock(now_ms=1_000), []
+
+        async def sleeper(name: str, until: int) -> None:
+            await clock.sleep_until(until)
+            woken.append((name, clock.monotonic_ms()))
+
+        async with asyncio.TaskGroup() as group:
+            for name, until in (("late", 30), ("first", 10), ("second", 10), ("past", 0), ("cancelled", 5)):
+                task = group.create_task(sleeper(name, until))
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.sleep(0)
+            assert (woken, clock.next_wake_ms()) == ([("past", 0)], 10)
+            clock.advance(9)
+            await asyncio.sleep(0)
+            assert woken == [("past", 0)]
+            clock.advance(21)
+        assert woken[1:] == [("first", 30), ("second", 30), ("late", 30)]
+        assert (clock.now_ms(), clock.monotonic_ms(), clock.next_wake_ms()) == (1_030, 30, None)
+
+    asyncio.run(story())
+
+
+def test_somebody_who_sets_the_wall_clock_wakes_nobody() -> None:
+    async def story() -> None:
+        clock = ManualClock(now_ms=1_000)
+        sleeping = asyncio.create_task(clock.sleep_until(10))
+        await asyncio.sleep(0)
+        for jump in (50_000, -60_000):
+            clock.jump(jump)
+            await asyncio.sleep(0)
+        assert not sleeping.done()
+        assert (clock.now_ms(), clock.monotonic_ms()) == (-9_000, 0)
+        clock.advance(10)
+        await sleeping
+
+    asyncio.run(story())
