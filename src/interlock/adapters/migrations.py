@@ -15,7 +15,7 @@ from interlock.errors import StoreFailed
 # "ILCK": tells our databases from those of other programs.
 APPLICATION_ID = 0x494C434B
 
-# A whole check reads every page: 0.2 s here. Larger databases are checked by 'interlock doctor'.
+# A whole check reads every page: 50 ms for this much. Larger databases are left to 'interlock doctor'.
 CHECKED_AT_OPEN_BYTES_MAX = 32 * 1024 * 1024
 
 MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (

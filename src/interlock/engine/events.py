@@ -13,7 +13,7 @@ from interlock.engine.routing import Candidate, Verb
 from interlock.signals.matching import MatchMethod
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What model calls cost. Money is counted in millionths of a dollar, because decisions hang on it."""
 
     calls: int = 0
@@ -51,7 +51,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
 
 
-class Incoming(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+class Incoming(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
     """From the driver. `worked_ms` is the working time since the event before, on the monotonic clock."""
 
     worked_ms: int = 0
@@ -118,7 +118,7 @@ class CancelRequested(Incoming, frozen=True, kw_only=True, tag="cancel.requested
     by: str
 
 
-class Derived(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+class Derived(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
     """Concluded by the engine."""
 
 

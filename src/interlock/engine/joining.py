@@ -6,7 +6,8 @@ from interlock.engine.moves import Ask, Begin, CloseBranch, Finish, Follow, Fork
 from interlock.engine.phrases import merged
 from interlock.engine.routing import Decision, OwnReply, Verb
 from interlock.engine.state import Branch, GroupState
-from interlock.engine.timing import GROUP, RETRY, drop_timer, start_timer
+from interlock.engine.steering import write_down
+from interlock.engine.timing import GROUP, RETRY, TOOLS, drop_timer, start_timer
 from interlock.engine.transition import Transition
 from interlock.engine.turns import ask, new_turn
 
@@ -63,6 +64,7 @@ def _give_up(t: Transition, branch: Branch) -> None:
     turn = branch.turn
     t.give_up(turn.call)
     drop_timer(t, f"{RETRY}{turn.number}")
+    drop_timer(t, f"{TOOLS}{turn.number}")
     for tool in turn.tools:
         if tool.output is None:
             t.give_up(tool.key)
@@ -81,7 +83,8 @@ def join(t: Transition, move: Join) -> Move | None:
     if spoilt or not done:
         return Finish("failed", "group_failed")
     t.state.history.append(Entry(role="user", author="system", text=_merged(t, done), turn=t.state.turns))
-    t.state.output = t.state.text = t.state.history[-1].text
+    t.state.output = t.state.history[-1].text
+    t.state.text = t.table.without_marks(t.state.output)
     return _after(t, group, state, done)
 
 
@@ -99,6 +102,7 @@ def _after(t: Transition, group: Group, state: GroupState, done: list[Branch]) -
         t.conclude(GroupJoined(group=group.name, next=state.starter))
         return Begin(state.starter)
     t.conclude(GroupJoined(group=group.name, next=decision.target))
+    write_down(t, decision)
     t.state.agent = decision.agent
     return Follow(decision)
 

@@ -23,6 +23,11 @@ def nudge(crew: Crew, agent: str, decision: Decision) -> str:
     return _NUDGE[crew.settings.language][decision.because].format(marks=marks)
 
 
+def cut(text: str, most: int) -> str:
+    """At most so many characters, and a mark where something is missing."""
+    return text if len(text) <= most else f"{text[:most]}\n[cut: {len(text) - most} more characters]"
+
+
 def merged(replies: Sequence[tuple[str, str]]) -> str:
     """What the members of a group said, one line each, in file order."""
     return "\n".join(f"[{name}] {reply}" for name, reply in replies)

@@ -33,6 +33,7 @@ class Turn(msgspec.Struct, kw_only=True):
     attempt: int = 0
     call: str = ""
     call_number: int = 0
+    called_ms: int = 0
     said: list[Message] = []
     tools: list[OpenTool] = []
 

@@ -31,11 +31,14 @@ EQUAL_REPLIES_MAX = 3
 def conclude(t: Transition, move: Conclude) -> Move:
     turn, reply = move.turn, move.reply
     decision = t.table.decide(OwnReply(turn.agent, reply))
-    _write_down(t, decision, reply)
     branch = t.branch_of(turn)
-    if branch is not None:
+    _note_marks(t, decision, steers=branch is None)
+    if branch is not None:  # members only note their marks; the join decides
+        _fire_tells(t, decision, reply)
         branch.reply = reply
         return CloseBranch(branch, "ok")
+    write_down(t, decision)
+    _fire_tells(t, decision, reply)
     if decision.verb is None:
         return _undecided(t, turn, reply, decision)
     return _ended_with(t, turn, reply, decision)
@@ -48,14 +51,17 @@ def _ended_with(t: Transition, turn: Turn, reply: str, decision: Decision) -> Mo
     return Follow(decision)
 
 
-def _write_down(t: Transition, decision: Decision, reply: str) -> None:
+def _note_marks(t: Transition, decision: Decision, *, steers: bool) -> None:
     for candidate in decision.candidates:
-        steers = candidate.outcome in (Outcome.WON, Outcome.JOINED)
-        t.conclude(SignalSeen(agent=decision.agent, signal=candidate.signal, method=candidate.method, steers=steers))
+        chosen = steers and candidate.outcome in (Outcome.WON, Outcome.JOINED)
+        t.conclude(SignalSeen(agent=decision.agent, signal=candidate.signal, method=candidate.method, steers=chosen))
     for refused in decision.rejected:
         t.conclude(
             SignalRejected(agent=decision.agent, mark=refused.mark, reason=refused.reason, nearest=refused.nearest)
         )
+
+
+def write_down(t: Transition, decision: Decision) -> None:
     t.conclude(
         Decided(
             agent=decision.agent,
@@ -66,6 +72,9 @@ def _write_down(t: Transition, decision: Decision, reply: str) -> None:
             candidates=decision.candidates,
         )
     )
+
+
+def _fire_tells(t: Transition, decision: Decision, reply: str) -> None:
     for candidate in decision.candidates:
         if candidate.outcome is Outcome.TOLD:
             _tell(t, decision.agent, t.table.route(decision.agent, candidate.signal), reply)

@@ -25,6 +25,7 @@ from interlock.engine.events import (
     TimerFired,
     ToolOutcomeLost,
     ToolReturned,
+    Warned,
     WentStale,
 )
 from interlock.engine.joining import close_branch, fork, join, out_of_time
@@ -32,9 +33,9 @@ from interlock.engine.moves import Ask, Begin, CloseBranch, Conclude, Depart, Fi
 from interlock.engine.routing import RoutingTable
 from interlock.engine.state import RunState
 from interlock.engine.steering import conclude, depart, finish, follow
-from interlock.engine.timing import GROUP, RETRY, RUN, keep_time, left, purpose_of, start_timer
+from interlock.engine.timing import GROUP, RETRY, RUN, TOOLS, WARNING, keep_time, left, purpose_of, start_timer
 from interlock.engine.transition import Transition
-from interlock.engine.turns import ask, begin, call_of, failed, replied, retry, tool_returned
+from interlock.engine.turns import ask, begin, call_of, failed, replied, retry, tool_returned, tools_out_of_time
 from interlock.engine.waiting import pause_if_idle, resumed, tool_lost
 
 # Changed rules get a new number; journals replay under the one they were written with.
@@ -176,7 +177,9 @@ def _carried_out(t: Transition, move: Move) -> Move | None:
 def _started(t: Transition, event: RunStarted) -> Move:
     t.state.status = "running"
     t.state.history = [*event.history, Entry(role="user", author="user", text=event.input, turn=0)]
-    start_timer(t, RUN, int(t.settings.timeout_seconds * 1000))
+    milliseconds = int(t.settings.timeout_seconds * 1000)
+    start_timer(t, RUN, milliseconds)
+    start_timer(t, WARNING, int(milliseconds * t.settings.timeout_warning_threshold_pct / 100))
     return Begin(t.crew.entry_point)
 
 
@@ -193,6 +196,12 @@ def _timer_fired(t: Transition, event: TimerFired) -> Move | None:
     del t.state.timers[purpose]
     if purpose == GROUP:
         return out_of_time(t)
+    if purpose == WARNING:
+        pct = t.settings.timeout_warning_threshold_pct
+        t.conclude(Warned(code="timeout-near", message=f"{pct:g} % of the run's working time is used"))
+        return None
+    if purpose.startswith(TOOLS):
+        return tools_out_of_time(t, int(purpose.removeprefix(TOOLS)))
     if purpose.startswith(RETRY):
         return retry(t, int(purpose.removeprefix(RETRY)))
     t.conclude(LimitReached(limit="timeout"))

@@ -1,6 +1,6 @@
 """Bounds on working time. A timer stands still while the run is paused, and a group's while a member waits.
 
-Rule 1: what is bounded has one timer, by purpose: the run, the group, the next try of a turn.
+Rule 1: what is bounded has one timer, by purpose: the run, the group, the next try of a turn, its tools.
 Rule 2: rules start and drop timers; `keep_time` alone orders the driver to set them or give them up.
 """
 
@@ -8,7 +8,7 @@ from interlock.engine.effects import SetTimer
 from interlock.engine.state import Timer
 from interlock.engine.transition import Transition
 
-RUN, GROUP, RETRY = "run", "group", "retry:"
+RUN, GROUP, WARNING, RETRY, TOOLS = "run", "group", "warning", "retry:", "tools:"
 
 
 def start_timer(t: Transition, purpose: str, milliseconds: int) -> None:

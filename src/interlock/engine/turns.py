@@ -11,12 +11,13 @@ from interlock.engine.events import (
     ToolReturned,
     TurnStarted,
     Usage,
+    Warned,
 )
 from interlock.engine.moves import Ask, Begin, CloseBranch, Conclude, Finish, Move
-from interlock.engine.phrases import nudge
+from interlock.engine.phrases import cut, nudge
 from interlock.engine.routing import Decision
 from interlock.engine.state import Message, OpenTool, Turn
-from interlock.engine.timing import RETRY, start_timer
+from interlock.engine.timing import RETRY, TOOLS, drop_timer, start_timer
 from interlock.engine.transition import Transition
 
 # A failed model call is tried again this often before it counts.
@@ -52,7 +53,7 @@ def ask(t: Transition, move: Ask) -> Move | None:
 
 
 def _call(t: Transition, turn: Turn) -> None:
-    turn.call = t.new_key()
+    turn.call, turn.called_ms = t.new_key(), t.state.worked_ms
     turn.call_number = t.state.calls[turn.agent] = t.state.calls.get(turn.agent, 0) + 1
     t.conclude(ModelCalled(agent=turn.agent, call=turn.call, attempt=turn.attempt))
     t.order(call_of(turn))
@@ -93,6 +94,7 @@ def replied(t: Transition, event: ModelReplied) -> Move | None:
     assert turn is not None, "stale replies are turned away before"
     turn.call = ""
     t.state.usage += event.usage + Usage(calls=1)
+    _warn_if_slow(t, turn)
     if not event.tool_calls:
         return Conclude(turn, event.text)
     turn.said.append(Message(role="assistant", text=event.text, tool_calls=event.tool_calls))
@@ -101,7 +103,14 @@ def replied(t: Transition, event: ModelReplied) -> Move | None:
         request = tool.request
         t.conclude(ToolCalled(agent=turn.agent, call=tool.key, name=request.name, arguments=request.arguments))
         t.order(RunTool(key=tool.key, agent=turn.agent, name=request.name, arguments=request.arguments))
+    start_timer(t, f"{TOOLS}{turn.number}", int(t.settings.tool_result_timeout_seconds * 1000))
     return None
+
+
+def _warn_if_slow(t: Transition, turn: Turn) -> None:
+    took, most = t.state.worked_ms - turn.called_ms, t.settings.slow_call_threshold_seconds
+    if took > most * 1000:
+        t.conclude(Warned(code="slow-call", message=f"a model call of {turn.agent} took {took / 1000:g} s"))
 
 
 def failed(t: Transition, event: ModelFailed) -> Move | None:
@@ -129,18 +138,34 @@ def retry(t: Transition, number: int) -> Move | None:
 
 def tool_returned(t: Transition, event: ToolReturned) -> Move | None:
     turn, tool = open_tool(t, event.call)
-    return tool_done(turn, tool, event.output if event.ok else f"error: {event.output}")
+    return tool_done(t, turn, tool, event.output if event.ok else f"error: {event.output}")
 
 
-def tool_done(turn: Turn, tool: OpenTool, output: str) -> Move | None:
+def tool_done(t: Transition, turn: Turn, tool: OpenTool, output: str) -> Move | None:
     """The turn goes on when the last tool of its reply has an output."""
     tool.output = output
     if any(other.output is None for other in turn.tools):
         return None
+    drop_timer(t, f"{TOOLS}{turn.number}")
+    left = t.settings.max_total_tool_output_chars
     for done in turn.tools:
-        turn.said.append(Message(role="tool", text=done.output or "", tool_call=done.request.id))
+        text = cut(done.output or "", left)
+        left = max(0, left - len(done.output or ""))
+        turn.said.append(Message(role="tool", text=text, tool_call=done.request.id))
     turn.tools = []
     return Ask(turn)
+
+
+def tools_out_of_time(t: Transition, number: int) -> Move | None:
+    """What has no output by now gets none; the model is told."""
+    turn = next(turn for turn in t.turns() if turn.number == number)
+    seconds = t.settings.tool_result_timeout_seconds
+    move = None
+    for tool in turn.tools:
+        if tool.output is None:
+            t.give_up(tool.key)
+            move = tool_done(t, turn, tool, f"error: the tools of this reply took longer than {seconds:g} s")
+    return move
 
 
 def open_tool(t: Transition, key: str) -> tuple[Turn, OpenTool]:

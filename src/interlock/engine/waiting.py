@@ -98,4 +98,4 @@ def _tool_decided(t: Transition, wait: Wait, answer: str) -> Move | None:
         t.conclude(ToolCalled(agent=turn.agent, call=tool.key, name=request.name, arguments=request.arguments))
         t.order(RunTool(key=tool.key, agent=turn.agent, name=request.name, arguments=request.arguments))
         return None
-    return tool_done(turn, tool, answer)
+    return tool_done(t, turn, tool, answer)

@@ -13,6 +13,7 @@ from interlock.engine.events import (
     ToolOutcomeLost,
     ToolReturned,
 )
+from interlock.engine.phrases import cut
 from interlock.engine.state import Turn
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, ScriptExhausted, ToolFailed
 from interlock.ports import Clock, Delta, Model, ModelReply, ModelRequest, PromptMessage, Toolbox
@@ -22,6 +23,11 @@ from interlock.runtime.timers import Timers
 ModelFor = Callable[[Crew, Agent], Model]
 OnExternal = Callable[[Tell], Awaitable[None]]
 OnDelta = Callable[[str, str, str], None]
+# Told before and after each effect; what tests kill the process with.
+Hook = Callable[[str], None]
+
+
+def no_hook(_boundary: str) -> None: ...
 
 
 class Performer:
@@ -37,10 +43,12 @@ class Performer:
         on_external: OnExternal | None,
         on_delta: OnDelta,
         calls_max: int,
+        hook: Hook = no_hook,
     ) -> None:
         self.clock, self.timers = clock, timers
         self.model_for, self.toolbox = model_for, toolbox
         self.on_external, self.on_delta = on_external, on_delta
+        self.hook = hook
         # Waiters are served in the order they came, so that no run starves.
         self.slots = asyncio.Semaphore(calls_max)
 
@@ -146,7 +154,7 @@ class Performer:
         except ToolFailed as error:
             output = str(error)
         most = live.crew.settings.max_tool_output_chars
-        self._answer(live, ToolReturned(call=effect.key, ok=ok, output=_cut(output, most)))
+        self._answer(live, ToolReturned(call=effect.key, ok=ok, output=cut(output, most)))
 
 
 def _turn(live: LiveRun, number: int) -> Turn:
@@ -157,7 +165,3 @@ def _turn(live: LiveRun, number: int) -> Turn:
 
 def _failed(effect: CallModel, error: Exception, *, retry: bool, reason: str = "model_error") -> ModelFailed:
     return ModelFailed(call=effect.key, agent=effect.agent, error=str(error), retry=retry, reason=reason)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}\n[cut: {len(text) - most} more characters]"

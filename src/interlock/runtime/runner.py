@@ -17,7 +17,7 @@ from interlock.engine.step import OVER, RULES, Run
 from interlock.errors import AlreadyResumed, JournalDiverged, NotWaiting, StoreFailed
 from interlock.ports import Clock, Journal, Observer, Owners, Record, RunRow, StoredRecord, Toolbox
 from interlock.runtime.live import LiveRun
-from interlock.runtime.performing import ModelFor, OnExternal, Performer
+from interlock.runtime.performing import Hook, ModelFor, OnExternal, Performer, no_hook
 from interlock.runtime.timers import Timers
 from interlock.runtime.watching import Public, Watchers, public_events
 
@@ -42,6 +42,7 @@ class Runner:
         observers: Sequence[Observer] = (),
         on_external: OnExternal | None = None,
         calls_max: int = CALLS_MAX,
+        hook: Hook = no_hook,
     ) -> None:
         self.journal, self.owners, self.clock = journal, owners, clock
         self.observers, self.watchers = observers, Watchers()
@@ -57,6 +58,7 @@ class Runner:
             on_external=on_external,
             on_delta=self._delta,
             calls_max=calls_max,
+            hook=hook,
         )
 
     async def __aenter__(self) -> "Runner":

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.engine.events import ToolCalled
+from interlock.engine.events import Event, ToolCalled, Usage
 from interlock.ports import Record
 
 # A watcher that lags this far behind is told so and has to read the journal again.
@@ -18,11 +18,21 @@ Public = dict[str, Any]
 def public_events(run: str, record: Record) -> Iterator[Public]:
     """The events of a record as people and programs outside see them."""
     for n, event in enumerate(record.events):
-        body = msgspec.to_builtins(event)
-        body.pop("worked_ms", None)
-        if isinstance(event, ToolCalled):
-            body["arguments"] = _arguments(event.arguments)
-        yield {"run": run, "seq": record.seq + n, "at": record.at, **body}
+        yield {"run": run, "seq": record.seq + n, "at": record.at, **_public(event)}
+
+
+def _public(event: Event) -> Public:
+    """Every field, also those the journal leaves out because they hold their default."""
+    kind = type(event)
+    names = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
+    body = {name: _whole(getattr(event, field)) for field, name in names if field != "worked_ms"}
+    if isinstance(event, ToolCalled):
+        body["arguments"] = _arguments(event.arguments)
+    return {"type": kind.__struct_config__.tag, **body}
+
+
+def _whole(value: Any) -> Any:
+    return msgspec.structs.asdict(value) if isinstance(value, Usage) else msgspec.to_builtins(value)
 
 
 def _arguments(text: str) -> Any:
