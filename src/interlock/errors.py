@@ -179,6 +179,15 @@ class RunNotFound(RunError):
         super().__init__(run, f"there is no run '{run}'; 'interlock runs list' shows those there are")
 
 
+class RunDeleted(RunNotFound):
+    """The run is gone on purpose; its tombstone says where its chain ended."""
+
+    code = "run-deleted"
+
+    def __init__(self, run: str) -> None:
+        RunError.__init__(self, run, f"run '{run}' was deleted; import it if you have exported it before")
+
+
 class RunExists(RunError):
     code = "run-exists"
 
@@ -242,6 +251,19 @@ class NotWaiting(RunError):
             message = f"run '{run}' does not wait for token '{token}'; it waits for {', '.join(waits) or 'nothing'}"
         super().__init__(run, message)
         self.token = token
+
+
+class CannotFork(RunError):
+    """Something is open at that place; `near` are the closest places where nothing is."""
+
+    code = "cannot-fork"
+
+    def __init__(self, run: str, after: int, near: Sequence[int]) -> None:
+        places = " or ".join(str(seq) for seq in near)
+        advice = f"the nearest places are after {places}" if near else "there is no such place in it"
+        message = f"run '{run}' cannot be forked after seq {after}: only where it goes on and nothing is open"
+        super().__init__(run, f"{message}; {advice}")
+        self.after, self.near = after, tuple(near)
 
 
 class JournalDiverged(RunError):

@@ -43,6 +43,25 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return self.seq + len(self.events) - 1
 
 
+class SealedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record as a store keeps it. `seq` is that of its first event, for finding it without decoding."""
+
+    seq: int
+    crc: int
+    link: bytes
+    body: bytes
+
+
+class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left of a deleted run: where its chain ended, and nothing of what it said."""
+
+    run: str
+    crew: str
+    seq: int
+    link: bytes
+    deleted_at: int
+
+
 class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A record with its run and its place in the one growing order of the whole store."""
 
@@ -93,6 +112,29 @@ class Owners(Protocol):
         ...
 
     async def release(self, run: str) -> None: ...
+
+
+class Keeping(Protocol):
+    """Whole runs in and out of a store."""
+
+    async def sealed(self, run: str) -> Sequence[SealedRecord]:
+        """The run's records as they are kept; `DamagedRun` if a crc or the chain does not hold."""
+        ...
+
+    async def add(self, row: RunRow, records: Sequence[SealedRecord]) -> None:
+        """A whole run in one transaction, owned by nobody, in place of a tombstone only if it is the very same chain.
+
+        `RunExists` if the id is taken or was, `DamagedRun` if a crc or the chain does not hold.
+        """
+        ...
+
+    async def delete(self, run: str, at: int) -> Tombstone:
+        """Leaves a tombstone in place of the run's chain; `OwnedElsewhere` while another process works on it."""
+        ...
+
+    async def tombstones(self) -> Sequence[Tombstone]:
+        """The oldest first."""
+        ...
 
 
 class ToolSchema(msgspec.Struct, frozen=True, kw_only=True):

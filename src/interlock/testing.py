@@ -12,9 +12,9 @@ from itertools import count
 import msgspec
 
 from interlock.adapters import journal_format
-from interlock.adapters.journal_format import SealedRecord, Tip
-from interlock.errors import OwnedElsewhere, RunExists, RunNotFound, StoreFailed
-from interlock.ports import Record, RunRow, StoredRecord
+from interlock.adapters.journal_format import Tip
+from interlock.errors import OwnedElsewhere, RunDeleted, RunExists, RunNotFound, StoreFailed
+from interlock.ports import Record, RunRow, SealedRecord, StoredRecord, Tombstone
 
 
 class _Kept(msgspec.Struct, kw_only=True):
@@ -34,6 +34,7 @@ class _Shelf(msgspec.Struct, kw_only=True):
     """What several memory stores share, as several processes share a data folder."""
 
     runs: dict[str, _Kept] = {}
+    tombstones: dict[str, Tombstone] = {}
     crews: dict[str, bytes] = {}
     order: list[tuple[str, SealedRecord]] = []
     alive: set[str] = set()
@@ -53,7 +54,7 @@ class MemoryStore:
     async def create(self, row: RunRow, record: Record) -> int:
         self._require_open()
         body = journal_format.encoded(record)
-        if row.run in self._shelf.runs:
+        if row.run in self._shelf.runs or row.run in self._shelf.tombstones:
             raise RunExists(row.run)
         journal_format.require_first(row.run, record)
         kept = _Kept(row=row, owner=self.owner, link=journal_format.first_link(row.run))
@@ -108,9 +109,39 @@ class MemoryStore:
         self._require_open()
         found: list[StoredRecord] = []
         for at, (run, stored) in enumerate(self._shelf.order[position:], position + 1):
-            if len(found) < limit and (record := journal_format.opened_or_none(run, stored)) is not None:
+            if run and len(found) < limit and (record := journal_format.opened_or_none(run, stored)) is not None:
                 found.append(StoredRecord(position=at, run=run, record=record))
         return found
+
+    async def sealed(self, run: str) -> Sequence[SealedRecord]:
+        await self.records(run)
+        return tuple(self._kept(run).records)
+
+    async def add(self, row: RunRow, records: Sequence[SealedRecord]) -> None:
+        self._require_open()
+        tip = journal_format.tip_of(row.run, records)
+        left = self._shelf.tombstones.get(row.run)
+        if row.run in self._shelf.runs or (left is not None and (left.seq, left.link) != (tip.seq, tip.link)):
+            raise RunExists(row.run)
+        self._shelf.tombstones.pop(row.run, None)
+        row = msgspec.structs.replace(row, seq=tip.seq, epoch=tip.epoch)
+        self._shelf.runs[row.run] = _Kept(row=row, owner="", link=tip.link, records=list(records))
+        self._shelf.order += [(row.run, record) for record in records]
+
+    async def delete(self, run: str, at: int) -> Tombstone:
+        self._require_open()
+        kept = self._kept(run)
+        if kept.owner != self.owner and kept.owner in self._shelf.alive:
+            raise OwnedElsewhere(run, kept.owner)
+        left = Tombstone(run=run, crew=kept.row.crew, seq=kept.row.seq, link=kept.link, deleted_at=at)
+        self._shelf.tombstones[run] = left
+        del self._shelf.runs[run]
+        self._shelf.order = [("", stored) if of == run else (of, stored) for of, stored in self._shelf.order]
+        return left
+
+    async def tombstones(self) -> Sequence[Tombstone]:
+        self._require_open()
+        return tuple(self._shelf.tombstones.values())
 
     async def put_crew(self, sha: str, body: bytes) -> None:
         self._require_open()
@@ -144,6 +175,8 @@ class MemoryStore:
         return len(self._shelf.order)
 
     def _kept(self, run: str) -> _Kept:
+        if run in self._shelf.tombstones:
+            raise RunDeleted(run)
         if run not in self._shelf.runs:
             raise RunNotFound(run)
         return self._shelf.runs[run]

@@ -168,3 +168,84 @@ def test_help_lists_every_command_and_wrong_use_exits_2() -> None:
 def test_the_installed_command_runs() -> None:
     done = subprocess.run([Path(sys.executable).parent / "interlock", "check", HELLO], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+SCRIPT = """\
+replies:
+  writer: ["Draft one. [DRAFT]", "Draft two. [DRAFT]"]
+  editor: ["Not yet. [REWRITE]", {text: "Draft two it is. [DONE]", usage: {input_tokens: 12, output_tokens: 5}}]
+"""
+
+
+def test_run_gives_one_json_object_a_line_and_the_log_on_the_other_stream(tmp_path: Path) -> None:
+    (tmp_path / "script.yaml").write_text(SCRIPT)
+    data = str(tmp_path / "data")
+    result = run("run", HELLO, "two sentences", "--script", str(tmp_path / "script.yaml"), "--data", data)
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    journalled = [event for event in events if "seq" in event]
+    assert result.exit_code == 0
+    assert [event["seq"] for event in journalled] == list(range(1, len(journalled) + 1))
+    assert {event["type"] for event in events} >= {
+        "run.started",
+        "turn.started",
+        "model.replied",
+        "decision",
+        "handoff",
+    }
+    last = journalled[-1]
+    assert (last["type"], last["status"], last["reason"]) == ("run.finished", "completed", "signal:[DONE]")
+    assert (last["output"], last["text"]) == ("Draft two it is. [DONE]", "Draft two it is.")
+    assert last["usage"]["output_tokens"] == 5
+    lines = result.stderr.splitlines()
+    assert "[ROUTING] writer -> editor (signal: [DRAFT])" in lines
+    assert "[SIGNAL-SUCCESS] Agent 'writer' routed to 'editor' via signal [DRAFT]" in lines
+    assert lines[-1] == "[TERMINATE] Workflow ended by signal: [DONE]"
+
+
+def test_a_run_pauses_with_3_is_resumed_and_can_be_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "crew.yaml").write_text(
+        'version: "2.0"\nname: c\nentry_point: a\nagents: [{id: a, model: "scripted:s.yaml"}]\n'
+        'routing: {signals: {a: [{signal: "[WAIT]"}, {signal: "[END]"}]}}\n'
+    )
+    (tmp_path / "s.yaml").write_text('replies: {a: ["Which city? [WAIT]", "Rome it is. [END]"]}\n')
+    data = str(tmp_path / "data")
+    paused = run("run", str(tmp_path), "go", "--data", data)
+    assert paused.exit_code == 3
+    assert paused.stderr.splitlines()[-1] == "[PAUSE:a] Waiting for user input"
+    last = json.loads(paused.stdout.splitlines()[-1])
+    assert (last["type"], last["reason"]) == ("run.paused", "signal:[WAIT]")
+    done = run("resume", last["run"], "--token", last["token"], "--input", "Rome", "--data", data)
+    assert done.exit_code == 0
+    again = run("resume", last["run"], "--token", last["token"], "--input", "Paris", "--data", data)
+    assert again.exit_code == 1
+    assert "answered before" in again.stderr
+    assert last["run"] in run("runs", "list", "--data", data).stdout
+    assert "Rome it is. [END]" in run("runs", "show", last["run"], "--data", data).stdout
+    assert "a: end, because of [END]" in run("runs", "explain", last["run"], "--data", data).stdout
+    assert "the same conclusions" in run("runs", "replay", last["run"], "--data", data).stdout
+
+
+def test_an_unknown_run_exits_2(tmp_path: Path) -> None:
+    result = run("resume", "nobody", "--data", str(tmp_path / "data"))
+    assert result.exit_code == 2
+    assert "there is no run 'nobody'" in result.stderr
+
+
+def test_a_signal_to_stop_parks_the_run_and_it_goes_on_later(tmp_path: Path) -> None:
+    (tmp_path / "script.yaml").write_text('replies: {writer: [{text: "x [DRAFT]", delay_seconds: 60}]}\n')
+    words = ["run", HELLO, "go", "--script", str(tmp_path / "script.yaml"), "--data", str(tmp_path / "data")]
+    child = subprocess.Popen(
+        [Path(sys.executable).parent / "interlock", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    for line in child.stdout:
+        if json.loads(line)["type"] == "model.called":
+            break
+    child.terminate()
+    _, errors = child.communicate(timeout=20)
+    assert child.returncode == 1
+    assert "what was done is kept" in errors
+    (tmp_path / "script.yaml").write_text(SCRIPT)
+    parked = run("runs", "list", "--data", str(tmp_path / "data")).stdout.split()[0]
+    done = run("resume", parked, "--script", str(tmp_path / "script.yaml"), "--data", str(tmp_path / "data"))
+    assert done.exit_code == 0

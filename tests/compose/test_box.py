@@ -295,3 +295,14 @@ def test_what_cannot_run_yet_is_refused_before_it_starts(tmp_path: Path) -> None
             await box.start(crew, "go")
 
     inside(Interlock(tmp_path / "data"), story)
+
+
+def test_half_characters_in_a_reply_are_replaced_and_the_run_goes_on(tmp_path: Path) -> None:
+    def model(request: ModelRequest) -> str:
+        return "a\ud800b [END]"
+
+    async def story(box: Interlock) -> Any:
+        return await (await box.start(crew_of(tmp_path, PAIR), "in\udfffput")).result()
+
+    result = inside(Interlock(tmp_path / "data", models=model), story)
+    assert (result.status, result.text) == ("completed", "a?b")

@@ -12,19 +12,10 @@ from zlib import crc32
 import msgspec
 
 from interlock.errors import DamagedRun, NotOwner, OutOfOrder, StoreFailed
-from interlock.ports import Record, RunRow
+from interlock.ports import Record, RunRow, SealedRecord
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _decoder = msgspec.json.Decoder(Record)
-
-
-class SealedRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record as a store keeps it. `seq` is that of its first event, for finding it without decoding."""
-
-    seq: int
-    crc: int
-    link: bytes
-    body: bytes
 
 
 class Tip(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +88,27 @@ def opened_chain(run: str, stored: Sequence[SealedRecord], after: Tip, tip: Tip)
     if (seq, link) != (tip.seq, tip.link):
         raise DamagedRun(run, f"the journal should end at seq {tip.seq}, and it breaks off after {seq}")
     return tuple(records)
+
+
+def tip_of(run: str, stored: Sequence[SealedRecord]) -> Tip:
+    """Where records that are not in a store yet end; `DamagedRun` unless they are a whole chain."""
+    seq = opened(run, stored[-1]).last_seq if stored else 0
+    tip = Tip(seq=seq, epoch=0, link=stored[-1].link if stored else b"")
+    opened_chain(run, stored, start_of(run), tip)
+    return tip
+
+
+def start_of(run: str) -> Tip:
+    return Tip(seq=0, epoch=0, link=first_link(run))
+
+
+def sealed_chain(run: str, records: Sequence[Record]) -> tuple[SealedRecord, ...]:
+    """Records as a store would have kept them, one after the other."""
+    chain: list[SealedRecord] = []
+    for record in records:
+        previous = chain[-1].link if chain else first_link(run)
+        chain.append(sealed(record.seq, encoded(record), previous))
+    return tuple(chain)
 
 
 def require_first(run: str, record: Record) -> None:

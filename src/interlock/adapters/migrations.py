@@ -63,6 +63,18 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("003_crews", ("create table crews (sha text primary key, body blob not null) strict",)),
+    (
+        "004_tombstones",
+        (
+            """create table tombstones (
+                run text primary key,
+                crew text not null,
+                seq integer not null,
+                link blob not null,
+                deleted_at integer not null
+            ) strict""",
+        ),
+    ),
 )
 
 SCHEMA = len(MIGRATIONS)

@@ -26,9 +26,9 @@ from threading import Thread
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakSet
 
-from interlock.adapters import journal_format, migrations
+from interlock.adapters import journal_format, keeping_sqlite, migrations
 from interlock.adapters.crash_points import crash_point
-from interlock.adapters.journal_format import SealedRecord, Tip
+from interlock.adapters.journal_format import Tip
 from interlock.engine.events import Usage
 from interlock.errors import (
     DamagedRun,
@@ -40,7 +40,7 @@ from interlock.errors import (
     StoreFailed,
     UsageError,
 )
-from interlock.ports import Record, RunRow, StoredRecord
+from interlock.ports import Record, RunRow, SealedRecord, StoredRecord, Tombstone
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -159,7 +159,7 @@ def _tip(connection: sqlite3.Connection, run: str) -> tuple[int, str, Tip]:
     """The run's number and status, and where its journal ends."""
     found = connection.execute("select number, status, seq, epoch, link from runs where run = ?", (run,)).fetchone()
     if found is None:
-        raise RunNotFound(run)
+        raise keeping_sqlite.missing(connection, run)
     number, status, seq, epoch, link = found
     return number, status, Tip(seq=seq, epoch=epoch, link=link)
 
@@ -174,20 +174,43 @@ def _insert_record(connection: sqlite3.Connection, number: int, record: SealedRe
 
 
 def _create(connection: sqlite3.Connection, *, row: RunRow, record: Record, body: bytes, owner: str) -> int:
-    if connection.execute("select 1 from runs where run = ?", (row.run,)).fetchone():
+    if keeping_sqlite.is_taken(connection, row.run):
         raise RunExists(row.run)
     journal_format.require_first(row.run, record)
     sealed = journal_format.sealed(record.seq, body, journal_format.first_link(row.run))
+    number = _insert_run(connection, row, Tip(seq=record.last_seq, epoch=row.epoch, link=sealed.link), owner)
+    return _insert_record(connection, number, sealed)
+
+
+def _insert_run(connection: sqlite3.Connection, row: RunRow, tip: Tip, owner: str) -> int:
     done = connection.execute(
         f"insert into runs ({ROW_COLUMNS}, link, owner) values ({', '.join('?' * 18)})",  # noqa: S608 - constants
         (
-            *(row.run, row.crew, row.crew_sha, row.status, row.reason, row.agent, record.last_seq, row.epoch),
+            *(row.run, row.crew, row.crew_sha, row.status, row.reason, row.agent, tip.seq, tip.epoch),
             *(row.created_at, row.updated_at, row.continues, row.organization, *_usage_values(row.usage)),
-            *(sealed.link, owner),
+            *(tip.link, owner),
         ),
     )
     assert done.lastrowid is not None, "an insert has a rowid"
-    return _insert_record(connection, done.lastrowid, sealed)
+    return done.lastrowid
+
+
+def _add(connection: sqlite3.Connection, *, row: RunRow, records: Sequence[SealedRecord], tip: Tip) -> None:
+    keeping_sqlite.require_free(connection, row.run, tip)
+    connection.execute("delete from tombstones where run = ?", (row.run,))
+    number = _insert_run(connection, row, tip, owner="")
+    for record in records:
+        _insert_record(connection, number, record)
+
+
+def _delete(connection: sqlite3.Connection, *, run: str, at: int, owner: str, folder: Path) -> Tombstone:
+    number, _, tip = _tip(connection, run)
+    before, crew = connection.execute("select owner, crew from runs where number = ?", (number,)).fetchone()
+    if before not in ("", owner) and is_alive(folder, before):
+        raise OwnedElsewhere(run, before)
+    left = Tombstone(run=run, crew=crew, seq=tip.seq, link=tip.link, deleted_at=at)
+    keeping_sqlite.bury(connection, number, left)
+    return left
 
 
 def _append(connection: sqlite3.Connection, *, row: RunRow, record: Record, body: bytes) -> int:
@@ -244,7 +267,7 @@ def _row(connection: sqlite3.Connection, *, run: str) -> RunRow:
     query = f"select {ROW_COLUMNS} from runs where run = ?"  # noqa: S608 - a constant
     found = connection.execute(query, (run,)).fetchone()
     if found is None:
-        raise RunNotFound(run)
+        raise keeping_sqlite.missing(connection, run)
     return _as_row(found)
 
 
@@ -524,6 +547,15 @@ class SqliteStore:
         journal_format.require_sha(sha, body)
         await self._write("store a crew", partial(_put_crew, sha=sha, body=body))
 
+    async def add(self, row: RunRow, records: Sequence[SealedRecord]) -> None:
+        """Status, reason, agent and usage are the row's; seq and link are those of the records."""
+        tip = journal_format.tip_of(row.run, records)
+        await self._write(f"store the whole run '{row.run}'", partial(_add, row=row, records=records, tip=tip))
+
+    async def delete(self, run: str, at: int) -> Tombstone:
+        work = partial(_delete, run=run, at=at, owner=self.owner, folder=self.folder)
+        return await self._write(f"delete run '{run}'", work)
+
     async def limit_bytes(self, bytes_max: int) -> None:
         """The database grows no further than this, until the limit is set anew or the store is opened again."""
         await self._write("limit the database", partial(_limit_bytes, bytes_max=bytes_max))
@@ -549,6 +581,27 @@ class SqliteStore:
             return journal_format.opened_chain(run, *found)
 
         return await self._read(f"read the journal of run '{run}'", verified)
+
+    async def sealed(self, run: str) -> Sequence[SealedRecord]:
+        def verified(connection: sqlite3.Connection) -> list[SealedRecord]:
+            found = _stretch(connection, run=run, after=0)
+            journal_format.opened_chain(run, *found)
+            return found.stored
+
+        return await self._read(f"read the journal of run '{run}'", verified)
+
+    async def tombstones(self) -> Sequence[Tombstone]:
+        return await self._read("read tombstones", keeping_sqlite.tombstones)
+
+    async def problems(self) -> Sequence[str]:
+        """What SQLite finds wrong with the whole database; reads every page."""
+        return await self._read("check the database", keeping_sqlite.problems)
+
+    async def backup(self, file: Path) -> None:
+        """A whole, sound copy of the database as it is at one moment, while others go on writing."""
+        self._require_usable()
+        with as_store_failed(f"write the backup '{file}'"):
+            await asyncio.to_thread(keeping_sqlite.back_up, self.folder / DATABASE, file)
 
     async def since(self, position: int, limit: int = 200) -> Sequence[StoredRecord]:
         """The records of all runs after a position, in order; without damaged ones, which reading their run reports."""

@@ -27,6 +27,10 @@ _COMMANDS = {
 }
 
 
+# Refusals that are not wrong use: the run is there, and did not do what was asked.
+NOT_DONE = ("already-resumed", "damaged-run", "journal-diverged", "not-waiting", "parked")
+
+
 class _Refused(click.ClickException):
     """What Interlock raises on purpose, as one clear message."""
 
@@ -34,6 +38,10 @@ class _Refused(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"interlock: {self.message}", err=True, file=file)
+
+
+class _NotDone(_Refused):
+    exit_code = 1
 
 
 class _LazyGroup(click.Group):
@@ -52,7 +60,8 @@ class _LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except InterlockError as error:
-            raise _Refused(str(error)) from error
+            refusal = _NotDone if error.code in NOT_DONE else _Refused
+            raise refusal(str(error)) from error
         except BrokenPipeError:
             raise  # click knows what to do when nobody reads on
         except OSError as error:

@@ -1,6 +1,7 @@
 """`interlock run` and `interlock resume`: a crew at work, in the terminal or as one JSON object a line."""
 
 import asyncio
+import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -12,6 +13,7 @@ from interlock.adapters.text_log import TextLog
 from interlock.cli.crews import crew_argument, open_sound_crew, shown
 from interlock.compose.box import DATA_FOLDER, Interlock, Result, RunHandle
 from interlock.crew.registry import registry_of
+from interlock.errors import InterlockError
 from interlock.signals.builtin import load_default_signals
 
 EXIT_CODES = {"completed": 0, "paused": 3}
@@ -68,7 +70,24 @@ def resume(run_id: str, token: str | None, text: str, script: str | None, data: 
 
 
 async def watched(box: Interlock, ask: Callable[[Interlock], Awaitable[RunHandle]], as_json: bool) -> Result:
-    """Shows a run while it goes on, and gives how it stands afterwards."""
+    """Shows a run while it goes on, and gives how it stands afterwards. A signal to stop parks it."""
+    work = asyncio.ensure_future(_watched(box, ask, as_json))
+    loop = asyncio.get_running_loop()
+    for stop in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(stop, work.cancel)
+    try:
+        return await work
+    except asyncio.CancelledError:
+        raise Parked("stopped; what was done is kept, 'interlock runs list' and 'interlock resume RUN' go on") from None
+
+
+class Parked(InterlockError):
+    """The process was asked to stop while a run was under way."""
+
+    code = "parked"
+
+
+async def _watched(box: Interlock, ask: Callable[[Interlock], Awaitable[RunHandle]], as_json: bool) -> Result:
     async with box:
         handle = await ask(box)
         show = show_json if as_json or not sys.stdout.isatty() else show_person

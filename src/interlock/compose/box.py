@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from interlock.adapters.clock import SystemClock
+from interlock.adapters.crash_points import crash_point
 from interlock.adapters.models.functions import FunctionModel, ModelFunction
 from interlock.adapters.models.scripted import ScriptedModel
 from interlock.adapters.script_files import read_script
@@ -99,6 +100,7 @@ class Interlock:
                 toolbox=self.toolbox,
                 observers=self._observers,
                 on_external=self._on_external,
+                hook=crash_point,
             )
         )
         if self._recover:

@@ -11,6 +11,7 @@ from interlock.engine.events import (
     ModelReplied,
     TimerFired,
     ToolOutcomeLost,
+    ToolRequest,
     ToolReturned,
 )
 from interlock.engine.phrases import cut
@@ -54,6 +55,7 @@ class Performer:
 
     def perform(self, live: LiveRun, effects: Sequence[Effect]) -> None:
         for effect in effects:
+            self.hook("before effect")
             match effect:
                 case CallModel():
                     self._start(live, effect.key, self._call_model(live, effect))
@@ -92,6 +94,7 @@ class Performer:
         self.timers.set(effect.key, effect.duration_ms, lambda: self._answer(live, TimerFired(timer=effect.key)))
 
     def _answer(self, live: LiveRun, event: IncomingEvent) -> None:
+        self.hook("after effect")
         live.inbox.put_nowait(event)
 
     async def _call_model(self, live: LiveRun, effect: CallModel) -> None:
@@ -106,7 +109,11 @@ class Performer:
             event = _failed(effect, error, retry=True)
         else:
             event = ModelReplied(
-                call=effect.key, agent=effect.agent, text=reply.text, usage=reply.usage, tool_calls=reply.tool_calls
+                call=effect.key,
+                agent=effect.agent,
+                text=storable(reply.text),
+                usage=reply.usage,
+                tool_calls=tuple(_storable_call(call) for call in reply.tool_calls),
             )
         self._answer(live, event)
 
@@ -154,7 +161,16 @@ class Performer:
         except ToolFailed as error:
             output = str(error)
         most = live.crew.settings.max_tool_output_chars
-        self._answer(live, ToolReturned(call=effect.key, ok=ok, output=cut(output, most)))
+        self._answer(live, ToolReturned(call=effect.key, ok=ok, output=cut(storable(output), most)))
+
+
+def storable(text: str) -> str:
+    """The text with half characters replaced: UTF-8 has no form for lone surrogates, and neither has the journal."""
+    return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
+
+
+def _storable_call(call: ToolRequest) -> ToolRequest:
+    return ToolRequest(id=storable(call.id), name=storable(call.name), arguments=storable(call.arguments))
 
 
 def _turn(live: LiveRun, number: int) -> Turn:

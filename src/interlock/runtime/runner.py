@@ -6,6 +6,7 @@ Rule 3: a paused or finished run is let go of: it costs no memory until somebody
 """
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Sequence
 from weakref import WeakValueDictionary
 
@@ -17,7 +18,7 @@ from interlock.engine.step import OVER, RULES, Run
 from interlock.errors import AlreadyResumed, JournalDiverged, NotWaiting, StoreFailed
 from interlock.ports import Clock, Journal, Observer, Owners, Record, RunRow, StoredRecord, Toolbox
 from interlock.runtime.live import LiveRun
-from interlock.runtime.performing import Hook, ModelFor, OnExternal, Performer, no_hook
+from interlock.runtime.performing import Hook, ModelFor, OnExternal, Performer, no_hook, storable
 from interlock.runtime.timers import Timers
 from interlock.runtime.watching import Public, Watchers, public_events
 
@@ -26,6 +27,9 @@ CALLS_MAX = 1_000
 
 # While the store is away a finished reply is held, and its append is tried again after this many milliseconds.
 STORE_RETRY_MS = 500
+
+# Then the run is let go of: whoever mends the store recovers it, and only the held reply is asked for again.
+STORE_RETRIES_MAX = 600
 
 
 class Runner:
@@ -80,7 +84,7 @@ class Runner:
         self, crew: Crew, crew_sha: str, text: str, *, run_id: str, history: tuple[Entry, ...] = (), continues: str = ""
     ) -> None:
         event = RunStarted(
-            crew=crew.name, input=text, rules=RULES, crew_sha=crew_sha, continues=continues, history=history
+            crew=crew.name, input=storable(text), rules=RULES, crew_sha=crew_sha, continues=continues, history=history
         )
         now = self.clock.now_ms()
         row = RunRow(
@@ -107,7 +111,7 @@ class Runner:
                 if token not in waits:
                     await self._let_go_unless_driven(live)
                     raise self._refused(live, token, text)
-                await self._transit(live, RunResumed(token=token, input=text))
+                await self._transit(live, RunResumed(token=token, input=storable(text)))
             self._drive(live)
 
     def _refused(self, live: LiveRun, token: str | None, text: str) -> Exception:
@@ -209,15 +213,16 @@ class Runner:
         self.performer.perform(live, step.effects)
 
     async def _stored(self, live: LiveRun, record: Record, *, first: bool) -> int:
-        while True:
+        for tried in itertools.count():
             try:
                 if first:
                     return await self.journal.create(live.row, record)
                 return await self.journal.append(live.row, record)
             except StoreFailed:
-                if first:
+                if first or tried == STORE_RETRIES_MAX:
                     raise
                 await self.clock.sleep_until(self.clock.monotonic_ms() + STORE_RETRY_MS)
+        raise AssertionError("counting does not end")
 
     def _tell(self, live: LiveRun, record: Record, position: int) -> None:
         for event in public_events(live.id, record):

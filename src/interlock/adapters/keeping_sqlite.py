@@ -1,0 +1,76 @@
+"""Whole runs in the SQLite store: tombstones of deleted ones, a check of everything, a copy of everything."""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from interlock.adapters import migrations
+from interlock.adapters.journal_format import Tip
+from interlock.errors import RunDeleted, RunExists, RunNotFound, StoreFailed
+from interlock.ports import Tombstone
+
+# Copied at a time; between two pieces whoever writes may go on.
+BACKUP_PAGES = 1_000
+
+
+def missing(connection: sqlite3.Connection, run: str) -> RunNotFound:
+    """Why there is no such run."""
+    buried = connection.execute("select 1 from tombstones where run = ?", (run,)).fetchone()
+    return RunDeleted(run) if buried else RunNotFound(run)
+
+
+def is_taken(connection: sqlite3.Connection, run: str) -> bool:
+    """A deleted run keeps its id, so that asking twice for one run never makes two."""
+    query = "select 1 from runs where run = ? union all select 1 from tombstones where run = ?"
+    return connection.execute(query, (run, run)).fetchone() is not None
+
+
+def require_free(connection: sqlite3.Connection, run: str, tip: Tip) -> None:
+    """`RunExists` unless the id is new, or that of a deleted run whose chain ended just here."""
+    left = connection.execute("select seq, link from tombstones where run = ?", (run,)).fetchone()
+    if is_taken(connection, run) and left != (tip.seq, tip.link):
+        raise RunExists(run)
+
+
+def bury(connection: sqlite3.Connection, number: int, left: Tombstone) -> None:
+    connection.execute("delete from records where run = ?", (number,))
+    connection.execute("delete from runs where number = ?", (number,))
+    connection.execute(
+        "insert into tombstones (run, crew, seq, link, deleted_at) values (?, ?, ?, ?, ?)",
+        (left.run, left.crew, left.seq, left.link, left.deleted_at),
+    )
+
+
+def tombstones(connection: sqlite3.Connection) -> list[Tombstone]:
+    found = connection.execute("select run, crew, seq, link, deleted_at from tombstones order by deleted_at, run")
+    return [
+        Tombstone(run=run, crew=crew, seq=seq, link=link, deleted_at=deleted_at)
+        for run, crew, seq, link, deleted_at in found.fetchall()
+    ]
+
+
+def problems(connection: sqlite3.Connection) -> list[str]:
+    lines = [str(line) for (line,) in connection.execute("pragma integrity_check").fetchall()]
+    found = [] if lines == ["ok"] else [f"the database is damaged: {' '.join(line.split())}" for line in lines]
+    strays = connection.execute("select count(*) from records where run not in (select number from runs)").fetchone()[0]
+    return [*found, f"{strays} records belong to no run"] if strays else found
+
+
+def back_up(database: Path, file: Path) -> None:
+    """Under another name first, so that a copy that breaks off is never taken for a whole one."""
+    if os.path.lexists(file):
+        raise StoreFailed(f"'{file}' exists already; a backup overwrites nothing")
+    draft = file.with_name(f"{file.name}.part")
+    draft.unlink(missing_ok=True)
+    try:
+        with closing(migrations.connect(database)) as source, closing(migrations.connect(draft, "rwc")) as copy:
+            copy.execute("pragma synchronous = extra")
+            source.execute("begin")  # one moment for the whole copy, whoever writes meanwhile
+            source.backup(copy, pages=BACKUP_PAGES)
+            copy.execute("pragma journal_mode = delete").fetchone()
+            migrations.require_sound(copy, file)
+        draft.rename(file)
+        migrations.sync_folder(file.absolute().parent)
+    finally:
+        draft.unlink(missing_ok=True)
