@@ -153,7 +153,15 @@ def test_the_hosts_file_is_found_or_named(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_demo_shows_a_sound_crew_a_broken_crew_and_an_explained_reply() -> None:
     result = run("demo")
     assert result.exit_code == 0
-    for expected in ("hello is sound", "5 errors, 1 warning", "decision: end the run", "(exit code 1)"):
+    for expected in (
+        "hello is sound",
+        "5 errors, 1 warning",
+        "decision: end the run",
+        "(exit code 1)",
+        "Nobody told the gulls.",
+        "completed: signal:[DONE]",
+        "editor: end, because of [DONE]",
+    ):
         assert expected in result.stdout
 
 

@@ -2,10 +2,12 @@
 
 from importlib import resources
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
 from interlock.cli.main import interlock
+from interlock.cli.runs import with_box
 
 
 @click.command()
@@ -25,16 +27,29 @@ def demo() -> None:
             "--reply",
             "Nearly. `[DONE]` is for later, so:\n[REWRITE] [done]",
         )
+        script = str(templates / "hello" / "script.yaml")
+        with TemporaryDirectory() as data:
+            _show(
+                "The crew at work, with scripted answers; every step is stored before it is acted upon.",
+                templates,
+                *("run", "hello", "a harbour at night", "--script", script, "--data", data, "--plain"),
+            )
+            _show("Why did it go like this?", None, *("runs", "explain", _newest_run(data), "--data", data))
     click.echo("Your turn: interlock init my-crew && interlock check my-crew")
 
 
-def _show(title: str, templates: Path, command: str, crew: str, *options: str) -> None:
+def _newest_run(data: str) -> str:
+    return with_box(data, lambda box: box.journal.rows(limit=1))[0].run
+
+
+def _show(title: str, templates: Path | None, command: str, crew: str, *options: str) -> None:
     """Runs one command of the tour as a person would, and goes on whatever its exit code."""
     shown = " ".join(repr(option) if " " in option or "\n" in option else option for option in options)
     click.secho(f"\n{title}", bold=True)
     click.secho(f"$ interlock {command} {crew} {shown}".rstrip(), fg="blue")
+    where = str(templates / crew) if templates else crew
     try:
-        interlock.main([command, str(templates / crew), *options], standalone_mode=False)
+        interlock.main([command, where, *options], standalone_mode=False)
     except SystemExit as exit_:
         if exit_.code:
             click.secho(f"(exit code {exit_.code})", dim=True)

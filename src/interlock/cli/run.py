@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import click
@@ -16,6 +16,8 @@ from interlock.crew.registry import registry_of
 from interlock.errors import InterlockError
 from interlock.signals.builtin import load_default_signals
 
+Show = Callable[[dict[str, Any]], None]
+
 EXIT_CODES = {"completed": 0, "paused": 3}
 
 data_option = click.option(
@@ -27,6 +29,7 @@ data_option = click.option(
     help="Where runs are kept.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+plain_option = click.option("--plain", is_flag=True, help="For people, also where nobody sits at a terminal.")
 script_option = click.option("--script", metavar="FILE", help="Answers to use instead of calling a model.")
 
 
@@ -37,8 +40,16 @@ script_option = click.option("--script", metavar="FILE", help="Answers to use in
 @click.option("--continue", "continues", metavar="RUN", help="Start from the history of a finished run.")
 @data_option
 @json_option
+@plain_option
 def run(
-    crew: str, config: str | None, text: str, script: str | None, continues: str | None, data: str, as_json: bool
+    crew: str,
+    config: str | None,
+    text: str,
+    script: str | None,
+    continues: str | None,
+    data: str,
+    as_json: bool,
+    plain: bool,
 ) -> None:
     """Run CREW on INPUT. Exit code 0: completed, 3: paused, 1: anything else."""
     definition = open_sound_crew(crew, config)
@@ -48,7 +59,7 @@ def run(
     async def begin(box: Interlock) -> RunHandle:
         return await (box.continue_run(definition, given, continues) if continues else box.start(definition, given))
 
-    finish(asyncio.run(watched(Interlock(data, script=script, observers=[log]), begin, as_json)), as_json)
+    _work(Interlock(data, script=script, observers=[log]), begin, for_people(as_json, plain))
 
 
 @click.command()
@@ -58,7 +69,10 @@ def run(
 @script_option
 @data_option
 @json_option
-def resume(run_id: str, token: str | None, text: str, script: str | None, data: str, as_json: bool) -> None:
+@plain_option
+def resume(
+    run_id: str, token: str | None, text: str, script: str | None, data: str, as_json: bool, plain: bool
+) -> None:
     """Answer what RUN waits for, or go on with it if the process that ran it is gone."""
     given = sys.stdin.read() if text == "-" else text
     log = TextLog(load_default_signals())
@@ -66,12 +80,28 @@ def resume(run_id: str, token: str | None, text: str, script: str | None, data: 
     async def again(box: Interlock) -> RunHandle:
         return await box.resume(run_id, given, token=token)
 
-    finish(asyncio.run(watched(Interlock(data, script=script, observers=[log]), again, as_json)), as_json)
+    _work(Interlock(data, script=script, observers=[log]), again, for_people(as_json, plain))
 
 
-async def watched(box: Interlock, ask: Callable[[Interlock], Awaitable[RunHandle]], as_json: bool) -> Result:
+def for_people(as_json: bool, plain: bool) -> bool:
+    return plain or (not as_json and sys.stdout.isatty())
+
+
+def _work(box: Interlock, ask: Callable[[Interlock], Awaitable[RunHandle]], people: bool) -> None:
+    """Shows a run while it goes on, says how it stands, and exits with its code."""
+    result = asyncio.run(watched(box, ask, show_person if people else show_json))
+    if people:
+        color = "green" if result.status == "completed" else "yellow"
+        click.secho(f"run {result.run} {result.status}: {result.reason}", fg=color, bold=True)
+        if result.status == "paused":
+            click.echo(f"answer with: interlock resume {result.run} --input TEXT")
+    sys.stdout.flush()
+    sys.exit(EXIT_CODES.get(result.status, 1))
+
+
+async def watched(box: Interlock, ask: Callable[[Interlock], Awaitable[RunHandle]], show: Show) -> Result:
     """Shows a run while it goes on, and gives how it stands afterwards. A signal to stop parks it."""
-    work = asyncio.ensure_future(_watched(box, ask, as_json))
+    work = asyncio.ensure_future(_watched(box, ask, show))
     loop = asyncio.get_running_loop()
     for stop in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(stop, work.cancel)
@@ -87,17 +117,12 @@ class Parked(InterlockError):
     code = "parked"
 
 
-async def _watched(box: Interlock, ask: Callable[[Interlock], Awaitable[RunHandle]], as_json: bool) -> Result:
+async def _watched(box: Interlock, ask: Callable[[Interlock], Awaitable[RunHandle]], show: Show) -> Result:
     async with box:
         handle = await ask(box)
-        show = show_json if as_json or not sys.stdout.isatty() else show_person
-        await _shown(handle.events(), show)
+        async for event in handle.events():
+            show(event)
         return await handle.result()
-
-
-async def _shown(events: AsyncIterator[dict[str, Any]], show: Callable[[dict[str, Any]], None]) -> None:
-    async for event in events:
-        show(event)
 
 
 def show_json(event: dict[str, Any]) -> None:
@@ -117,14 +142,3 @@ def show_person(event: dict[str, Any]) -> None:
             click.secho(f"  {event['type']} {shown(rest)}", dim=True)
         case _:
             return
-
-
-def finish(result: Result, as_json: bool) -> None:
-    """Says how the run stands, and exits with its code."""
-    if not as_json and sys.stdout.isatty():
-        color = "green" if result.status == "completed" else "yellow"
-        click.secho(f"run {result.run} {result.status}: {result.reason}", fg=color, bold=True)
-        if result.status == "paused":
-            click.echo(f"answer with: interlock resume {result.run} --input TEXT")
-    sys.stdout.flush()
-    sys.exit(EXIT_CODES.get(result.status, 1))
