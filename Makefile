@@ -4,7 +4,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format docs bench lock clean
+.PHONY: help demo test check format docs bench campaign lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ format: .venv/ready ## rewrite the source in the project's format
 
 bench: .venv/ready ## measure, and write bench/RESULTS.md
 	@$(BIN)/python -m bench
+
+campaign: .venv/ready ## the long crash runs; writes campaign/RESULTS.md
+	@$(BIN)/python -m campaign
 
 docs: .venv/ready ## write docs/reference anew from the code
 	@$(BIN)/python docs/generate.py

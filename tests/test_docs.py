@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from docs.generate import REFERENCE, pages
 
+from docs.generate import REFERENCE, pages
 from interlock.adapters.crew_files import read_crew
 from interlock.crew.codes import CODES
 

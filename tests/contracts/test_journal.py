@@ -1,4 +1,4 @@
-"""What every store promises: one suite for all of them (ports `Journal` and `Owners`). Then the clock of the fakes."""
+"""What every store promises: one suite for all (ports `Journal`, `Owners`, `Keeping`). Then the clock of the fakes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.engine.events import (
     BroadcastEmitted,
@@ -21,8 +22,17 @@ from interlock.engine.events import (
     Usage,
 )
 from interlock.engine.routing import Verb
-from interlock.errors import NotOwner, OutOfOrder, OwnedElsewhere, RunExists, RunNotFound, StoreFailed
-from interlock.ports import Clock, Journal, Owners, Record, RunRow, StoredRecord
+from interlock.errors import (
+    DamagedRun,
+    NotOwner,
+    OutOfOrder,
+    OwnedElsewhere,
+    RunDeleted,
+    RunExists,
+    RunNotFound,
+    StoreFailed,
+)
+from interlock.ports import Clock, Journal, Keeping, Owners, Record, RunRow, StoredRecord, Tombstone
 from interlock.testing import ManualClock, MemoryStore
 
 Store = MemoryStore | SqliteStore
@@ -58,9 +68,9 @@ class Place:
         asyncio.run(told())
 
 
-def as_ports(store: Store, clock: ManualClock) -> tuple[Journal, Owners, Clock]:
+def as_ports(store: Store, clock: ManualClock) -> tuple[Journal, Owners, Keeping, Clock]:
     """Never called: the type check proves by it that stores and clock are what the ports ask for."""
-    return store, store, clock
+    return store, store, store, clock
 
 
 @pytest.fixture(params=STORES)
@@ -429,3 +439,80 @@ def test_somebody_who_sets_the_wall_clock_wakes_nobody() -> None:
         await sleeping
 
     asyncio.run(story())
+
+
+# Keeping
+
+
+def test_a_deleted_run_leaves_a_tombstone_and_keeps_its_id(place: Place) -> None:
+    async def story(store: Store) -> None:
+        await store.create(a_row("r1"), started())
+        await store.create(a_row("r2"), started("other"))
+        records = await store.sealed("r1")
+        left = await store.delete("r1", at=99)
+        assert left == Tombstone(run="r1", crew="quiz", seq=2, link=records[-1].link, deleted_at=99)
+        assert list(await store.tombstones()) == [left]
+        for asking in (store.row("r1"), store.records("r1"), store.sealed("r1"), store.delete("r1", at=100)):
+            with pytest.raises(RunDeleted, match="was deleted"):
+                await asking
+        with pytest.raises(RunExists):
+            await store.create(a_row("r1"), started())
+        assert [row.run for row in await store.rows()] == ["r2"]
+        assert [each.run for each in await store.since(0)] == ["r2"]
+
+    place.use(story)
+
+
+def test_a_run_that_another_process_works_on_is_not_deleted(place: Place) -> None:
+    async def story(store: Store) -> None:
+        await store.create(a_row(), started())
+        with pytest.raises(OwnedElsewhere):
+            await place.open().delete("r1", at=1)
+        assert list(await store.records("r1")) == [started()]
+
+    place.use(story)
+
+
+def test_a_whole_run_is_added_and_belongs_to_nobody(place: Place) -> None:
+    async def story(store: Store) -> None:
+        records = [started(), replied(3)]
+        chain = sealed_chain("r7", records)
+        await store.add(a_row("r7", status="paused", epoch=5), chain)
+        assert list(await store.records("r7")) == records
+        assert list(await store.sealed("r7")) == list(chain)
+        row = await store.row("r7")
+        assert (row.seq, row.status) == (3, "paused")
+        with pytest.raises(RunExists):
+            await store.add(a_row("r7"), chain)
+        epoch = await place.open().claim("r7")
+        assert epoch == 1
+
+    place.use(story)
+
+
+def test_a_whole_run_is_refused_if_anything_in_it_is_damaged(place: Place) -> None:
+    async def story(store: Store) -> None:
+        first, second = sealed_chain("r7", [started(), replied(3)])
+        flipped = msgspec.structs.replace(second, body=second.body.replace(b"replied", b"repliee"))
+        for damaged in ([first, flipped], [second], [second, first], [first, first], []):
+            with pytest.raises(DamagedRun):
+                await store.add(a_row("r7"), damaged)
+        with pytest.raises(DamagedRun):
+            await store.add(a_row("r8"), [first, second])  # another run's chain
+        assert list(await store.rows()) == []
+
+    place.use(story)
+
+
+def test_a_deleted_run_comes_back_only_as_it_was(place: Place) -> None:
+    async def story(store: Store) -> None:
+        await store.create(a_row(), started())
+        records = await store.sealed("r1")
+        await store.delete("r1", at=1)
+        with pytest.raises(RunExists):
+            await store.add(a_row(), sealed_chain("r1", [started("other")]))
+        await store.add(a_row(), records)
+        assert list(await store.records("r1")) == [started()]
+        assert list(await store.tombstones()) == []
+
+    place.use(story)

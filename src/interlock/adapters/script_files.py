@@ -11,16 +11,21 @@ from interlock.errors import UsageError
 
 def read_script(path: Path) -> dict[str, list[Answer | str]]:
     """The answers in the file, by agent."""
+    return answers_from(read_plain(path), str(path))
+
+
+def read_plain(path: Path) -> object:
+    """A YAML file as plain values; `UsageError` says what is wrong with it, and where."""
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"script {path} cannot be read: {error.strerror}") from error
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     problems = Problems()
     node = read_yaml(data, str(path), problems)
     for problem in problems.found:
         raise UsageError(f"{problem.file}:{problem.line}: {problem.message}; {problem.fix}")
     assert node is not None, "a document that cannot be read has a problem"
-    return answers_from(_plain(node), str(path))
+    return _plain(node)
 
 
 def _plain(node: Node) -> object:

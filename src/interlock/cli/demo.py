@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 import click
 
 from interlock.cli.main import interlock
-from interlock.cli.runs import with_box
+from interlock.cli.run import with_box
 
 
 @click.command()

@@ -14,8 +14,10 @@ from interlock import __version__
 from interlock.errors import InterlockError
 
 _COMMANDS = {
+    "backup": ("interlock.cli.doctor", "backup"),
     "check": ("interlock.cli.check", "check"),
     "demo": ("interlock.cli.demo", "demo"),
+    "doctor": ("interlock.cli.doctor", "doctor"),
     "explain": ("interlock.cli.explain", "explain"),
     "graph": ("interlock.cli.graph", "graph"),
     "init": ("interlock.cli.init", "init"),
@@ -24,6 +26,7 @@ _COMMANDS = {
     "runs": ("interlock.cli.runs", "runs"),
     "schema": ("interlock.cli.schema", "schema"),
     "signals": ("interlock.cli.signals", "signals"),
+    "test": ("interlock.cli.crew_tests", "test"),
 }
 
 

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -17,6 +17,8 @@ from interlock.errors import InterlockError
 from interlock.signals.builtin import load_default_signals
 
 Show = Callable[[dict[str, Any]], None]
+
+T = TypeVar("T")
 
 EXIT_CODES = {"completed": 0, "paused": 3}
 
@@ -59,7 +61,7 @@ def run(
     async def begin(box: Interlock) -> RunHandle:
         return await (box.continue_run(definition, given, continues) if continues else box.start(definition, given))
 
-    _work(Interlock(data, script=script, observers=[log]), begin, for_people(as_json, plain))
+    drive(Interlock(data, script=script, observers=[log]), begin, for_people(as_json, plain))
 
 
 @click.command()
@@ -80,14 +82,14 @@ def resume(
     async def again(box: Interlock) -> RunHandle:
         return await box.resume(run_id, given, token=token)
 
-    _work(Interlock(data, script=script, observers=[log]), again, for_people(as_json, plain))
+    drive(Interlock(data, script=script, observers=[log]), again, for_people(as_json, plain))
 
 
 def for_people(as_json: bool, plain: bool) -> bool:
     return plain or (not as_json and sys.stdout.isatty())
 
 
-def _work(box: Interlock, ask: Callable[[Interlock], Awaitable[RunHandle]], people: bool) -> None:
+def drive(box: Interlock, ask: Callable[[Interlock], Awaitable[RunHandle]], people: bool) -> None:
     """Shows a run while it goes on, says how it stands, and exits with its code."""
     result = asyncio.run(watched(box, ask, show_person if people else show_json))
     if people:
@@ -97,6 +99,16 @@ def _work(box: Interlock, ask: Callable[[Interlock], Awaitable[RunHandle]], peop
             click.echo(f"answer with: interlock resume {result.run} --input TEXT")
     sys.stdout.flush()
     sys.exit(EXIT_CODES.get(result.status, 1))
+
+
+def with_box(data: str, ask: Callable[[Interlock], Awaitable[T]]) -> T:
+    """What a command asks of the data folder, and no more."""
+
+    async def asked() -> T:
+        async with Interlock(data) as box:
+            return await ask(box)
+
+    return asyncio.run(asked())
 
 
 async def watched(box: Interlock, ask: Callable[[Interlock], Awaitable[RunHandle]], show: Show) -> Result:

@@ -1,16 +1,14 @@
 """`interlock runs`: what ran, how it stands, and why it went as it did."""
 
-import asyncio
 import sys
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import TypeVar
 
 import click
 import msgspec
 
 from interlock.cli.crews import shown
-from interlock.cli.run import data_option, json_option
+from interlock.cli.keeping import delete, export, fork, import_, prune, script
+from interlock.cli.run import data_option, json_option, with_box
 from interlock.compose.box import Interlock
 from interlock.engine.events import (
     BranchFinished,
@@ -30,15 +28,8 @@ def runs() -> None:
     """What ran, how it stands, and why."""
 
 
-T = TypeVar("T")
-
-
-def with_box(data: str, ask: Callable[[Interlock], Awaitable[T]]) -> T:
-    async def asked() -> T:
-        async with Interlock(data) as box:
-            return await ask(box)
-
-    return asyncio.run(asked())
+for command in (delete, export, fork, import_, prune, script):
+    runs.add_command(command)
 
 
 @runs.command("list")

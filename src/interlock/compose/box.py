@@ -12,6 +12,7 @@ import msgspec
 
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.crash_points import crash_point
+from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.models.functions import FunctionModel, ModelFunction
 from interlock.adapters.models.scripted import ScriptedModel
 from interlock.adapters.script_files import read_script
@@ -21,9 +22,10 @@ from interlock.crew.definition import Agent, Crew
 from interlock.engine.events import Entry, RunFinished, RunPaused, Usage
 from interlock.engine.state import RunState
 from interlock.errors import AlreadyResumed, ModelRefused, UsageError
-from interlock.ports import Clock, Journal, Model, Observer, Owners, RunRow
+from interlock.ports import Clock, Journal, Keeping, Model, Observer, Owners, RunRow
+from interlock.runtime.forking import forked
 from interlock.runtime.performing import OnExternal
-from interlock.runtime.runner import Runner, replayed
+from interlock.runtime.runner import Runner, replayed, row_of
 from interlock.runtime.watching import Public
 from interlock.signals.definition import SignalBehavior
 
@@ -86,9 +88,13 @@ class Interlock:
         self._recover, self._durability = recover, durability
         self._stack = AsyncExitStack()
 
+    store: SqliteStore
+    keeping: Keeping
+
     async def __aenter__(self) -> "Interlock":
         store = SqliteStore(self.data, durability=self._durability)
         self._stack.push_async_callback(store.close)
+        self.store, self.keeping = store, store
         self.journal: Journal = store
         self.owners: Owners = store
         self.runner = await self._stack.enter_async_context(
@@ -105,7 +111,7 @@ class Interlock:
         )
         if self._recover:
             for row in await self.journal.rows(status="running"):
-                await self.runner.recover(await self._crew_of(row), row.run)
+                await self.runner.recover(await self.crew_of(row), row.run)
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -121,7 +127,7 @@ class Interlock:
         row = await self.journal.row(finished)
         if row.status in ("running", "paused"):
             raise UsageError(f"run '{finished}' is {row.status}; only a finished run can be continued")
-        before = replayed(await self._crew_of(row), finished, await self.journal.records(finished))
+        before = replayed(await self.crew_of(row), finished, await self.journal.records(finished))
         history = tuple(before.state.history)
         return await self._start(crew, text, new_run_id(self.clock), history=history, continues=finished)
 
@@ -142,10 +148,11 @@ class Interlock:
         """Answers a wait. The same answer again gives the first outcome; another one is refused."""
         row = await self.journal.row(run_id)
         if row.status == "running":
-            await self.runner.recover(await self._crew_of(row), run_id)
-            return RunHandle(self, run_id)
+            await self.runner.recover(await self.crew_of(row), run_id)
+            if token is None:
+                return RunHandle(self, run_id)
         try:
-            await self.runner.resume(await self._crew_of(row), run_id, token, text)
+            await self.runner.resume(await self.crew_of(row), run_id, token, text)
         except AlreadyResumed as again:
             if not again.same:
                 raise
@@ -154,8 +161,18 @@ class Interlock:
     async def cancel(self, run_id: str) -> RunHandle:
         row = await self.journal.row(run_id)
         if row.status in ("running", "paused"):
-            await self.runner.cancel(await self._crew_of(row), run_id, by="host")
+            await self.runner.cancel(await self.crew_of(row), run_id, by="host")
         return RunHandle(self, run_id)
+
+    async def fork(self, run_id: str, after: int) -> RunHandle:
+        """A new run that shares the recorded past of another one up to a seq, and goes on from there."""
+        row = await self.journal.row(run_id)
+        crew, new_id, now = await self.crew_of(row), new_run_id(self.clock), self.clock.now_ms()
+        run, records = forked(crew, run_id, await self.journal.records(run_id), after, new_id)
+        fresh = msgspec.structs.replace(row, run=new_id, epoch=0, created_at=now)
+        await self.keeping.add(row_of(run, fresh, now), sealed_chain(new_id, records))
+        await self.runner.recover(crew, new_id)
+        return RunHandle(self, new_id)
 
     async def result(self, run_id: str) -> Result:
         row = await self.journal.row(run_id)
@@ -171,11 +188,11 @@ class Interlock:
     async def state(self, run_id: str) -> RunState:
         """The run as its journal tells it; `JournalDiverged` if the engine would now conclude otherwise."""
         row = await self.journal.row(run_id)
-        return replayed(await self._crew_of(row), run_id, await self.journal.records(run_id)).state
+        return replayed(await self.crew_of(row), run_id, await self.journal.records(run_id)).state
 
     # Choosing
 
-    async def _crew_of(self, row: RunRow) -> Crew:
+    async def crew_of(self, row: RunRow) -> Crew:
         """The crew as it was when the run started, never the files of today."""
         return msgspec.json.decode(await self.journal.crew(row.crew_sha), type=Crew)
 

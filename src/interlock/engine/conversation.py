@@ -5,7 +5,10 @@ Rule 2: a view grows by what is new; only when it no longer fits the window is i
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from interlock.crew.definition import Agent, Crew
 from interlock.engine.events import Entry
@@ -23,20 +26,42 @@ _FIELD = re.compile(r"\{\{[ \t]*\.?(name|role|description|backstory)[ \t]*\}\}")
 LEFT_OUT = {"en": "[{count} earlier entries are left out here]", "vi": "[{count} mục trước đó được lược bỏ ở đây]"}
 
 
+class _View(msgspec.Struct):
+    """What an agent is shown, and how many tokens that is up to and with each message: never counted twice."""
+
+    messages: list[Message] = []
+    tokens: list[int] = []
+
+    def keep(self, count: int) -> None:
+        del self.messages[count:], self.tokens[count:]
+
+    def add(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self.messages.append(message)
+            self.tokens.append(_tokens(message) + (self.tokens[-1] if self.tokens else 0))
+
+    def followed_by(self, messages: Sequence[Message]) -> "_View":
+        if not messages:
+            return self
+        longer = _View(self.messages.copy(), self.tokens.copy())
+        longer.add(messages)
+        return longer
+
+
 class Conversation:
     """The views of one run's agents, each built on as history grows."""
 
     def __init__(self, crew: Crew, table: RoutingTable) -> None:
         self.crew, self.table = crew, table
         self._agents = {agent.id: agent for agent in crew.agents}
-        self._views: dict[str, list[Message]] = {}
+        self._views: dict[str, _View] = {}
 
     def messages(self, history: Sequence[Entry], turn: Turn) -> tuple[Message, ...]:
         """What the turn's agent is shown: shared history up to where its turn began, then the turn itself."""
-        view = self._views.setdefault(turn.agent, [])
-        del view[turn.history :]
-        view += [self._seen(turn.agent, entry) for entry in history[len(view) : turn.history]]
-        return self._fitting([*view, *turn.said])
+        view = self._views.setdefault(turn.agent, _View())
+        view.keep(turn.history)
+        view.add(self._seen(turn.agent, entry) for entry in history[len(view.messages) : turn.history])
+        return self._fitting(view.followed_by(turn.said))
 
     def instructions(self, agent_id: str) -> str:
         """The agent's prompt with its fields filled, in one pass: values are never looked at again."""
@@ -54,32 +79,29 @@ class Conversation:
         """The text with every mark the crew knows shown so that an echo of it steers nothing."""
         return _BRACKETS.sub(lambda mark: f"⟦{mark[1]}⟧" if self.table.knows(mark[1]) else mark[0], text)
 
-    def _fitting(self, messages: list[Message]) -> tuple[Message, ...]:
-        window = self.crew.settings.max_context_window
-        if _tokens(messages) <= window:
+    def _fitting(self, view: _View) -> tuple[Message, ...]:
+        window, messages = self.crew.settings.max_context_window, view.messages
+        if not messages or view.tokens[-1] <= window:
             return tuple(messages)
         left = int(window * (1 - self.crew.settings.context_trim_percent / 100))
-        kept = _newest(messages[1:], left - _tokens(messages[:1]))
-        count = len(messages) - 1 - len(kept)
-        marker = Message(role="user", text=LEFT_OUT[self.crew.settings.language].format(count=count))
-        return (messages[0], marker, *kept)
+        start = _start_of_newest(view, left - view.tokens[0])
+        marker = Message(role="user", text=LEFT_OUT[self.crew.settings.language].format(count=start - 1))
+        return (messages[0], marker, *messages[start:])
 
 
-def _newest(messages: Sequence[Message], tokens: int) -> list[Message]:
-    """As many of the newest as fit; a tool's output never without the call it answers."""
-    start = len(messages)
-    while start and (tokens := tokens - _tokens([messages[start - 1]])) >= 0:
-        start -= 1
+def _start_of_newest(view: _View, tokens: int) -> int:
+    """As many of the newest as fit, the first never among them; a tool's output never without the call it answers."""
+    messages = view.messages
+    start = min(bisect_left(view.tokens, view.tokens[-1] - tokens) + 1, len(messages))
     while start < len(messages) and messages[start].role == "tool":
         start += 1
-    return list(messages[start:])
+    return start
 
 
-def _tokens(messages: Iterable[Message]) -> int:
+def _tokens(message: Message) -> int:
     """An upper estimate."""
-    return sum(
+    return (
         len(message.text.encode("utf-8", "replace")) // BYTES_PER_TOKEN
         + sum(len(call.arguments) // BYTES_PER_TOKEN for call in message.tool_calls)
         + TOKENS_PER_MESSAGE
-        for message in messages
     )

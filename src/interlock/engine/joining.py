@@ -28,6 +28,7 @@ def fork(t: Transition, move: Fork) -> Move | None:
 
 
 def close_branch(t: Transition, move: CloseBranch) -> Move | None:
+    _give_up(t, move.branch)  # a branch may fail by one of its tools while others run or wait for a person
     _close(t, move.branch, move.status, move.error)
     return Join() if is_complete(t) else None
 

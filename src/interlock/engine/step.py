@@ -75,8 +75,9 @@ class Run:
         return Step(tuple(t.facts), tuple(t.effects))
 
     def outstanding(self) -> tuple[Effect, ...]:
-        """What is still owed after a replay: the calls and tools that were ordered and never answered."""
+        """What is still owed after a replay: what was ordered, never answered, and is nobody's question."""
         t = Transition(self.crew, self.table, self.state)
+        asked_about = [wait.tool for wait in self.state.waits]
         owed: list[Effect] = []
         for turn in t.turns():
             if turn.call:
@@ -84,7 +85,7 @@ class Run:
             owed += [
                 RunTool(key=tool.key, agent=turn.agent, name=tool.request.name, arguments=tool.request.arguments)
                 for tool in turn.tools
-                if tool.output is None
+                if tool.output is None and tool.key not in asked_about
             ]
         owed += [
             SetTimer(key=timer.key, duration_ms=left(t, timer)) for timer in self.state.timers.values() if timer.key

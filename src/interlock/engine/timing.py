@@ -1,4 +1,5 @@
-"""Bounds on working time. A timer stands still while the run is paused, and a group's while a member waits.
+"""Bounds on working time. A timer stands still while the run is paused, a group's while a member waits, and that of
+a reply's tools while a person is asked about one of them.
 
 Rule 1: what is bounded has one timer, by purpose: the run, the group, the next try of a turn, its tools.
 Rule 2: rules start and drop timers; `keep_time` alone orders the driver to set them or give them up.
@@ -44,4 +45,6 @@ def purpose_of(t: Transition, key: str) -> str | None:
 def _should_run(t: Transition, purpose: str) -> bool:
     if t.state.status != "running":
         return False
-    return purpose != GROUP or not t.state.waits
+    if purpose == GROUP:
+        return not t.state.waits
+    return purpose not in [f"{TOOLS}{wait.turn}" for wait in t.state.waits if wait.tool]

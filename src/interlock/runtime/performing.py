@@ -1,7 +1,7 @@
 """Carries out what a run orders, and brings back what came of it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from interlock.crew.definition import Agent, Crew
 from interlock.engine.effects import Announce, CallModel, Cancel, Effect, Reserve, RunTool, SetTimer, Tell
@@ -121,11 +121,16 @@ class Performer:
         agent = live.crew.agent(effect.agent)
         assert agent is not None, "the engine calls the crew's own agents"
         request = self._request(live, effect, agent)
-        async for piece in self.model_for(live.crew, agent).reply(request):
-            if isinstance(piece, Delta):
-                self.on_delta(live.id, effect.agent, piece.text)
-            else:
-                return piece
+        pieces = self.model_for(live.crew, agent).reply(request)
+        try:
+            async for piece in pieces:
+                if isinstance(piece, Delta):
+                    self.on_delta(live.id, effect.agent, piece.text)
+                else:
+                    return piece
+        finally:
+            if isinstance(pieces, AsyncGenerator):  # left open, the loop would close it in a task that nobody owns
+                await pieces.aclose()
         raise ModelUnavailable("the reply broke off before its end")
 
     def _request(self, live: LiveRun, effect: CallModel, agent: Agent) -> ModelRequest:

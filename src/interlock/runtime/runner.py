@@ -191,7 +191,8 @@ class Runner:
         finally:
             self.drivers.pop(live.id, None)
             self.watchers.settle(live.id)
-        await self._let_go_unless_driven(live)
+        async with self._taking(live.id):  # whoever is about to drive it again keeps it
+            await self._let_go_unless_driven(live)
 
     async def _let_go_unless_driven(self, live: LiveRun) -> None:
         if live.id not in self.drivers:
@@ -207,7 +208,7 @@ class Runner:
         seq = live.run.state.seq + 1
         step = live.run.apply(event)
         record = Record(seq=seq, at=self.clock.now_ms(), events=(event, *step.facts))
-        live.row = _row_after(live, record.at)
+        live.row = row_of(live.run, live.row, record.at)
         position = await self._stored(live, record, first=first)
         self._tell(live, record, position)
         self.performer.perform(live, step.effects)
@@ -225,8 +226,9 @@ class Runner:
         raise AssertionError("counting does not end")
 
     def _tell(self, live: LiveRun, record: Record, position: int) -> None:
-        for event in public_events(live.id, record):
-            self.watchers.tell(live.id, event)
+        if self.watchers.are_there(live.id):
+            for event in public_events(live.id, record):
+                self.watchers.tell(live.id, event)
         stored = StoredRecord(position=position, run=live.id, record=record)
         for observer in self.observers:
             observer(stored)
@@ -235,10 +237,11 @@ class Runner:
         self.watchers.tell(run, {"run": run, "type": "model.delta", "agent": agent, "text": text})
 
 
-def _row_after(live: LiveRun, now: int) -> RunRow:
-    state = live.run.state
+def row_of(run: Run, row: RunRow, now: int) -> RunRow:
+    """The row of a run as its state has it."""
+    state = run.state
     return msgspec.structs.replace(
-        live.row,
+        row,
         status=state.status,
         reason=state.reason,
         agent=state.agent,

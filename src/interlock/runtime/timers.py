@@ -7,6 +7,10 @@ from collections.abc import Callable
 
 from interlock.ports import Clock
 
+# Deadlines that were given up stay in the heap until this many more of them than of the others are in it.
+# Most are an hour away, and a paused run must cost nothing until then.
+GIVEN_UP_MAX = 100
+
 
 class Timers:
     """Calls back when working time is up. A deadline given up before is skipped."""
@@ -27,6 +31,9 @@ class Timers:
 
     def give_up(self, key: str) -> None:
         self._calls.pop(key, None)
+        if len(self._heap) > 2 * len(self._calls) + GIVEN_UP_MAX:
+            self._heap = [entry for entry in self._heap if entry[2] in self._calls]
+            heapq.heapify(self._heap)
 
     async def run(self) -> None:
         """Waits for deadlines until it is cancelled."""

@@ -49,6 +49,9 @@ class Watchers:
     def __init__(self) -> None:
         self._queues: dict[str, list[asyncio.Queue[Public | None]]] = {}
 
+    def are_there(self, run: str) -> bool:
+        return run in self._queues
+
     def tell(self, run: str, event: Public) -> None:
         for queue in self._queues.get(run, ()):
             if queue.qsize() < QUEUE_MAX:

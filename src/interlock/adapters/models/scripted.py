@@ -6,13 +6,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 import msgspec
 
 from interlock.engine.events import ToolRequest, Usage
-from interlock.errors import ModelUnavailable, ScriptExhausted, UsageError
+from interlock.errors import ModelRefused, ModelUnavailable, ScriptExhausted, UsageError
 from interlock.ports import Clock, Delta, ModelReply, ModelRequest
 
 
 class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`arguments` as text is what a model wrote that is no JSON object."""
+
     name: str
-    arguments: dict[str, object] = {}
+    arguments: dict[str, object] | str = {}
 
 
 class ScriptUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -22,13 +24,14 @@ class ScriptUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry of a script: text, tool calls, both, or an error."""
+    """One entry of a script: text, tool calls, both, or an error, which with `retry: false` is final."""
 
     text: str = ""
     delay_seconds: float = 0.0
     usage: ScriptUsage = ScriptUsage()
     tool_calls: tuple[ToolCall, ...] = ()
     error: str = ""
+    retry: bool = True
 
 
 Answers = Mapping[str, Sequence[Answer | str]]
@@ -55,7 +58,7 @@ class ScriptedModel:
         answer = answers[request.number - 1]
         await self._wait(answer.delay_seconds)
         if answer.error:
-            raise ModelUnavailable(answer.error)
+            raise (ModelUnavailable if answer.retry else ModelRefused)(answer.error)
         if answer.text:
             yield Delta(answer.text)
         yield ModelReply(text=answer.text, usage=_usage(answer.usage), tool_calls=_requests(request.key, answer))
@@ -77,9 +80,13 @@ def _usage(usage: ScriptUsage) -> Usage:
 
 def _requests(key: str, answer: Answer) -> tuple[ToolRequest, ...]:
     return tuple(
-        ToolRequest(id=f"{key}/{n}", name=call.name, arguments=msgspec.json.encode(call.arguments).decode())
+        ToolRequest(id=f"{key}/{n}", name=call.name, arguments=_arguments(call))
         for n, call in enumerate(answer.tool_calls)
     )
+
+
+def _arguments(call: ToolCall) -> str:
+    return call.arguments if isinstance(call.arguments, str) else msgspec.json.encode(call.arguments).decode()
 
 
 def answers_from(document: object, where: str) -> dict[str, list[Answer | str]]:

@@ -1,0 +1,60 @@
+"""Other frameworks, measured beside us in an environment of their own.
+
+Rule 1: their versions are pinned, so that a ratio means the same tomorrow.
+Rule 2: each is driven in its own idiom, with a model that takes no time.
+Rule 3: a peer that cannot be installed is left out, and the reason is printed.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = ROOT / ".venv-peers"
+PINNED = ("langgraph==1.2.20", "langgraph-checkpoint-sqlite==3.1.2", "burr==0.42.0")
+INSTALL_TIMEOUT_S = 300
+RUN_TIMEOUT_S = 300
+
+
+class PeerUnavailable(Exception):
+    """Why a peer was not measured."""
+
+
+def install() -> None:
+    """Makes the environment, or raises `PeerUnavailable`. What is there already is kept."""
+    uv = Path(sys.prefix) / "bin" / "uv"
+    if not uv.exists():
+        raise PeerUnavailable(f"there is no {uv}")
+    if not (ENVIRONMENT / "bin" / "python").exists():
+        _called([uv, "venv", "--quiet", "--python", sys.executable, ENVIRONMENT], INSTALL_TIMEOUT_S)
+    python = ENVIRONMENT / "bin" / "python"
+    _called([uv, "pip", "install", "--quiet", "--python", python, *PINNED], INSTALL_TIMEOUT_S)
+
+
+def measured(script: str, folder: Path) -> list[dict[str, Any]]:
+    """What a script of this folder printed: one JSON object a line."""
+    python = ENVIRONMENT / "bin" / "python"
+    out = _called([python, Path(__file__).parent / script, folder], RUN_TIMEOUT_S)
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+
+def _called(command: list[Any], timeout_s: int) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DO_NOT_TRACK": "1", "BURR_TELEMETRY_ENABLED": "false"}
+    try:
+        done = subprocess.run(
+            [str(part) for part in command],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+            env=environment,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PeerUnavailable(str(error)) from error
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        raise PeerUnavailable(f"{Path(str(command[0])).name} failed: {last}")
+    return done.stdout

@@ -1,0 +1,141 @@
+"""What is played while processes die: a crew, its tools, and what everybody says.
+
+Rule 1: a story is plain data, so that a child process can be handed it in a file.
+Rule 2: `random_story` draws from its seed alone.
+"""
+
+import json
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import msgspec
+
+from interlock.adapters.models.scripted import Answer, ToolCall
+
+SETTINGS = {"retry_backoff_min_millis": 2, "max_rounds": 20}
+
+
+class Story(msgspec.Struct, frozen=True, kw_only=True):
+    """`tools` is apart from the crew's document, because there is no host file to name them."""
+
+    crew: dict[str, Any]
+    tools: dict[str, tuple[str, ...]]
+    script: dict[str, list[Answer]]
+    # What the person says about a payment of which nobody knows: the text to use, or to try it again.
+    decision: str = "text"
+
+    def encoded(self) -> bytes:
+        return msgspec.json.encode(self)
+
+
+def pays(number: int) -> ToolCall:
+    """A call of the tool that must not run twice; the number tells one payment from another."""
+    return ToolCall("pay", {"number": number})
+
+
+def looks_up(number: int) -> ToolCall:
+    return ToolCall("look_up", {"number": number})
+
+
+# Tools of both kinds at once, a group with a payment in one branch, a question, one more tool, the end.
+SHORT = Story(
+    crew={
+        "version": "2.0",
+        "name": "short",
+        "entry_point": "a",
+        "agents": [{"id": "a"}, {"id": "b"}, {"id": "c"}, {"id": "d"}],
+        "routing": {
+            "signals": {
+                "a": [{"signal": "[FAN]", "type": "parallel", "target": "both"}],
+                "d": [{"signal": "[WAIT]"}, {"signal": "[END]"}],
+            },
+            "parallel_groups": {"both": {"agents": ["b", "c"], "wait_for_all": True, "next_agent": "d"}},
+        },
+        "settings": SETTINGS,
+    },
+    tools={"a": ("pay", "look_up"), "b": ("pay",), "c": ("look_up",), "d": ("pay", "look_up")},
+    script={
+        "a": [Answer(tool_calls=(looks_up(1), pays(1))), Answer(text="[FAN]")],
+        "b": [Answer(tool_calls=(pays(2),)), Answer(text="b is done")],
+        "c": [Answer(tool_calls=(looks_up(2),)), Answer(text="c is done")],
+        "d": [Answer(text="Which city?\n[WAIT]"), Answer(tool_calls=(pays(3), looks_up(3))), Answer(text="[END]")],
+    },
+)
+
+
+class _Writer:
+    """Writes a chain of agents, each with tool rounds, failures, a question or a group, as chance has it."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.calls = 0
+        self.tools: dict[str, tuple[str, ...]] = {}
+        self.script: dict[str, list[Answer]] = {}
+        self.signals: dict[str, list[dict[str, str]]] = {}
+        self.groups: dict[str, dict[str, Any]] = {}
+
+    def agent(self, name: str, endings: Sequence[str]) -> None:
+        """Says what leads up to its endings, each of which is the end of a turn."""
+        self.tools[name] = ("pay", "look_up")
+        said: list[Answer] = []
+        for ending in endings:
+            rounds = self.random.choice((0, 1, 1, 2))
+            said += [Answer(tool_calls=self._some_tools(), delay_seconds=self._delay()) for _ in range(rounds)]
+            if self.random.random() < 0.15:
+                said.append(Answer(error="overloaded"))
+            said.append(Answer(text=ending, delay_seconds=self._delay()))
+        self.script[name] = said
+
+    def link(self, number: int, *, is_last: bool) -> None:
+        """One agent of the chain, and the group through which it goes on, if any."""
+        name, onward = f"a{number}", f"a{number + 1}"
+        routes = [{"signal": "[WAIT]"}]
+        waits = ["Go on?\n[WAIT]"] if self.random.random() < 0.5 else []
+        if is_last:
+            routes.append({"signal": "[END]"})
+        elif self.random.random() < 0.6:
+            routes.append({"signal": "[FAN]", "type": "parallel", "target": f"g{number}"})
+            self._group(number, onward)
+        else:
+            routes.append({"signal": "[NEXT]", "target": onward})
+        self.signals[name] = routes
+        self.agent(name, [*waits, routes[-1]["signal"]])
+
+    def _group(self, number: int, onward: str) -> None:
+        members = [f"m{number}{letter}" for letter in "xyz"[: self.random.randint(2, 3)]]
+        for member in members:
+            self.agent(member, ["done"])
+        self.groups[f"g{number}"] = {"agents": members, "wait_for_all": True, "next_agent": onward}
+
+    def _some_tools(self) -> tuple[ToolCall, ...]:
+        made = []
+        for _ in range(self.random.randint(1, 3)):
+            self.calls += 1
+            made.append(self.random.choice((pays, looks_up))(self.calls))
+        return tuple(made)
+
+    def _delay(self) -> float:
+        return self.random.choice((0.0, 0.0, 0.002, 0.01))
+
+
+def random_story(seed: int) -> Story:
+    writer = _Writer(seed)
+    length = writer.random.randint(1, 4)
+    for number in range(length):
+        writer.link(number, is_last=number == length - 1)
+    crew = {
+        "version": "2.0",
+        "name": f"story-{seed}",
+        "entry_point": "a0",
+        "agents": [{"id": name} for name in writer.script],
+        "routing": {"signals": writer.signals, "parallel_groups": writer.groups},
+        "settings": SETTINGS,
+    }
+    decision = "retry" if writer.random.random() < 0.2 else "text"
+    return Story(crew=crew, tools=writer.tools, script=writer.script, decision=decision)
+
+
+def as_yaml(crew: dict[str, Any]) -> str:
+    """JSON is YAML."""
+    return json.dumps(crew)

@@ -1,0 +1,44 @@
+"""`interlock doctor` and `interlock backup`: whether a data folder is well, and a copy of it."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+
+from interlock.adapters.store_sqlite import DATABASE
+from interlock.cli.crews import shown
+from interlock.cli.run import data_option, with_box
+from interlock.compose.checkup import check_up
+from interlock.errors import UsageError
+
+
+@click.command()
+@data_option
+def doctor(data: str) -> None:
+    """Check the data folder: the database, crc and hash chain of every run, its replay, and owner files.
+
+    Exit code 1, and a list, if something is wrong.
+    """
+    found = asyncio.run(check_up(Path(data)))
+    for note in found.notes:
+        click.echo(f"note: {shown(note)}")
+    for problem in found.problems:
+        click.echo(f"{click.style('problem', fg='red', bold=True)}: {shown(problem)}")
+    looked_at = f"{found.runs} runs, {found.events} events, {found.deleted} tombstones"
+    if found.problems:
+        count = len(found.problems)
+        click.echo(f"{data} is not well: {count} {'problem' if count == 1 else 'problems'} ({looked_at})")
+        sys.exit(1)
+    click.echo(f"{data} is well: {looked_at}")
+
+
+@click.command()
+@click.argument("file")
+@data_option
+def backup(file: str, data: str) -> None:
+    """Write a copy of the data folder's database to FILE, while runs go on."""
+    if not (Path(data) / DATABASE).exists():
+        raise UsageError(f"there is no {DATABASE} in '{data}'; name the data folder with --data")
+    with_box(data, lambda box: box.store.backup(Path(file)))
+    click.echo(f"wrote {file}; to restore it, put it into an empty folder as {DATABASE}")

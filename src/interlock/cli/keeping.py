@@ -1,0 +1,95 @@
+"""`interlock runs fork|script|delete|prune|export|import`: runs as things to go on from, to test with, to keep."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from interlock.adapters.run_scripts import written_script, written_test
+from interlock.adapters.text_log import TextLog
+from interlock.cli.run import data_option, drive, for_people, json_option, plain_option, script_option, with_box
+from interlock.compose.box import Interlock, RunHandle
+from interlock.compose.keeping import delete_run, export_run, import_run, prune_runs
+from interlock.errors import UsageError
+from interlock.signals.builtin import load_default_signals
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.option("--after", type=int, required=True, metavar="SEQ", help="The last event to keep.")
+@script_option
+@data_option
+@json_option
+@plain_option
+def fork(run_id: str, after: int, script: str | None, data: str, as_json: bool, plain: bool) -> None:
+    """Go on from the middle of RUN, as a new run: what was recorded up to SEQ is kept, and asked for no more.
+
+    Possible where no branch and no question is open; elsewhere the nearest places are named. Exit codes as of run.
+    """
+    log = TextLog(load_default_signals())
+
+    async def forked(box: Interlock) -> RunHandle:
+        return await box.fork(run_id, after)
+
+    drive(Interlock(data, script=script, observers=[log]), forked, for_people(as_json, plain))
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.option("--as-test", is_flag=True, help="As one of a crew's own tests, with what came of it as expected.")
+@data_option
+def script(run_id: str, as_test: bool, data: str) -> None:
+    """Print RUN as a script that 'interlock run --script' plays again."""
+    records = with_box(data, lambda box: box.journal.records(run_id))
+    click.echo((written_test if as_test else written_script)(records), nl=False)
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@data_option
+def delete(run_id: str, data: str) -> None:
+    """Delete RUN. A tombstone stays in place of its chain, and its id is not given again."""
+    left = with_box(data, lambda box: delete_run(box, run_id))
+    click.echo(f"{left.run} is deleted; its chain ended at seq {left.seq} with {left.link.hex()[:16]}")
+
+
+@click.command()
+@click.option("--older-than", "days", type=click.FloatRange(min=0), required=True, metavar="DAYS")
+@data_option
+def prune(days: float, data: str) -> None:
+    """Delete every finished run in which nothing has happened for DAYS; paused runs stay."""
+    gone = with_box(data, lambda box: prune_runs(box, days))
+    click.echo(f"{len(gone)} {'run' if len(gone) == 1 else 'runs'} deleted")
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.argument("file", metavar="[FILE]", default="-")
+@data_option
+def export(run_id: str, file: str, data: str) -> None:
+    """Write RUN with its crew to FILE, or to standard output, as JSON lines."""
+    body = with_box(data, lambda box: export_run(box, run_id))
+    if file == "-":
+        sys.stdout.buffer.write(body)
+        return
+    try:
+        with Path(file).open("xb") as target:
+            target.write(body)
+    except FileExistsError as error:
+        raise UsageError(f"{file} exists already; an export overwrites nothing") from error
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror}") from error
+    click.echo(f"wrote {file}")
+
+
+@click.command("import")
+@click.argument("file")
+@data_option
+def import_(file: str, data: str) -> None:
+    """Take in a run from FILE (- is standard input), unless its id is taken or anything in it is damaged."""
+    try:
+        body = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+    row = with_box(data, lambda box: import_run(box, body, file))
+    click.echo(f"{row.run} is here, {row.status}")

@@ -1,0 +1,75 @@
+"""The health of a data folder: the database, the chain of every run, and whether every run replays as it was."""
+
+from pathlib import Path
+
+import msgspec
+
+from interlock.adapters.store_sqlite import DATABASE, OWNERS, is_alive
+from interlock.compose.box import Interlock
+from interlock.compose.keeping import each_row
+from interlock.errors import DamagedRun, InterlockError, RunNotFound, UsageError
+from interlock.ports import RunRow
+from interlock.runtime.runner import replayed, row_of
+
+
+class Checkup(msgspec.Struct, kw_only=True):
+    """What was looked at. Notes are worth knowing; only problems are wrong."""
+
+    runs: int = 0
+    events: int = 0
+    deleted: int = 0
+    problems: list[str] = []
+    notes: list[str] = []
+
+
+async def check_up(data: Path) -> Checkup:
+    if not (data / DATABASE).exists():
+        raise UsageError(f"there is no {DATABASE} in '{data}'; name the data folder with --data")
+    found = Checkup()
+    strays = _stray_owner_files(data)
+    try:
+        async with Interlock(data) as box:
+            found.problems += await box.store.problems()
+            await _check_runs(box, found)
+            found.deleted = len(await box.keeping.tombstones())
+    except InterlockError as error:
+        found.problems.append(str(error))
+    _tell_strays(data, strays, found)
+    return found
+
+
+async def _check_runs(box: Interlock, found: Checkup) -> None:
+    async for row in each_row(box):
+        found.runs += 1
+        found.events += row.seq
+        try:
+            await _check_run(box, row)
+        except RunNotFound:
+            continue  # deleted meanwhile
+        except InterlockError as error:
+            found.problems.append(str(error))
+        except Exception as error:  # a journal that the engine cannot take must not hide the runs after it
+            found.problems.append(f"run '{row.run}' cannot be replayed: {type(error).__name__}: {error}")
+
+
+async def _check_run(box: Interlock, row: RunRow) -> None:
+    records = await box.journal.records(row.run)
+    run = replayed(await box.crew_of(row), row.run, records)
+    now = await box.journal.row(row.run)
+    if now.seq == row.seq and row_of(run, row, row.updated_at) != row:
+        raise DamagedRun(row.run, "what is said of the run is not what its journal tells")
+
+
+def _stray_owner_files(data: Path) -> list[str]:
+    """Files of processes that ended without a word; opening the folder removes them."""
+    return [file.name for file in sorted((data / OWNERS).glob("*.lock")) if not is_alive(data, file.stem)]
+
+
+def _tell_strays(data: Path, strays: list[str], found: Checkup) -> None:
+    for name in strays:
+        if (data / OWNERS / name).exists():
+            found.problems.append(f"the owner file '{name}' belongs to no process and could not be removed")
+        else:
+            found.notes.append(f"removed the owner file '{name}' of a process that is gone")
+    others = [file.name for file in sorted((data / OWNERS).glob("*")) if file.suffix != ".lock"]
+    found.problems += [f"'{name}' in '{data / OWNERS}' is no owner file; move it away" for name in others]

@@ -1,0 +1,85 @@
+"""A run from any point of another: what was recorded is kept, and every key is new.
+
+Rule 1: a place to fork at is the end of a record after which the run goes on and no branch or question is open.
+Rule 2: keys begin with the run's id, so the copy is replayed under the new id and its conclusions are written anew.
+"""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+import msgspec
+
+from interlock.crew.definition import Crew
+from interlock.engine.events import (
+    CancelRequested,
+    IncomingEvent,
+    ModelFailed,
+    ModelReplied,
+    Reserved,
+    RunResumed,
+    RunStarted,
+    TimerFired,
+    ToolOutcomeLost,
+    ToolReturned,
+)
+from interlock.engine.state import RunState
+from interlock.engine.step import Run
+from interlock.errors import CannotFork, JournalDiverged
+from interlock.ports import Record
+
+
+def fork_places(crew: Crew, run_id: str, records: Sequence[Record]) -> list[int]:
+    """The seqs after which the run can be forked, in order."""
+    run, places = Run(crew, run_id), []
+    for record in records:
+        incoming, *derived = record.events
+        if list(run.apply(incoming).facts) != derived:  # type: ignore[arg-type]
+            raise JournalDiverged(run_id, record.seq)
+        if _is_quiet(run.state):
+            places.append(record.last_seq)
+    return places
+
+
+def _is_quiet(state: RunState) -> bool:
+    return state.status == "running" and state.group is None and not state.waits
+
+
+def forked(crew: Crew, run_id: str, records: Sequence[Record], after: int, new_id: str) -> tuple[Run, list[Record]]:
+    """The new run and its records; `CannotFork` names the nearest places where something is open."""
+    places = fork_places(crew, run_id, records)
+    if after not in places:
+        raise CannotFork(run_id, after, _nearest(places, after))
+    run, copied = Run(crew, new_id), []
+    for record in records:
+        if record.seq > after:
+            break
+        incoming = with_keys_of(record.events[0], run_id, new_id)  # type: ignore[arg-type]
+        copied.append(Record(seq=record.seq, at=record.at, events=(incoming, *run.apply(incoming).facts)))
+    assert run.state.seq == after, "the same events under another id lead to as many conclusions"
+    return run, copied
+
+
+def _nearest(places: Sequence[int], after: int) -> list[int]:
+    before = [seq for seq in places if seq < after][-1:]
+    return before + [seq for seq in places if seq > after][:1]
+
+
+def with_keys_of(event: IncomingEvent, old: str, new: str) -> IncomingEvent:
+    """The event as an answer to what the new run asked for."""
+
+    def renewed(key: str) -> str:
+        return f"{new}:{key.removeprefix(f'{old}:')}" if key.startswith(f"{old}:") else key
+
+    match event:
+        case ModelReplied() | ModelFailed() | ToolReturned() | ToolOutcomeLost():
+            return msgspec.structs.replace(event, call=renewed(event.call))
+        case TimerFired():
+            return msgspec.structs.replace(event, timer=renewed(event.timer))
+        case RunResumed():
+            return msgspec.structs.replace(event, token=renewed(event.token))
+        case Reserved():
+            return msgspec.structs.replace(event, reservation=renewed(event.reservation))
+        case RunStarted() | CancelRequested():
+            return event
+        case _:
+            assert_never(event)

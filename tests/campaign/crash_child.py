@@ -1,0 +1,203 @@
+"""The process that is killed: plays a story in a data folder, from wherever its journal ends.
+
+Usage: crash_child.py FOLDER GENERATION start|resume       `start` goes on until somebody must say something
+       crash_child.py serve                               a line of JSON a job; each is done by a fork of its own
+
+Rule 1: what the outside world has seen is in FOLDER/world: one synced line a finished call.
+Rule 2: what was acknowledged is printed: records whose append returned, and before them what the journal held.
+Rule 3: a generation is one life of the process; the n-th is told apart from the others by its number.
+"""
+
+import asyncio
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+import zlib
+from collections.abc import AsyncIterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from campaign.story import Story, as_yaml
+from interlock import Interlock, RunNotFound, load_crew
+from interlock.adapters import crash_points
+from interlock.adapters.models.scripted import ScriptedModel
+from interlock.adapters.tools_python import ToolContext, tool
+from interlock.crew.definition import Crew
+from interlock.crew.host import Host
+from interlock.engine.events import ModelFailed, ModelReplied, ToolReturned
+from interlock.engine.state import Wait
+from interlock.ports import Delta, ModelReply, ModelRequest, Record, StoredRecord
+from tests.campaign.planted_bugs import BUGS
+
+RUN = "r"
+INPUT = "go"
+ANSWER = "Rome"
+
+
+class World:
+    """All that happens outside, as it would be seen from there."""
+
+    def __init__(self, folder: Path, generation: int) -> None:
+        self._file = os.open(folder / "world", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._generation = generation
+
+    def saw(self, kind: str, key: str, what: str) -> None:
+        line = json.dumps([self._generation, kind, key, what]) + "\n"
+        os.write(self._file, line.encode())
+        os.fsync(self._file)
+
+
+class SeeingModel:
+    """Says what the script says, and a checksum of all it was shown; so a text that differs shows up at the end."""
+
+    def __init__(self, story: Story, world: World) -> None:
+        self._scripted, self._world = ScriptedModel(story.script), world
+
+    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+        seen = zlib.crc32(json.dumps([[m.role, m.text] for m in request.messages]).encode())
+        async for piece in self._scripted.reply(request):
+            if isinstance(piece, ModelReply):
+                self._world.saw("model", request.key, f"{request.agent} {request.number}")
+                yield msgspec.structs.replace(piece, text=f"{seen:08x} {piece.text}")
+
+
+def paid(number: int) -> str:
+    return f"paid {number}"
+
+
+def tools_in(world: World) -> list[Any]:
+    async def pay(number: int, context: ToolContext) -> str:
+        world.saw("pay", context.key, str(number))
+        return paid(number)
+
+    def look_up(number: int, context: ToolContext) -> str:
+        world.saw("look_up", context.key, str(number))
+        return f"page {number}"
+
+    return [pay, tool(look_up, idempotent=True)]
+
+
+@lru_cache
+def read_story(folder: Path) -> tuple[Story, Crew]:
+    story = msgspec.json.decode((folder / "story").read_bytes(), type=Story)
+    (folder / "crew.yaml").write_text(as_yaml(story.crew), "utf-8")
+    crew = load_crew(folder, host=Host())
+    agents = tuple(msgspec.structs.replace(agent, tools=story.tools.get(agent.id, ())) for agent in crew.agents)
+    return story, msgspec.structs.replace(crew, agents=agents)
+
+
+def say(*words: object) -> None:
+    """Straight to the descriptor: what was said before a kill was said."""
+    os.write(1, (json.dumps(words) + "\n").encode())
+
+
+def digest(record: Record) -> int:
+    return zlib.crc32(msgspec.json.encode(record))
+
+
+def acknowledge(stored: StoredRecord) -> None:
+    say("stored", stored.record.seq, digest(stored.record))
+
+
+def answered_calls(records: "list[Record]") -> list[str]:
+    kinds = (ModelReplied, ModelFailed, ToolReturned)
+    return [event.call for record in records for event in record.events if isinstance(event, kinds)]
+
+
+async def play(folder: Path, generation: int, step: str) -> None:
+    story, crew = read_story(folder)
+    world = World(folder, generation)
+    model = SeeingModel(story, world)
+    async with Interlock(folder / "data", tools=tools_in(world), models=model, observers=[acknowledge]) as box:
+        try:
+            say("had", answered_calls(list(await box.journal.records(RUN))))
+            run = await box.resume(RUN) if (await box.journal.row(RUN)).status == "running" else None
+        except RunNotFound:
+            run = await box.start(crew, INPUT, run_id=RUN)
+            say("started")
+        if run is not None:
+            await run.result()
+        await answer_all(box, story, step)
+        replayed, result = await box.state(RUN), await box.result(RUN)  # `JournalDiverged` fails this life
+        assert (replayed.status, replayed.usage) == (result.status, result.usage), "a replay ends where the run did"
+        say("result", *msgspec.structs.astuple(result)[1:6])
+
+
+async def answer_all(box: Interlock, story: Story, step: str) -> None:
+    """The person: answers what is asked, until the run is over or, in `start`, has a question of its own."""
+    while (await box.journal.row(RUN)).status == "paused":
+        state = await box.state(RUN)
+        wait = state.waits[0]
+        if step == "start" and not wait.tool:
+            return
+        text = decided(story, wait, await box.journal.records(RUN)) if wait.tool else ANSWER
+        run = await box.resume(RUN, text, token=wait.token)
+        say("answered", wait.token, text)
+        await run.result()
+
+
+def decided(story: Story, wait: Wait, records: Any) -> str:
+    if story.decision == "retry":
+        return "retry"
+    called = next(e for r in records for e in r.events if getattr(e, "name", "") and e.call == wait.tool)
+    return paid(json.loads(called.arguments)["number"])
+
+
+# One process, many forks: a fork starts in milliseconds, and dies like any other process.
+
+
+def serve() -> None:
+    for line in sys.stdin:
+        job = json.loads(line)
+        read_story(Path(job["folder"]))
+        child = os.fork()
+        if child == 0:
+            be_the_child(job)
+        print(exit_code(child, job["kill_after_s"]), flush=True)
+
+
+def exit_code(child: int, kill_after_s: float | None) -> int:
+    """As a shell reports it. Killed from here, because only whoever waits for a process knows that it is still that."""
+    if kill_after_s is not None:
+        deadline = time.monotonic() + kill_after_s
+        while time.monotonic() < deadline:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.0005)
+        os.kill(child, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return 128 - code if code < 0 else code
+
+
+def be_the_child(job: dict[str, Any]) -> None:
+    code = 1
+    try:
+        folder, generation = Path(job["folder"]), int(job["generation"])
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        os.dup2(os.open(folder / f"said.{generation}", flags, 0o600), 1)
+        os.dup2(os.open(folder / f"errors.{generation}", flags, 0o600), 2)
+        os.environ["INTERLOCK_CRASH_AT"] = str(job["crash_at"])
+        importlib.reload(crash_points)  # it reads the environment once, as a new process would
+        if job["planted"]:
+            BUGS[job["planted"]][0]()
+        asyncio.run(play(folder, generation, job["step"]))
+        code = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["serve"]:
+        serve()
+    else:
+        asyncio.run(play(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))

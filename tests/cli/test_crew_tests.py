@@ -1,0 +1,100 @@
+"""`interlock test`: passes, differences, routes that no test took, and test files that are no tests."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from interlock.adapters.crew_files import read_crew
+from interlock.cli.main import interlock
+
+HELLO = Path("src/interlock/templates/hello")
+
+
+def run(*words: str) -> Result:
+    result = CliRunner().invoke(interlock, list(words))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def crew_with(tmp_path: Path, **tests: str) -> str:
+    """The hello crew with other tests."""
+    folder = tmp_path / "crew"
+    shutil.copytree(HELLO, folder)
+    for file in (folder / "tests").iterdir():
+        file.unlink()
+    for name, text in tests.items():
+        (folder / "tests" / f"{name}.yaml").write_text(text, "utf-8")
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    "crew", ["src/interlock/templates/hello", "examples/quiz-exam", "examples/quiz-exam/crew.yaml"]
+)
+def test_the_crews_we_ship_pass_their_own_tests_and_take_every_route(crew: str) -> None:
+    result = run("test", crew)
+    assert result.exit_code == 0, result.stdout
+    assert "never:" not in result.stdout
+    assert result.stdout.endswith(" passed, 0 failed\n")
+
+
+def test_a_tests_folder_changes_nothing_about_the_crew() -> None:
+    assert {agent.id for agent in read_crew("examples/quiz-exam").crew.agents} == {"teacher", "student", "reporter"}  # type: ignore[union-attr]
+
+
+def test_differences_and_routes_never_taken_are_shown(tmp_path: Path) -> None:
+    crew = crew_with(
+        tmp_path,
+        wrong="""\
+            input: x
+            script: {writer: ["a\\n[DRAFT]"], editor: ["b\\n[DONE]"]}
+            answers: ["yes"]
+            expect: {turns: [writer], status: failed, reason: timeout, output_contains: zebra}
+            """,
+        right='{script: {writer: ["a\\n[DRAFT]"], editor: ["b\\n[DONE]"]}, expect: {turns: [writer, editor]}}',
+    )
+    result = run("test", crew)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        "passed  right",
+        "failed  wrong",
+        "        turns: expected writer, got writer, editor",
+        "        status: expected failed, got completed",
+        "        reason: expected timeout, got signal:[DONE]",
+        "        output: expected 'zebra' in 'b\\n[DONE]'",
+        "        answers: expected 1 to be asked for, got 0",
+        "routes taken: 2 of 3",
+        "        never: editor [REWRITE] -> writer",
+        "1 passed, 1 failed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{script: {}, expect: {turn: [a]}}", "unknown field `turn`"),
+        ("{expect: {}}", "missing required field `script`"),
+        ("{script: ../../x.yaml, expect: {}}", "leaves the crew's folder"),
+        ("{script: nothing.yaml, expect: {}}", "cannot be read"),
+        ("{script: [", "mend the YAML"),
+    ],
+)
+def test_a_file_that_is_no_test_is_refused(tmp_path: Path, text: str, expected: str) -> None:
+    result = run("test", crew_with(tmp_path, one=text))
+    assert result.exit_code == 2
+    assert expected in result.stderr
+
+
+def test_a_crew_without_tests_says_how_to_make_one(tmp_path: Path) -> None:
+    result = run("test", crew_with(tmp_path))
+    assert result.exit_code == 2
+    assert "runs script RUN --as-test" in result.stderr
+
+
+def test_a_run_becomes_a_test_that_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLOCK_DATA", str(tmp_path / "data"))
+    assert run("run", str(HELLO), "a harbour", "--script", str(HELLO / "script.yaml"), "--json").exit_code == 0
+    (name,) = [line.split()[0] for line in run("runs", "list").stdout.splitlines()]
+    crew = crew_with(tmp_path, made=run("runs", "script", name, "--as-test").stdout)
+    assert run("test", crew).stdout.splitlines()[0] == "passed  made"
