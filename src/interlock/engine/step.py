@@ -178,10 +178,32 @@ def _carried_out(t: Transition, move: Move) -> Move | None:
 def _started(t: Transition, event: RunStarted) -> Move:
     t.state.status = "running"
     t.state.history = [*event.history, Entry(role="user", author="user", text=event.input, turn=0)]
+    _say_what_is_not_enforced(t)
     milliseconds = int(t.settings.timeout_seconds * 1000)
     start_timer(t, RUN, milliseconds)
     start_timer(t, WARNING, int(milliseconds * t.settings.timeout_warning_threshold_pct / 100))
     return Begin(t.crew.entry_point)
+
+
+# Budgets that are read and checked, and not kept yet: better said in every run than ignored in silence.
+_WINDOWS = {
+    "calls": ("minute", "hour", "day"),
+    "tokens": ("call", "minute", "hour", "day"),
+    "cost": ("call", "minute", "hour", "day"),
+    "errors": ("hour", "day"),
+}
+_NOT_ENFORCED = (
+    *(f"max_{what}_per_{window}" for what, windows in _WINDOWS.items() for window in windows),
+    "max_consecutive_errors",
+)
+
+
+def _say_what_is_not_enforced(t: Transition) -> None:
+    names = [name for name in _NOT_ENFORCED if getattr(t.settings, name) is not None]
+    names += [f"cost_limits of {agent.id}" for agent in t.crew.agents if agent.cost_limits is not None]
+    names += [f"error_limits of {agent.id}" for agent in t.crew.agents if agent.error_limits is not None]
+    if names:
+        t.conclude(Warned(code="not-enforced", message=f"this version does not enforce {', '.join(names)}"))
 
 
 def _out_of_working_time(t: Transition) -> Move | None:

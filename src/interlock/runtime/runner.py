@@ -117,7 +117,7 @@ class Runner:
     def _refused(self, live: LiveRun, token: str | None, text: str) -> Exception:
         answered = live.run.state.answered
         if token in answered:
-            return AlreadyResumed(live.id, token, same=answered[token] == text)
+            return AlreadyResumed(live.id, token, same=answered[token] == storable(text))
         return NotWaiting(live.id, token, [wait.token for wait in live.run.state.waits])
 
     async def cancel(self, crew: Crew, run_id: str, by: str) -> None:
@@ -188,6 +188,9 @@ class Runner:
                 event = await live.inbox.get()
                 async with live.lock:
                     await self._transit(live, event)
+        except Exception:
+            self.live.pop(live.id, None)  # whoever asks for the run next reads its journal anew
+            raise
         finally:
             self.drivers.pop(live.id, None)
             self.watchers.settle(live.id)
