@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from interlock.engine.events import Event, ToolRequest, Usage
+from interlock.engine.state import Message
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,11 +146,8 @@ class ToolSchema(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
 
 
-class PromptMessage(msgspec.Struct, frozen=True, kw_only=True):
-    role: str
-    text: str
-    tool_calls: tuple[ToolRequest, ...] = ()
-    tool_call: str = ""
+# What a model is shown is what the engine keeps: copying every message for every call would cost a turn its length.
+PromptMessage = Message
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):

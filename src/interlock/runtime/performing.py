@@ -17,7 +17,7 @@ from interlock.engine.events import (
 from interlock.engine.phrases import cut
 from interlock.engine.state import Turn
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, ScriptExhausted, ToolFailed
-from interlock.ports import Clock, Delta, Model, ModelReply, ModelRequest, PromptMessage, Toolbox
+from interlock.ports import Clock, Delta, Model, ModelReply, ModelRequest, Toolbox
 from interlock.runtime.live import LiveRun
 from interlock.runtime.timers import Timers
 
@@ -140,10 +140,7 @@ class Performer:
             agent=agent.id,
             number=effect.number,
             system=live.conversation.instructions(agent.id),
-            messages=tuple(
-                PromptMessage(role=m.role, text=m.text, tool_calls=m.tool_calls, tool_call=m.tool_call)
-                for m in messages
-            ),
+            messages=messages,
             tools=self.toolbox.schemas(agent.tools),
             temperature=agent.temperature,
             top_p=agent.top_p,
