@@ -1,14 +1,8 @@
-"""Names that identify things. Ids are types of their own, so that they are not mixed up."""
+"""Names that identify things: which are usable, and which are taken."""
 
 import unicodedata
-from typing import NewType
 
 from interlock.limits import ID_CHARS_MAX
-
-AgentId = NewType("AgentId", str)
-CrewName = NewType("CrewName", str)
-GroupName = NewType("GroupName", str)
-SignalName = NewType("SignalName", str)
 
 # Who may stand as the author of an entry without being an agent.
 RESERVED_IDS = ("external", "system", "user")

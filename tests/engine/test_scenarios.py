@@ -26,7 +26,7 @@ import pytest
 
 from interlock.adapters.crew_files import read_crew
 from interlock.crew.definition import Crew
-from interlock.engine.effects import Announce, CallModel, Cancel, Effect, Reserve, RunTool, SetTimer, Tell
+from interlock.engine.effects import Announce, CallModel, Cancel, Effect, RunTool, SetTimer, Tell
 from interlock.engine.events import (
     CancelRequested,
     DerivedEvent,
@@ -160,8 +160,6 @@ class Story:
                 return f"  -> tell the host {effect.signal}"
             case Announce():
                 return f"  -> announce {effect.type}"
-            case Reserve():
-                return f"  -> reserve for {effect.agent}"
 
     def _given_up(self, key: str) -> str:
         if key in self.names:

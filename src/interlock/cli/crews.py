@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from interlock.adapters.crew_files import LoadedCrew, read_crew
+from interlock.adapters.text_log import one_line
 from interlock.compose.crews import load_host
 from interlock.crew.definition import Crew
 from interlock.crew.problem import Problem, Severity
@@ -16,6 +17,9 @@ from interlock.signals.report import unknown_target_line
 config_option = click.option(
     "--config", metavar="FILE", help="The host's file; interlock.toml in this folder if there is one."
 )
+# What files and models say is shown on one safe line, on the terminal as in the log.
+shown = one_line
+
 COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _TARGETED = (SignalBehavior.ROUTE, SignalBehavior.PARALLEL, SignalBehavior.PAUSE)
 
@@ -52,11 +56,6 @@ def show_problems(problems: Iterable[Problem], *, err: bool = False) -> None:
         if problem.path:
             click.echo(click.style(f"    at  {shown(problem.path)}", dim=True), err=err)
         click.echo(f"    fix {shown(problem.fix)}", err=err)
-
-
-def shown(text: str) -> str:
-    """One line that is safe on a terminal, whatever a file says."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def signal_errors(crew: Crew) -> Iterator[str]:

@@ -57,12 +57,4 @@ class Announce(msgspec.Struct, frozen=True, kw_only=True):
     content: str
 
 
-class Reserve(msgspec.Struct, frozen=True, kw_only=True):
-    """Take a call, and tokens and money it may cost, out of the crew's budgets before it is made."""
-
-    key: str
-    agent: str
-    tokens: int
-
-
-Effect = CallModel | RunTool | SetTimer | Cancel | Tell | Announce | Reserve
+Effect = CallModel | RunTool | SetTimer | Cancel | Tell | Announce

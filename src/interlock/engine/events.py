@@ -105,15 +105,6 @@ class RunResumed(Incoming, frozen=True, kw_only=True, tag="run.resumed"):
     input: str = ""
 
 
-class Reserved(Incoming, frozen=True, kw_only=True, tag="budget.answered"):
-    """The store's answer to a reservation: granted, or which budget refused and when its window ends."""
-
-    reservation: str
-    granted: bool
-    budget: str = ""
-    retry_after_ms: int = 0
-
-
 class CancelRequested(Incoming, frozen=True, kw_only=True, tag="cancel.requested"):
     by: str
 
@@ -242,15 +233,7 @@ class RunFinished(Derived, frozen=True, kw_only=True, tag="run.finished"):
 
 
 IncomingEvent = (
-    RunStarted
-    | ModelReplied
-    | ModelFailed
-    | ToolReturned
-    | ToolOutcomeLost
-    | TimerFired
-    | RunResumed
-    | Reserved
-    | CancelRequested
+    RunStarted | ModelReplied | ModelFailed | ToolReturned | ToolOutcomeLost | TimerFired | RunResumed | CancelRequested
 )
 
 DerivedEvent = (

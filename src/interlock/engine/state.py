@@ -104,4 +104,3 @@ class RunState(msgspec.Struct, kw_only=True):
     timers: dict[str, Timer] = {}
     steered: dict[str, int] = {}
     endings: list[Ending] = []
-    warned: list[str] = []

@@ -19,7 +19,6 @@ from interlock.engine.events import (
     LimitReached,
     ModelFailed,
     ModelReplied,
-    Reserved,
     RunResumed,
     RunStarted,
     TimerFired,
@@ -118,8 +117,6 @@ def _is_stale(t: Transition, event: IncomingEvent) -> bool:
             return purpose_of(t, event.timer) is None
         case RunResumed():
             return t.wait_with(event.token) is None
-        case Reserved():
-            return True
         case CancelRequested():
             return False
         case _:
@@ -142,8 +139,6 @@ def _received(t: Transition, event: IncomingEvent) -> Move | None:
             return _timer_fired(t, event)
         case RunResumed():
             return resumed(t, event)
-        case Reserved():
-            return None
         case CancelRequested():
             return Finish("cancelled", "cancelled")
         case _:

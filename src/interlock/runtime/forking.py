@@ -15,7 +15,6 @@ from interlock.engine.events import (
     IncomingEvent,
     ModelFailed,
     ModelReplied,
-    Reserved,
     RunResumed,
     RunStarted,
     TimerFired,
@@ -77,8 +76,6 @@ def with_keys_of(event: IncomingEvent, old: str, new: str) -> IncomingEvent:
             return msgspec.structs.replace(event, timer=renewed(event.timer))
         case RunResumed():
             return msgspec.structs.replace(event, token=renewed(event.token))
-        case Reserved():
-            return msgspec.structs.replace(event, reservation=renewed(event.reservation))
         case RunStarted() | CancelRequested():
             return event
         case _:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from interlock.crew.definition import Agent, Crew
-from interlock.engine.effects import Announce, CallModel, Cancel, Effect, Reserve, RunTool, SetTimer, Tell
+from interlock.engine.effects import Announce, CallModel, Cancel, Effect, RunTool, SetTimer, Tell
 from interlock.engine.events import (
     IncomingEvent,
     ModelFailed,
@@ -68,8 +68,8 @@ class Performer:
                 case Tell():
                     if self.on_external is not None:
                         self._start(live, effect.key, self.on_external(effect))
-                case Announce() | Reserve():
-                    pass  # the bus and the budgets are answered elsewhere
+                case Announce():
+                    pass  # the observer and the watchers have seen the fact; the bus will deliver it
 
     def lose_tools(self, live: LiveRun, effects: Sequence[Effect]) -> None:
         """After a crash: what may have run and cannot be run again is for a person to decide."""
