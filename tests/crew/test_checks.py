@@ -557,3 +557,9 @@ def test_siblings_that_contain_each_other_are_a_cycle(tmp_path: Path) -> None:
     found = {p.code: p.message for p in read_crew(tmp_path).problems}
     assert set(found) == {"bad-path", "crew-cycle"}
     assert found["crew-cycle"].endswith("alpha/crew.yaml -> beta/crew.yaml -> alpha/crew.yaml")
+
+
+@pytest.mark.parametrize("behavior", ["broadcast", "external", "sub_crew"])
+def test_a_default_target_that_nothing_would_use_is_refused(load: Load, behavior: str) -> None:
+    loaded = load(CREW + AGENTS + f"signals: [{{name: '[A]', behavior: {behavior}, default_target: teacher}}]\n")
+    assert (only(loaded).code, only(loaded).path) == ("misplaced-key", "signals[0].default_target")

@@ -241,4 +241,4 @@ def test_the_strategies_reach_sound_crews_and_most_codes(read: Callable[..., Loa
     collect()
     count()
     assert sound
-    assert len(seen) >= 12, sorted(seen)
+    assert len(seen) >= 15, sorted(seen)

@@ -5,7 +5,7 @@ import asyncio
 from interlock.crew.definition import Crew
 from interlock.engine.conversation import Conversation
 from interlock.engine.events import IncomingEvent
-from interlock.engine.step import OVER, Run
+from interlock.engine.step import Run
 from interlock.ports import RunRow
 
 
@@ -28,10 +28,6 @@ class LiveRun:
     @property
     def crew(self) -> Crew:
         return self.run.crew
-
-    @property
-    def is_over(self) -> bool:
-        return self.run.state.status in OVER
 
     @property
     def can_go_on(self) -> bool:

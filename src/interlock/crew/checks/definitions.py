@@ -1,6 +1,7 @@
 """Rules about signal definitions: they agree with themselves and with the crew."""
 
 from interlock.crew.checks.subject import Subject
+from interlock.crew.keys import KEYS_OF_BEHAVIOR
 from interlock.crew.problem import Severity
 from interlock.errors import InvalidTarget, UnknownTarget, WrongTarget
 from interlock.signals.definition import SignalBehavior
@@ -39,6 +40,13 @@ def definitions_agree_with_themselves(s: Subject) -> None:
         target, valid = definition.default_target, definition.valid_targets
         if target and definition.behavior == SignalBehavior.TERMINATE:
             s.refuse(("signals", n, "default_target"), WrongTarget.of_termination(definition.name, target))
+        elif target and definition.behavior not in KEYS_OF_BEHAVIOR["target"]:
+            s.at(
+                ("signals", n, "default_target"),
+                "misplaced-key",
+                f"'default_target' has no effect on '{definition.name}', which is of type {definition.behavior}",
+                "remove it; routes of this type say where they lead with keys of their own",
+            )
         elif target and valid and target not in valid:
             s.refuse(("signals", n, "default_target"), InvalidTarget(definition.name, target, valid))
 
