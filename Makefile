@@ -38,8 +38,10 @@ format: .venv/ready ## rewrite the source in the project's format
 bench: .venv/ready ## measure, and write bench/RESULTS.md
 	@$(BIN)/python -m bench
 
-campaign: .venv/ready ## the long crash runs; writes campaign/RESULTS.md
+campaign: .venv/ready ## the long runs of crashes, power losses and simulations; writes campaign/RESULTS.md
 	@$(BIN)/python -m campaign
+	@$(BIN)/python -m campaign.powerloss
+	@$(BIN)/python -m campaign.simulation
 
 docs: .venv/ready ## write docs/reference anew from the code
 	@$(BIN)/python docs/generate.py

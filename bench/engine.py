@@ -88,6 +88,8 @@ async def on(store: MemoryStore | SqliteStore, crew: Crew, model: CountingModel)
     async with Runner(
         journal=store,
         owners=store,
+        budgets=store,
+        outbox=store,
         clock=SystemClock(),
         model_for=lambda _crew, _agent: model,
         toolbox=PythonToolbox(()),

@@ -199,7 +199,7 @@ def _asked_twice(trial: Trial, journal: list[Record]) -> Iterator[str]:
 def _invented(trial: Trial, journal: list[Record]) -> Iterator[str]:
     """Every answer in the journal came from the world, once; every tool of the script was called."""
     events = [event for record in journal for event in record.events]
-    seen = {key for _, _, key, _ in trial.world()}
+    seen = {key.partition(":")[2] for _, _, key, _ in trial.world()}  # outside, the run's id stands before a key
     answers = Counter(e.call for e in events if isinstance(e, ModelReplied | ToolReturned))
     for call, times in answers.items():
         if times > 1 or call not in seen:

@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from interlock.adapters.tools_python import ToolContext as ToolContext
+    from interlock.adapters.tools_python import tool as tool
     from interlock.compose.box import Interlock as Interlock
     from interlock.compose.box import Result as Result
     from interlock.compose.crews import load_crew as load_crew
@@ -32,11 +34,13 @@ _HOMES = {
     "Problem": "interlock.crew.problem",
     "Result": "interlock.compose.box",
     "SignalError": "interlock.errors",
+    "ToolContext": "interlock.adapters.tools_python",
     "UnreadableCrew": "interlock.crew.unsound",
     "UnsoundCrew": "interlock.crew.unsound",
     "UsageError": "interlock.errors",
     "load_crew": "interlock.compose.crews",
     "load_host": "interlock.compose.crews",
+    "tool": "interlock.adapters.tools_python",
 }
 
 __all__ = [
@@ -49,11 +53,13 @@ __all__ = [
     "Result",
     "RunNotFound",
     "SignalError",
+    "ToolContext",
     "UnreadableCrew",
     "UnsoundCrew",
     "UsageError",
     "load_crew",
     "load_host",
+    "tool",
 ]
 
 

@@ -6,7 +6,8 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 ├─ UsageError     the caller named something that is not there, or a host file is wrong
                 ├─ RunError ──┬─ RunNotFound  RunExists  OutOfOrder  NotOwner  OwnedElsewhere  DamagedRun
                 │             └─ AlreadyResumed  NotWaiting  JournalDiverged     the caller acts
-                └─ PortError ─┬─ ModelRefused  ModelUnavailable  ScriptExhausted  ToolFailed
+                └─ PortError ─┬─ ModelRefused ── PromptTooLong
+                              ├─ ModelUnavailable  ScriptExhausted  ToolFailed
                               └─ StoreFailed ── StorageFull     the operator acts
 
 Rule 1: a message says what, which, and what now; lower case, no full stop.
@@ -286,6 +287,12 @@ class ModelRefused(PortError):
     """The provider will not answer this call, now or later."""
 
     code = "model-refused"
+
+
+class PromptTooLong(ModelRefused):
+    """The provider says that what it was shown does not fit its context."""
+
+    code = "prompt-too-long"
 
 
 class ModelUnavailable(PortError):

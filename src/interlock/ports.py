@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from interlock.engine.budgets import Limit
 from interlock.engine.events import Event, ToolRequest, Usage
 from interlock.engine.state import Message
 
@@ -71,15 +72,77 @@ class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
     record: Record
 
 
-class Journal(Protocol):
-    """Appends and reads. One transaction a call: the run's row and its record, or nothing."""
+class Reservation(msgspec.Struct, frozen=True, kw_only=True):
+    """Room for one model call within budgets wider than a run. It is granted once, however often it is asked for."""
 
-    async def create(self, row: RunRow, record: Record) -> int:
-        """Adds a run with its first record and returns the position; `RunExists` if the id is taken."""
+    key: str
+    crew: str
+    agent: str
+    at: int
+    tokens: int
+    cost_micros: int
+    limits: tuple[Limit, ...]
+
+
+class Settlement(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reserved call came to. Without a usage nobody knows, and what was held for it counts."""
+
+    key: str
+    crew: str
+    agent: str
+    at: int
+    usage: Usage | None
+    failed: bool = False
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a reservation: granted unless a limit refused it."""
+
+    refused: str = ""
+    what: str = ""
+    then: str = ""
+    wait_ms: int = 0
+    alerts: tuple[str, ...] = ()
+
+
+class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to hand over outside, kept until somebody has taken it."""
+
+    key: str
+    run: str
+    body: bytes
+
+
+class Alongside(msgspec.Struct, frozen=True, kw_only=True):
+    """What is done in the transaction of a record: all of it, or none."""
+
+    spending: tuple[Reservation | Settlement, ...] = ()
+    outgoing: tuple[Outgoing, ...] = ()
+
+
+NOTHING_ELSE = Alongside()
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """Where a record stands, and what became of its reservations, in their order."""
+
+    position: int
+    grants: tuple[Grant, ...] = ()
+
+
+class Journal(Protocol):
+    """Appends and reads. One transaction a call: the run's row, its record and what goes with it, or nothing."""
+
+    async def create(self, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
+        """Adds a run with its first record; `RunExists` if the id is taken."""
         ...
 
-    async def append(self, row: RunRow, record: Record) -> int:
-        """Adds a record after `record.seq - 1` under `row.epoch`; `OutOfOrder` or `NotOwner` if that is not so."""
+    async def append(self, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
+        """Adds a record after `record.seq - 1` under `row.epoch`; `OutOfOrder` or `NotOwner` if that is not so.
+
+        The very record that is there already is no refusal: whoever does not know whether an append took place asks
+        again, and gets its position and the answers of its reservations.
+        """
         ...
 
     async def row(self, run: str) -> RunRow:
@@ -113,6 +176,24 @@ class Owners(Protocol):
         ...
 
     async def release(self, run: str) -> None: ...
+
+
+class Budgets(Protocol):
+    """What calls of all runs have cost, by crew, agent and UTC window."""
+
+    async def spend(self, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
+        """In a transaction of its own, for orders whose answer was lost; those already carried out are not again."""
+        ...
+
+
+class Outbox(Protocol):
+    """What was to be handed over outside, and perhaps was not."""
+
+    async def pending(self, run: str | None = None) -> Sequence[Outgoing]:
+        """The oldest first."""
+        ...
+
+    async def delivered(self, key: str) -> None: ...
 
 
 class Keeping(Protocol):
@@ -157,7 +238,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     number: int
     system: str
-    messages: tuple[PromptMessage, ...]
+    messages: Sequence[PromptMessage]
     tools: tuple[ToolSchema, ...] = ()
     temperature: float | None = None
     top_p: float | None = None

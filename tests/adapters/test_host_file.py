@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from interlock.adapters import store_sqlite
 from interlock.adapters.crew_files import read_crew
-from interlock.adapters.host_file import read_host_file
+from interlock.adapters.host_file import DURABILITIES, read_host_file, read_settings
 from interlock.compose.crews import load_host
 from interlock.crew.host import Host
 from interlock.errors import UsageError
@@ -57,6 +58,21 @@ def test_everything_a_host_can_set_up_is_read(tmp_path: Path) -> None:
     assert host(tmp_path, FULL, MODULES) == Host(
         tools=("look_up", "file_case", "weigh"), mcp_servers=("files", "search"), providers=("house",)
     )
+
+
+def test_durability_and_retention_are_read_without_looking_at_modules(tmp_path: Path) -> None:
+    file = tmp_path / "interlock.toml"
+    file.write_text(
+        'durability = "normal"\n[tools]\nmodules = ["nothing_like_this"]\n[retention]\ndays = 0.5\n', "utf-8"
+    )
+    settings = read_settings(file)
+    assert (settings.durability, settings.retention_days, settings.modules) == ("normal", 0.5, ("nothing_like_this",))
+    file.write_text("", "utf-8")
+    assert (read_settings(file).durability, read_settings(file).retention_days) == ("full", None)
+
+
+def test_the_durabilities_are_those_of_the_store() -> None:
+    assert DURABILITIES == store_sqlite.DURABILITIES
 
 
 def test_an_empty_file_sets_up_nothing(tmp_path: Path) -> None:
@@ -144,6 +160,15 @@ def test_modules_on_the_import_path_are_found(tmp_path: Path, monkeypatch: pytes
         ("mcp = 1\n", "write \\[mcp.<id>\\]"),
         ("[mcp]\nfiles = 'x'\n", "write \\[mcp.<id>\\]"),
         ("providers = []\n", "write \\[providers.<id>\\]"),
+        ("durability = 'fast'\n", "durability is 'fast'; it must be one of full, normal"),
+        ("durability = 3\n", "durability is 3; it must be one of full, normal"),
+        ("[durability]\n", "durability is {}; it must be one of"),
+        ("retention = 30\n", "retention must be a section"),
+        ("[retention]\nday = 30\n", "unknown key 'retention.day'; the keys of \\[retention\\] are days"),
+        ("[retention]\ndays = -1\n", "retention.days is -1; it must be a number of days"),
+        ("[retention]\ndays = true\n", "retention.days is True"),
+        ("[retention]\ndays = nan\n", "retention.days is nan"),
+        ("[retention]\ndays = '30'\n", "retention.days is '30'"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, toml: str | bytes, complaint: str) -> None:

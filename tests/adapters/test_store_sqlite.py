@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.adapters import migrations, store_sqlite
+from interlock.adapters import migrations, owner_files, sqlite_rows, sqlite_writer
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.engine.events import ModelReplied, RunStarted, Usage
-from interlock.errors import DamagedRun, OutOfOrder, OwnedElsewhere, StorageFull, StoreFailed, UsageError
-from interlock.ports import Record, RunRow
+from interlock.errors import DamagedRun, NotOwner, OutOfOrder, OwnedElsewhere, StorageFull, StoreFailed, UsageError
+from interlock.ports import Appended, Record, RunRow
 
 KILLS = 12
 
@@ -164,8 +164,8 @@ def test_an_older_database_is_brought_up_to_date_and_keeps_what_it_holds(tmp_pat
             for statement in statements:
                 connection.execute(statement)
         if version:
-            values = "1, 'old', 'quiz', '0', 'paused', '', '', 0, x'', 0, '', 1, 1, '', '', 0, 0, 0, 0"
-            connection.execute(f"insert into runs values ({values})")
+            values = ("old", "quiz", "0", 1, "", "", "", 0, "paused", "", "", 0, 1, 0, 0, 0, 0, b"")
+            connection.execute(sqlite_rows.INSERT_RUN, (1, *values, sqlite_rows.row_crc(1, values)))
         connection.execute(f"pragma application_id = {migrations.APPLICATION_ID}")
         connection.execute(f"pragma user_version = {version}")
 
@@ -292,8 +292,8 @@ for folder in sys.argv[1:]:
 def test_a_folder_that_another_process_is_stuck_in_opening_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_sqlite, "LOCK_WAIT_S", 0.01)
-    with store_sqlite._folder_locked(tmp_path), pytest.raises(StoreFailed, match=r"keeps '.*interlock.lock' locked"):
+    monkeypatch.setattr(owner_files, "LOCK_WAIT_S", 0.01)
+    with owner_files.folder_locked(tmp_path), pytest.raises(StoreFailed, match=r"keeps '.*interlock.lock' locked"):
         SqliteStore(tmp_path)
     use(tmp_path, fill)
 
@@ -341,13 +341,13 @@ def test_a_bit_flipped_on_the_disk_is_found(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ("update records set crc = crc + 1 where seq = 2", "crc of the record at seq 2"),
-        ("update records set link = zeroblob(32) where seq = 2", "chain breaks at seq 2"),
-        ("update runs set link = zeroblob(32)", "should end at seq 4"),
+        ("update records set link = zeroblob(16) where seq = 2", "chain breaks at seq 2"),
+        ("update runs set link = zeroblob(16)", "the crc of its row does not hold"),
         ("delete from records where seq = 4", "should end at seq 4, and it breaks off after 3"),
         ("delete from records where seq = 3", "no record at seq 3, the next one is at 4"),
         ("delete from records where seq = 1", "no record at seq 1"),
         ("delete from records", "breaks off after 0"),
-        ("update records set run = 3 - run", "chain breaks at seq 1"),
+        ("update records set run = 3 - run", "crc of the record at seq 1"),
         ("update records set seq = 9 where seq = 4", "record at seq 9 says that it is at 4"),
     ],
 )
@@ -368,7 +368,7 @@ def test_a_stretch_of_a_journal_is_checked_against_what_stands_before_it(tmp_pat
     async def story(store: SqliteStore) -> None:
         await fill(store)
         with database(tmp_path) as connection:
-            connection.execute("update records set link = zeroblob(32) where seq = 2")
+            connection.execute("update records set link = zeroblob(16) where seq = 2")
         with pytest.raises(DamagedRun, match="chain breaks at seq 3"):
             await store.records("r0", after=2)
         assert [record.seq for record in await store.records("r0", after=3)] == [4]
@@ -382,7 +382,7 @@ def test_a_body_that_is_no_record_is_damage(tmp_path: Path) -> None:
     async def story(store: SqliteStore) -> None:
         await fill(store)
         with database(tmp_path) as connection:
-            connection.execute("update records set body = x'5b5d', crc = 223132457 where seq = 2")
+            connection.execute("update records set body = x'5b5d', crc = 223132457 - 1 where seq = 2")
         with pytest.raises(DamagedRun, match="record at seq 2 cannot be read"):
             await store.records("r0")
 
@@ -393,9 +393,13 @@ def test_a_position_is_never_given_twice(tmp_path: Path) -> None:
     async def story(store: SqliteStore) -> None:
         await fill(store)
         newest = (await store.since(0))[-1].position
-        with database(tmp_path) as connection:
-            connection.execute("delete from records")
-        assert await store.create(a_row("new"), started()) == newest + 1
+        for n in (2, 1, 0):
+            await store.delete(f"r{n}", at=1)
+        assert (await store.create(a_row("new"), started())).position == newest + 1
+        await store.delete("new", at=2)
+        assert (await store.create(a_row("newer"), started())).position == newest + 2
+        assert [each.run for each in await store.since(0)] == ["newer"]
+        assert await store.problems() == []
 
     use(tmp_path, story)
 
@@ -407,7 +411,7 @@ def test_what_is_asked_for_during_a_commit_goes_into_the_next_one_refusals_inclu
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     points: list[str] = []
-    monkeypatch.setattr(store_sqlite, "crash_point", points.append)
+    monkeypatch.setattr(sqlite_writer, "crash_point", points.append)
 
     async def story(store: SqliteStore) -> None:
         await fill(store, runs=20, records=1)
@@ -441,7 +445,7 @@ def test_a_full_disk_refuses_what_does_not_fit_and_work_goes_on_once_there_is_ro
         assert isinstance(outcomes[0], StorageFull)
         assert "could not append to run 'r0'" in str(outcomes[0])
         assert isinstance(outcomes[1], OutOfOrder)
-        assert isinstance(outcomes[2], int)
+        assert isinstance(outcomes[2], Appended)
         assert [await store.records("r0"), await store.records("r2")] == [before[0], before[2]]
         assert (await store.row("r0")).seq == 4
         await store.limit_bytes(100_000_000)
@@ -477,10 +481,13 @@ def test_a_database_locked_by_another_process_is_waited_for_without_holding_up_t
     use(tmp_path, story)
 
 
-def test_a_database_that_stays_locked_is_an_error_and_work_goes_on_after_it(tmp_path: Path) -> None:
+def test_a_database_that_stays_locked_is_an_error_and_work_goes_on_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_writer, "LOCKED_WAIT_MS", 10)
+
     async def story(store: SqliteStore) -> None:
         await fill(store)
-        store._writing.execute("pragma busy_timeout = 10")
         with database(tmp_path) as connection:
             connection.execute("begin immediate")
             with pytest.raises(StoreFailed, match="could not append to run 'r0': database is locked"):
@@ -498,7 +505,7 @@ def test_whoever_stops_waiting_does_not_disturb_the_others(tmp_path: Path) -> No
         await asyncio.sleep(0)
         appends[1].cancel()
         outcomes = await asyncio.gather(*appends, return_exceptions=True)
-        assert [type(outcome) for outcome in outcomes] == [int, asyncio.CancelledError, int]
+        assert [type(outcome) for outcome in outcomes] == [Appended, asyncio.CancelledError, Appended]
         assert (await store.row("r1")).seq == 5
 
     use(tmp_path, story)
@@ -508,13 +515,15 @@ def test_normal_durability_forces_commits_to_the_disk_at_intervals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only a checkpoint makes the database file itself grow."""
-    monkeypatch.setattr(store_sqlite, "NORMAL_SYNC_S", 0.0)
+    monkeypatch.setattr(sqlite_writer, "NORMAL_SYNC_S", 0.0)
 
     async def story(store: SqliteStore) -> None:
         before = (tmp_path / "interlock.db").stat().st_size
-        await store.create(a_row(), started("x" * 100_000))
-        await store.append(a_row(), replied(2))
-        assert (tmp_path / "interlock.db").stat().st_size > before + 90_000
+        large = "x" * sqlite_writer.LARGE_BYTES
+        await store.create(a_row(), started())
+        for seq in (2, 3):  # the thread takes up the second one when it is done with all that the first one led to
+            await store.append(a_row(), replied(seq, large))
+        assert (tmp_path / "interlock.db").stat().st_size >= before + len(large)
 
     use(tmp_path, story, "normal")
 
@@ -600,6 +609,25 @@ asyncio.run(main())
     assert sorted(asked(tmp_path, "select run from runs")) == names
 
 
+def test_what_a_store_remembers_of_a_run_gives_way_to_what_another_one_did(tmp_path: Path) -> None:
+    async def story(store: SqliteStore) -> None:
+        other = SqliteStore(tmp_path)
+        await store.create(a_row(), started())
+        for seq, writer in ((2, store), (3, other), (4, store), (5, other), (6, other)):
+            await writer.append(a_row(status=f"{seq}"), replied(seq))
+        await store.release("r1")
+        await other.append(a_row(status="7"), replied(7))
+        assert (await store.row("r1")).status == "7"
+        assert await other.claim("r1") == 1
+        with pytest.raises(NotOwner):
+            await store.append(a_row(), replied(8))
+        await other.append(a_row(epoch=1), replied(8))
+        assert len(await store.records("r1")) == 8
+        await other.close()
+
+    use(tmp_path, story)
+
+
 WRITE_MANY = """
 async def main():
     store = SqliteStore(sys.argv[1])
@@ -661,10 +689,10 @@ def test_two_who_ask_after_a_dead_owner_at_once_both_learn_that_it_is_dead(tmp_p
     file = tmp_path / "owners" / "1-dead.lock"
     with file.open("w") as asking:
         fcntl.flock(asking, fcntl.LOCK_SH)
-        assert not store_sqlite.is_alive(tmp_path, "1-dead")
+        assert not owner_files.is_alive(tmp_path, "1-dead")
         fcntl.flock(asking, fcntl.LOCK_EX)
-        assert store_sqlite.is_alive(tmp_path, "1-dead")
-    assert not store_sqlite.is_alive(tmp_path, "1-unknown")
+        assert owner_files.is_alive(tmp_path, "1-dead")
+    assert not owner_files.is_alive(tmp_path, "1-unknown")
 
 
 def test_a_child_of_a_fork_is_refused_and_the_parent_goes_on(tmp_path: Path) -> None:
@@ -747,7 +775,7 @@ def test_a_log_that_vanishes_during_a_commit_is_noticed_before_it_is_acknowledge
     async def story(store: SqliteStore) -> None:
         await fill(store)
         log = tmp_path / "interlock.db-wal"
-        monkeypatch.setattr(store_sqlite, "crash_point", lambda name: log.unlink(missing_ok=True))
+        monkeypatch.setattr(sqlite_writer, "crash_point", lambda name: log.unlink(missing_ok=True))
         with pytest.raises(StoreFailed, match="deleted or replaced while it was in use"):
             await store.append(a_row("r0"), replied(5))
 

@@ -9,41 +9,46 @@ from interlock.adapters.tools_python import PythonToolbox
 from interlock.engine.effects import Effect
 from interlock.engine.events import IncomingEvent
 from interlock.engine.step import Run, Step
-from interlock.ports import Record, RunRow
+from interlock.ports import NOTHING_ELSE, Alongside, Appended, Record, RunRow
 from interlock.runtime.live import LiveRun
-from interlock.runtime.performing import Performer
-from interlock.runtime.runner import Runner
+from interlock.runtime.performing import NO_GRANTS, Performer
+from interlock.runtime.runner import Runner, _is_one_call
 
 
 def acknowledges_before_the_commit() -> None:
     append, under_way = SqliteStore.append, []
 
-    async def hasty(self: SqliteStore, row: RunRow, record: Record) -> int:
-        under_way.append(asyncio.ensure_future(append(self, row, record)))
-        return 0
+    async def hasty(self: SqliteStore, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
+        under_way.append(asyncio.ensure_future(append(self, row, record, also)))
+        return Appended(0)
 
     SqliteStore.append = hasty  # type: ignore[method-assign]
 
 
 def acts_before_it_stores() -> None:
-    apply, stored, perform = Run.apply, Runner._stored, Performer.perform
+    apply, alongside, perform = Run.apply, Runner._alongside, Performer.perform
+    append = SqliteStore.append
     steps: dict[Run, Step] = {}
 
     def noting(self: Run, event: IncomingEvent) -> Step:
         steps[self] = apply(self, event)
         return steps[self]
 
-    async def late(self: Runner, live: LiveRun, record: Record, **how: Any) -> int:
-        perform(self.performer, live, steps[live.run].effects)
-        await asyncio.sleep(0.005)
-        return await stored(self, live, record, **how)
+    def early(self: Runner, live: LiveRun, effects: Sequence[Effect], at: int) -> Alongside:
+        perform(self.performer, live, effects)
+        return alongside(self, live, effects, at)
 
-    def once(self: Performer, live: LiveRun, effects: Sequence[Effect]) -> None:
-        if effects is not steps[live.run].effects:
-            perform(self, live, effects)
+    async def late(self: SqliteStore, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
+        await asyncio.sleep(0.005)
+        return await append(self, row, record, also)
+
+    def once(self: Performer, live: LiveRun, effects: Sequence[Effect], grants: Any = NO_GRANTS) -> None:
+        if effects is not steps[live.run].effects or _is_one_call(effects):
+            perform(self, live, effects, grants)
 
     Run.apply = noting  # type: ignore[method-assign]
-    Runner._stored = late  # type: ignore[method-assign]
+    Runner._alongside = early  # type: ignore[method-assign]
+    SqliteStore.append = late  # type: ignore[method-assign]
     Performer.perform = once  # type: ignore[method-assign]
 
 
@@ -66,13 +71,13 @@ def asks_again() -> None:
     Run.outstanding = forgetful  # type: ignore[method-assign]
 
 
-# Each with a word of what the judge says about it. A question asked twice cannot be answered twice: the life fails.
+# Each with a word of what the judge says about it.
 BUGS = {
     bug.__name__: (bug, complaint)
     for bug, complaint in (
         (acknowledges_before_the_commit, "it is gone"),
         (acts_before_it_stores, "payments made more than once"),
         (pays_again, "payments made more than once"),
-        (asks_again, "exit codes"),
+        (asks_again, "was asked for 2 times"),
     )
 }

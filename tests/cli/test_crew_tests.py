@@ -1,6 +1,7 @@
 """`interlock test`: passes, differences, routes that no test took, and test files that are no tests."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,44 @@ def test_a_run_becomes_a_test_that_passes(tmp_path: Path, monkeypatch: pytest.Mo
     (name,) = [line.split()[0] for line in run("runs", "list").stdout.splitlines()]
     crew = crew_with(tmp_path, made=run("runs", "script", name, "--as-test").stdout)
     assert run("test", crew).stdout.splitlines()[0] == "passed  made"
+
+
+TOOLED = """\
+version: "2.0"
+entry_point: a
+agents: [{id: a, tools: [look_up]}]
+routing: {signals: {a: [{signal: "[END]"}]}}
+"""
+TOOLED_TEST = """\
+script: {a: [{tool_calls: [{name: look_up, arguments: {word: gull}}]}, "fine\\n[END]"]}
+expect: {status: completed}
+"""
+
+
+def test_the_tools_of_the_hosts_file_are_called_by_a_crews_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "crew.yaml").write_text(TOOLED, "utf-8")
+    (tmp_path / "tests" / "one.yaml").write_text(TOOLED_TEST, "utf-8")
+    seen = str(tmp_path / "seen")
+    source = f"import pathlib\ndef look_up(word: str) -> None:\n    pathlib.Path({seen!r}).write_text(word)\n"
+    (tmp_path / "crew_test_tools.py").write_text(source, "utf-8")
+    host = tmp_path / "interlock.toml"
+    host.write_text("[tools]\nmodules = ['crew_test_tools']\n", "utf-8")
+    assert run("check", str(tmp_path), "--config", str(host)).exit_code == 0
+    assert "crew_test_tools" not in sys.modules
+    done = run("test", str(tmp_path), "--config", str(host))
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (0, "passed  one")
+    assert (tmp_path / "seen").read_text("utf-8") == "gull"
+
+
+def test_a_module_that_fails_is_a_wrong_use_and_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    (tmp_path / "failing_tools.py").write_text("raise RuntimeError('no key')\n", "utf-8")
+    (tmp_path / "interlock.toml").write_text("[tools]\nmodules = ['failing_tools']\n", "utf-8")
+    result = run("test", str(HELLO), "--config", str(tmp_path / "interlock.toml"))
+    assert result.exit_code == 2
+    assert "module 'failing_tools' cannot be imported: RuntimeError: no key" in result.stderr
+    assert "Traceback" not in result.stderr

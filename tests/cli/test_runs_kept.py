@@ -52,6 +52,10 @@ def test_fork_runs_on_from_a_place_and_names_places_elsewhere() -> None:
     assert (forked.exit_code, events_of(forked)[-1]["status"]) == (0, "completed")
     assert {event["run"] for event in events_of(forked)} != {first}
     assert len(run("runs", "list", "--json").stdout.splitlines()) == 2
+    newest, oldest = run("runs", "list").stdout.splitlines()
+    assert newest.endswith(f"  from {first}")
+    assert "from" not in oldest
+    assert f"it goes on from {first}\n" in run("runs", "show", newest.split()[0]).stdout
 
 
 def test_a_run_goes_out_is_deleted_and_comes_back(tmp_path: Path) -> None:
@@ -83,6 +87,21 @@ def test_prune_says_how_many_went() -> None:
     a_run()
     assert run("runs", "prune", "--older-than", "1").stdout == "0 runs deleted\n"
     assert run("runs", "prune", "--older-than", "-1").exit_code == 2
+
+
+def test_retention_of_the_hosts_file_says_what_is_due_and_prune_deletes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_run()
+    monkeypatch.chdir(tmp_path)
+    refused = run("runs", "prune")
+    assert (refused.exit_code, "say how old: --older-than DAYS" in refused.stderr) == (2, True)
+    (tmp_path / "interlock.toml").write_text("[retention]\ndays = 0\n", "utf-8")
+    (tmp_path / "other.toml").write_text("[retention]\ndays = 30\n", "utf-8")
+    assert "1 finished run is older than the 0 days of [retention]" in run("doctor").stdout
+    assert "[retention]" not in run("doctor", "--config", "other.toml").stdout
+    assert run("runs", "prune", "--config", "other.toml").stdout == "0 runs deleted\n"
+    assert run("runs", "prune").stdout == "1 run deleted\n"
 
 
 def test_backup_and_doctor(tmp_path: Path, data: Path) -> None:

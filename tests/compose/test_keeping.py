@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from interlock import Interlock, UsageError, load_crew
+from interlock.adapters.host_file import HostSettings
 from interlock.adapters.models.scripted import Answer, ScriptedModel, ScriptUsage, ToolCall
 from interlock.adapters.run_scripts import written_script, written_test
 from interlock.adapters.script_files import read_script
@@ -18,7 +19,6 @@ from interlock.compose.checkup import check_up
 from interlock.compose.keeping import delete_run, export_run, import_run, prune_runs
 from interlock.crew.definition import Crew
 from interlock.crew.host import Host
-from interlock.engine.events import ModelCalled
 from interlock.errors import CannotFork, DamagedRun, RunDeleted, RunExists, StoreFailed
 from interlock.ports import Record
 from interlock.testing import ManualClock
@@ -214,8 +214,22 @@ def test_a_fork_keeps_what_was_recorded_and_has_keys_of_its_own(tmp_path: Path) 
     same = [line.replace(run, "RUN") for line in told(records, fork)]  # ids that the model gave are its words
     assert same == told(before, run)[: len(same)]
     assert [(request.agent, request.number) for request in model.asked] == [("a", 3)]
-    keys = [event.call for record in records for event in record.events if isinstance(event, ModelCalled)]
-    assert all(key.startswith(f"{fork}:") for key in keys)
+    assert model.asked[0].key.startswith(f"{fork}:")
+
+
+def test_a_fork_names_the_run_it_goes_on_from_also_where_that_one_continues_another(tmp_path: Path) -> None:
+    crew, model = crew_in(tmp_path), ScriptedModel({"a": ["x\n[END]"]})
+
+    async def story(box: Interlock) -> list[str]:
+        first = await (await box.start(crew, "one")).result()
+        second = await (await box.continue_run(crew, "two", first.run)).result()
+        fork = await (await box.fork(second.run, (await box.journal.records(second.run))[0].last_seq)).result()
+        assert (first.continues, second.continues, fork.continues) == ("", first.run, second.run)
+        return [row.continues for row in await box.journal.rows() if row.run == fork.run] + [second.run]
+
+    origin, expected = inside(tmp_path, story, models=model)
+    assert origin == expected
+    assert asyncio.run(check_up(tmp_path / "data")).problems == []
 
 
 def test_a_fork_inside_a_record_or_beyond_the_end_is_refused(tmp_path: Path) -> None:
@@ -342,14 +356,22 @@ def test_the_doctor_finds_a_sound_folder_well(tmp_path: Path) -> None:
     assert (found.problems, found.runs, found.deleted) == ([], 1, 1)
 
 
+def test_the_doctor_names_how_many_runs_are_due_and_deletes_none(tmp_path: Path) -> None:
+    a_run(tmp_path)
+    a_paused_run(tmp_path)
+    for days, notes in ((1, 0), (0, 1), (None, 0)):
+        found = asyncio.run(check_up(tmp_path / "data", HostSettings(retention_days=days)))
+        assert (len(found.notes), found.problems, found.runs) == (notes, [], 2)
+
+
 @pytest.mark.parametrize(
     ("damage", "expected"),
     [
         ("update records set crc = crc + 1 where position = 2", "the crc of the record"),
         ("delete from records where position = 2", "there is no record at seq"),
         ("update records set link = x'00' where position = 2", "the chain breaks at seq"),
-        ("update runs set seq = seq + 1", "the journal should end at seq"),
-        ("update runs set status = 'failed'", "is not what its journal tells"),
+        ("update runs set seq = seq + 1", "the crc of its row does not hold"),
+        ("update runs set status = 'failed'", "the crc of its row does not hold"),
         ("delete from crews", "there is no crew with sha256"),
         ("delete from runs", "records belong to no run"),
     ],

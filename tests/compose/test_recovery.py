@@ -1,6 +1,7 @@
 """Going on after a death, in one process: what a person says meanwhile counts."""
 
 import asyncio
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from interlock import AlreadyResumed, Interlock, load_crew
 from interlock.adapters.models.scripted import Answer, ScriptedModel, ToolCall
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.crew.definition import Crew
+from interlock.crew.host import Host
 from interlock.errors import OwnedElsewhere
-from interlock.ports import ModelRequest, Record, RunRow
+from interlock.ports import ModelRequest
 
 BOTH = """\
 version: "2.0"
@@ -63,14 +65,19 @@ async def cut_off(folder: Path) -> None:
     """Leaves a run behind in which a payment is under way."""
     started = asyncio.Event()
 
-    async def pay() -> str:
+    async def endless() -> str:
         started.set()
         await asyncio.Event().wait()
         return "never"
 
-    async with Interlock(folder / "data", models=Slow(), tools=[pay]) as box:
+    endless.__name__ = "pay"
+    async with Interlock(folder / "data", models=Slow(), tools=[endless]) as box:
         await box.start(crew_in(folder), "go", run_id="r")
         await started.wait()
+
+
+async def pay() -> str:
+    return "paid again"
 
 
 async def asked_about(box: Interlock, model: Slow) -> str:
@@ -85,7 +92,7 @@ async def asked_about(box: Interlock, model: Slow) -> str:
 def test_an_answer_counts_while_other_branches_still_work(tmp_path: Path) -> None:
     async def answered() -> Any:
         model = Slow()
-        async with Interlock(tmp_path / "data", models=model, recover=True) as box:
+        async with Interlock(tmp_path / "data", models=model, tools=[pay], recover=True) as box:
             token = await asked_about(box, model)
             run = await box.resume("r", "paid", token=token)
             assert (await box.state("r")).answered == {token: "paid"}
@@ -100,18 +107,20 @@ def test_an_answer_counts_while_other_branches_still_work(tmp_path: Path) -> Non
     assert asyncio.run(answered()).status == "completed"
 
 
-def test_a_run_that_is_answered_while_it_is_let_go_of_keeps_its_owner(tmp_path: Path) -> None:
+def test_a_run_that_is_answered_while_it_is_let_go_of_keeps_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def answered() -> None:
         model, gate = Slow(), asyncio.Event()
-        async with Interlock(tmp_path / "data", models=model, recover=True) as box:
+        async with Interlock(tmp_path / "data", models=model, tools=[pay], recover=True) as box:
             token = await asked_about(box, model)
             append = box.journal.append
 
-            async def slow_append(row: RunRow, record: Record) -> int:
+            async def slow_append(*given: Any) -> Any:
                 await gate.wait()
-                return await append(row, record)
+                return await append(*given)
 
-            box.journal.append = slow_append  # type: ignore[method-assign]
+            monkeypatch.setattr(box.journal, "append", slow_append)
             model.let_go["c"].set()  # its reply leaves nothing to do but to wait, so the run is let go of
             await asyncio.sleep(0.05)
             answering = asyncio.create_task(box.resume("r", "paid", token=token))
@@ -126,3 +135,83 @@ def test_a_run_that_is_answered_while_it_is_let_go_of_keeps_its_owner(tmp_path: 
 
     asyncio.run(cut_off(tmp_path))
     asyncio.run(answered())
+
+
+# Many at once
+
+LONE = """\
+version: "2.0"
+name: lone
+entry_point: a
+agents: [{id: a, tools: [%s]}]
+routing: {signals: {a: [{signal: "[END]"}]}}
+"""
+
+
+def lone_crew(folder: Path, tool: str = "") -> Crew:
+    (folder / "crew.yaml").write_text(LONE % tool, "utf-8")
+    return load_crew(folder, host=Host(tools=("pay",)))
+
+
+async def leave_running(folder: Path, crews: dict[str, Crew]) -> None:
+    """Leaves runs behind that wait for a model."""
+
+    async def endless(request: ModelRequest) -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    async with Interlock(folder / "data", models=endless, tools=[pay], durability="normal") as box:
+        await asyncio.gather(*(box.start(crew, "go", run_id=run) for run, crew in crews.items()))
+
+
+def damage(folder: Path, statement: str) -> None:
+    connection = sqlite3.connect(folder / "data" / "interlock.db")
+    assert connection.execute(statement).rowcount == 1
+    connection.commit()
+    connection.close()
+
+
+def test_all_runs_go_on_but_for_those_that_cannot_which_are_set_aside_with_the_reason(tmp_path: Path) -> None:
+    plain, paying = lone_crew(tmp_path), lone_crew(tmp_path, "pay")
+    crews = {f"r{n:03}": plain for n in range(250)} | {"r100": paying, "r101": msgspec.structs.replace(plain, name="x")}
+    asyncio.run(leave_running(tmp_path, crews))
+    damage(tmp_path, "update records set crc = crc + 1 where run = (select number from runs where run = 'r007')")
+    damage(tmp_path, "delete from crews where sha = (select crew_sha from runs where run = 'r101')")
+
+    async def recovered() -> tuple[dict[str, str], dict[str, str]]:
+        model = ScriptedModel({"a": ["done\n[END]"]})
+        async with Interlock(tmp_path / "data", models=model, recover=True, durability="normal") as box:
+            for run in crews:
+                await box.runner.settled(run)
+            for run in ("r007", "r100"):  # it is free for whoever can go on with it
+                other = SqliteStore(tmp_path / "data", durability="normal")
+                await other.claim(run)
+                await other.close()
+            rows = await box.journal.rows(limit=1_000)
+            return {row.run: row.status for row in rows}, {aside.run: aside.reason for aside in box.set_aside}
+
+    status, aside = asyncio.run(recovered())
+    assert len(status) == 250
+    assert {run for run, stands in status.items() if stands != "completed"} == {"r007", "r100", "r101"}
+    assert list(aside) == ["r101", "r100", "r007"]
+    for run, reason in (("r007", "is damaged"), ("r100", "does not have: pay"), ("r101", "there is no crew with sha")):
+        assert reason in aside[run]
+        assert status[run] == "running"
+
+
+def test_a_run_that_another_process_works_on_is_neither_taken_nor_set_aside(tmp_path: Path) -> None:
+    crew, asked = lone_crew(tmp_path), asyncio.Event()
+
+    async def endless(request: ModelRequest) -> str:
+        asked.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    async def story() -> None:
+        async with Interlock(tmp_path / "data", models=endless) as box:
+            await box.start(crew, "go", run_id="r")
+            await asked.wait()
+            async with Interlock(tmp_path / "data", models=endless, recover=True) as other:
+                assert (other.set_aside, other.runner.drivers) == ((), {})
+
+    asyncio.run(story())

@@ -10,6 +10,7 @@ import pytest
 
 from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.store_sqlite import SqliteStore
+from interlock.engine.budgets import Limit
 from interlock.engine.events import (
     BroadcastEmitted,
     Decided,
@@ -32,7 +33,24 @@ from interlock.errors import (
     RunNotFound,
     StoreFailed,
 )
-from interlock.ports import Clock, Journal, Keeping, Owners, Record, RunRow, StoredRecord, Tombstone
+from interlock.ports import (
+    Alongside,
+    Appended,
+    Budgets,
+    Clock,
+    Grant,
+    Journal,
+    Keeping,
+    Outbox,
+    Outgoing,
+    Owners,
+    Record,
+    Reservation,
+    RunRow,
+    Settlement,
+    StoredRecord,
+    Tombstone,
+)
 from interlock.testing import ManualClock, MemoryStore
 
 Store = MemoryStore | SqliteStore
@@ -68,9 +86,9 @@ class Place:
         asyncio.run(told())
 
 
-def as_ports(store: Store, clock: ManualClock) -> tuple[Journal, Owners, Keeping, Clock]:
+def as_ports(store: Store, clock: ManualClock) -> tuple[Journal, Owners, Budgets, Outbox, Keeping, Clock]:
     """Never called: the type check proves by it that stores and clock are what the ports ask for."""
-    return store, store, store, clock
+    return store, store, store, store, store, clock
 
 
 @pytest.fixture(params=STORES)
@@ -114,9 +132,9 @@ def test_what_was_appended_is_read_back_in_order(place: Place) -> None:
     )
 
     async def story(store: Store) -> None:
-        assert await store.create(a_row(), started()) == 1
-        assert await store.append(a_row(), eventful) == 2
-        assert await store.append(a_row(), replied(8)) == 3
+        assert await store.create(a_row(), started()) == Appended(1)
+        assert await store.append(a_row(), eventful) == Appended(2)
+        assert await store.append(a_row(), replied(8)) == Appended(3)
         assert list(await store.records("r1")) == [started(), eventful, replied(8)]
 
     place.use(story)
@@ -327,8 +345,9 @@ def test_crews_are_kept_by_their_sha(place: Place) -> None:
 
 def test_positions_grow_across_runs_and_watchers_go_on_after_the_last_they_saw(place: Place) -> None:
     async def story(store: Store) -> None:
-        positions = [await store.create(a_row("r1"), started()), await store.create(a_row("r2"), started())]
-        positions += [await store.append(a_row("r1"), replied(3)), await store.append(a_row("r2"), replied(3, "b"))]
+        appended = [await store.create(a_row("r1"), started()), await store.create(a_row("r2"), started())]
+        appended += [await store.append(a_row("r1"), replied(3)), await store.append(a_row("r2"), replied(3, "b"))]
+        positions = [each.position for each in appended]
         assert positions == sorted(set(positions))
         seen = await store.since(0)
         assert [(each.position, each.run) for each in seen] == list(
@@ -347,9 +366,10 @@ def test_200_concurrent_appends_to_50_runs_keep_the_order_of_every_run(place: Pl
     async def story(store: Store) -> None:
         await asyncio.gather(*(store.create(a_row(f"r{n}"), started()) for n in range(50)))
         appends = [(f"r{n}", seq) for seq in range(3, 7) for n in range(50)]
-        positions = await asyncio.gather(
+        appended = await asyncio.gather(
             *(store.append(a_row(run), replied(seq, f"{run} {seq}")) for run, seq in appends)
         )
+        positions = [each.position for each in appended]
         assert positions == sorted(set(positions))
         for n in range(50):
             run = f"r{n}"
@@ -393,7 +413,7 @@ def test_closing_and_opening_again_keeps_everything(tmp_path: Path, durability: 
         row, seen = await store.row("r1"), list(await store.since(0))
         assert await store.crew(sha) == body
         assert await store.claim("r1") == 1
-        assert await store.append(a_row(epoch=1), replied(4)) == seen[-1].position + 1
+        assert (await store.append(a_row(epoch=1), replied(4))).position == seen[-1].position + 1
         await store.close()
         return row, seen
 
@@ -514,5 +534,85 @@ def test_a_deleted_run_comes_back_only_as_it_was(place: Place) -> None:
         await store.add(a_row(), records)
         assert list(await store.records("r1")) == [started()]
         assert list(await store.tombstones()) == []
+
+    place.use(story)
+
+
+# What goes with a record
+
+
+def room(key: str, most: int = 1) -> Reservation:
+    limit = Limit(name="max_calls_per_day", what="calls", window="day", most=most)
+    return Reservation(key=key, crew="c", agent="a", at=DAY, tokens=5, cost_micros=7, limits=(limit,))
+
+
+def over(key: str, calls: int = 1) -> Settlement:
+    return Settlement(key=key, crew="c", agent="a", at=DAY, usage=Usage(calls=calls))
+
+
+DAY = 20_000 * 86_400_000
+
+
+def test_the_very_record_again_is_the_one_that_is_there(place: Place) -> None:
+    """Whoever does not know whether an append took place asks again."""
+
+    async def story(store: Store) -> None:
+        await store.create(a_row(), started())
+        first = await store.append(a_row(), replied(3))
+        assert await store.append(a_row(), replied(3)) == first
+        with pytest.raises(OutOfOrder):
+            await store.append(a_row(), replied(3, "something else"))
+        await store.append(a_row(), replied(4))
+        with pytest.raises(OutOfOrder):  # not the newest any more
+            await store.append(a_row(), replied(3))
+        assert len(await store.records("r1")) == 3
+        await store.claim("r1")
+        with pytest.raises(NotOwner):
+            await store.append(a_row(), replied(4))
+
+    place.use(story)
+
+
+def test_room_in_a_budget_is_reserved_with_the_record_and_not_without_it(place: Place) -> None:
+    async def story(store: Store) -> None:
+        created = await store.create(a_row(), started(), Alongside(spending=(room("r1:1"),)))
+        assert created.grants == (Grant(),)
+        with pytest.raises(OutOfOrder):
+            await store.append(a_row(), replied(9), Alongside(spending=(over("r1:1", calls=0),)))
+        refused = await store.append(a_row(), replied(3), Alongside(spending=(room("r1:2"),)))
+        assert [grant.refused for grant in refused.grants] == ["max_calls_per_day"]
+        both = Alongside(spending=(over("r1:1", calls=0), room("r1:3")))
+        assert (await store.append(a_row(), replied(4), both)).grants == (Grant(),)
+        assert (await store.append(a_row(), replied(4), both)).grants == (Grant(),), "the same record, the same answer"
+        assert [grant.refused for grant in await store.spend((room("r1:4"),))] == ["max_calls_per_day"]
+
+    place.use(story)
+
+
+def test_counters_survive_whoever_counted(place: Place) -> None:
+    async def story(store: Store) -> None:
+        assert await store.spend((room("x", most=2), over("x"))) == (Grant(),)
+        another = place.open()
+        await store.close()
+        grants = await another.spend((room("y", most=2), room("z", most=2)))
+        assert [grant.refused for grant in grants] == ["", "max_calls_per_day"]
+
+    place.use(story)
+
+
+def test_what_is_to_go_out_stays_until_it_is_struck_off(place: Place) -> None:
+    one, two = (Outgoing(key=f"r1:{n}", run="r1", body=b"{}") for n in (1, 2))
+    other = Outgoing(key="r2:1", run="r2", body=b"{}")
+
+    async def story(store: Store) -> None:
+        await store.create(a_row("r1"), started(), Alongside(outgoing=(one,)))
+        await store.create(a_row("r2"), started(), Alongside(outgoing=(other,)))
+        await store.append(a_row("r1"), replied(3), Alongside(outgoing=(two,)))
+        await store.append(a_row("r1"), replied(3), Alongside(outgoing=(two,)))
+        assert list(await store.pending()) == [one, other, two]
+        assert list(await store.pending("r1")) == [one, two]
+        await store.delivered(one.key)
+        await store.delivered("nobody's")
+        assert list(await store.pending()) == [other, two]
 
     place.use(story)

@@ -1,38 +1,54 @@
 """Stories of runs, one a file: a command, then what it must lead to.
 
-A file holds a crew, then steps. Each step is a command, a line of dashes, and the facts and orders it gave:
+A file holds a title, a crew, then steps. Each step is a command, a line of dashes, and the facts and orders it gave:
 
-    crew                 the crew, in YAML, without version and name
-    start TEXT           a run begins
+    crew                 the crew, in YAML, without version and name; `crew 1.0` is an old one
+    start TEXT           a run begins; `continue TEXT` begins another from the history of this one
+    pass MS              so much working time goes by before the next event
     reply AGENT: TEXT    the model of AGENT answers; `\\n` is a line break
-    tools AGENT: A, B    the model of AGENT calls tools A and B
+    tools AGENT: A, B    the model of AGENT calls tools A and B; `tools AGENT: A | TEXT` says something with it
     output TOOL: TEXT    the tool gives its output; `broke TOOL: TEXT` is an error, `lost TOOL` an unknown outcome
     fail AGENT: TEXT     the model call fails; `refuse AGENT: TEXT` fails it for good
+    overlong AGENT: TEXT the provider finds the conversation too long
+    room AGENT: TOKENS   the budgets have room for a call of so many tokens, at two millionths of a dollar each
+    noroom AGENT: LIMIT  a limit is in the way; `noroom AGENT: LIMIT MS` is one to wait for
     after PURPOSE        the timer of PURPOSE fires
-    resume TEXT          the oldest wait is answered
+    resume TEXT          the oldest wait is answered; `answer #2: TEXT` answers the one of that token
     cancel               somebody cancels the run
     history              shows what is shared
+    view AGENT           shows what the model of AGENT is shown
+    waits                shows what is waited for, oldest first
+    counts               shows where the run stands
 
 Changed output is rewritten by `python tests/engine/test_scenarios.py`; read its diff before you commit it.
-After every step the state must survive a trip through JSON, and a replay of the events must give the same facts.
+After every step the state must survive a trip through JSON, what is still owed must be what was ordered and neither
+answered nor given up, and no key may be used twice; in the end a replay of the events must give the same facts.
+`coverage.yaml` says which sentence is shown where.
 """
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+import yaml
 
 from interlock.adapters.crew_files import read_crew
 from interlock.crew.definition import Crew
-from interlock.engine.effects import Announce, CallModel, Cancel, Effect, RunTool, SetTimer, Tell
+from interlock.engine.conversation import Conversation
+from interlock.engine.effects import Announce, CallModel, Cancel, Effect, Reserve, RunTool, SetTimer, Settle, Tell
 from interlock.engine.events import (
     CancelRequested,
+    Decided,
     DerivedEvent,
     IncomingEvent,
     ModelFailed,
     ModelReplied,
+    Reserved,
     RunResumed,
     RunStarted,
     TimerFired,
@@ -41,146 +57,309 @@ from interlock.engine.events import (
     ToolReturned,
     Usage,
 )
-from interlock.engine.step import RULES, Run, Step
+from interlock.engine.routing import Candidate
+from interlock.engine.state import Message, Turn
+from interlock.engine.step import OVER, RULES, Run, Step
 
+ROOT = Path(__file__).parents[2]
 SCENARIOS = Path(__file__).parent / "scenarios"
 DASHES = "----"
 
 
 class Story:
-    """One run, told step by step."""
+    """A run, and those that continue it, told step by step."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.tokens: list[str] = []
+        self.shows: dict[str, Callable[[str], str]] = {
+            "crew": self._crew,
+            "pass": self._pass,
+            "history": self._history,
+            "view": self._view,
+            "waits": self._waits,
+            "counts": self._counts,
+        }
+        self.hears: dict[str, Callable[[str], IncomingEvent]] = {
+            "start": self._start,
+            "continue": self._continue,
+            "reply": self._reply,
+            "tools": self._tools,
+            "output": lambda rest: self._returned(rest, ok=True),
+            "broke": lambda rest: self._returned(rest, ok=False),
+            "lost": lambda rest: ToolOutcomeLost(call=self._tool(rest)),
+            "fail": lambda rest: self._failed(rest, retry=True),
+            "refuse": lambda rest: self._failed(rest, retry=False),
+            "overlong": lambda rest: self._failed(rest, retry=False, too_long=True),
+            "room": self._room,
+            "noroom": self._no_room,
+            "after": self._timer,
+            "resume": self._resume,
+            "answer": self._answer,
+            "cancel": lambda _: CancelRequested(by="somebody"),
+        }
+
+    def tell(self, command: str) -> str:
+        word, rest = re.fullmatch(r"(\w+)[ ]?(.*)", command, re.DOTALL).groups()  # type: ignore[union-attr]
+        if word in self.shows:
+            return self.shows[word](rest)
+        step = self.hear(self.hears[word](rest.replace("\\n", "\n")))
+        return "\n".join([*map(self._fact, step.facts), *self._orders(step.effects)])
+
+    # The run
+
+    def _crew(self, rest: str) -> str:
+        version, _, text = rest.partition("\n")
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / "crew.yaml").write_text(f'version: "{version or "2.0"}"\nname: story\n{text}\n', "utf-8")
+        loaded = read_crew(self.folder)
+        assert loaded.crew is not None
+        self.crew: Crew = loaded.crew
+        self.begin("r")
+        return "ok" if loaded.is_sound else "\n".join(f"{p.code}: {p.message}" for p in loaded.problems)
+
+    def begin(self, run: str) -> None:
+        self.run = Run(self.crew, run)
+        self.conversation = Conversation(self.crew, self.run.table)
         self.events: list[IncomingEvent] = []
         self.facts: list[tuple[DerivedEvent, ...]] = []
         self.open: dict[str, Effect] = {}
         self.names: dict[str, str] = {}
+        self.passed_ms = 0
 
-    def tell(self, command: str) -> str:
-        word, _, rest = command.partition(" ")
-        if word.startswith("crew"):
-            return self._crew(command.partition("\n")[2])
-        if word == "history":
-            return "\n".join(f"{e.role} {e.author}: {e.text}".replace("\n", "\\n") for e in self.run.state.history)
-        step = self._apply(self._event(word, rest.replace("\\n", "\n")))
-        return "\n".join([*(self._fact(fact) for fact in step.facts), *(self._effect(e) for e in step.effects)])
-
-    def _crew(self, text: str) -> str:
-        self.folder.mkdir(exist_ok=True)
-        (self.folder / "crew.yaml").write_text(f'version: "2.0"\nname: story\n{text}\n', "utf-8")
-        loaded = read_crew(self.folder)
-        assert loaded.crew is not None
-        self.crew: Crew = loaded.crew
-        self.run = Run(self.crew, "r")
-        return "ok" if loaded.is_sound else "\n".join(f"{p.code}: {p.message}" for p in loaded.problems)
-
-    def _apply(self, event: IncomingEvent) -> Step:
+    def hear(self, event: IncomingEvent) -> Step:
+        event = msgspec.structs.replace(event, worked_ms=event.worked_ms + self.passed_ms)
+        self.passed_ms = 0
         step = self.run.apply(event)
         self.events.append(event)
         self.facts.append(step.facts)
+        self.open.pop(getattr(event, "call", ""), None)
+        self.open.pop(getattr(event, "timer", ""), None)
         for effect in step.effects:
-            if isinstance(effect, Cancel):
-                self.open.pop(effect.key, None)
-            else:
-                self.open[effect.key] = effect
-        assert Run.restore(self.crew, self.run.snapshot()).snapshot() == self.run.snapshot()
+            self._ordered(effect)
+        self._check()
         return step
 
+    def _ordered(self, effect: Effect) -> None:
+        if isinstance(effect, Cancel | Settle):  # about an effect that has its key already
+            self.open.pop(effect.key, None)
+            return
+        assert effect.key not in self.names, "a key is never used twice"
+        self.names[effect.key] = self._name(effect)
+        if isinstance(effect, Reserve | CallModel | RunTool | SetTimer):
+            self.open[effect.key] = self._due(effect)
+
+    def _due(self, effect: Effect) -> Effect:
+        """A timer by when it is due instead of how long it still takes, so that two moments can be compared."""
+        if not isinstance(effect, SetTimer):
+            return effect
+        return msgspec.structs.replace(effect, duration_ms=effect.duration_ms + self.run.state.worked_ms)
+
+    def _overdue(self, effect: Effect) -> Effect:
+        """A timer that should have fired before now is due now."""
+        if not isinstance(effect, SetTimer):
+            return effect
+        return msgspec.structs.replace(effect, duration_ms=max(effect.duration_ms, self.run.state.worked_ms))
+
+    def _check(self) -> None:
+        restored = Run.restore(self.crew, self.run.snapshot())
+        assert restored.snapshot() == self.run.snapshot()
+        owed = {effect.key: self._due(effect) for effect in restored.outstanding()}
+        assert owed == {key: self._overdue(effect) for key, effect in self.open.items()}
+
     def replayed(self) -> Run:
-        run = Run(self.crew, "r")
+        run = Run(self.crew, self.run.state.run)
         for event, facts in zip(self.events, self.facts, strict=True):
             assert run.apply(event).facts == facts
         return run
 
-    def _event(self, word: str, rest: str) -> IncomingEvent:
-        who, _, text = rest.partition(":")
-        who, text = who.strip(), text.strip()
-        match word:
-            case "start":
-                return RunStarted(crew="story", input=rest, rules=RULES)
-            case "reply":
-                return ModelReplied(
-                    call=self._call(who), agent=who, text=text, usage=Usage(input_tokens=3, output_tokens=2)
-                )
-            case "tools":
-                requests = [
-                    ToolRequest(id=f"t{n}", name=name.strip(), arguments="{}") for n, name in enumerate(text.split(","))
-                ]
-                return ModelReplied(call=self._call(who), agent=who, text="", usage=Usage(), tool_calls=tuple(requests))
-            case "output" | "broke":
-                return ToolReturned(call=self._tool(who), ok=word == "output", output=text)
-            case "lost":
-                return ToolOutcomeLost(call=self._tool(rest))
-            case "fail" | "refuse":
-                return ModelFailed(call=self._call(who), agent=who, error=text, retry=word == "fail")
-            case "after":
-                return self._timer(rest)
-            case "resume":
-                waits = self.run.state.waits
-                return RunResumed(token=waits[0].token if waits else "gone", input=rest)
-            case "cancel":
-                return CancelRequested(by="somebody")
-            case _:
-                raise AssertionError(f"unknown command {word!r}")
+    # What happens
+
+    def _start(self, text: str) -> RunStarted:
+        return RunStarted(crew="story", input=text, rules=RULES)
+
+    def _continue(self, text: str) -> RunStarted:
+        before = self.run.state
+        assert before.status in OVER
+        self.begin(f"{before.run}+")
+        return RunStarted(crew="story", input=text, rules=RULES, history=tuple(before.history), continues=before.run)
+
+    def _reply(self, rest: str) -> ModelReplied:
+        agent, text = _said(rest)
+        usage = Usage(input_tokens=3, output_tokens=2, cost_micros=10)
+        return ModelReplied(call=self._key(f"call of {agent}"), agent=agent, text=text, usage=usage)
+
+    def _tools(self, rest: str) -> ModelReplied:
+        agent, names = _said(rest)
+        names, _, text = names.partition("|")
+        calls = tuple(
+            ToolRequest(id=f"t{n}", name=name.strip(), arguments="{}") for n, name in enumerate(names.split(","))
+        )
+        key = self._key(f"call of {agent}")
+        return ModelReplied(call=key, agent=agent, text=text.strip(), usage=Usage(), tool_calls=calls)
+
+    def _returned(self, rest: str, *, ok: bool) -> ToolReturned:
+        name, text = _said(rest)
+        return ToolReturned(call=self._tool(name), ok=ok, output=text)
+
+    def _failed(self, rest: str, *, retry: bool, too_long: bool = False) -> ModelFailed:
+        agent, text = _said(rest)
+        key = self._key(f"call of {agent}")
+        return ModelFailed(call=key, agent=agent, error=text, retry=retry, too_long=too_long)
+
+    def _room(self, rest: str) -> Reserved:
+        agent, tokens = _said(rest)
+        return Reserved(call=self._key(f"room for {agent}"), tokens=int(tokens), cost_micros=2 * int(tokens))
+
+    def _no_room(self, rest: str) -> Reserved:
+        agent, rest = _said(rest)
+        limit, _, wait = rest.partition(" ")
+        what, key = limit.split("_")[1], self._key(f"room for {agent}")
+        return Reserved(call=key, refused=limit, what=what, then="wait" if wait else "stop", wait_ms=int(wait or 0))
 
     def _timer(self, purpose: str) -> TimerFired:
-        timer = self.run.state.timers[purpose]
-        return TimerFired(timer=timer.key, worked_ms=timer.left_ms)
+        key = self._key(f"timer {purpose}")
+        timer = self.open.get(key)
+        left = timer.duration_ms - self.run.state.worked_ms if isinstance(timer, SetTimer) else 0
+        return TimerFired(timer=key, worked_ms=max(left - self.passed_ms, 0))
 
-    def _call(self, agent: str) -> str:
-        found = [e for e in self.open.values() if isinstance(e, CallModel) and e.agent == agent]
-        return found[-1].key if found else "gone"
+    def _resume(self, text: str) -> RunResumed:
+        waits = self.run.state.waits
+        return RunResumed(token=waits[0].token if waits else self.tokens[-1], input=text)
+
+    def _answer(self, rest: str) -> RunResumed:
+        name, text = _said(rest)
+        return RunResumed(token=self.tokens[int(name.removeprefix("#")) - 1], input=text)
 
     def _tool(self, name: str) -> str:
-        found = [e for e in self.open.values() if isinstance(e, RunTool) and e.name == name]
-        return found[-1].key if found else "gone"
+        return self._key(f"tool {name}")
+
+    def _key(self, name: str) -> str:
+        """The oldest that is open under the name, else the last there was."""
+        keys = [key for key, known in self.names.items() if known == name]
+        assert keys, f"there never was a {name}"
+        return next((key for key in keys if key in self.open), keys[-1])
+
+    # What is shown
+
+    def _pass(self, rest: str) -> str:
+        self.passed_ms += int(rest)
+        return ""
+
+    def _history(self, _rest: str) -> str:
+        return "\n".join(_one_line(f"{entry.role} {entry.author}: {entry.text}") for entry in self.run.state.history)
+
+    def _view(self, agent: str) -> str:
+        history, turn = self.run.state.history, self._turn(agent)
+        shown = self.conversation.messages(history, turn)
+        assert shown == Conversation(self.crew, self.run.table).messages(history, turn)
+        return "\n".join(map(_message, shown))
+
+    def _turn(self, agent: str) -> Turn:
+        group, turn = self.run.state.group, self.run.state.turn
+        turns = [branch.turn for branch in group.branches] if group is not None else [turn]
+        return next(turn for turn in turns if turn is not None and turn.agent == agent)
+
+    def _waits(self, _rest: str) -> str:
+        return "\n".join(f"{self._token(wait.token)} {wait.agent} {wait.reason}" for wait in self.run.state.waits)
+
+    def _counts(self, _rest: str) -> str:
+        state = self.run.state
+        return (
+            f"{state.status} handoffs={state.handoffs} turns={state.turns} calls={state.usage.calls} "
+            f"worked={state.worked_ms}"
+        )
 
     def _fact(self, fact: DerivedEvent) -> str:
-        kind = str(fact.__struct_config__.tag)
-        shown = {
-            name: getattr(fact, name)
-            for name in fact.__struct_fields__
-            if name not in ("candidates", "call", "usage", "token") and getattr(fact, name) not in ("", 0, None)
-        }
-        return f"{kind} " + " ".join(f"{name}={_short(value)}" for name, value in shown.items())
+        fields = [self._field(name, getattr(fact, name)) for name in fact.__struct_fields__]
+        among = _among(fact.candidates) if isinstance(fact, Decided) else ""
+        return " ".join([str(fact.__struct_config__.tag), *filter(None, fields), *filter(None, [among])])
 
-    def _effect(self, effect: Effect) -> str:
+    def _field(self, name: str, value: object) -> str:
+        if name in ("candidates", "call", "usage") or value in ("", 0, None):
+            return ""
+        if name == "token":
+            value = self._token(str(value))
+        return f"{name}={_short(value)}"
+
+    def _token(self, token: str) -> str:
+        if token not in self.tokens:
+            self.tokens.append(token)
+        return f"#{self.tokens.index(token) + 1}"
+
+    def _orders(self, effects: tuple[Effect, ...]) -> Iterator[str]:
+        """Orders of one kind that follow each other stand on one line."""
+        orders = [self._order(effect) for effect in effects]
+        for verb, alike in groupby(orders, key=lambda order: order[0]):
+            yield f"  -> {verb} " + ", ".join(detail for _, detail in alike)
+
+    def _order(self, effect: Effect) -> tuple[str, str]:
         match effect:
+            case Reserve():
+                return "ask for", f"room for {effect.agent}"
+            case Settle():
+                return "settle", f"{effect.agent} at {_usage(effect)}"
             case CallModel():
-                return f"  -> call {effect.agent}" + (f" again ({effect.attempt})" if effect.attempt else "")
+                return "call", effect.agent + (f" again ({effect.attempt})" if effect.attempt else "")
             case RunTool():
-                return f"  -> run tool {effect.name} for {effect.agent}"
+                return "run tool", f"{effect.name} for {effect.agent}"
             case SetTimer():
-                self.names[effect.key] = f"timer of {effect.duration_ms} ms"
-                return f"  -> set timer of {effect.duration_ms} ms"
+                return "set", f"{self.names[effect.key]} to {effect.duration_ms} ms"
             case Cancel():
-                return f"  -> give up {self._given_up(effect.key)}"
+                return "give up", self.names[effect.key]
             case Tell():
-                return f"  -> tell the host {effect.signal}"
+                return "tell the host", effect.signal
             case Announce():
-                return f"  -> announce {effect.type}"
+                return "announce", effect.type
 
-    def _given_up(self, key: str) -> str:
-        if key in self.names:
-            return self.names[key]
-        return "a call" if key else "nothing"
+    def _name(self, effect: Effect) -> str:
+        match effect:
+            case Reserve():
+                return f"room for {effect.agent}"
+            case CallModel():
+                return f"call of {effect.agent}"
+            case RunTool():
+                return f"tool {effect.name}"
+            case SetTimer():
+                timers = self.run.state.timers
+                return "timer " + next(purpose for purpose, timer in timers.items() if timer.key == effect.key)
+            case _:
+                return ""
 
 
-def _requests(names: str) -> tuple[ToolRequest, ...]:
-    return tuple(ToolRequest(id=f"t{n}", name=name.strip(), arguments="{}") for n, name in enumerate(names.split(",")))
+def _said(rest: str) -> tuple[str, str]:
+    who, _, text = rest.partition(":")
+    return who.strip(), text.strip()
+
+
+def _usage(effect: Settle) -> str:
+    return "what was held" if effect.usage is None else f"{effect.usage.tokens} tokens"
+
+
+def _message(message: Message) -> str:
+    calls = ", ".join(call.name for call in message.tool_calls)
+    return _one_line(f"{message.role}: {message.text}" + (f" (calls {calls})" if calls else "")).replace(":  ", ": ")
+
+
+def _among(candidates: tuple[Candidate, ...]) -> str:
+    """How the choice went, if there was one."""
+    shown = (f"{c.signal} {c.outcome} {c.priority}{' conflicting' * c.conflicts}" for c in candidates)
+    return f"among='{', '.join(shown)}'" if len(candidates) > 1 else ""
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", "\\n")
 
 
 def _short(value: object) -> str:
-    text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    text = text.replace("\n", "\\n")
+    text = _one_line(",".join(map(str, value)) if isinstance(value, tuple) else str(value))
     return f"'{text}'" if " " in text else text
 
 
 def steps(text: str) -> Iterator[tuple[str, str]]:
     """The commands of a file, each with the output below it."""
     for block in re.split(r"\n\n(?=\S)", text.strip()):
-        lines = [line for line in block.splitlines() if not line.startswith("#")]
+        lines = [line for line in block.splitlines() if not line.startswith("# ")]
         command, _, output = "\n".join(lines).partition(f"\n{DASHES}\n")
         if command.removesuffix(f"\n{DASHES}").strip():
             yield command.removesuffix(f"\n{DASHES}"), output
@@ -194,9 +373,47 @@ def test_the_story_goes_as_written(file: Path, tmp_path: Path) -> None:
     assert story.replayed().snapshot() == story.run.snapshot()
 
 
+# The register
+
+
+def sentences() -> list[dict[str, Any]]:
+    register = yaml.safe_load((SCENARIOS / "coverage.yaml").read_text("utf-8"))
+    return [sentence for section in register.values() for sentence in section]
+
+
+def is_there(place: str) -> bool:
+    """A scenario by its name, or a test as file::name."""
+    if "::" not in place:
+        return (SCENARIOS / f"{place}.txt").is_file()
+    file, _, name = place.partition("::")
+    return re.search(rf"^def {name}\(", (ROOT / file).read_text("utf-8"), re.MULTILINE) is not None
+
+
+def test_every_sentence_is_shown_somewhere_that_exists_or_says_why_not() -> None:
+    for sentence in sentences():
+        assert len(sentence) == 2, sentence
+        assert is_there_or_explained(sentence), sentence
+
+
+def is_there_or_explained(sentence: dict[str, Any]) -> bool:
+    if "shown" in sentence:
+        return bool(sentence["shown"]) and all(map(is_there, sentence["shown"]))
+    return bool(re.match(r"issue \d: \w", sentence.get("later", ""))) or bool(sentence.get("owed"))
+
+
+def test_every_scenario_shows_a_sentence() -> None:
+    named = {place for sentence in sentences() for place in sentence.get("shown", ())}
+    assert {file.stem for file in SCENARIOS.glob("*.txt")} <= named
+
+
+def test_every_scenario_says_in_its_first_line_what_it_shows() -> None:
+    for file in SCENARIOS.glob("*.txt"):
+        assert re.match(r"# \S.*[.]\n", file.read_text("utf-8")), file.name
+
+
 def rewritten(file: Path, folder: Path) -> str:
     story = Story(folder)
-    comments = [line for line in file.read_text("utf-8").splitlines() if line.startswith("#")]
+    comments = [line for line in file.read_text("utf-8").splitlines() if line.startswith("# ")]
     blocks = [f"{command}\n{DASHES}\n{story.tell(command)}".rstrip() for command, _ in steps(file.read_text("utf-8"))]
     return "\n".join(comments) + "\n" + "\n\n".join(blocks) + "\n"
 

@@ -3,13 +3,14 @@
 Rule: reading it executes nothing. Tools are found in the source of their modules, not by importing them.
 """
 
-import ast
-import sys
+import math
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from interlock.adapters.tool_modules import read_tool_modules
 from interlock.crew.host import Host
 from interlock.errors import UsageError, nearest
 
@@ -18,15 +19,57 @@ _SECTIONS: dict[str, tuple[str, ...] | None] = {
     "durability": None,
     "mcp": None,
     "providers": None,
-    "retention": None,
+    "retention": ("days",),
     "server": None,
     "tools": ("modules",),
     "webhooks": None,
 }
 
+# The words of the store, which is not loaded only to read a file.
+DURABILITIES = ("full", "normal")
+
+
+class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the file says; the sources of the modules it names have not been looked at."""
+
+    file: Path | None = None
+    modules: tuple[str, ...] = ()
+    mcp_servers: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()
+    durability: str = "full"
+    retention_days: float | None = None
+
 
 def read_host_file(path: Path) -> Host:
-    """What the file sets up; `UsageError` says what is wrong with it."""
+    """What the file sets up for crews to name; `UsageError` says what is wrong with it."""
+    return host_of(read_settings(path))
+
+
+def host_of(settings: HostSettings) -> Host:
+    if settings.file is None:
+        return Host()
+    modules = read_tool_modules(settings.file, settings.modules)
+    return Host(
+        tools=tuple(name for module in modules for name in module.tools),
+        mcp_servers=settings.mcp_servers,
+        providers=settings.providers,
+    )
+
+
+def read_settings(path: Path) -> HostSettings:
+    """What the file says; `UsageError` says what is wrong with it."""
+    data = _read(path)
+    return HostSettings(
+        file=path,
+        modules=_modules(path, data),
+        mcp_servers=_ids(path, data, "mcp"),
+        providers=_ids(path, data, "providers"),
+        durability=_durability(path, data),
+        retention_days=_retention_days(path, data),
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
         data = tomllib.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
@@ -36,25 +79,25 @@ def read_host_file(path: Path) -> Host:
     for name in data:
         if name not in _SECTIONS:
             raise UsageError(f"{path}: unknown key '{name}'; {nearest(name, list(_SECTIONS), 'remove it')}")
-    return Host(
-        tools=tuple(name for module in _modules(path, data) for name in _tools(path, module)),
-        mcp_servers=_ids(path, data, "mcp"),
-        providers=_ids(path, data, "providers"),
-    )
+    return data
 
 
-def _modules(path: Path, data: dict[str, Any]) -> list[str]:
-    tools = data.get("tools", {})
-    known = _SECTIONS["tools"] or ()
-    if not isinstance(tools, dict):
-        raise UsageError(f"{path}: tools must be a section; write [tools]")
-    for key in tools:
+def _section(path: Path, data: dict[str, Any], name: str) -> dict[str, Any]:
+    """A section of which every key is known here."""
+    section, known = data.get(name, {}), _SECTIONS[name] or ()
+    if not isinstance(section, dict):
+        raise UsageError(f"{path}: {name} must be a section; write [{name}]")
+    for key in section:
         if key not in known:
-            raise UsageError(f"{path}: unknown key 'tools.{key}'; the keys of [tools] are {', '.join(known)}")
-    modules = tools.get("modules", [])
+            raise UsageError(f"{path}: unknown key '{name}.{key}'; the keys of [{name}] are {', '.join(known)}")
+    return section
+
+
+def _modules(path: Path, data: dict[str, Any]) -> tuple[str, ...]:
+    modules = _section(path, data, "tools").get("modules", [])
     if not isinstance(modules, list) or not all(isinstance(name, str) for name in modules):
         raise UsageError(f"{path}: tools.modules must be a list of module names")
-    return modules
+    return tuple(modules)
 
 
 def _ids(path: Path, data: dict[str, Any], section: str) -> tuple[str, ...]:
@@ -64,28 +107,17 @@ def _ids(path: Path, data: dict[str, Any], section: str) -> tuple[str, ...]:
     return tuple(entries)
 
 
-def _tools(path: Path, module: str) -> Iterator[str]:
-    """The public functions a module defines."""
-    if not all(part.isidentifier() for part in module.split(".")):
-        raise UsageError(f"{path}: {module!r} is no module name; write it as in an import, such as 'desk.tools'")
-    source = _source_of(module, path.parent)
-    if source is None:
-        raise UsageError(f"{path}: there is no module '{module}' beside it or on the import path")
-    try:
-        tree = ast.parse(source.read_bytes(), str(source))
-    except OSError as error:
-        raise UsageError(f"{path}: module '{module}' cannot be read: {error.strerror}") from error
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two: nested without end
-        raise UsageError(f"{path}: module '{module}' is not Python: {error}") from error
-    for statement in tree.body:
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and not statement.name.startswith("_"):
-            yield statement.name
+def _durability(path: Path, data: dict[str, Any]) -> str:
+    durability = data.get("durability", DURABILITIES[0])
+    if durability not in DURABILITIES:
+        raise UsageError(f"{path}: durability is {durability!r}; it must be one of {', '.join(DURABILITIES)}")
+    return str(durability)
 
 
-def _source_of(module: str, folder: Path) -> Path | None:
-    parts = module.split(".")
-    for root in (folder, *map(Path, sys.path)):
-        for file in (root.joinpath(*parts).with_suffix(".py"), root.joinpath(*parts, "__init__.py")):
-            if file.is_file():
-                return file
-    return None
+def _retention_days(path: Path, data: dict[str, Any]) -> float | None:
+    days = _section(path, data, "retention").get("days")
+    if days is None:
+        return None
+    if isinstance(days, bool) or not isinstance(days, int | float) or not math.isfinite(days) or days < 0:
+        raise UsageError(f"{path}: retention.days is {days!r}; it must be a number of days, 0 or more")
+    return float(days)

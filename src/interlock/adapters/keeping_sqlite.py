@@ -4,14 +4,23 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from zlib import crc32
+
+import msgspec
 
 from interlock.adapters import migrations
 from interlock.adapters.journal_format import Tip
-from interlock.errors import RunDeleted, RunExists, RunNotFound, StoreFailed
+from interlock.adapters.migrations import Connect
+from interlock.errors import DamagedRun, RunDeleted, RunExists, RunNotFound, StoreFailed
 from interlock.ports import Tombstone
 
 # Copied at a time; between two pieces whoever writes may go on.
 BACKUP_PAGES = 1_000
+
+# The number of no run: those of runs begin with 1.
+NOBODY = 0
+
+_encode = msgspec.json.Encoder().encode
 
 
 def missing(connection: sqlite3.Connection, run: str) -> RunNotFound:
@@ -34,37 +43,55 @@ def require_free(connection: sqlite3.Connection, run: str, tip: Tip) -> None:
 
 
 def bury(connection: sqlite3.Connection, number: int, left: Tombstone) -> None:
-    connection.execute("delete from records where run = ?", (number,))
+    _drop_records(connection, number)
     connection.execute("delete from runs where number = ?", (number,))
     connection.execute(
-        "insert into tombstones (run, crew, seq, link, deleted_at) values (?, ?, ?, ?, ?)",
-        (left.run, left.crew, left.seq, left.link, left.deleted_at),
+        "insert into tombstones (run, crew, seq, link, deleted_at, crc) values (?, ?, ?, ?, ?, ?)",
+        (left.run, left.crew, left.seq, left.link, left.deleted_at, _crc(left)),
     )
 
 
+def _drop_records(connection: sqlite3.Connection, number: int) -> None:
+    """The newest place in the order of all records stays taken, by a blank: a position is never given twice."""
+    newest = connection.execute("select max(position) from records").fetchone()[0]
+    connection.execute("delete from records where run in (?, ?) and position < ?", (number, NOBODY, newest))
+    connection.execute(
+        "update records set run = ?, seq = 0, crc = 0, link = x'', body = x'' where run = ?", (NOBODY, number)
+    )
+
+
+def _crc(left: Tombstone) -> int:
+    return crc32(_encode((left.run, left.crew, left.seq, left.link, left.deleted_at)))
+
+
 def tombstones(connection: sqlite3.Connection) -> list[Tombstone]:
-    found = connection.execute("select run, crew, seq, link, deleted_at from tombstones order by deleted_at, run")
-    return [
-        Tombstone(run=run, crew=crew, seq=seq, link=link, deleted_at=deleted_at)
-        for run, crew, seq, link, deleted_at in found.fetchall()
-    ]
+    query = "select run, crew, seq, link, deleted_at, crc from tombstones order by deleted_at, run"
+    return [_checked(*found) for found in connection.execute(query).fetchall()]
+
+
+def _checked(run: str, crew: str, seq: int, link: bytes, deleted_at: int, crc: int) -> Tombstone:
+    left = Tombstone(run=run, crew=crew, seq=seq, link=link, deleted_at=deleted_at)
+    if _crc(left) != crc:
+        raise DamagedRun(run, "the crc of its tombstone does not hold")
+    return left
 
 
 def problems(connection: sqlite3.Connection) -> list[str]:
     lines = [str(line) for (line,) in connection.execute("pragma integrity_check").fetchall()]
     found = [] if lines == ["ok"] else [f"the database is damaged: {' '.join(line.split())}" for line in lines]
-    strays = connection.execute("select count(*) from records where run not in (select number from runs)").fetchone()[0]
+    query = "select count(*) from records where run <> ? and run not in (select number from runs)"
+    strays = connection.execute(query, (NOBODY,)).fetchone()[0]
     return [*found, f"{strays} records belong to no run"] if strays else found
 
 
-def back_up(database: Path, file: Path) -> None:
+def back_up(database: Path, file: Path, connect: Connect) -> None:
     """Under another name first, so that a copy that breaks off is never taken for a whole one."""
     if os.path.lexists(file):
         raise StoreFailed(f"'{file}' exists already; a backup overwrites nothing")
     draft = file.with_name(f"{file.name}.part")
     draft.unlink(missing_ok=True)
     try:
-        with closing(migrations.connect(database)) as source, closing(migrations.connect(draft, "rwc")) as copy:
+        with closing(connect(database, "rw")) as source, closing(connect(draft, "rwc")) as copy:
             copy.execute("pragma synchronous = extra")
             source.execute("begin")  # one moment for the whole copy, whoever writes meanwhile
             source.backup(copy, pages=BACKUP_PAGES)

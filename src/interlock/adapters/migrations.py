@@ -8,6 +8,7 @@ Rule 3: whatever else is found under the name is refused, and left as it is.
 import os
 import sqlite3
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 from interlock.errors import StoreFailed
@@ -15,33 +16,35 @@ from interlock.errors import StoreFailed
 # "ILCK": tells our databases from those of other programs.
 APPLICATION_ID = 0x494C434B
 
-# A whole check reads every page: 50 ms for this much. Larger databases are left to 'interlock doctor'.
+# A whole check reads every page, and every index beside its table. Larger databases are left to 'interlock doctor'.
 CHECKED_AT_OPEN_BYTES_MAX = 32 * 1024 * 1024
 
 MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "001_runs",
         (
+            # What is fixed at creation, what moves with every record, and a crc of it all.
             """create table runs (
                 number integer primary key,
                 run text not null unique,
                 crew text not null,
                 crew_sha text not null,
+                created_at integer not null,
+                continues text not null,
+                organization text not null,
+                owner text not null,
+                epoch integer not null,
                 status text not null,
                 reason text not null,
                 agent text not null,
                 seq integer not null,
-                link blob not null,
-                epoch integer not null,
-                owner text not null,
-                created_at integer not null,
                 updated_at integer not null,
-                continues text not null,
-                organization text not null,
                 calls integer not null,
                 input_tokens integer not null,
                 output_tokens integer not null,
-                cost_micros integer not null
+                cost_micros integer not null,
+                link blob not null,
+                crc integer not null
             ) strict""",
             "create index runs_by_status on runs (status)",
             "create index runs_by_crew on runs (crew)",
@@ -50,10 +53,9 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "002_records",
         (
-            # autoincrement: a position is never given twice, even if the newest records are deleted.
             """create table records (
-                position integer primary key autoincrement,
-                run integer not null references runs,
+                position integer primary key,
+                run integer not null,
                 seq integer not null,
                 crc integer not null,
                 link blob not null,
@@ -62,7 +64,7 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "create unique index records_by_run on records (run, seq)",
         ),
     ),
-    ("003_crews", ("create table crews (sha text primary key, body blob not null) strict",)),
+    ("003_crews", ("create table crews (sha text primary key, body blob not null) strict, without rowid",)),
     (
         "004_tombstones",
         (
@@ -71,13 +73,51 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
                 crew text not null,
                 seq integer not null,
                 link blob not null,
-                deleted_at integer not null
+                deleted_at integer not null,
+                crc integer not null
+            ) strict, without rowid""",
+        ),
+    ),
+    (
+        "005_budgets",
+        (
+            """create table counters (
+                crew text not null,
+                scope text not null,
+                window text not null,
+                start integer not null,
+                calls integer not null,
+                tokens integer not null,
+                cost integer not null,
+                errors integer not null,
+                primary key (crew, scope, window)
+            ) strict, without rowid""",
+            """create table reservations (
+                key text primary key,
+                at integer not null,
+                tokens integer not null,
+                cost_micros integer not null,
+                alerts text not null
+            ) strict, without rowid""",
+        ),
+    ),
+    (
+        "006_outbox",
+        (
+            """create table outbox (
+                number integer primary key,
+                key text not null unique,
+                run text not null,
+                body blob not null
             ) strict""",
         ),
     ),
 )
 
 SCHEMA = len(MIGRATIONS)
+
+# Makes a connection to a database: a path, and "rw" or "rwc" as in SQLite's URIs.
+Connect = Callable[[Path, str], sqlite3.Connection]
 
 
 def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
@@ -86,7 +126,7 @@ def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
 
 
-def make_database(path: Path) -> None:
+def make_database(path: Path, connect: Connect) -> None:
     """Makes a new database under `path`, durably; whoever calls holds the folder's lock."""
     draft = path.with_name(f"{path.name}.new")
     for left in (draft, Path(f"{draft}-journal"), Path(f"{draft}-wal"), Path(f"{draft}-shm")):
@@ -144,6 +184,8 @@ def exists(path: Path) -> bool:
         raise StoreFailed(f"'{path}' is not a file; move it away")
     if found.st_size == 0:
         raise StoreFailed(f"'{path}' is empty, so what it held is lost; restore it from a backup, or move it away")
+    if not os.access(path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise StoreFailed(f"'{path}' cannot be written by user {os.geteuid()}; mend its mode, its owner or its mount")
     return True
 
 
@@ -163,6 +205,6 @@ def require_sound(connection: sqlite3.Connection, path: Path) -> None:
     pages, size = (connection.execute(f"pragma {name}").fetchone()[0] for name in ("page_count", "page_size"))
     if pages * size > CHECKED_AT_OPEN_BYTES_MAX:
         return
-    found = connection.execute("pragma quick_check(1)").fetchone()[0]
+    found = connection.execute("pragma integrity_check(1)").fetchone()[0]
     if found != "ok":
         raise StoreFailed(f"'{path}' is damaged ({' '.join(found.split())}); restore it from a backup")

@@ -1,13 +1,19 @@
-"""Tools that are Python functions: what a model is told of them, and calling them."""
+"""Tools that are Python functions: calling them, and telling what came of it.
+
+Rule 1: whatever a tool raises is told to the model; nothing a tool does ends the run or the process.
+Rule 2: a plain function runs in a thread, an `async` one in the loop; only the latter can be stopped.
+"""
 
 import asyncio
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any, overload
 
 import msgspec
 
+from interlock.adapters.tool_signatures import given_of, read_signature
+from interlock.adapters.tool_threads import ToolThreads
 from interlock.errors import ToolFailed, UsageError
 from interlock.ports import ToolSchema
 
@@ -21,18 +27,28 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class PythonTool:
-    """A function, and how it may be called."""
+    """A function, and how it may be called. `known_as` is its name where that is not the function's own."""
 
     function: Callable[..., Any]
     idempotent: bool = False
     needs_approval: bool = False
+    known_as: str = ""
 
     @property
     def name(self) -> str:
-        return self.function.__name__
+        return self.known_as or getattr(self.function, "__name__", "")
 
 
-def tool(function: Callable[..., Any] | None = None, *, idempotent: bool = False, needs_approval: bool = False) -> Any:
+Declare = Callable[[Callable[..., Any]], PythonTool]
+
+
+@overload
+def tool(function: Callable[..., Any], *, idempotent: bool = ..., needs_approval: bool = ...) -> PythonTool: ...
+@overload
+def tool(*, idempotent: bool = ..., needs_approval: bool = ...) -> Declare: ...
+def tool(
+    function: Callable[..., Any] | None = None, *, idempotent: bool = False, needs_approval: bool = False
+) -> PythonTool | Declare:
     """Declares a function as a tool: `idempotent` ones may run again after a crash without asking."""
 
     def declare(inner: Callable[..., Any]) -> PythonTool:
@@ -46,8 +62,11 @@ class PythonToolbox:
 
     def __init__(self, tools: Iterable[PythonTool | Callable[..., Any]] = ()) -> None:
         self._tools: dict[str, _Ready] = {}
+        self._threads = ToolThreads()
         for entry in tools:
             declared = entry if isinstance(entry, PythonTool) else PythonTool(entry)
+            if not declared.name.isidentifier():
+                raise UsageError(f"{declared.function!r} has no name to call it by; a tool is a function with a name")
             if declared.name in self._tools:
                 raise UsageError(f"two tools are called '{declared.name}'; rename one of them")
             self._tools[declared.name] = _Ready(declared)
@@ -65,7 +84,7 @@ class PythonToolbox:
     async def run(self, name: str, arguments: str, *, key: str) -> str:
         if name not in self._tools:
             raise ToolFailed(f"there is no tool '{name}' on this machine")
-        return await self._tools[name].call(arguments, ToolContext(key))
+        return await self._tools[name].call(arguments, ToolContext(key), self._threads)
 
 
 class _Ready:
@@ -73,56 +92,63 @@ class _Ready:
 
     def __init__(self, declared: PythonTool) -> None:
         self.declared = declared
-        function = declared.function
-        hints = get_type_hints(function)
-        self._context: str | None = None
-        fields: list[Any] = []
-        for name, parameter in inspect.signature(function).parameters.items():
-            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                raise UsageError(f"tool '{declared.name}' takes *{name}; a tool's arguments must have names")
-            if hints.get(name) is ToolContext:
-                self._context = name
-            elif parameter.default is parameter.empty:
-                fields.append((name, hints.get(name, str)))
-            else:
-                fields.append((name, hints.get(name, str), parameter.default))
-        fields.sort(key=len)  # those without a default first, as a struct wants them
-        self._arguments = msgspec.defstruct(f"{declared.name}_arguments", fields, forbid_unknown_fields=True)
+        self._signature = read_signature(declared.name, declared.function, ToolContext)
         self.schema = ToolSchema(
             name=declared.name,
-            description=inspect.getdoc(function) or "",
-            parameters=_parameters(self._arguments),
+            description=inspect.getdoc(declared.function) or "",
+            parameters=self._signature.parameters,
         )
 
-    async def call(self, arguments: str, context: ToolContext) -> str:
+    async def call(self, arguments: str, context: ToolContext, threads: ToolThreads) -> str:
         try:
-            given = msgspec.json.decode(arguments or "{}", type=self._arguments)
-        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            values = given_of(msgspec.json.decode(arguments or "{}", type=self._signature.arguments))
+        except (ValueError, RecursionError) as error:
             raise ToolFailed(f"wrong arguments for '{self.declared.name}': {error}") from error
-        values = {field: getattr(given, field) for field in self._arguments.__struct_fields__}
-        if self._context is not None:
-            values[self._context] = context
-        return _as_text(await self._called(values))
+        if self._signature.context is not None:
+            values[self._signature.context] = context
+        return self._as_text(await self._called(values, threads))
 
-    async def _called(self, values: dict[str, Any]) -> Any:
-        function = self.declared.function
+    async def _called(self, values: dict[str, Any], threads: ToolThreads) -> Any:
+        if inspect.iscoroutinefunction(self.declared.function):
+            return await _awaited(self.declared.function(**values))
+        value = await threads.call(lambda: self._returned(values))
+        return await _awaited(value) if inspect.isawaitable(value) else value
+
+    def _returned(self, values: dict[str, Any]) -> Any:
         try:
-            if inspect.iscoroutinefunction(function):
-                return await function(**values)
-            return await asyncio.to_thread(function, **values)
-        except ToolFailed:
+            return self.declared.function(**values)
+        except BaseException as error:  # in this thread an exit or an interrupt is a failure like any other
+            raise _told(error) from error
+
+    def _as_text(self, value: Any) -> str:
+        if isinstance(value, str):
+            return value
+        try:
+            return msgspec.json.encode(value).decode()
+        except Exception as error:  # values of the host may fail in any way when they are looked into
+            raise ToolFailed(
+                f"tool '{self.declared.name}' returned a {type(value).__name__} that cannot be told: {error}"
+            ) from error
+
+
+async def _awaited(work: Any) -> Any:
+    try:
+        return await work
+    except GeneratorExit:
+        raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
             raise
-        except Exception as error:  # a tool may fail in any way; the model is told, and the run goes on
-            raise ToolFailed(f"{type(error).__name__}: {error}") from error
+        raise ToolFailed("CancelledError: the tool gave itself up") from error
+    except BaseException as error:  # an exit or an interrupt that a tool raises must not reach the loop
+        raise _told(error) from error
 
 
-def _parameters(arguments: type[msgspec.Struct]) -> dict[str, Any]:
-    schema = msgspec.json.schema(arguments)
-    name = schema["$ref"].rpartition("/")[2]
-    body: dict[str, Any] = schema["$defs"].pop(name)
-    body.pop("title", None)
-    return {**body, "$defs": schema["$defs"]} if schema["$defs"] else body
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _told(error: BaseException) -> ToolFailed:
+    if isinstance(error, ToolFailed):
+        return error
+    try:
+        return ToolFailed(f"{type(error).__name__}: {error}")
+    except Exception:  # an error that fails to say what it is still has a name
+        return ToolFailed(type(error).__name__)

@@ -8,8 +8,10 @@ from pathlib import Path
 import click
 
 from interlock.adapters.crew_tests import read_crew_tests
+from interlock.adapters.tool_imports import imported_tools
 from interlock.cli.crews import crew_argument, open_sound_crew, shown
 from interlock.compose.crew_tests import Outcome, routes_of, run_crew_test, untaken
+from interlock.compose.crews import host_settings
 from interlock.crew.definition import Crew
 
 
@@ -22,9 +24,10 @@ def test(crew: str, config: str | None) -> None:
     """
     definition = open_sound_crew(crew, config)
     tests = read_crew_tests(Path(crew))
+    tools = imported_tools(host_settings(config))
     outcomes = []
     for each in tests:
-        outcomes.append(asyncio.run(run_crew_test(definition, each)))
+        outcomes.append(asyncio.run(run_crew_test(definition, each, tools)))
         _show(outcomes[-1])
     _show_coverage(definition, outcomes)
     failed = sum(bool(outcome.differences) for outcome in outcomes)

@@ -5,9 +5,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
+import msgspec
 
+from interlock.adapters.models.scripted import Answer
+from interlock.adapters.script_files import read_script
 from interlock.cli.main import interlock
 from interlock.cli.run import with_box
+from interlock.cli.terminal import can_show_live
+
+SECONDS_TO_LOOK = 1.2
 
 
 @click.command()
@@ -27,15 +33,30 @@ def demo() -> None:
             "--reply",
             "Nearly. `[DONE]` is for later, so:\n[REWRITE] [done]",
         )
-        script = str(templates / "hello" / "script.yaml")
         with TemporaryDirectory() as data:
             _show(
                 "The crew at work, with scripted answers; every step is stored before it is acted upon.",
                 templates,
-                *("run", "hello", "a harbour at night", "--script", script, "--data", data, "--plain"),
+                *("run", "hello", "a harbour at night", "--data", data),
+                *_answered(templates / "hello" / "script.yaml", Path(data)),
             )
             _show("Why did it go like this?", None, *("runs", "explain", _newest_run(data), "--data", data))
     click.echo("Your turn: interlock init my-crew && interlock check my-crew")
+
+
+def _answered(script: Path, data: Path) -> tuple[str, ...]:
+    """Whoever watches a view needs time to look, so there the same answers take a while."""
+    if not can_show_live():
+        return "--plain", "--script", str(script)
+    replies = {agent: [_slow(answer) for answer in answers] for agent, answers in read_script(script).items()}
+    slow = data / "script.yaml"
+    slow.write_bytes(msgspec.json.encode({"replies": replies}))
+    return "--script", str(slow)
+
+
+def _slow(answer: Answer | str) -> Answer:
+    given = Answer(text=answer) if isinstance(answer, str) else answer
+    return msgspec.structs.replace(given, delay_seconds=SECONDS_TO_LOOK)
 
 
 def _newest_run(data: str) -> str:

@@ -7,20 +7,22 @@ from pathlib import Path
 import click
 
 from interlock.adapters.store_sqlite import DATABASE
-from interlock.cli.crews import shown
+from interlock.cli.crews import config_option, shown
 from interlock.cli.run import data_option, with_box
 from interlock.compose.checkup import check_up
+from interlock.compose.crews import host_settings
 from interlock.errors import UsageError
 
 
 @click.command()
+@config_option
 @data_option
-def doctor(data: str) -> None:
+def doctor(config: str | None, data: str) -> None:
     """Check the data folder: the database, crc and hash chain of every run, its replay, and owner files.
 
-    Exit code 1, and a list, if something is wrong.
+    Runs that are due by [retention] in interlock.toml are named. Exit code 1, and a list, if something is wrong.
     """
-    found = asyncio.run(check_up(Path(data)))
+    found = asyncio.run(check_up(Path(data), host_settings(config)))
     for note in found.notes:
         click.echo(f"note: {shown(note)}")
     for problem in found.problems:

@@ -7,8 +7,10 @@ import click
 
 from interlock.adapters.run_scripts import written_script, written_test
 from interlock.adapters.text_log import TextLog
+from interlock.cli.crews import config_option
 from interlock.cli.run import data_option, drive, for_people, json_option, plain_option, script_option, with_box
 from interlock.compose.box import Interlock, RunHandle
+from interlock.compose.crews import host_settings
 from interlock.compose.keeping import delete_run, export_run, import_run, prune_runs
 from interlock.errors import UsageError
 from interlock.signals.builtin import load_default_signals
@@ -18,10 +20,13 @@ from interlock.signals.builtin import load_default_signals
 @click.argument("run_id", metavar="RUN")
 @click.option("--after", type=int, required=True, metavar="SEQ", help="The last event to keep.")
 @script_option
+@config_option
 @data_option
 @json_option
 @plain_option
-def fork(run_id: str, after: int, script: str | None, data: str, as_json: bool, plain: bool) -> None:
+def fork(
+    run_id: str, after: int, script: str | None, config: str | None, data: str, as_json: bool, plain: bool
+) -> None:
     """Go on from the middle of RUN, as a new run: what was recorded up to SEQ is kept, and asked for no more.
 
     Possible where no branch and no question is open; elsewhere the nearest places are named. Exit codes as of run.
@@ -31,7 +36,9 @@ def fork(run_id: str, after: int, script: str | None, data: str, as_json: bool, 
     async def forked(box: Interlock) -> RunHandle:
         return await box.fork(run_id, after)
 
-    drive(Interlock(data, script=script, observers=[log]), forked, for_people(as_json, plain))
+    drive(
+        Interlock(data, host=host_settings(config), script=script, observers=[log]), forked, for_people(as_json, plain)
+    )
 
 
 @click.command()
@@ -54,11 +61,18 @@ def delete(run_id: str, data: str) -> None:
 
 
 @click.command()
-@click.option("--older-than", "days", type=click.FloatRange(min=0), required=True, metavar="DAYS")
+@click.option("--older-than", "days", type=click.FloatRange(min=0), metavar="DAYS")
+@config_option
 @data_option
-def prune(days: float, data: str) -> None:
-    """Delete every finished run in which nothing has happened for DAYS; paused runs stay."""
-    gone = with_box(data, lambda box: prune_runs(box, days))
+def prune(days: float | None, config: str | None, data: str) -> None:
+    """Delete every finished run in which nothing has happened for DAYS; paused runs stay.
+
+    Without --older-than what counts is 'days' under [retention] in interlock.toml.
+    """
+    kept = host_settings(config).retention_days if days is None else days
+    if kept is None:
+        raise UsageError("say how old: --older-than DAYS, or 'days' under [retention] in interlock.toml")
+    gone = with_box(data, lambda box: prune_runs(box, kept), config)
     click.echo(f"{len(gone)} {'run' if len(gone) == 1 else 'runs'} deleted")
 
 

@@ -1,26 +1,36 @@
 """`interlock run` and `interlock resume`: a crew at work, in the terminal or as one JSON object a line."""
 
 import asyncio
+import shlex
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
 from interlock.adapters.text_log import TextLog
-from interlock.cli.crews import crew_argument, open_sound_crew, shown
+from interlock.cli.crews import config_option, crew_argument, open_sound_crew
+from interlock.cli.progress import Progress, Question
+from interlock.cli.terminal import asked, can_ask, can_show_live, held_back, quiet_keys
+from interlock.cli.transcript import Line, lines_of
 from interlock.compose.box import DATA_FOLDER, Interlock, Result, RunHandle
+from interlock.compose.crews import host_settings
 from interlock.crew.registry import registry_of
-from interlock.errors import InterlockError
+from interlock.errors import InterlockError, UsageError
 from interlock.signals.builtin import load_default_signals
 
 Show = Callable[[dict[str, Any]], None]
+Ask = Callable[[Interlock], Awaitable[RunHandle]]
 
 T = TypeVar("T")
 
 EXIT_CODES = {"completed": 0, "paused": 3}
+
 
 data_option = click.option(
     "--data",
@@ -39,6 +49,7 @@ script_option = click.option("--script", metavar="FILE", help="Answers to use in
 @crew_argument
 @click.argument("text", metavar="[INPUT|-]", default="")
 @script_option
+@click.option("--model", metavar="M", help="Who answers for every agent instead of its own model: scripted:FILE.")
 @click.option("--continue", "continues", metavar="RUN", help="Start from the history of a finished run.")
 @data_option
 @json_option
@@ -48,12 +59,14 @@ def run(
     config: str | None,
     text: str,
     script: str | None,
+    model: str | None,
     continues: str | None,
     data: str,
     as_json: bool,
     plain: bool,
 ) -> None:
     """Run CREW on INPUT. Exit code 0: completed, 3: paused, 1: anything else."""
+    answers = script_of(script, model)
     definition = open_sound_crew(crew, config)
     given = sys.stdin.read() if text == "-" else text
     log = TextLog(registry_of(definition))
@@ -61,19 +74,28 @@ def run(
     async def begin(box: Interlock) -> RunHandle:
         return await (box.continue_run(definition, given, continues) if continues else box.start(definition, given))
 
-    drive(Interlock(data, script=script, observers=[log]), begin, for_people(as_json, plain))
+    box = Interlock(data, host=host_settings(config), script=answers, observers=[log])
+    drive(box, begin, for_people(as_json, plain))
 
 
 @click.command()
 @click.argument("run_id", metavar="RUN")
 @click.option("--token", metavar="T", help="Which wait to answer, if there are several.")
 @click.option("--input", "text", metavar="TEXT|-", default="", help="The answer; - reads standard input.")
+@config_option
 @script_option
 @data_option
 @json_option
 @plain_option
 def resume(
-    run_id: str, token: str | None, text: str, script: str | None, data: str, as_json: bool, plain: bool
+    run_id: str,
+    token: str | None,
+    text: str,
+    config: str | None,
+    script: str | None,
+    data: str,
+    as_json: bool,
+    plain: bool,
 ) -> None:
     """Answer what RUN waits for, or go on with it if the process that ran it is gone."""
     given = sys.stdin.read() if text == "-" else text
@@ -82,45 +104,100 @@ def resume(
     async def again(box: Interlock) -> RunHandle:
         return await box.resume(run_id, given, token=token)
 
-    drive(Interlock(data, script=script, observers=[log]), again, for_people(as_json, plain))
+    box = Interlock(data, host=host_settings(config), script=script, observers=[log])
+    drive(box, again, for_people(as_json, plain))
 
 
-def for_people(as_json: bool, plain: bool) -> bool:
-    return plain or (not as_json and sys.stdout.isatty())
+class Display(StrEnum):
+    """How a run is shown."""
+
+    JSON = "json"
+    PLAIN = "plain"
+    LIVE = "live"
 
 
-def drive(box: Interlock, ask: Callable[[Interlock], Awaitable[RunHandle]], people: bool) -> None:
-    """Shows a run while it goes on, says how it stands, and exits with its code."""
-    result = asyncio.run(watched(box, ask, show_person if people else show_json))
-    if people:
-        color = "green" if result.status == "completed" else "yellow"
-        click.secho(f"run {result.run} {result.status}: {result.reason}", fg=color, bold=True)
-        if result.status == "paused":
-            click.echo(f"answer with: interlock resume {result.run} --input TEXT")
+def for_people(as_json: bool, plain: bool) -> Display:
+    """A view where one can be shown, lines where people read and it cannot, objects where programs do."""
+    if plain or (not as_json and sys.stdout.isatty()):
+        return Display.LIVE if not plain and can_show_live() else Display.PLAIN
+    return Display.JSON
+
+
+def script_of(script: str | None, model: str | None) -> str | None:
+    """The file that answers for every agent, however it was named."""
+    if model is None:
+        return script
+    if script is not None:
+        raise UsageError("--script and --model both say who answers; give one of them")
+    provider, _, file = model.partition(":")
+    if provider != "scripted" or not file:
+        raise UsageError(f"--model {model!r}: this version has no provider's client yet; what works is scripted:FILE")
+    return file
+
+
+def drive(box: Interlock, ask: Ask, display: Display) -> None:
+    """Shows a run while it goes on, lets a person answer it, says how it stands, and exits with its code."""
+    progress = Progress(box.clock.now_ms())
+    result = asyncio.run(watched(box, ask, display, progress))
+    while question := _open_question(result, display, progress):
+        text = asked(question)
+        if not text:
+            break
+        result = asyncio.run(watched(box, _answering(question, progress.run, text), display, progress))
+    if display is not Display.JSON:
+        _say_how_it_stands(box, result, progress)
     sys.stdout.flush()
     sys.exit(EXIT_CODES.get(result.status, 1))
 
 
-def with_box(data: str, ask: Callable[[Interlock], Awaitable[T]]) -> T:
-    """What a command asks of the data folder, and no more."""
+def _open_question(result: Result, display: Display, progress: Progress) -> Question | None:
+    """What a person at this terminal can answer."""
+    if result.status != "paused" or display is Display.JSON or not can_ask():
+        return None
+    return next(iter(progress.questions.values()), None)
 
-    async def asked() -> T:
-        async with Interlock(data) as box:
+
+def _answering(question: Question, run: str, text: str) -> Ask:
+    async def answer(box: Interlock) -> RunHandle:
+        return await box.resume(run, text, token=question.token)
+
+    return answer
+
+
+def _say_how_it_stands(box: Interlock, result: Result, progress: Progress) -> None:
+    color = "green" if result.status == "completed" else "yellow"
+    click.secho(f"run {result.run} {result.status}: {result.reason}", fg=color, bold=True)
+    if result.status == "paused":
+        token = f" --token {result.token}" if len(progress.questions) > 1 else ""
+        click.echo(f"answer with: interlock resume {result.run}{token}{_data_of(box)} --input TEXT")
+
+
+def _data_of(box: Interlock) -> str:
+    """The option that a command needs to find these runs again."""
+    return f" --data {shlex.quote(str(box.data))}" if box.data != Path(DATA_FOLDER) else ""
+
+
+def with_box(data: str, ask: Callable[[Interlock], Awaitable[T]], config: str | None = None) -> T:
+    """What a command asks of the data folder, and no more; of the host's file only the durability counts."""
+
+    async def asked_of() -> T:
+        async with Interlock(data, durability=host_settings(config).durability) as box:
             return await ask(box)
 
-    return asyncio.run(asked())
+    return asyncio.run(asked_of())
 
 
-async def watched(box: Interlock, ask: Callable[[Interlock], Awaitable[RunHandle]], show: Show) -> Result:
+async def watched(box: Interlock, ask: Ask, display: Display, progress: Progress) -> Result:
     """Shows a run while it goes on, and gives how it stands afterwards. A signal to stop parks it."""
-    work = asyncio.ensure_future(_watched(box, ask, show))
+    work = asyncio.ensure_future(_watched(box, ask, display, progress))
     loop = asyncio.get_running_loop()
     for stop in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(stop, work.cancel)
     try:
         return await work
     except asyncio.CancelledError:
-        raise Parked("stopped; what was done is kept, 'interlock runs list' and 'interlock resume RUN' go on") from None
+        again = f"'interlock resume {progress.run or 'RUN'}{_data_of(box)}' goes on"
+        raise Parked(f"stopped; what was done is kept, and {again}") from None
 
 
 class Parked(InterlockError):
@@ -129,12 +206,38 @@ class Parked(InterlockError):
     code = "parked"
 
 
-async def _watched(box: Interlock, ask: Callable[[Interlock], Awaitable[RunHandle]], show: Show) -> Result:
+async def _watched(box: Interlock, ask: Ask, display: Display, progress: Progress) -> Result:
     async with box:
         handle = await ask(box)
-        async for event in handle.events():
-            show(event)
+        async with _shown(box, handle.id, display, progress) as show:
+            async for event in handle.events(progress.seq):
+                progress.take(event)
+                show(event)
         return await handle.result()
+
+
+@asynccontextmanager
+async def _shown(box: Interlock, run: str, display: Display, progress: Progress) -> AsyncIterator[Show]:
+    if display is Display.LIVE:
+        async with _live(box, run, progress) as show:
+            yield show
+    else:
+        yield show_json if display is Display.JSON else show_person
+
+
+@asynccontextmanager
+async def _live(box: Interlock, run: str, progress: Progress) -> AsyncIterator[Show]:
+    """The view while the block lasts; then, whatever ended it, all that was said and logged meanwhile."""
+    from interlock.cli.live_view import live_view
+
+    crew = await box.crew_of(await box.journal.row(run))
+    left: list[Line] = []
+    try:
+        async with live_view(crew, progress, box.clock):
+            with quiet_keys(), held_back(left):
+                yield lambda event: left.extend(lines_of(event))
+    finally:
+        print_lines(left)
 
 
 def show_json(event: dict[str, Any]) -> None:
@@ -142,15 +245,10 @@ def show_json(event: dict[str, Any]) -> None:
 
 
 def show_person(event: dict[str, Any]) -> None:
-    match event["type"]:
-        case "model.replied" if event["text"]:
-            click.secho(f"{event['agent']}:", bold=True)
-            for line in event["text"].splitlines():
-                click.echo(f"  {shown(line)}")
-        case "tool.called":
-            click.secho(f"  {event['agent']} uses {shown(event['name'])} {shown(event['arguments'])}", dim=True)
-        case "handoff" | "group.started" | "group.joined" | "nudged" | "limit.reached" | "warning":
-            rest = " ".join(f"{key}={value}" for key, value in event.items() if key not in ("run", "seq", "at", "type"))
-            click.secho(f"  {event['type']} {shown(rest)}", dim=True)
-        case _:
-            return
+    print_lines(lines_of(event))
+
+
+def print_lines(lines: Iterable[Line]) -> None:
+    for line in lines:
+        bold, dim = line.kind == "speaker" or None, line.kind == "note" or None
+        click.secho(line.text, err=line.kind == "log", bold=bold, dim=dim)

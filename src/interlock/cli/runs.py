@@ -47,7 +47,9 @@ def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_js
         return
     for row in rows:
         when = datetime.fromtimestamp(row.updated_at / 1000, UTC)
-        click.echo(f"{row.run}  {when:%Y-%m-%d %H:%M:%S}  {row.status:<9}  {shown(row.crew)}  {shown(row.reason)}")
+        origin = f"  from {row.continues}" if row.continues else ""
+        what = f"{row.status:<9}  {shown(row.crew)}  {shown(row.reason)}{shown(origin)}"
+        click.echo(f"{row.run}  {when:%Y-%m-%d %H:%M:%S}  {what}")
     if not rows:
         click.echo("no runs yet; 'interlock run CREW INPUT' makes one")
 
@@ -64,6 +66,8 @@ def show(run_id: str, data: str, as_json: bool) -> None:
         return
     state = with_box(data, lambda box: box.state(run_id))
     click.secho(f"{run_id} {result.status}: {result.reason}", bold=True)
+    if result.continues:
+        click.echo(f"it goes on from {shown(result.continues)}")
     for entry in state.history:
         click.secho(f"{entry.author}:", bold=True)
         for line in entry.text.splitlines():

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import msgspec
 
+from interlock.adapters.host_file import HostSettings
 from interlock.adapters.store_sqlite import DATABASE, OWNERS, is_alive
 from interlock.compose.box import Interlock
-from interlock.compose.keeping import each_row
+from interlock.compose.keeping import each_row, runs_due
 from interlock.errors import DamagedRun, InterlockError, RunNotFound, UsageError
 from interlock.ports import RunRow
 from interlock.runtime.runner import replayed, row_of
@@ -22,16 +23,18 @@ class Checkup(msgspec.Struct, kw_only=True):
     notes: list[str] = []
 
 
-async def check_up(data: Path) -> Checkup:
+async def check_up(data: Path, host: HostSettings | None = None) -> Checkup:
+    """Looks at everything, and runs nothing; of the host's file what counts are durability and retention."""
     if not (data / DATABASE).exists():
         raise UsageError(f"there is no {DATABASE} in '{data}'; name the data folder with --data")
-    found = Checkup()
+    found, settings = Checkup(), host or HostSettings()
     strays = _stray_owner_files(data)
     try:
-        async with Interlock(data) as box:
+        async with Interlock(data, durability=settings.durability) as box:
             found.problems += await box.store.problems()
             await _check_runs(box, found)
             found.deleted = len(await box.keeping.tombstones())
+            await _tell_due(box, settings.retention_days, found)
     except InterlockError as error:
         found.problems.append(str(error))
     _tell_strays(data, strays, found)
@@ -58,6 +61,13 @@ async def _check_run(box: Interlock, row: RunRow) -> None:
     now = await box.journal.row(row.run)
     if now.seq == row.seq and row_of(run, row, row.updated_at) != row:
         raise DamagedRun(row.run, "what is said of the run is not what its journal tells")
+
+
+async def _tell_due(box: Interlock, days: float | None, found: Checkup) -> None:
+    due = 0 if days is None else len([run async for run in runs_due(box, days)])
+    if due:
+        runs = "finished run is" if due == 1 else "finished runs are"
+        found.notes.append(f"{due} {runs} older than the {days:g} days of [retention]; 'interlock runs prune' deletes")
 
 
 def _stray_owner_files(data: Path) -> list[str]:

@@ -8,7 +8,9 @@ import msgspec
 
 from interlock.adapters.crew_tests import CrewTest
 from interlock.adapters.models.scripted import ScriptedModel
-from interlock.compose.box import Interlock, Result
+from interlock.adapters.tools_python import PythonTool
+from interlock.compose.box import Interlock
+from interlock.compose.results import Result
 from interlock.crew.definition import Crew, Route
 from interlock.engine.events import Decided, Event, SignalSeen, TurnStarted
 
@@ -21,9 +23,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     taken: frozenset[tuple[str, str]]
 
 
-async def run_crew_test(crew: Crew, test: CrewTest) -> Outcome:
+async def run_crew_test(crew: Crew, test: CrewTest, tools: Sequence[PythonTool] = ()) -> Outcome:
     with TemporaryDirectory(prefix="interlock-test-") as folder:
-        async with Interlock(Path(folder), models=ScriptedModel(test.script), durability="normal") as box:
+        model = ScriptedModel(test.script)
+        async with Interlock(Path(folder), models=model, tools=tools, durability="normal") as box:
             result, given = await _played(box, crew, test)
             events = [event for record in await box.journal.records(result.run) for event in record.events]
     differences = _differences(test, result, events)

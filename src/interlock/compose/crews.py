@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from interlock.adapters.crew_files import read_crew
-from interlock.adapters.host_file import read_host_file
+from interlock.adapters.host_file import HostSettings, host_of, read_settings
 from interlock.crew.definition import Crew
 from interlock.crew.host import Host
 from interlock.crew.unsound import UnreadableCrew, UnsoundCrew
@@ -12,11 +12,16 @@ from interlock.crew.unsound import UnreadableCrew, UnsoundCrew
 HOST_FILE = "interlock.toml"
 
 
-def load_host(config: str | os.PathLike[str] | None = None) -> Host:
-    """What interlock.toml sets up: the named file, or the one in the working folder if there is one."""
+def host_settings(config: str | os.PathLike[str] | None = None) -> HostSettings:
+    """What interlock.toml says: the named file, or the one in the working folder if there is one."""
     if config is None:
-        return read_host_file(Path(HOST_FILE)) if Path(HOST_FILE).exists() else Host()
-    return read_host_file(Path(config))
+        return read_settings(Path(HOST_FILE)) if Path(HOST_FILE).exists() else HostSettings()
+    return read_settings(Path(config))
+
+
+def load_host(config: str | os.PathLike[str] | None = None) -> Host:
+    """What interlock.toml sets up for crews to name; the modules of its tools are read and not executed."""
+    return host_of(host_settings(config))
 
 
 def load_crew(path: str | os.PathLike[str], *, host: Host | None = None) -> Crew:

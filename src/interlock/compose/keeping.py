@@ -8,6 +8,7 @@ import msgspec
 from interlock.adapters import run_files
 from interlock.adapters.run_files import RunFile
 from interlock.compose.box import Interlock
+from interlock.compose.recovery import pages
 from interlock.crew.definition import Crew
 from interlock.errors import DamagedRun, OwnedElsewhere, RunNotFound, UsageError
 from interlock.ports import RunRow, Tombstone
@@ -28,8 +29,7 @@ async def delete_run(box: Interlock, run: str) -> Tombstone:
 
 async def prune_runs(box: Interlock, older_than_days: float) -> list[str]:
     """Deletes finished runs in which nothing has happened for so long; paused ones may still be answered."""
-    since = box.clock.now_ms() - older_than_days * DAY_MS
-    old = [row.run async for row in each_row(box) if is_over(row.status) and row.updated_at < since]
+    old = [run async for run in runs_due(box, older_than_days)]
     gone = []
     for run in old:
         with suppress(OwnedElsewhere, RunNotFound):  # another process has it in hand, or was faster
@@ -37,13 +37,19 @@ async def prune_runs(box: Interlock, older_than_days: float) -> list[str]:
     return gone
 
 
+async def runs_due(box: Interlock, older_than_days: float) -> AsyncIterator[str]:
+    """The runs that pruning would delete."""
+    since = box.clock.now_ms() - older_than_days * DAY_MS
+    async for row in each_row(box):
+        if is_over(row.status) and row.updated_at < since:
+            yield row.run
+
+
 async def each_row(box: Interlock) -> AsyncIterator[RunRow]:
     """The newest first, page by page."""
-    page = await box.journal.rows(limit=PAGE)
-    while page:
+    async for page in pages(box.journal, PAGE):
         for row in page:
             yield row
-        page = await box.journal.rows(limit=PAGE, before=page[-1].run)
 
 
 async def export_run(box: Interlock, run: str) -> bytes:

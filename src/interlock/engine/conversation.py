@@ -1,12 +1,18 @@
 """What an agent sees of a run: its own words as its own, everybody else's with their names, marks made harmless.
 
 Rule 1: text that is not the agent's own cannot carry a signal: known marks in it are shown as ⟦END⟧.
-Rule 2: a view grows by what is new; only when it no longer fits the window is it made anew.
+Rule 2: a view grows by what is new, and what is shown of it is not copied.
+Rule 3: what is shown fits the window by an upper estimate: a token for every three bytes and eight for every message,
+times what the provider reported beyond that. Over the window the oldest entries go until the stated share is left;
+an entry too long by itself loses its middle.
+Rule 4: a view depends on the entries alone, not on when it was built: after a crash it is the same again.
 """
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import overload
 
 import msgspec
 
@@ -20,10 +26,44 @@ from interlock.limits import MARK_CHARS_MAX
 BYTES_PER_TOKEN = 3
 TOKENS_PER_MESSAGE = 8
 
+# Scales are in thousandths: 1,000 is the estimate as it stands.
+UNSCALED = 1_000
+
+# What a provider refuses as too long is asked for once more with this share of the window.
+TRIMMED_SHARE = (3, 4)
+
 _BRACKETS = re.compile(rf"\[([^\[\]]{{1,{MARK_CHARS_MAX - 2}}})\]")
 _FIELD = re.compile(r"\{\{[ \t]*\.?(name|role|description|backstory)[ \t]*\}\}")
 
 LEFT_OUT = {"en": "[{count} earlier entries are left out here]", "vi": "[{count} mục trước đó được lược bỏ ở đây]"}
+CUT_OUT = {"en": "[{count} characters are left out here]", "vi": "[{count} ký tự được lược bỏ ở đây]"}
+MARKER_TOKENS = TOKENS_PER_MESSAGE + max(map(len, (*LEFT_OUT.values(), *CUT_OUT.values()))) // BYTES_PER_TOKEN + 8
+
+
+class Shown(Sequence[Message]):
+    """Messages to show: some to begin with, a stretch of a growing list, and what the turn itself added."""
+
+    def __init__(self, head: tuple[Message, ...], body: list[Message], start: int, tail: Sequence[Message]) -> None:
+        self._head, self._body, self._start, self._stop = head, body, start, len(body)
+        self._tail = tuple(tail)
+
+    def __len__(self) -> int:
+        return len(self._head) + self._stop - self._start + len(self._tail)
+
+    def __iter__(self) -> Iterator[Message]:
+        return chain(self._head, self._body[self._start : self._stop], self._tail)
+
+    @overload
+    def __getitem__(self, at: int) -> Message: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Message, ...]: ...
+    def __getitem__(self, at: int | slice) -> Message | tuple[Message, ...]:
+        return tuple(self)[at]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]  # it is compared by what it shows, and nobody keeps it
 
 
 class _View(msgspec.Struct):
@@ -31,21 +71,24 @@ class _View(msgspec.Struct):
 
     messages: list[Message] = []
     tokens: list[int] = []
+    start: int = 0  # up to here, but for the first, entries are left out
+    shown: int = 0  # the tokens of the first message, the marker and the newest
 
-    def keep(self, count: int) -> None:
-        del self.messages[count:], self.tokens[count:]
+    def add(self, message: Message) -> None:
+        cost = _tokens(message.text) + TOKENS_PER_MESSAGE
+        self.messages.append(message)
+        self.tokens.append(cost + (self.tokens[-1] if self.tokens else 0))
+        self.shown += cost
 
-    def add(self, messages: Iterable[Message]) -> None:
-        for message in messages:
-            self.messages.append(message)
-            self.tokens.append(_tokens(message) + (self.tokens[-1] if self.tokens else 0))
+    def leave_out(self, tokens: int) -> None:
+        """Shows as many of the newest as fit into so many tokens beside the first and the marker."""
+        self.start = self.start_for(tokens)
+        self.shown = self.tokens[0] + MARKER_TOKENS + self.tokens[-1] - self.tokens[self.start - 1]
 
-    def followed_by(self, messages: Sequence[Message]) -> "_View":
-        if not messages:
-            return self
-        longer = _View(self.messages.copy(), self.tokens.copy())
-        longer.add(messages)
-        return longer
+    def start_for(self, tokens: int) -> int:
+        """Where as many of the newest begin as fit beside the first and the marker, but at least one."""
+        fits = bisect_left(self.tokens, self.tokens[-1] + self.tokens[0] + MARKER_TOKENS - tokens) + 1
+        return max(self.start, min(fits, len(self.messages) - 1), 1)
 
 
 class Conversation:
@@ -54,54 +97,140 @@ class Conversation:
     def __init__(self, crew: Crew, table: RoutingTable) -> None:
         self.crew, self.table = crew, table
         self._agents = {agent.id: agent for agent in crew.agents}
-        self._views: dict[str, _View] = {}
+        self._views: dict[tuple[str, int], _View] = {}
+        self._instructions: dict[str, str] = {}
+        self._windows: dict[tuple[str, int], int] = {}
 
-    def messages(self, history: Sequence[Entry], turn: Turn) -> tuple[Message, ...]:
+    def agent(self, agent_id: str) -> Agent:
+        return self._agents[agent_id]
+
+    def messages(self, history: Sequence[Entry], turn: Turn, scale: int = UNSCALED) -> Sequence[Message]:
         """What the turn's agent is shown: shared history up to where its turn began, then the turn itself."""
-        view = self._views.setdefault(turn.agent, _View())
-        view.keep(turn.history)
-        view.add(self._seen(turn.agent, entry) for entry in history[len(view.messages) : turn.history])
-        return self._fitting(view.followed_by(turn.said))
+        view = self._view(turn.agent, history, turn.history, scale)
+        window, said = self._window(turn.agent, scale), self._said(turn)
+        total = view.shown + (sum(map(tokens_of, said)) if said else 0)
+        if turn.trimmed:
+            window = min(window, total) * TRIMMED_SHARE[0] // TRIMMED_SHARE[1]
+        if total > window:
+            return self._squeezed(view, said, window)
+        return Shown(self._head(view, view.start), view.messages, view.start, said)
+
+    def estimate(self, history: Sequence[Entry], turn: Turn, scale: int = UNSCALED) -> int:
+        """An upper estimate of the tokens that a call would show, instructions included."""
+        return self.estimate_of(turn.agent, self.messages(history, turn, scale), scale)
+
+    def estimate_of(self, agent: str, shown: Sequence[Message], scale: int = UNSCALED) -> int:
+        return (sum(map(tokens_of, shown)) + self._own_tokens(agent)) * scale // UNSCALED
 
     def instructions(self, agent_id: str) -> str:
         """The agent's prompt with its fields filled, in one pass: values are never looked at again."""
-        agent = self._agents[agent_id]
-        return _FIELD.sub(lambda field: str(getattr(agent, field[1])), agent.system_prompt)
-
-    def _seen(self, agent: str, entry: Entry) -> Message:
-        if entry.author == agent:
-            return Message(role="assistant", text=entry.text)
-        text = self.harmless(entry.text)
-        speaker: Agent | None = self._agents.get(entry.author)
-        return Message(role="user", text=f"{speaker.name}:\n{text}" if speaker else text)
+        if agent_id not in self._instructions:
+            agent = self._agents[agent_id]
+            filled = _FIELD.sub(lambda field: str(getattr(agent, field[1])), agent.system_prompt)
+            self._instructions[agent_id] = filled
+        return self._instructions[agent_id]
 
     def harmless(self, text: str) -> str:
         """The text with every mark the crew knows shown so that an echo of it steers nothing."""
         return _BRACKETS.sub(lambda mark: f"⟦{mark[1]}⟧" if self.table.knows(mark[1]) else mark[0], text)
 
-    def _fitting(self, view: _View) -> tuple[Message, ...]:
-        window, messages = self.crew.settings.max_context_window, view.messages
-        if not messages or view.tokens[-1] <= window:
-            return tuple(messages)
-        left = int(window * (1 - self.crew.settings.context_trim_percent / 100))
-        start = _start_of_newest(view, left - view.tokens[0])
-        marker = Message(role="user", text=LEFT_OUT[self.crew.settings.language].format(count=start - 1))
-        return (messages[0], marker, *messages[start:])
+    def _view(self, agent: str, history: Sequence[Entry], length: int, scale: int) -> _View:
+        """Entry by entry, so that what is left out is the same whenever the view is made."""
+        view = self._views.get((agent, scale))
+        if view is None or len(view.messages) > length:
+            view = self._views[agent, scale] = _View()
+        if len(view.messages) < length:
+            window, share = self._window(agent, scale), 1 - self.crew.settings.context_trim_percent / 100
+            for n in range(len(view.messages), length):
+                view.add(self._seen(agent, history[n]))
+                if view.shown > window:
+                    view.leave_out(int(window * share))
+        return view
+
+    def _window(self, agent: str, scale: int) -> int:
+        """What is left for messages, in tokens as they are estimated here."""
+        window = self._windows.get((agent, scale))
+        if window is None:
+            whole = self.crew.settings.max_context_window * UNSCALED // scale
+            window = self._windows[agent, scale] = max(0, whole - self._own_tokens(agent))
+        return window
+
+    def _own_tokens(self, agent: str) -> int:
+        return _tokens(self.instructions(agent)) + TOKENS_PER_MESSAGE
+
+    def _seen(self, agent: str, entry: Entry) -> Message:
+        text = entry.text
+        if entry.author == agent:
+            return Message(role="assistant", text=text)
+        if "[" in text:
+            text = self.harmless(text)
+        speaker = self._agents.get(entry.author)
+        return Message(role="user", text=f"{speaker.name}:\n{text}" if speaker else text)
+
+    def _head(self, view: _View, start: int) -> tuple[Message, ...]:
+        """The first entry, and a word on what is missing after it."""
+        if start == 0:
+            return ()
+        first = view.messages[0]
+        return (first, self._marker(LEFT_OUT, start - 1)) if start > 1 else (first,)
+
+    def _marker(self, words: dict[str, str], count: int) -> Message:
+        return Message(role="user", text=words[self.crew.settings.language].format(count=count))
+
+    def _said(self, turn: Turn) -> list[Message]:
+        """What happened within the turn; outputs of tools are not the agent's own words."""
+        return [
+            msgspec.structs.replace(message, text=self.harmless(message.text)) if message.role == "tool" else message
+            for message in turn.said
+        ]
+
+    def _squeezed(self, view: _View, said: Sequence[Message], window: int) -> tuple[Message, ...]:
+        """For one call alone: the oldest go first, and what is too long by itself loses its middle."""
+        left = window - MARKER_TOKENS
+        first = self._clipped(view.messages[0], left // 4)
+        left -= tokens_of(first)
+        rest, dropped = self._newest_rounds(said, left // 2 if len(view.messages) > 1 else left)
+        left -= sum(map(tokens_of, rest))
+        newest: list[Message] = []
+        start = len(view.messages)
+        if start > 1:  # what the agent is asked to answer
+            newest.append(self._clipped(view.messages[-1], left))
+            start, left = start - 1, left - tokens_of(newest[0])
+        while start > 1 and (cost := tokens_of(view.messages[start - 1])) <= left:
+            newest.insert(0, view.messages[start - 1])
+            start, left = start - 1, left - cost
+        missing = start - 1 + dropped
+        marker = (self._marker(LEFT_OUT, missing),) if missing else ()
+        return (first, *marker, *newest, *rest)
+
+    def _newest_rounds(self, said: Sequence[Message], tokens: int) -> tuple[list[Message], int]:
+        """As many as fit, whole: an output never stands without its call. And how many messages that leaves out."""
+        rest = [self._clipped(message, tokens // 4) for message in said]
+        total, start = sum(map(tokens_of, rest)), 0
+        while start < len(rest) and (total > tokens or rest[start].role == "tool"):
+            total -= tokens_of(rest[start])
+            start += 1
+        return rest[start:], start
+
+    def _clipped(self, message: Message, tokens: int) -> Message:
+        if tokens_of(message) <= tokens:
+            return message
+        half = max(0, tokens - MARKER_TOKENS) * BYTES_PER_TOKEN // 2
+        data = message.text.encode("utf-8", "replace")
+        begin, end = data[:half].decode("utf-8", "ignore"), data[len(data) - half :].decode("utf-8", "ignore")
+        missing = len(message.text) - len(begin) - len(end)
+        text = f"{begin}\n{self._marker(CUT_OUT, missing).text}\n{end}"
+        return msgspec.structs.replace(message, text=text) if len(text) < len(message.text) else message
 
 
-def _start_of_newest(view: _View, tokens: int) -> int:
-    """As many of the newest as fit, the first never among them; a tool's output never without the call it answers."""
-    messages = view.messages
-    start = min(bisect_left(view.tokens, view.tokens[-1] - tokens) + 1, len(messages))
-    while start < len(messages) and messages[start].role == "tool":
-        start += 1
-    return start
-
-
-def _tokens(message: Message) -> int:
+def tokens_of(message: Message) -> int:
     """An upper estimate."""
-    return (
-        len(message.text.encode("utf-8", "replace")) // BYTES_PER_TOKEN
-        + sum(len(call.arguments) // BYTES_PER_TOKEN for call in message.tool_calls)
-        + TOKENS_PER_MESSAGE
-    )
+    tokens = _tokens(message.text) + TOKENS_PER_MESSAGE
+    if message.tool_calls:
+        tokens += sum(_tokens(call.name) + _tokens(call.arguments) + TOKENS_PER_MESSAGE for call in message.tool_calls)
+    return tokens
+
+
+def _tokens(text: str) -> int:
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+    return -(-size // BYTES_PER_TOKEN)

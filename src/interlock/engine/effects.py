@@ -6,6 +6,25 @@ Rule 2: a key is never used twice, also not by a run that was resumed, recovered
 
 import msgspec
 
+from interlock.engine.events import Usage
+
+
+class Reserve(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask the store whether the crew's budgets have room for a call; made in the transaction of its transition."""
+
+    key: str
+    agent: str
+    turn: int
+
+
+class Settle(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that was reserved under this key is over. Without a usage nobody knows, and what was held counts."""
+
+    key: str
+    agent: str
+    usage: Usage | None
+    failed: bool = False
+
 
 class CallModel(msgspec.Struct, frozen=True, kw_only=True):
     """Ask the agent's model, showing shared history up to `history` and what happened in the turn so far."""
@@ -57,4 +76,4 @@ class Announce(msgspec.Struct, frozen=True, kw_only=True):
     content: str
 
 
-Effect = CallModel | RunTool | SetTimer | Cancel | Tell | Announce
+Effect = Reserve | Settle | CallModel | RunTool | SetTimer | Cancel | Tell | Announce

@@ -43,11 +43,12 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of history: who said it, in which turn."""
+    """One line of history: who said it, in which turn of which run."""
 
     role: str
     author: str
     text: str
+    run: str = ""
     turn: int
 
 
@@ -70,8 +71,9 @@ class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):
     call: str
     agent: str
     text: str
-    usage: Usage
+    usage: Usage = Usage()
     tool_calls: tuple[ToolRequest, ...] = ()
+    estimate: int = 0  # of the tokens shown, where the provider counted more
 
 
 class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):
@@ -81,7 +83,25 @@ class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):
     agent: str
     error: str
     retry: bool = True
+    too_long: bool = False
     reason: str = "model_error"
+
+
+class Reserved(Incoming, frozen=True, kw_only=True, tag="budget.reserved"):
+    """What the store says to a call: go ahead, or which limit is in the way and how long it stays there.
+
+    `tokens` and `cost_micros` are the estimate that is held until the call is over; `alerts` are limits that this
+    call takes beyond the share at which somebody wants to know.
+    """
+
+    call: str
+    tokens: int = 0
+    cost_micros: int = 0
+    refused: str = ""
+    what: str = ""
+    then: str = ""
+    wait_ms: int = 0
+    alerts: tuple[str, ...] = ()
 
 
 class ToolReturned(Incoming, frozen=True, kw_only=True, tag="tool.returned"):
@@ -121,7 +141,7 @@ class TurnStarted(Derived, frozen=True, kw_only=True, tag="turn.started"):
 class ModelCalled(Derived, frozen=True, kw_only=True, tag="model.called"):
     agent: str
     call: str
-    attempt: int
+    attempt: int = 0
 
 
 class ToolCalled(Derived, frozen=True, kw_only=True, tag="tool.called"):
@@ -233,7 +253,15 @@ class RunFinished(Derived, frozen=True, kw_only=True, tag="run.finished"):
 
 
 IncomingEvent = (
-    RunStarted | ModelReplied | ModelFailed | ToolReturned | ToolOutcomeLost | TimerFired | RunResumed | CancelRequested
+    RunStarted
+    | Reserved
+    | ModelReplied
+    | ModelFailed
+    | ToolReturned
+    | ToolOutcomeLost
+    | TimerFired
+    | RunResumed
+    | CancelRequested
 )
 
 DerivedEvent = (

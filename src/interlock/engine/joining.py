@@ -1,13 +1,14 @@
 """Parallel groups: members start from the same history, and their replies become one entry."""
 
 from interlock.crew.definition import Group
-from interlock.engine.events import BranchFinished, Entry, GroupJoined, GroupStarted
+from interlock.engine.events import BranchFinished, GroupJoined, GroupStarted, LimitReached
 from interlock.engine.moves import Ask, Begin, CloseBranch, Finish, Follow, Fork, Join, Move
 from interlock.engine.phrases import merged
-from interlock.engine.routing import Decision, OwnReply, Verb
+from interlock.engine.routing import Decision, OwnReply
+from interlock.engine.spending import abandon_call
 from interlock.engine.state import Branch, GroupState
 from interlock.engine.steering import write_down
-from interlock.engine.timing import GROUP, RETRY, TOOLS, drop_timer, start_timer
+from interlock.engine.timing import GROUP, OF_TURNS, drop_timer, start_timer
 from interlock.engine.transition import Transition
 from interlock.engine.turns import ask, new_turn
 
@@ -15,6 +16,10 @@ from interlock.engine.turns import ask, new_turn
 def fork(t: Transition, move: Fork) -> Move | None:
     decision = move.decision
     group = t.crew.groups[decision.target]
+    most = t.settings.max_calls_per_run
+    if most is not None and t.state.usage.calls + len(group.agents) > most:
+        t.conclude(LimitReached(limit="max_calls_per_run"))
+        return Finish("stopped", "budget:calls")
     t.conclude(GroupStarted(group=group.name, members=group.agents))
     branches = [Branch(turn=new_turn(t, member)) for member in group.agents]
     t.state.group = GroupState(name=group.name, starter=decision.agent, branches=branches)
@@ -63,9 +68,9 @@ def _stop_the_rest(t: Transition, state: GroupState, status: str) -> None:
 
 def _give_up(t: Transition, branch: Branch) -> None:
     turn = branch.turn
-    t.give_up(turn.call)
-    drop_timer(t, f"{RETRY}{turn.number}")
-    drop_timer(t, f"{TOOLS}{turn.number}")
+    abandon_call(t, turn)
+    for purpose in OF_TURNS:
+        drop_timer(t, f"{purpose}{turn.number}")
     for tool in turn.tools:
         if tool.output is None:
             t.give_up(tool.key)
@@ -83,9 +88,8 @@ def join(t: Transition, move: Join) -> Move | None:
     spoilt = group.on_error == "fail" and any(branch.status in ("failed", "late") for branch in state.branches)
     if spoilt or not done:
         return Finish("failed", "group_failed")
-    t.state.history.append(Entry(role="user", author="system", text=_merged(t, done), turn=t.state.turns))
+    t.remember("user", "system", _merged(t, done), t.state.turns)
     t.state.output = t.state.history[-1].text
-    t.state.text = t.table.without_marks(t.state.output)
     return _after(t, group, state, done)
 
 
@@ -105,11 +109,10 @@ def _after(t: Transition, group: Group, state: GroupState, done: list[Branch]) -
     t.conclude(GroupJoined(group=group.name, next=decision.target))
     write_down(t, decision)
     t.state.agent = decision.agent
-    return Follow(decision)
+    return Follow(decision, by_member=True)
 
 
 def _decided_by_members(t: Transition, done: list[Branch]) -> Decision | None:
     """The best of what the members' own marks ask for; members do not wait."""
-    decisions = [t.table.decide(OwnReply(branch.turn.agent, branch.reply)) for branch in done]
-    steering = [d for d in decisions if d.because == "signal" and d.verb is not Verb.AWAIT]
-    return min(steering, key=t.table.rank_of, default=None)
+    decisions = [t.table.member_decision(OwnReply(branch.turn.agent, branch.reply)) for branch in done]
+    return min((decision for decision in decisions if decision is not None), key=t.table.rank_of, default=None)

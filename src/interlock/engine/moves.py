@@ -29,12 +29,14 @@ class Follow(msgspec.Struct, frozen=True):
     """Do what was decided."""
 
     decision: Decision
+    by_member: bool = False
 
 
 class Depart(msgspec.Struct, frozen=True):
-    """Leave for an agent or a group; this is what max_handoffs counts."""
+    """Leave for an agent or a group; this is what max_handoffs counts. What members decide is no end of a turn."""
 
     decision: Decision
+    by_member: bool = False
 
 
 class Fork(msgspec.Struct, frozen=True):

@@ -19,7 +19,8 @@ _NUDGE = {
 
 def nudge(crew: Crew, agent: str, decision: Decision) -> str:
     """Asks an agent again, naming the marks it may use."""
-    marks = ", ".join(route.signal for route in crew.routes.get(agent, ()))
+    routes = crew.routes.get(agent, ())
+    marks = ", ".join(route.signal for route in routes if not route.is_tell and not route.acknowledges)
     return _NUDGE[crew.settings.language][decision.because].format(marks=marks)
 
 

@@ -6,7 +6,7 @@ Rule 3: a mark that does not steer is named with its reason; nothing is dropped 
 Rule 4: without a signal control goes where the crew says, never to some other agent.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -16,7 +16,7 @@ from interlock.crew.graph import ends_without_signal
 from interlock.crew.registry import registry_of
 from interlock.errors import UsageError, nearest
 from interlock.signals.definition import SignalBehavior
-from interlock.signals.matching import METHODS, Mark, MatchMethod, SignalMatcher, marks
+from interlock.signals.matching import METHODS, MatchMethod, SignalMatcher, marks
 from interlock.signals.nearness import NearNames
 
 
@@ -51,7 +51,7 @@ class Outcome(StrEnum):
 _STEERING = (Outcome.WON, Outcome.JOINED, Outcome.LOST)
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A routed mark of the reply, with everything the choice looks at."""
 
     signal: str
@@ -113,7 +113,7 @@ class RoutingTable:
         self._registry = registry_of(crew)
         self._known = SignalMatcher(self._registry.names())
         self._near = NearNames(self._known.names)
-        self._own: dict[str, tuple[SignalMatcher, dict[str, tuple[int, Route]]]] = {}
+        self._own: dict[str, _OwnMarks] = {}
 
     def decide(self, reply: OwnReply) -> Decision:
         """What this reply causes, and why."""
@@ -123,20 +123,20 @@ class RoutingTable:
                 f"crew '{self.crew.name}' has no agent '{reply.agent}'; "
                 f"{nearest(reply.agent, list(self._agents), 'agents: ' + ', '.join(self._agents))}"
             )
-        own, routes = self._routes_of(agent.id)
-        seen = _Lines(reply.text).placed(marks(reply.text, lambda inner: self._speaks_of(own, inner)))
-        counts = _position_rule(self._position, seen, reply.text, self._known.recognizes)
-        if self.crew.settings.signal_mode == "tool":
-            counts = _no_mark_counts
-        candidates = _candidates(own, routes, [mark for mark in seen if counts(mark) and own.recognizes(mark.inner)])
-        decision = self._decision(agent, [c for c in candidates if c.outcome in _STEERING])
-        rejected = (self._rejection(own, agent.id, mark, counts(mark)) for mark in seen)
-        return msgspec.structs.replace(
-            decision, candidates=tuple(candidates), rejected=tuple(r for r in rejected if r is not None)
-        )
+        own = self._marks_of(reply.agent)
+        seen = _placed(reply.text, own.speaks_of)
+        if not seen:
+            return self._decision(agent, (), ())
+        counts = self._counting(seen, reply.text)
+        counted: list[_Placed] = []
+        refused: list[_Placed] = []
+        for mark in seen:
+            (counted if counts(mark) and own.reading(mark.inner).names else refused).append(mark)
+        rejected = tuple(self._rejection(own, agent.id, mark) for mark in refused)
+        return self._decision(agent, own.candidates(counted), rejected)
 
     def route(self, agent: str, signal: str) -> Route:
-        return self._routes_of(agent)[1][signal][1]
+        return self._marks_of(agent).ways[signal].route
 
     def knows(self, inner: str) -> bool:
         """Whether a mark of this inside is a signal of the crew, whoever may use it."""
@@ -157,7 +157,20 @@ class RoutingTable:
     def winner_of(self, decision: Decision) -> Decision:
         """What would be done if a contradiction were settled by priority after all."""
         winner = next(c for c in decision.candidates if c.outcome is Outcome.WON)
-        return msgspec.structs.replace(decision, verb=winner.verb, because="signal", target=winner.target, then="")
+        held = self._is_held(decision.agent, winner.verb)
+        return msgspec.structs.replace(
+            decision, verb=winner.verb, because="signal", target=winner.target, held=held, then=""
+        )
+
+    def member_decision(self, reply: OwnReply) -> Decision | None:
+        """What a member's own marks ask for: the best that does not wait, even if others contradict it."""
+        decision = self.decide(reply)
+        marks_that_go = [c for c in decision.candidates if c.outcome in _STEERING and c.verb is not Verb.AWAIT]
+        if not marks_that_go:
+            return None
+        best = marks_that_go[0]
+        judged = tuple(_judged_for_member(c, best) for c in decision.candidates)
+        return self.winner_of(msgspec.structs.replace(decision, signal=best.signal, candidates=judged))
 
     def decision_of(self, agent: str, signal: str) -> Decision:
         """What a held mark does once it is approved."""
@@ -171,18 +184,20 @@ class RoutingTable:
         winner = next(c for c in decision.candidates if c.outcome is Outcome.WON)
         return -winner.priority, _EXACTNESS[winner.method]
 
-    def _routes_of(self, agent: str) -> tuple[SignalMatcher, dict[str, tuple[int, Route]]]:
+    def _marks_of(self, agent: str) -> "_OwnMarks":
         if agent not in self._own:
-            routes = {route.signal: (n, route) for n, route in enumerate(self.crew.routes.get(agent, ()))}
-            self._own[agent] = SignalMatcher(routes), routes
+            self._own[agent] = _OwnMarks(self.crew.routes.get(agent, ()), self._known, self._near)
         return self._own[agent]
 
-    def _speaks_of(self, own: SignalMatcher, inner: str) -> bool:
-        return own.recognizes(inner) or self._known.recognizes(inner) or self._near.nearest(inner) is not None
+    def _counting(self, seen: list["_Placed"], text: str) -> Callable[["_Placed"], bool]:
+        """Whether a mark stands where marks count."""
+        if self.crew.settings.signal_mode == "tool":
+            return _no_mark_counts
+        return _position_rule(self._position, seen, text, self._known.recognizes)
 
-    def _rejection(self, own: SignalMatcher, agent: str, mark: "_Placed", counts: bool) -> Rejection | None:
-        if own.recognizes(mark.inner):
-            return None if counts else _rejected(mark, self._why_it_does_not_count())
+    def _rejection(self, own: "_OwnMarks", agent: str, mark: "_Placed") -> Rejection:
+        if own.reading(mark.inner).names:
+            return _rejected(mark, self._why_it_does_not_count())
         if self._known.recognizes(mark.inner):
             name = self._known.lookup(mark.inner)[1][0]
             return _rejected(mark, self._why_not(agent, name), name)
@@ -206,22 +221,30 @@ class RoutingTable:
             return f"forbidden: agent '{agent}' is not allowed to emit {name}"
         return f"not routed: agent '{agent}' has no route for {name}"
 
-    def _decision(self, agent: Agent, steering: list[Candidate]) -> Decision:
-        """What the steering candidates, best first, come to."""
-        if not steering:
-            return self._without_signal(agent)
-        winner, on_conflict = steering[0], self.crew.settings.on_conflict
-        if on_conflict != "priority" and any(c.conflicts for c in steering):
-            return Decision(agent=agent.id, verb=None, because="conflict", signal=winner.signal, then=on_conflict)
-        moves = winner.verb in (Verb.HAND_OVER, Verb.FORK, Verb.CALL)
+    def _decision(self, agent: Agent, candidates: tuple[Candidate, ...], rejected: tuple[Rejection, ...]) -> Decision:
+        """What the candidates, best first, come to."""
+        winner = next((c for c in candidates if c.outcome is Outcome.WON), None)
+        if winner is None:
+            decision = self._without_signal(agent)
+            if not candidates and not rejected:
+                return decision
+            return msgspec.structs.replace(decision, candidates=candidates, rejected=rejected)
+        on_conflict = self.crew.settings.on_conflict
+        undecided = on_conflict != "priority" and any(c.conflicts for c in candidates)
         return Decision(
             agent=agent.id,
-            verb=winner.verb,
-            because="signal",
+            verb=None if undecided else winner.verb,
+            because="conflict" if undecided else "signal",
             signal=winner.signal,
-            target=winner.target,
-            held=moves and not self.crew.behavior_of(agent.id).auto_route,
+            target="" if undecided else winner.target,
+            held=not undecided and self._is_held(agent.id, winner.verb),
+            then=on_conflict if undecided else "",
+            candidates=candidates,
+            rejected=rejected,
         )
+
+    def _is_held(self, agent: str, verb: Verb) -> bool:
+        return verb in (Verb.HAND_OVER, Verb.FORK, Verb.CALL) and not self.crew.behavior_of(agent).auto_route
 
     def _without_signal(self, agent: Agent) -> Decision:
         crew, here = self.crew, agent.id
@@ -253,24 +276,22 @@ class _Placed(msgspec.Struct, frozen=True):
     line_end: int
 
 
-class _Lines:
-    """Finds the lines of positions that grow, walking the text once."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text.replace("\r\n", " \n").replace("\r", "\n") if "\r" in text else text
-
-    def placed(self, found: Iterable[Mark]) -> list[_Placed]:
-        placed = []
-        number, start, end = 1, 0, self._end(0)
-        for mark in found:
-            while mark.end > end + 1:
-                number, start, end = number + 1, end + 1, self._end(end + 1)
-            placed.append(_Placed(mark.inner, mark.start, mark.end, number, start, end))
-        return placed
-
-    def _end(self, position: int) -> int:
-        at = self.text.find("\n", position)
-        return at if at >= 0 else len(self.text)
+def _placed(text: str, wanted: Callable[[str], bool]) -> list[_Placed]:
+    """The wanted marks with their lines; each line is looked for once."""
+    found = marks(text, wanted)
+    if "\r" in text:  # same length, so that positions stay
+        text = text.replace("\r\n", " \n").replace("\r", "\n")
+    placed: list[_Placed] = []
+    number, start, end = 1, 0, -1
+    for mark in found:
+        last = mark.end - 1
+        if last > end:
+            number += text.count("\n", start, last)
+            start = text.rfind("\n", start, last) + 1 or start
+            end = text.find("\n", last)
+            end = len(text) if end < 0 else end
+        placed.append(_Placed(mark.inner, mark.start, mark.end, number, start, end))
+    return placed
 
 
 def _position_rule(
@@ -316,35 +337,75 @@ def _rejected(mark: _Placed, reason: str, name: str = "") -> Rejection:
 # Who wins
 
 
-def _candidates(own: SignalMatcher, routes: dict[str, tuple[int, Route]], seen: list[_Placed]) -> list[Candidate]:
-    """Best first, one a signal: its most exact mark, and of those the first."""
-    best: dict[str, tuple[MatchMethod, _Placed]] = {}
-    for mark in seen:
-        method, names = own.lookup(mark.inner)
-        for name in names:
-            if name not in best or _EXACTNESS[method] < _EXACTNESS[best[name][0]]:
-                best[name] = (method, mark)
-    return _ranked([_candidate(name, *routes[name], *found) for name, found in best.items()])
+class _Way(msgspec.Struct, frozen=True):
+    """What a signal of an agent does, worked out once."""
+
+    signal: str
+    order: int
+    route: Route
+    verb: Verb
+    target: str
+    outcome: Outcome
 
 
-def _candidate(name: str, order: int, route: Route, method: MatchMethod, mark: _Placed) -> Candidate:
-    verb, outcome = _verb(route), Outcome.LOST
-    if route.acknowledges:
-        outcome = Outcome.NOTED
-    elif route.is_tell:
-        outcome = Outcome.TOLD
-    return Candidate(
-        signal=name,
-        method=method,
-        start=mark.start,
-        end=mark.end,
-        line=mark.line,
-        priority=route.priority,
-        order=order,
-        verb=verb,
-        target=route.target_crew or route.target,
-        outcome=outcome,
-    )
+class _Reading(msgspec.Struct, frozen=True):
+    """What the inside of a mark says to an agent: the names it may mean, or none of its own."""
+
+    method: MatchMethod
+    names: tuple[str, ...]
+    speaks: bool
+
+
+# Readings that are remembered; a hostile text can make up any number of marks.
+READINGS_MAX = 1_000
+
+
+class _OwnMarks:
+    """The marks that one agent's routes are for."""
+
+    def __init__(self, routes: Sequence[Route], known: SignalMatcher, near: NearNames) -> None:
+        self.ways = {route.signal: _way(order, route) for order, route in enumerate(routes)}
+        self._own, self._known, self._near = SignalMatcher(self.ways), known, near
+        self._readings: dict[str, _Reading] = {}
+
+    def speaks_of(self, inner: str) -> bool:
+        """Whether a mark is one of the agent's, one of the crew's, or nearly one."""
+        return self.reading(inner).speaks
+
+    def reading(self, inner: str) -> _Reading:
+        reading = self._readings.get(inner)
+        if reading is None:
+            method, names = self._own.lookup(inner)
+            speaks = bool(names) or self._known.recognizes(inner) or self._near.nearest(inner) is not None
+            reading = _Reading(method, names, speaks)
+            if len(self._readings) < READINGS_MAX:
+                self._readings[inner] = reading
+        return reading
+
+    def candidates(self, seen: list[_Placed]) -> tuple[Candidate, ...]:
+        """Best first, one a signal: its most exact mark, and of those the first."""
+        if len(seen) == 1 and len((reading := self.reading(seen[0].inner)).names) == 1:  # nearly always
+            way = self.ways[reading.names[0]]
+            return (_candidate(way, way if way.outcome is Outcome.LOST else None, reading.method, seen[0]),)
+        best: dict[str, tuple[int, MatchMethod, _Placed]] = {}
+        for mark in seen:
+            reading = self.reading(mark.inner)
+            exactness = _EXACTNESS[reading.method]
+            for name in reading.names:
+                if name not in best or exactness < best[name][0]:
+                    best[name] = (exactness, reading.method, mark)
+        ranked = [
+            (-self.ways[name].route.priority, found[0], self.ways[name].order, name) for name, found in best.items()
+        ]
+        ranked.sort()
+        ways = [self.ways[name] for *_, name in ranked]
+        winner = next((way for way in ways if way.outcome is Outcome.LOST), None)
+        return tuple(_candidate(way, winner, *best[way.signal][1:]) for way in ways)
+
+
+def _way(order: int, route: Route) -> _Way:
+    outcome = Outcome.NOTED if route.acknowledges else Outcome.TOLD if route.is_tell else Outcome.LOST
+    return _Way(route.signal, order, route, _verb(route), route.target_crew or route.target, outcome)
 
 
 def _verb(route: Route) -> Verb:
@@ -353,20 +414,36 @@ def _verb(route: Route) -> Verb:
     return Verb.AWAIT if route.behavior is SignalBehavior.EXTERNAL else _VERBS[route.behavior]
 
 
-def _ranked(candidates: list[Candidate]) -> list[Candidate]:
-    """Best first, each with what became of it."""
-    ranked = sorted(candidates, key=lambda c: (-c.priority, _EXACTNESS[c.method], c.order))
-    steering = [c for c in ranked if c.outcome is Outcome.LOST]
-    if not steering:
-        return ranked
-    winner = steering[0]
-    return [_judged(c, winner) if c.outcome is Outcome.LOST else c for c in ranked]
+def _candidate(way: _Way, winner: _Way | None, method: MatchMethod, mark: _Placed) -> Candidate:
+    outcome = way.outcome if way.outcome is not Outcome.LOST or winner is None else _judged(way, winner)
+    return Candidate(
+        signal=way.signal,
+        method=method,
+        start=mark.start,
+        end=mark.end,
+        line=mark.line,
+        priority=way.route.priority,
+        order=way.order,
+        verb=way.verb,
+        target=way.target,
+        outcome=outcome,
+        conflicts=outcome is Outcome.LOST
+        and winner is not None
+        and (way.verb, way.target) != (winner.verb, winner.target),
+    )
 
 
-def _judged(candidate: Candidate, winner: Candidate) -> Candidate:
-    if candidate is winner:
-        return msgspec.structs.replace(candidate, outcome=Outcome.WON)
-    if candidate.verb is winner.verb is Verb.CALL and candidate.priority == winner.priority:
-        return msgspec.structs.replace(candidate, outcome=Outcome.JOINED)
-    differs = (candidate.verb, candidate.target) != (winner.verb, winner.target)
-    return msgspec.structs.replace(candidate, conflicts=differs)
+def _judged(way: _Way, winner: _Way) -> Outcome:
+    if way is winner:
+        return Outcome.WON
+    if way.verb is winner.verb is Verb.CALL and way.route.priority == winner.route.priority:
+        return Outcome.JOINED
+    return Outcome.LOST
+
+
+def _judged_for_member(candidate: Candidate, best: Candidate) -> Candidate:
+    if candidate.outcome not in _STEERING:
+        return candidate
+    outcome = Outcome.WON if candidate is best else Outcome.NOTED if candidate.verb is Verb.AWAIT else Outcome.LOST
+    differs = (candidate.verb, candidate.target) != (best.verb, best.target)
+    return msgspec.structs.replace(candidate, outcome=outcome, conflicts=outcome is Outcome.LOST and differs)

@@ -33,7 +33,13 @@ class Turn(msgspec.Struct, kw_only=True):
     attempt: int = 0
     call: str = ""
     call_number: int = 0
+    reserving: str = ""
+    reserved: str = ""
+    held_tokens: int = 0
+    held_micros: int = 0
     called_ms: int = 0
+    trimmed: bool = False
+    told: list[str] = []
     said: list[Message] = []
     tools: list[OpenTool] = []
 
@@ -65,14 +71,6 @@ class Wait(msgspec.Struct, kw_only=True):
     tool: str = ""
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a turn that loop detection remembers."""
-
-    agent: str
-    digest: str
-    handoffs: int
-
-
 class Timer(msgspec.Struct, kw_only=True):
     """Working time that is left for something. It stands still while `key` is empty."""
 
@@ -82,7 +80,7 @@ class Timer(msgspec.Struct, kw_only=True):
 
 
 class RunState(msgspec.Struct, kw_only=True):
-    """The fold of a run's events."""
+    """The fold of a run's events. `endings` says at which handoffs an agent ended a turn with the same words."""
 
     run: str
     seq: int = 0
@@ -90,7 +88,6 @@ class RunState(msgspec.Struct, kw_only=True):
     reason: str = ""
     agent: str = ""
     output: str = ""
-    text: str = ""
     worked_ms: int = 0
     turns: int = 0
     handoffs: int = 0
@@ -103,4 +100,5 @@ class RunState(msgspec.Struct, kw_only=True):
     answered: dict[str, str] = {}
     timers: dict[str, Timer] = {}
     steered: dict[str, int] = {}
-    endings: list[Ending] = []
+    scales: dict[str, int] = {}
+    endings: dict[str, list[int]] = {}

@@ -7,20 +7,18 @@ from interlock.engine.effects import Announce, Tell
 from interlock.engine.events import (
     BroadcastEmitted,
     Decided,
-    Entry,
     ExternalSent,
     HandedOver,
     LimitReached,
     RunFinished,
-    SignalRejected,
-    SignalSeen,
 )
 from interlock.engine.moves import Begin, CloseBranch, Conclude, Depart, Finish, Follow, Fork, Move
 from interlock.engine.routing import Decision, Outcome, OwnReply, Verb
-from interlock.engine.state import Ending, Turn
+from interlock.engine.spending import abandon_call
+from interlock.engine.state import Turn
 from interlock.engine.timing import drop_timer
 from interlock.engine.transition import Transition
-from interlock.engine.turns import NUDGES_MAX, nudged
+from interlock.engine.turns import NUDGES_MAX, note_marks, nudged
 from interlock.engine.waiting import wait_for
 from interlock.signals.definition import SignalBehavior
 
@@ -32,33 +30,24 @@ def conclude(t: Transition, move: Conclude) -> Move:
     turn, reply = move.turn, move.reply
     decision = t.table.decide(OwnReply(turn.agent, reply))
     branch = t.branch_of(turn)
-    _note_marks(t, decision, steers=branch is None)
     if branch is not None:  # members only note their marks; the join decides
-        _fire_tells(t, decision, reply)
+        note_marks(t, decision, steers=False)
+        _fire_tells(t, turn, decision, reply, waits=False)
         branch.reply = reply
         return CloseBranch(branch, "ok")
+    if decision.then == "nudge" and decision.signal and turn.nudges >= NUDGES_MAX:
+        decision = t.table.winner_of(decision)  # the allowance is spent, so the winner is taken after all
+    note_marks(t, decision, steers=decision.verb is not None)
     write_down(t, decision)
-    _fire_tells(t, decision, reply)
+    _fire_tells(t, turn, decision, reply)
+    if decision.then == "nudge" and turn.nudges < NUDGES_MAX:
+        return nudged(t, turn, reply, decision)
+    t.remember("assistant", turn.agent, reply, turn.number)
+    t.state.output = reply
     if decision.verb is None:
-        return _undecided(t, turn, reply, decision)
-    return _ended_with(t, turn, reply, decision)
-
-
-def _ended_with(t: Transition, turn: Turn, reply: str, decision: Decision) -> Move:
-    t.state.history.append(Entry(role="assistant", author=turn.agent, text=reply, turn=turn.number))
-    t.state.output, t.state.text = reply, t.table.without_marks(reply)
+        return Finish("failed", decision.because)
     t.state.turn = None
     return Follow(decision)
-
-
-def _note_marks(t: Transition, decision: Decision, *, steers: bool) -> None:
-    for candidate in decision.candidates:
-        chosen = steers and candidate.outcome in (Outcome.WON, Outcome.JOINED)
-        t.conclude(SignalSeen(agent=decision.agent, signal=candidate.signal, method=candidate.method, steers=chosen))
-    for refused in decision.rejected:
-        t.conclude(
-            SignalRejected(agent=decision.agent, mark=refused.mark, reason=refused.reason, nearest=refused.nearest)
-        )
 
 
 def write_down(t: Transition, decision: Decision) -> None:
@@ -74,10 +63,14 @@ def write_down(t: Transition, decision: Decision) -> None:
     )
 
 
-def _fire_tells(t: Transition, decision: Decision, reply: str) -> None:
+def _fire_tells(t: Transition, turn: Turn, decision: Decision, reply: str, *, waits: bool = True) -> None:
+    """Each once a turn, though a reply is said again after a nudge. What would wait, and may not, is told as well."""
     for candidate in decision.candidates:
-        if candidate.outcome is Outcome.TOLD:
-            _tell(t, decision.agent, t.table.route(decision.agent, candidate.signal), reply)
+        route = t.table.route(decision.agent, candidate.signal)
+        is_told = candidate.outcome is Outcome.TOLD or (not waits and route.behavior is SignalBehavior.EXTERNAL)
+        if is_told and route.signal not in turn.told:
+            turn.told.append(route.signal)
+            _tell(t, decision.agent, route, reply)
 
 
 def _tell(t: Transition, agent: str, route: Route, reply: str) -> None:
@@ -94,29 +87,19 @@ def send_external(t: Transition, agent: str, signal: str, reply: str, *, require
     t.order(Tell(key=t.new_key(), signal=signal, agent=agent, content=reply, requires_response=requires_response))
 
 
-def _undecided(t: Transition, turn: Turn, reply: str, decision: Decision) -> Move:
-    if decision.then == "nudge" and turn.nudges < NUDGES_MAX:
-        return nudged(t, turn, reply, decision)
-    if decision.then == "nudge" and decision.signal:  # the allowance is spent, so the winner is taken after all
-        return _ended_with(t, turn, reply, t.table.winner_of(decision))
-    t.state.history.append(Entry(role="assistant", author=turn.agent, text=reply, turn=turn.number))
-    t.state.output, t.state.text = reply, t.table.without_marks(reply)
-    return Finish("failed", decision.because)
-
-
 def follow(t: Transition, move: Follow) -> Move | None:
     decision = move.decision
-    if decision.signal and _too_often(t, decision.signal):
-        return Finish("stopped", "max_occurs")
     if decision.held:
         return wait_for(t, decision, f"held:{decision.signal}")
+    if decision.signal and _too_often(t, decision.signal):
+        return Finish("stopped", "max_occurs")
     match decision.verb:
         case Verb.END:
             return Finish("completed", f"signal:{decision.signal}" if decision.signal else decision.because)
         case Verb.AWAIT:
             return _await(t, decision)
         case _:
-            return Depart(decision)
+            return Depart(decision, move.by_member)
 
 
 def _too_often(t: Transition, signal: str) -> bool:
@@ -144,7 +127,7 @@ def depart(t: Transition, move: Depart) -> Move | None:
     if t.state.handoffs >= t.settings.max_handoffs:
         t.conclude(LimitReached(limit="max_handoffs"))
         return Finish("stopped", "max_handoffs")
-    if _is_loop(t, decision.agent):
+    if not move.by_member and _is_loop(t, decision.agent):
         t.conclude(LimitReached(limit="loop_detected"))
         return Finish("stopped", "loop_detected")
     t.state.handoffs += 1
@@ -155,21 +138,22 @@ def depart(t: Transition, move: Depart) -> Move | None:
 
 
 def _is_loop(t: Transition, agent: str) -> bool:
-    window = t.settings.loop_window
+    window, now = t.settings.loop_window, t.state.handoffs
     if not window:
         return False
     digest = hashlib.sha256(t.state.output.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    oldest = t.state.handoffs - window
-    t.state.endings = [ending for ending in t.state.endings if ending.handoffs > oldest]
-    t.state.endings.append(Ending(agent=agent, digest=digest, handoffs=t.state.handoffs))
-    equal = sum(ending.agent == agent and ending.digest == digest for ending in t.state.endings)
-    return equal >= EQUAL_REPLIES_MAX
+    endings = t.state.endings
+    equal = endings.setdefault(f"{agent}:{digest}", [])
+    equal.append(now)
+    if len(endings) > 2 * window:
+        t.state.endings = {key: seen for key, seen in endings.items() if seen[-1] > now - window}
+    return len(equal) >= EQUAL_REPLIES_MAX and equal[-EQUAL_REPLIES_MAX] > now - window
 
 
 def finish(t: Transition, move: Finish) -> None:
     """Nothing that belongs to a run outlives it."""
     for turn in t.turns():
-        t.give_up(turn.call)
+        abandon_call(t, turn)
         for tool in turn.tools:
             if tool.output is None:
                 t.give_up(tool.key)
@@ -183,7 +167,7 @@ def finish(t: Transition, move: Finish) -> None:
             reason=move.reason,
             agent=t.state.agent,
             output=t.state.output,
-            text=t.state.text,
+            text=t.table.without_marks(t.state.output),
             usage=t.state.usage,
         )
     )

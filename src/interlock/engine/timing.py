@@ -1,7 +1,7 @@
 """Bounds on working time. A timer stands still while the run is paused, a group's while a member waits, and that of
 a reply's tools while a person is asked about one of them.
 
-Rule 1: what is bounded has one timer, by purpose: the run, the group, the next try of a turn, its tools.
+Rule 1: what is bounded has one timer, by purpose: the run, the group, a turn's next try, its tools, its budget.
 Rule 2: rules start and drop timers; `keep_time` alone orders the driver to set them or give them up.
 """
 
@@ -9,11 +9,15 @@ from interlock.engine.effects import SetTimer
 from interlock.engine.state import Timer
 from interlock.engine.transition import Transition
 
-RUN, GROUP, WARNING, RETRY, TOOLS = "run", "group", "warning", "retry:", "tools:"
+RUN, GROUP, WARNING, RETRY, TOOLS, BUDGET = "run", "group", "warning", "retry:", "tools:", "budget:"
+
+# What a turn may be waiting for.
+OF_TURNS = (RETRY, TOOLS, BUDGET)
 
 
 def start_timer(t: Transition, purpose: str, milliseconds: int) -> None:
     t.state.timers[purpose] = Timer(left_ms=max(milliseconds, 0))
+    t.timers_changed = True
 
 
 def drop_timer(t: Transition, purpose: str) -> None:

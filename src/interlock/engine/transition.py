@@ -1,8 +1,9 @@
 """One transition in the making: what was concluded so far, and what is ordered."""
 
 from interlock.crew.definition import Crew
+from interlock.engine.budgets import Budgets
 from interlock.engine.effects import Cancel, Effect
-from interlock.engine.events import DerivedEvent
+from interlock.engine.events import DerivedEvent, Entry
 from interlock.engine.routing import RoutingTable
 from interlock.engine.state import Branch, RunState, Turn, Wait
 
@@ -10,26 +11,35 @@ from interlock.engine.state import Branch, RunState, Turn, Wait
 class Transition:
     """Collects facts and effects while moves are carried out; the state is changed in place."""
 
-    def __init__(self, crew: Crew, table: RoutingTable, state: RunState) -> None:
-        self.crew, self.table, self.state = crew, table, state
+    def __init__(self, crew: Crew, table: RoutingTable, budgets: Budgets, state: RunState) -> None:
+        self.crew, self.table, self.budgets, self.state = crew, table, budgets, state
         self.settings = crew.settings
         self.at = state.seq
         self.facts: list[DerivedEvent] = []
         self.effects: list[Effect] = []
         self._keys = 0
+        self.timers_changed = False
 
     def conclude(self, fact: DerivedEvent) -> None:
         self.facts.append(fact)
         self.state.seq += 1
 
+    def remember(self, role: str, author: str, text: str, turn: int) -> None:
+        """A line of shared history."""
+        self.state.history.append(Entry(role=role, author=author, text=text, run=self.state.run, turn=turn))
+
     def order(self, effect: Effect) -> None:
         self.effects.append(effect)
 
     def new_key(self) -> str:
-        """A key that no other effect of any run has."""
-        key = f"{self.state.run}:{self.at}.{self._keys}"
+        """A key that no other effect of this run has; outside, the run's id stands before it."""
+        key = f"{self.at}.{self._keys}"
         self._keys += 1
         return key
+
+    def new_token(self) -> str:
+        """People and programs hand it in without saying which run it is of."""
+        return f"{self.state.run}:{self.new_key()}"
 
     def give_up(self, key: str) -> None:
         if key:
@@ -44,11 +54,18 @@ class Transition:
         return [self.state.turn] if self.state.turn is not None else []
 
     def turn_that(self, called: str) -> Turn | None:
+        if self.state.group is None:
+            turn = self.state.turn
+            return turn if turn is not None and turn.call == called else None
         return next((turn for turn in self.turns() if turn.call == called), None)
 
+    def turn_that_reserves(self, key: str) -> Turn | None:
+        return next((turn for turn in self.turns() if turn.reserving == key), None)
+
     def branch_of(self, turn: Turn) -> Branch | None:
-        branches = self.state.group.branches if self.state.group is not None else []
-        return next((branch for branch in branches if branch.turn is turn), None)
+        if self.state.group is None:
+            return None
+        return next((branch for branch in self.state.group.branches if branch.turn is turn), None)
 
     def wait_with(self, token: str) -> Wait | None:
         return next((wait for wait in self.state.waits if wait.token == token), None)

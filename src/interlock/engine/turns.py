@@ -1,12 +1,16 @@
 """A turn: model calls, tool rounds, nudges, until a reply ends it."""
 
-from interlock.engine.effects import CallModel, RunTool
+from interlock.engine.conversation import UNSCALED
+from interlock.engine.effects import CallModel, Reserve, RunTool
 from interlock.engine.events import (
     LimitReached,
     ModelCalled,
     ModelFailed,
     ModelReplied,
     Nudged,
+    Reserved,
+    SignalRejected,
+    SignalSeen,
     ToolCalled,
     ToolReturned,
     TurnStarted,
@@ -15,7 +19,15 @@ from interlock.engine.events import (
 )
 from interlock.engine.moves import Ask, Begin, CloseBranch, Conclude, Finish, Move
 from interlock.engine.phrases import cut, nudge
-from interlock.engine.routing import Decision
+from interlock.engine.routing import Decision, Outcome, OwnReply
+from interlock.engine.spending import (
+    account_for,
+    bound_without_room,
+    give_back,
+    is_to_wait,
+    say_alerts,
+    wait_for_window,
+)
 from interlock.engine.state import Message, OpenTool, Turn
 from interlock.engine.timing import RETRY, TOOLS, drop_timer, start_timer
 from interlock.engine.transition import Transition
@@ -42,21 +54,54 @@ def new_turn(t: Transition, agent: str) -> Turn:
 def ask(t: Transition, move: Ask) -> Move | None:
     turn = move.turn
     if turn.rounds >= t.settings.max_rounds:
-        return _spent(t, turn, "max_rounds", "max_rounds")
-    budget = _spent_budget(t)
-    if budget:
-        return _spent(t, turn, budget, f"budget:{budget}")
+        return spent(t, turn, "max_rounds", "max_rounds")
     turn.rounds += 1
     turn.attempt = 0
-    _call(t, turn)
+    return _try(t, turn)
+
+
+def _try(t: Transition, turn: Turn) -> Move | None:
+    """Calls the model, after asking for room in the budgets where there are any."""
+    most = t.settings.max_calls_per_run
+    if most is not None and t.state.usage.calls + calls_under_way(t) >= most:
+        return spent(t, turn, "max_calls_per_run", "budget:calls")
+    if t.budgets.of(turn.agent).needs_estimate:
+        turn.reserving = t.new_key()
+        t.order(Reserve(key=turn.reserving, agent=turn.agent, turn=turn.number))
+    else:
+        call(t, turn)
     return None
 
 
-def _call(t: Transition, turn: Turn) -> None:
+def calls_under_way(t: Transition) -> int:
+    return sum(bool(turn.call or turn.reserving) for turn in t.turns())
+
+
+def call(t: Transition, turn: Turn) -> None:
     turn.call, turn.called_ms = t.new_key(), t.state.worked_ms
     turn.call_number = t.state.calls[turn.agent] = t.state.calls.get(turn.agent, 0) + 1
     t.conclude(ModelCalled(agent=turn.agent, call=turn.call, attempt=turn.attempt))
     t.order(call_of(turn))
+
+
+def reserved(t: Transition, event: Reserved) -> Move | None:
+    """The store has answered: the call is made, waits, or is one too many."""
+    turn = t.turn_that_reserves(event.call)
+    assert turn is not None, "stale answers are turned away before"
+    turn.reserving = ""
+    say_alerts(t, turn, event)
+    if event.refused and is_to_wait(event):
+        wait_for_window(t, turn, event)
+        return None
+    if event.refused:
+        return spent(t, turn, event.refused, f"budget:{event.what}")
+    without_room = bound_without_room(t, turn, event)
+    if without_room is not None:
+        give_back(t, turn, event)
+        return spent(t, turn, without_room[0], f"budget:{without_room[1]}")
+    turn.reserved, turn.held_tokens, turn.held_micros = event.call, event.tokens, event.cost_micros
+    call(t, turn)
+    return None
 
 
 def call_of(turn: Turn) -> CallModel:
@@ -71,32 +116,21 @@ def call_of(turn: Turn) -> CallModel:
     )
 
 
-def _spent(t: Transition, turn: Turn, limit: str, reason: str) -> Move:
+def spent(t: Transition, turn: Turn, limit: str, reason: str) -> Move:
     """A bound within a turn: a member fails its branch, elsewhere it stops the run."""
     t.conclude(LimitReached(limit=limit))
     branch = t.branch_of(turn)
     return CloseBranch(branch, "failed", reason) if branch and limit == "max_rounds" else Finish("stopped", reason)
 
 
-def _spent_budget(t: Transition) -> str | None:
-    used, settings = t.state.usage, t.settings
-    if settings.max_calls_per_run is not None and used.calls >= settings.max_calls_per_run:
-        return "calls"
-    if settings.max_tokens_per_run is not None and used.tokens >= settings.max_tokens_per_run:
-        return "tokens"
-    if settings.max_cost_per_run is not None and used.cost_micros >= settings.max_cost_per_run * 1_000_000:
-        return "cost"
-    return None
-
-
 def replied(t: Transition, event: ModelReplied) -> Move | None:
-    turn = t.turn_that(event.call)
-    assert turn is not None, "stale replies are turned away before"
-    turn.call = ""
-    t.state.usage += event.usage + Usage(calls=1)
+    turn = call_ended(t, event)
+    if event.estimate:
+        _calibrate(t, turn.agent, event)
     _warn_if_slow(t, turn)
     if not event.tool_calls:
         return Conclude(turn, event.text)
+    note_marks(t, t.table.decide(OwnReply(turn.agent, event.text)), steers=False)
     turn.said.append(Message(role="assistant", text=event.text, tool_calls=event.tool_calls))
     turn.tools = [OpenTool(request=request, key=t.new_key()) for request in event.tool_calls]
     for tool in turn.tools:
@@ -107,6 +141,34 @@ def replied(t: Transition, event: ModelReplied) -> Move | None:
     return None
 
 
+def call_ended(t: Transition, event: ModelReplied | ModelFailed) -> Turn:
+    """The turn that made the call, with what it cost accounted for."""
+    turn = t.turn_that(event.call)
+    assert turn is not None, "stale outcomes are turned away before"
+    turn.call = ""
+    if isinstance(event, ModelReplied):
+        account_for(t, turn, event.usage)
+    else:
+        account_for(t, turn, Usage(), failed=True)
+    return turn
+
+
+def note_marks(t: Transition, decision: Decision, *, steers: bool) -> None:
+    for candidate in decision.candidates:
+        chosen = steers and candidate.outcome in (Outcome.WON, Outcome.JOINED)
+        t.conclude(SignalSeen(agent=decision.agent, signal=candidate.signal, method=candidate.method, steers=chosen))
+    for refused in decision.rejected:
+        t.conclude(
+            SignalRejected(agent=decision.agent, mark=refused.mark, reason=refused.reason, nearest=refused.nearest)
+        )
+
+
+def _calibrate(t: Transition, agent: str, event: ModelReplied) -> None:
+    """The provider counted more than was estimated; from now on the estimate is that much larger."""
+    before = t.state.scales.get(agent, UNSCALED)
+    t.state.scales[agent] = -(-before * event.usage.input_tokens // event.estimate)
+
+
 def _warn_if_slow(t: Transition, turn: Turn) -> None:
     took, most = t.state.worked_ms - turn.called_ms, t.settings.slow_call_threshold_seconds
     if took > most * 1000:
@@ -114,10 +176,10 @@ def _warn_if_slow(t: Transition, turn: Turn) -> None:
 
 
 def failed(t: Transition, event: ModelFailed) -> Move | None:
-    turn = t.turn_that(event.call)
-    assert turn is not None, "stale failures are turned away before"
-    turn.call = ""
-    t.state.usage += Usage(calls=1)
+    turn = call_ended(t, event)
+    if event.too_long and not turn.trimmed:
+        turn.trimmed = True
+        return _try(t, turn)
     if event.retry and turn.attempt < RETRIES_MAX:
         _retry_later(t, turn)
         return None
@@ -132,8 +194,7 @@ def _retry_later(t: Transition, turn: Turn) -> None:
 
 
 def retry(t: Transition, number: int) -> Move | None:
-    _call(t, next(turn for turn in t.turns() if turn.number == number))
-    return None
+    return _try(t, next(turn for turn in t.turns() if turn.number == number))
 
 
 def tool_returned(t: Transition, event: ToolReturned) -> Move | None:
@@ -174,6 +235,7 @@ def open_tool(t: Transition, key: str) -> tuple[Turn, OpenTool]:
 
 def nudged(t: Transition, turn: Turn, reply: str, decision: Decision) -> Move:
     turn.nudges += 1
+    t.state.output = reply
     t.conclude(Nudged(agent=turn.agent, because=decision.because))
     turn.said.append(Message(role="assistant", text=reply))
     turn.said.append(Message(role="user", text=nudge(t.crew, turn.agent, decision)))

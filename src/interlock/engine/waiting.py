@@ -2,7 +2,6 @@
 
 from interlock.engine.effects import RunTool
 from interlock.engine.events import (
-    Entry,
     InputGiven,
     InputRequested,
     RunPaused,
@@ -10,10 +9,10 @@ from interlock.engine.events import (
     ToolCalled,
     ToolOutcomeLost,
 )
-from interlock.engine.moves import Begin, CloseBranch, Depart, Finish, Move
+from interlock.engine.moves import Begin, CloseBranch, Finish, Follow, Move
 from interlock.engine.routing import Decision
 from interlock.engine.state import Wait
-from interlock.engine.timing import RETRY
+from interlock.engine.timing import BUDGET, RETRY
 from interlock.engine.transition import Transition
 from interlock.engine.turns import open_tool, tool_done
 
@@ -22,7 +21,7 @@ APPROVALS = ("", "yes")
 
 def wait_for(t: Transition, decision: Decision, reason: str) -> Move | None:
     """Opens a wait of its own token; the run goes on elsewhere if it can."""
-    token = t.new_key()
+    token = t.new_token()
     t.state.waits.append(
         Wait(
             token=token,
@@ -33,14 +32,15 @@ def wait_for(t: Transition, decision: Decision, reason: str) -> Move | None:
             target=decision.target,
         )
     )
-    t.conclude(InputRequested(agent=decision.agent, question=t.state.text, token=token))
+    question = t.table.without_marks(t.state.output)
+    t.conclude(InputRequested(agent=decision.agent, question=question, token=token))
     return None
 
 
 def tool_lost(t: Transition, event: ToolOutcomeLost) -> Move | None:
     """Nobody knows whether the tool did its work, so a person decides."""
     turn, tool = open_tool(t, event.call)
-    token = t.new_key()
+    token = t.new_token()
     t.state.waits.append(
         Wait(token=token, reason="tool_unknown_outcome", agent=turn.agent, turn=turn.number, tool=event.call)
     )
@@ -62,7 +62,9 @@ def _is_working(t: Transition) -> bool:
     asked_about = [wait.tool for wait in t.state.waits]
     return any(
         turn.call
+        or turn.reserving
         or f"{RETRY}{turn.number}" in t.state.timers
+        or f"{BUDGET}{turn.number}" in t.state.timers
         or any(tool.output is None and tool.key not in asked_about for tool in turn.tools)
         for turn in t.turns()
     )
@@ -78,10 +80,10 @@ def resumed(t: Transition, event: RunResumed) -> Move | None:
     if wait.tool:
         return _tool_decided(t, wait, event.input)
     if wait.reason.startswith("held:") and event.input.strip().lower() in APPROVALS:
-        return Depart(t.table.decision_of(wait.agent, wait.signal))
+        return Follow(t.table.decision_of(wait.agent, wait.signal))
     author = "external" if wait.reason.startswith("external:") else "user"
     if event.input:
-        t.state.history.append(Entry(role="user", author=author, text=event.input, turn=t.state.turns))
+        t.remember("user", author, event.input, t.state.turns)
     goes_on_at = wait.target if wait.reason.startswith("signal:") and wait.target else wait.agent
     return Begin(goes_on_at)
 

@@ -1,26 +1,16 @@
 """A run from any point of another: what was recorded is kept, and every key is new.
 
 Rule 1: a place to fork at is the end of a record after which the run goes on and no branch or question is open.
-Rule 2: keys begin with the run's id, so the copy is replayed under the new id and its conclusions are written anew.
+Rule 2: tokens begin with the run's id, so the copy is replayed under the new id and its conclusions are written anew;
+other keys get the id when they leave the run, so those of the copy are new as well.
 """
 
 from collections.abc import Sequence
-from typing import assert_never
 
 import msgspec
 
 from interlock.crew.definition import Crew
-from interlock.engine.events import (
-    CancelRequested,
-    IncomingEvent,
-    ModelFailed,
-    ModelReplied,
-    RunResumed,
-    RunStarted,
-    TimerFired,
-    ToolOutcomeLost,
-    ToolReturned,
-)
+from interlock.engine.events import IncomingEvent, RunResumed
 from interlock.engine.state import RunState
 from interlock.engine.step import Run
 from interlock.errors import CannotFork, JournalDiverged
@@ -64,19 +54,7 @@ def _nearest(places: Sequence[int], after: int) -> list[int]:
 
 
 def with_keys_of(event: IncomingEvent, old: str, new: str) -> IncomingEvent:
-    """The event as an answer to what the new run asked for."""
-
-    def renewed(key: str) -> str:
-        return f"{new}:{key.removeprefix(f'{old}:')}" if key.startswith(f"{old}:") else key
-
-    match event:
-        case ModelReplied() | ModelFailed() | ToolReturned() | ToolOutcomeLost():
-            return msgspec.structs.replace(event, call=renewed(event.call))
-        case TimerFired():
-            return msgspec.structs.replace(event, timer=renewed(event.timer))
-        case RunResumed():
-            return msgspec.structs.replace(event, token=renewed(event.token))
-        case RunStarted() | CancelRequested():
-            return event
-        case _:
-            assert_never(event)
+    """The event as an answer to what the new run asked for: of all keys only tokens hold the run's id."""
+    if not isinstance(event, RunResumed) or not event.token.startswith(f"{old}:"):
+        return event
+    return msgspec.structs.replace(event, token=f"{new}:{event.token.removeprefix(f'{old}:')}")

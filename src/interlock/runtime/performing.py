@@ -1,14 +1,19 @@
 """Carries out what a run orders, and brings back what came of it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+
+import msgspec
 
 from interlock.crew.definition import Agent, Crew
-from interlock.engine.effects import Announce, CallModel, Cancel, Effect, RunTool, SetTimer, Tell
+from interlock.engine.budgets import cost_of
+from interlock.engine.conversation import BYTES_PER_TOKEN, UNSCALED
+from interlock.engine.effects import Announce, CallModel, Cancel, Effect, Reserve, RunTool, SetTimer, Settle, Tell
 from interlock.engine.events import (
     IncomingEvent,
     ModelFailed,
     ModelReplied,
+    Reserved,
     TimerFired,
     ToolOutcomeLost,
     ToolRequest,
@@ -16,16 +21,29 @@ from interlock.engine.events import (
 )
 from interlock.engine.phrases import cut
 from interlock.engine.state import Turn
-from interlock.errors import ModelRefused, ModelUnavailable, PortError, ScriptExhausted, ToolFailed
-from interlock.ports import Clock, Delta, Model, ModelReply, ModelRequest, Toolbox
-from interlock.runtime.live import LiveRun
+from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, ScriptExhausted, ToolFailed
+from interlock.ports import (
+    Budgets,
+    Clock,
+    Delta,
+    Grant,
+    Model,
+    ModelReply,
+    ModelRequest,
+    Reservation,
+    Settlement,
+    Toolbox,
+)
+from interlock.runtime.live import Call, LiveRun
 from interlock.runtime.timers import Timers
 
 ModelFor = Callable[[Crew, Agent], Model]
-OnExternal = Callable[[Tell], Awaitable[None]]
 OnDelta = Callable[[str, str, str], None]
 # Told before and after each effect; what tests kill the process with.
 Hook = Callable[[str], None]
+
+
+NO_GRANTS: Mapping[str, Grant] = {}
 
 
 def no_hook(_boundary: str) -> None: ...
@@ -41,35 +59,49 @@ class Performer:
         timers: Timers,
         model_for: ModelFor,
         toolbox: Toolbox,
-        on_external: OnExternal | None,
         on_delta: OnDelta,
+        budgets: Budgets,
         calls_max: int,
         hook: Hook = no_hook,
     ) -> None:
         self.clock, self.timers = clock, timers
         self.model_for, self.toolbox = model_for, toolbox
-        self.on_external, self.on_delta = on_external, on_delta
+        self.on_delta, self.budgets = on_delta, budgets
         self.hook = hook
         # Waiters are served in the order they came, so that no run starves.
         self.slots = asyncio.Semaphore(calls_max)
 
-    def perform(self, live: LiveRun, effects: Sequence[Effect]) -> None:
+    def spending(self, live: LiveRun, effects: Sequence[Effect], at: int) -> tuple[Reservation | Settlement, ...]:
+        """What the store is asked to do about budgets. Bounds of a call or a run alone are no business of its."""
+        if not any(isinstance(effect, Reserve | Settle) for effect in effects):
+            return ()
+        orders: list[Reservation | Settlement] = []
+        for effect in effects:
+            if isinstance(effect, Reserve):
+                orders.append(self._reservation(live, effect, at))
+            elif isinstance(effect, Settle):
+                orders.append(_settlement(live, effect, at))
+        return tuple(order for order in orders if live.run.budgets.of(order.agent).of_windows)
+
+    def perform(self, live: LiveRun, effects: Sequence[Effect], grants: Mapping[str, Grant] = NO_GRANTS) -> None:
+        lone = _lone_call(effects) if live.may_call_alone else None
         for effect in effects:
             self.hook("before effect")
             match effect:
+                case CallModel() if effect is lone:
+                    live.lone = self._call(live, effect)
                 case CallModel():
-                    self._start(live, effect.key, self._call_model(live, effect))
+                    self._start(live, effect.key, self._call_model(live, self._call(live, effect)))
                 case RunTool():
                     self._start(live, effect.key, self._run_tool(live, effect))
                 case SetTimer():
                     self._set_timer(live, effect)
                 case Cancel():
                     self._give_up(live, effect.key)
-                case Tell():
-                    if self.on_external is not None:
-                        self._start(live, effect.key, self.on_external(effect))
-                case Announce():
-                    pass  # the observer and the watchers have seen the fact; the bus will deliver it
+                case Reserve():
+                    self._reserve(live, effect, grants.get(live.key(effect.key)))
+                case Settle() | Tell() | Announce():
+                    pass  # done in the transaction of the record, or by whoever hears of it
 
     def lose_tools(self, live: LiveRun, effects: Sequence[Effect]) -> None:
         """After a crash: what may have run and cannot be run again is for a person to decide."""
@@ -85,47 +117,105 @@ class Performer:
         live.own(key, asyncio.ensure_future(work))
 
     def _give_up(self, live: LiveRun, key: str) -> None:
-        self.timers.give_up(key)
-        task = live.tasks.get(key)
-        if task is not None:
-            task.cancel()
+        self.timers.give_up(live.key(key))
+        live.give_up(key)
 
     def _set_timer(self, live: LiveRun, effect: SetTimer) -> None:
-        self.timers.set(effect.key, effect.duration_ms, lambda: self._answer(live, TimerFired(timer=effect.key)))
+        fired = TimerFired(timer=effect.key)
+        self.timers.set(live.key(effect.key), effect.duration_ms, lambda: self._answer(live, fired))
 
     def _answer(self, live: LiveRun, event: IncomingEvent) -> None:
         self.hook("after effect")
-        live.inbox.put_nowait(event)
+        live.tell(event)
 
-    async def _call_model(self, live: LiveRun, effect: CallModel) -> None:
+    def _reserve(self, live: LiveRun, effect: Reserve, grant: Grant | None) -> None:
+        order = self._reservation(live, effect, self.clock.now_ms())
+        if grant is not None or not order.limits:
+            self._answer(live, _reserved(effect, order, grant or Grant()))
+        else:  # the answer was lost with the process that asked
+            self._start(live, effect.key, self._reserve_again(live, effect, order))
+
+    async def _reserve_again(self, live: LiveRun, effect: Reserve, order: Reservation) -> None:
+        (grant,) = await self.budgets.spend((order,))
+        self._answer(live, _reserved(effect, order, grant))
+
+    def _reservation(self, live: LiveRun, effect: Reserve, at: int) -> Reservation:
+        state, turn = live.run.state, _turn(live, effect.turn)
+        budget = live.run.budgets.of(effect.agent)
+        tokens = live.conversation.estimate(state.history, turn, state.scales.get(effect.agent, UNSCALED))
+        tokens += len(msgspec.json.encode(self.toolbox.schemas(budget.agent.tools))) // BYTES_PER_TOKEN
+        return Reservation(
+            key=live.key(effect.key),
+            crew=live.crew.name,
+            agent=effect.agent,
+            at=at,
+            tokens=tokens,
+            cost_micros=cost_of(budget.agent, tokens, 0),
+            limits=budget.of_windows,
+        )
+
+    def _call(self, live: LiveRun, effect: CallModel) -> Call:
+        """Made ready at once: by the time it is made, the run may have moved on."""
+        state, agent, turn = live.run.state, live.conversation.agent(effect.agent), _turn(live, effect.turn)
+        scale = state.scales.get(agent.id, UNSCALED)
+        request = ModelRequest(
+            key=live.key(effect.key),
+            agent=agent.id,
+            number=effect.number,
+            system=live.conversation.instructions(agent.id),
+            messages=live.conversation.messages(state.history, turn, scale),
+            tools=self.toolbox.schemas(agent.tools),
+            temperature=agent.temperature,
+            top_p=agent.top_p,
+        )
+        return Call(effect, agent, request, scale)
+
+    async def _call_model(self, live: LiveRun, call: Call) -> None:
+        self._answer(live, await self.outcome_of(live, call))
+
+    async def await_lone_call(self, live: LiveRun, call: Call) -> IncomingEvent | None:
+        """In the driver's own task; nothing comes of it if it is given up meanwhile."""
+        try:
+            event = await self.outcome_of(live, call)
+        except asyncio.CancelledError:
+            if not live.was_given_up():
+                raise
+            return None
+        finally:
+            live.alone = ""
+        live.was_given_up()
+        self.hook("after effect")
+        return event
+
+    async def outcome_of(self, live: LiveRun, call: Call) -> IncomingEvent:
+        """Calls the model; a failure is an outcome too."""
+        effect = call.effect
         try:
             async with self.slots:
-                reply = await self._reply(live, effect)
+                reply = await self._reply(live, call)
         except ScriptExhausted as error:
-            event: IncomingEvent = _failed(effect, error, retry=False, reason="script_exhausted")
+            return _failed(effect, error, retry=False, reason="script_exhausted")
+        except PromptTooLong as error:
+            return _failed(effect, error, retry=False, too_long=True)
         except ModelRefused as error:
-            event = _failed(effect, error, retry=False)
-        except (ModelUnavailable, PortError) as error:
-            event = _failed(effect, error, retry=True)
-        else:
-            event = ModelReplied(
-                call=effect.key,
-                agent=effect.agent,
-                text=storable(reply.text),
-                usage=reply.usage,
-                tool_calls=tuple(_storable_call(call) for call in reply.tool_calls),
-            )
-        self._answer(live, event)
+            return _failed(effect, error, retry=False)
+        except PortError as error:
+            return _failed(effect, error, retry=True)
+        return ModelReplied(
+            call=effect.key,
+            agent=effect.agent,
+            text=storable(reply.text),
+            usage=reply.usage,
+            tool_calls=tuple(map(_storable_call, reply.tool_calls)) if reply.tool_calls else (),
+            estimate=_missed_estimate(live, call, reply.usage.input_tokens) if reply.usage.input_tokens else 0,
+        )
 
-    async def _reply(self, live: LiveRun, effect: CallModel) -> ModelReply:
-        agent = live.crew.agent(effect.agent)
-        assert agent is not None, "the engine calls the crew's own agents"
-        request = self._request(live, effect, agent)
-        pieces = self.model_for(live.crew, agent).reply(request)
+    async def _reply(self, live: LiveRun, call: Call) -> ModelReply:
+        pieces = self.model_for(live.crew, call.agent).reply(call.request)
         try:
             async for piece in pieces:
                 if isinstance(piece, Delta):
-                    self.on_delta(live.id, effect.agent, piece.text)
+                    self.on_delta(live.id, call.agent.id, piece.text)
                 else:
                     return piece
         finally:
@@ -133,22 +223,8 @@ class Performer:
                 await pieces.aclose()
         raise ModelUnavailable("the reply broke off before its end")
 
-    def _request(self, live: LiveRun, effect: CallModel, agent: Agent) -> ModelRequest:
-        messages = live.conversation.messages(live.run.state.history, _turn(live, effect.turn))
-        return ModelRequest(
-            key=effect.key,
-            agent=agent.id,
-            number=effect.number,
-            system=live.conversation.instructions(agent.id),
-            messages=messages,
-            tools=self.toolbox.schemas(agent.tools),
-            temperature=agent.temperature,
-            top_p=agent.top_p,
-        )
-
     async def _run_tool(self, live: LiveRun, effect: RunTool) -> None:
-        agent = live.crew.agent(effect.agent)
-        assert agent is not None, "the engine runs tools of the crew's own agents"
+        agent = live.conversation.agent(effect.agent)
         seconds = live.crew.settings.tool_execution_timeout_seconds
         ok = False
         try:
@@ -156,7 +232,7 @@ class Performer:
                 owned = ", ".join(agent.tools) or "none"
                 raise ToolFailed(f"agent '{agent.id}' has no tool '{effect.name}'; it has {owned}")
             async with asyncio.timeout(seconds):
-                output = await self.toolbox.run(effect.name, effect.arguments, key=effect.key)
+                output = await self.toolbox.run(effect.name, effect.arguments, key=live.key(effect.key))
             ok = True
         except TimeoutError:
             output = f"tool '{effect.name}' took longer than {seconds:g} s"
@@ -164,6 +240,46 @@ class Performer:
             output = str(error)
         most = live.crew.settings.max_tool_output_chars
         self._answer(live, ToolReturned(call=effect.key, ok=ok, output=cut(storable(output), most)))
+
+
+def _lone_call(effects: Sequence[Effect]) -> CallModel | None:
+    """The one thing to be done, if it is a call."""
+    if len(effects) == 1:
+        return effects[0] if isinstance(effects[0], CallModel) else None
+    work = [effect for effect in effects if isinstance(effect, CallModel | RunTool | Reserve)]
+    return work[0] if len(work) == 1 and isinstance(work[0], CallModel) else None
+
+
+def answers(orders: Sequence[Reservation | Settlement], grants: Sequence[Grant]) -> Mapping[str, Grant]:
+    """What the store said, by the key of what it was asked."""
+    if not grants:
+        return NO_GRANTS
+    asked = [order.key for order in orders if isinstance(order, Reservation)]
+    return dict(zip(asked, grants, strict=True))
+
+
+def _reserved(effect: Reserve, order: Reservation, grant: Grant) -> Reserved:
+    return Reserved(
+        call=effect.key,
+        tokens=order.tokens,
+        cost_micros=order.cost_micros,
+        refused=grant.refused,
+        what=grant.what,
+        then=grant.then,
+        wait_ms=grant.wait_ms,
+        alerts=grant.alerts,
+    )
+
+
+def _settlement(live: LiveRun, effect: Settle, at: int) -> Settlement:
+    return Settlement(
+        key=live.key(effect.key),
+        crew=live.crew.name,
+        agent=effect.agent,
+        at=at,
+        usage=effect.usage,
+        failed=effect.failed,
+    )
 
 
 def storable(text: str) -> str:
@@ -176,10 +292,21 @@ def _storable_call(call: ToolRequest) -> ToolRequest:
 
 
 def _turn(live: LiveRun, number: int) -> Turn:
+    """The turn that has just ordered something."""
     state = live.run.state
     turns = [branch.turn for branch in state.group.branches] if state.group else [state.turn]
     return next(turn for turn in turns if turn is not None and turn.number == number)
 
 
-def _failed(effect: CallModel, error: Exception, *, retry: bool, reason: str = "model_error") -> ModelFailed:
-    return ModelFailed(call=effect.key, agent=effect.agent, error=str(error), retry=retry, reason=reason)
+def _missed_estimate(live: LiveRun, call: Call, reported: int) -> int:
+    """What was estimated, if the provider counted more."""
+    estimate = live.conversation.estimate_of(call.agent.id, call.request.messages, call.scale)
+    return estimate if reported > estimate else 0
+
+
+def _failed(
+    effect: CallModel, error: Exception, *, retry: bool, too_long: bool = False, reason: str = "model_error"
+) -> ModelFailed:
+    return ModelFailed(
+        call=effect.key, agent=effect.agent, error=storable(str(error)), retry=retry, too_long=too_long, reason=reason
+    )

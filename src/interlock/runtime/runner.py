@@ -7,23 +7,47 @@ Rule 3: a paused or finished run is let go of: it costs no memory until somebody
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from interlock.crew.definition import Crew
+from interlock.engine.effects import CallModel, Effect
 from interlock.engine.events import CancelRequested, Entry, IncomingEvent, RunResumed, RunStarted
+from interlock.engine.routing import RoutingTable
 from interlock.engine.step import OVER, RULES, Run
-from interlock.errors import AlreadyResumed, JournalDiverged, NotWaiting, StoreFailed
-from interlock.ports import Clock, Journal, Observer, Owners, Record, RunRow, StoredRecord, Toolbox
+from interlock.errors import AlreadyResumed, JournalDiverged, NotWaiting, OwnedElsewhere, StoreFailed
+from interlock.ports import (
+    NOTHING_ELSE,
+    Alongside,
+    Appended,
+    Budgets,
+    Clock,
+    Journal,
+    Observer,
+    Outbox,
+    Owners,
+    Record,
+    RunRow,
+    StoredRecord,
+    Toolbox,
+)
+from interlock.runtime.delivery import Deliveries, OnExternal
 from interlock.runtime.live import LiveRun
-from interlock.runtime.performing import Hook, ModelFor, OnExternal, Performer, no_hook, storable
+from interlock.runtime.performing import Hook, ModelFor, Performer, answers, no_hook, storable
 from interlock.runtime.timers import Timers
 from interlock.runtime.watching import Public, Watchers, public_events
 
 # Model calls under way at once, over all runs of this process.
 CALLS_MAX = 1_000
+
+# A run whose calls and commits never wait lets the others, and the timers, have a turn after so many steps.
+STEPS_IN_A_ROW = 10
+
+# Crews whose routing is kept worked out.
+TABLES_MAX = 100
 
 # While the store is away a finished reply is held, and its append is tried again after this many milliseconds.
 STORE_RETRY_MS = 500
@@ -40,6 +64,8 @@ class Runner:
         *,
         journal: Journal,
         owners: Owners,
+        budgets: Budgets,
+        outbox: Outbox,
         clock: Clock,
         model_for: ModelFor,
         toolbox: Toolbox,
@@ -53,17 +79,21 @@ class Runner:
         self.timers = Timers(clock)
         self.live: dict[str, LiveRun] = {}
         self.drivers: dict[str, asyncio.Task[None]] = {}
+        self._driving: set[asyncio.Task[None]] = set()  # also those that only have to let go of their run
+        self._asked: set[asyncio.Task[None]] = set()
+        self._tables: dict[str, RoutingTable] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.performer = Performer(
             clock=clock,
             timers=self.timers,
             model_for=model_for,
             toolbox=toolbox,
-            on_external=on_external,
             on_delta=self._delta,
+            budgets=budgets,
             calls_max=calls_max,
             hook=hook,
         )
+        self.deliveries = Deliveries(outbox, clock, on_external)
 
     async def __aenter__(self) -> "Runner":
         self._ticking = asyncio.create_task(self.timers.run())
@@ -71,17 +101,25 @@ class Runner:
 
     async def __aexit__(self, *_: object) -> None:
         """Parks what is under way: what was stored is there for whoever recovers it."""
-        working = [*self.drivers.values(), *(task for live in self.live.values() for task in live.tasks.values())]
+        await asyncio.gather(*self._asked, return_exceptions=True)
+        lives = self.live.values()
+        working = [*self.drivers.values(), *(task for live in lives for task in live.tasks.values())]
+        working += [live.pump for live in lives if live.pump is not None]
         for task in (self._ticking, *working):
             task.cancel()
-        await asyncio.gather(self._ticking, *working, return_exceptions=True)
-        for run in list(self.live):
-            await self.owners.release(run)
+        await asyncio.gather(self._ticking, *working, *self._driving, return_exceptions=True)
+        await self.deliveries.stop()
+        await asyncio.gather(*(self.owners.release(run) for run in self.live))
 
     # What can be asked for
 
     async def start(
         self, crew: Crew, crew_sha: str, text: str, *, run_id: str, history: tuple[Entry, ...] = (), continues: str = ""
+    ) -> None:
+        await self._seen_through(self._start(crew, crew_sha, text, run_id, history, continues))
+
+    async def _start(
+        self, crew: Crew, crew_sha: str, text: str, run_id: str, history: tuple[Entry, ...], continues: str
     ) -> None:
         event = RunStarted(
             crew=crew.name, input=storable(text), rules=RULES, crew_sha=crew_sha, continues=continues, history=history
@@ -96,12 +134,15 @@ class Runner:
             continues=continues,
             organization=crew.settings.organization,
         )
-        live = LiveRun(Run(crew, run_id), row)
+        live = LiveRun(Run(crew, run_id, table=self._table(crew, crew_sha)), row)
         live.last_ms = self.clock.monotonic_ms()
         await self._transit(live, event, first=True)
         self._drive(live)
 
     async def resume(self, crew: Crew, run_id: str, token: str | None, text: str) -> None:
+        await self._seen_through(self._resume(crew, run_id, token, text))
+
+    async def _resume(self, crew: Crew, run_id: str, token: str | None, text: str) -> None:
         async with self._taking(run_id):
             live = self.live.get(run_id) or await self._take(crew, run_id)
             async with live.lock:
@@ -114,6 +155,13 @@ class Runner:
                 await self._transit(live, RunResumed(token=token, input=storable(text)))
             self._drive(live)
 
+    async def _seen_through(self, work: Coroutine[Any, Any, None]) -> None:
+        """Whoever asked may go away; what was begun is not left half done."""
+        task = asyncio.ensure_future(work)
+        self._asked.add(task)
+        task.add_done_callback(self._asked.discard)
+        await asyncio.shield(task)
+
     def _refused(self, live: LiveRun, token: str | None, text: str) -> Exception:
         answered = live.run.state.answered
         if token in answered:
@@ -121,9 +169,14 @@ class Runner:
         return NotWaiting(live.id, token, [wait.token for wait in live.run.state.waits])
 
     async def cancel(self, crew: Crew, run_id: str, by: str) -> None:
+        """It is stored when this returns; what was under way is being stopped."""
+        await self._seen_through(self._cancel(crew, run_id, by))
+
+    async def _cancel(self, crew: Crew, run_id: str, by: str) -> None:
         async with self._taking(run_id):
             live = self.live.get(run_id) or await self._take(crew, run_id)
-            live.inbox.put_nowait(CancelRequested(by=by))
+            async with live.lock:
+                await self._transit(live, CancelRequested(by=by))
             self._drive(live)
 
     async def recover(self, crew: Crew, run_id: str) -> None:
@@ -132,11 +185,28 @@ class Runner:
             if run_id in self.live:
                 return
             live = await self._take(crew, run_id)
+            await self.deliveries.again(run_id)
             if live.run.state.status == "running":
                 self.performer.lose_tools(live, live.run.outstanding())
                 self._drive(live)
             else:
                 await self._let_go_unless_driven(live)
+
+    async def deliver_again(self) -> None:
+        """What was to be told outside by runs that nobody works on, and perhaps was not."""
+        for run_id in await self.deliveries.runs():
+            async with self._taking(run_id):
+                if run_id in self.live or not await self._is_free(run_id):
+                    continue
+            await self.deliveries.again(run_id)
+
+    async def _is_free(self, run_id: str) -> bool:
+        try:
+            await self.owners.claim(run_id)
+        except OwnedElsewhere:
+            return False
+        await self.owners.release(run_id)
+        return True
 
     async def settled(self, run_id: str) -> None:
         """Waits until the run is over or paused."""
@@ -146,56 +216,113 @@ class Runner:
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Public]:
         """What has happened after a seq, and then what happens, until the run is over or paused."""
-        is_live = run_id in self.drivers
-        following = self.watchers.follow(run_id)
-        first = asyncio.ensure_future(anext(following)) if is_live else None
-        await asyncio.sleep(0)  # so that the watcher stands before the journal is read
+        with self.watchers.watching(run_id) as queue:  # before the journal is read, so that nothing falls between
+            is_live = run_id in self.drivers
+            async for event in self._recorded(run_id, after):
+                after = event["seq"]
+                yield event
+            while is_live and (seen := await queue.get()) is not None:
+                if "seq" not in seen:
+                    yield seen
+                elif seen["seq"] == after + 1:
+                    after += 1
+                    yield seen
+                elif seen["seq"] > after + 1:  # so slow that something was left out: the journal has it
+                    async for event in self._recorded(run_id, after):
+                        after = event["seq"]
+                        yield event
+            async for event in self._recorded(run_id, after):
+                yield event
+
+    async def _recorded(self, run_id: str, after: int) -> AsyncIterator[Public]:
         for record in await self.journal.records(run_id, after):
             for event in public_events(run_id, record):
                 if event["seq"] > after:
-                    after = event["seq"]
                     yield event
-        if first is None:
-            return
-        try:
-            event = await first
-            while True:
-                if event.get("seq", after + 1) > after:
-                    after = event.get("seq", after)
-                    yield event
-                event = await anext(following)
-        except StopAsyncIteration:
-            return
 
     # Driving
 
     async def _take(self, crew: Crew, run_id: str) -> LiveRun:
         """Makes the run this process's own and brings it to where its journal ends."""
         epoch = await self.owners.claim(run_id)
-        row = msgspec.structs.replace(await self.journal.row(run_id), epoch=epoch)
-        live = LiveRun(replayed(crew, run_id, await self.journal.records(run_id)), row)
+        try:
+            row = msgspec.structs.replace(await self.journal.row(run_id), epoch=epoch)
+            records = await self.journal.records(run_id)
+            live = LiveRun(replayed(crew, run_id, records, self._table(crew, row.crew_sha)), row)
+        except BaseException:
+            await self.owners.release(run_id)
+            raise
         live.last_ms = self.clock.monotonic_ms()
         return live
+
+    def _table(self, crew: Crew, sha: str) -> RoutingTable:
+        """Runs of the same crew share what was worked out from it."""
+        if sha not in self._tables:
+            if len(self._tables) == TABLES_MAX:
+                self._tables.clear()
+            self._tables[sha] = RoutingTable(crew)
+        return self._tables[sha]
 
     def _drive(self, live: LiveRun) -> None:
         self.live[live.id] = live
         if live.id not in self.drivers:
-            self.drivers[live.id] = asyncio.create_task(self._until_settled(live))
+            live.pumped = self._pumped
+            live.driver = self.drivers[live.id] = asyncio.create_task(self._until_settled(live))
+            self._driving.add(live.driver)
+            live.driver.add_done_callback(self._driving.discard)
+        else:
+            live.tell(None)
 
     async def _until_settled(self, live: LiveRun) -> None:
         try:
             while live.can_go_on:
-                event = await live.inbox.get()
-                async with live.lock:
-                    await self._transit(live, event)
+                await self._go_on(live)
+            if live.pump is not None:
+                await live.pump
         except Exception:
-            self.live.pop(live.id, None)  # whoever asks for the run next reads its journal anew
+            self._drop(live)
             raise
         finally:
+            live.driver = None
             self.drivers.pop(live.id, None)
             self.watchers.settle(live.id)
         async with self._taking(live.id):  # whoever is about to drive it again keeps it
             await self._let_go_unless_driven(live)
+
+    def _drop(self, live: LiveRun) -> None:
+        """The run cannot go on in these hands: whoever asks for it next reads its journal anew."""
+        if self.live.get(live.id) is live:
+            del self.live[live.id]
+        for task in (live.pump, *live.tasks.values()):
+            if task is not None:
+                task.cancel()
+
+    async def _go_on(self, live: LiveRun) -> None:
+        """Waits for what happens next, and takes it in."""
+        call = live.take_lone_call()
+        event = await (live.inbox.get() if call is None else self.performer.await_lone_call(live, call))
+        if live.failure is not None:
+            raise live.failure
+        if event is not None:
+            async with live.lock:
+                await self._transit(live, event)
+        live.steps += 1
+        if len(self.drivers) > 1 or live.steps % STEPS_IN_A_ROW == 0:
+            await asyncio.sleep(0)
+
+    async def _pumped(self, live: LiveRun) -> None:
+        """Takes in what comes while the driver awaits a call."""
+        try:
+            while not live.inbox.empty():
+                event = live.inbox.get_nowait()
+                if event is not None:
+                    async with live.lock:
+                        await self._transit(live, event)
+        except Exception as error:
+            live.failure = error
+            live.give_up(live.alone)
+        finally:
+            live.pump = None
 
     async def _let_go_unless_driven(self, live: LiveRun) -> None:
         if live.id not in self.drivers:
@@ -207,37 +334,57 @@ class Runner:
         return self._locks.setdefault(run_id, asyncio.Lock())
 
     async def _transit(self, live: LiveRun, event: IncomingEvent, *, first: bool = False) -> None:
-        event = msgspec.structs.replace(event, worked_ms=live.worked_ms(self.clock.monotonic_ms()))
+        worked_ms = live.worked_ms(self.clock.monotonic_ms())
+        if worked_ms:
+            event = msgspec.structs.replace(event, worked_ms=worked_ms)
         seq = live.run.state.seq + 1
         step = live.run.apply(event)
         record = Record(seq=seq, at=self.clock.now_ms(), events=(event, *step.facts))
         live.row = row_of(live.run, live.row, record.at)
-        position = await self._stored(live, record, first=first)
-        self._tell(live, record, position)
-        self.performer.perform(live, step.effects)
+        also = NOTHING_ELSE if _is_one_call(step.effects) else self._alongside(live, step.effects, record.at)
+        try:
+            appended = await (self.journal.create if first else self.journal.append)(live.row, record, also)
+        except StoreFailed:
+            if first:
+                raise
+            appended = await self._stored_later(live, record, also)
+        self._tell(live, record, appended.position)
+        self.deliveries.begin(also.outgoing)
+        self.performer.perform(live, step.effects, answers(also.spending, appended.grants))
 
-    async def _stored(self, live: LiveRun, record: Record, *, first: bool) -> int:
-        for tried in itertools.count():
+    def _alongside(self, live: LiveRun, effects: Sequence[Effect], at: int) -> Alongside:
+        """What the record's transaction holds besides it."""
+        spending = self.performer.spending(live, effects, at)
+        outgoing = self.deliveries.outgoing(live.id, effects)
+        return Alongside(spending=spending, outgoing=outgoing) if spending or outgoing else NOTHING_ELSE
+
+    async def _stored_later(self, live: LiveRun, record: Record, also: Alongside) -> Appended:
+        """Holds what came back while the store is away, and tries again."""
+        for tried in itertools.count(1):
+            await self.clock.sleep_until(self.clock.monotonic_ms() + STORE_RETRY_MS)
             try:
-                if first:
-                    return await self.journal.create(live.row, record)
-                return await self.journal.append(live.row, record)
+                return await self.journal.append(live.row, record, also)
             except StoreFailed:
-                if first or tried == STORE_RETRIES_MAX:
+                if tried == STORE_RETRIES_MAX:
                     raise
-                await self.clock.sleep_until(self.clock.monotonic_ms() + STORE_RETRY_MS)
         raise AssertionError("counting does not end")
 
     def _tell(self, live: LiveRun, record: Record, position: int) -> None:
         if self.watchers.are_there(live.id):
             for event in public_events(live.id, record):
                 self.watchers.tell(live.id, event)
-        stored = StoredRecord(position=position, run=live.id, record=record)
-        for observer in self.observers:
-            observer(stored)
+        if self.observers:
+            stored = StoredRecord(position=position, run=live.id, record=record)
+            for observer in self.observers:
+                observer(stored)
 
     def _delta(self, run: str, agent: str, text: str) -> None:
         self.watchers.tell(run, {"run": run, "type": "model.delta", "agent": agent, "text": text})
+
+
+def _is_one_call(effects: Sequence[Effect]) -> bool:
+    """Nearly always."""
+    return len(effects) == 1 and type(effects[0]) is CallModel
 
 
 def row_of(run: Run, row: RunRow, now: int) -> RunRow:
@@ -254,9 +401,9 @@ def row_of(run: Run, row: RunRow, now: int) -> RunRow:
     )
 
 
-def replayed(crew: Crew, run_id: str, records: Sequence[Record]) -> Run:
+def replayed(crew: Crew, run_id: str, records: Sequence[Record], table: RoutingTable | None = None) -> Run:
     """The run as its journal tells it; what the engine concludes now must be what it concluded then."""
-    run = Run(crew, run_id)
+    run = Run(crew, run_id, table=table)
     for record in records:
         incoming, *derived = record.events
         step = run.apply(incoming)  # type: ignore[arg-type]

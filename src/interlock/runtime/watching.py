@@ -1,7 +1,8 @@
 """Whoever follows a run: records as they are acknowledged, and pieces of replies as they come."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from interlock.engine.events import Event, ToolCalled, Usage
 from interlock.ports import Record
 
-# A watcher that lags this far behind is told so and has to read the journal again.
+# A watcher that lags this far behind misses what follows, and reads it in the journal.
 QUEUE_MAX = 10_000
 
 Public = dict[str, Any]
@@ -62,12 +63,13 @@ class Watchers:
         for queue in self._queues.get(run, ()):
             queue.put_nowait(None)
 
-    async def follow(self, run: str) -> AsyncIterator[Public]:
+    @contextmanager
+    def watching(self, run: str) -> Iterator["asyncio.Queue[Public | None]"]:
+        """What happens from now on, until a None says that the run has settled."""
         queue: asyncio.Queue[Public | None] = asyncio.Queue()
         self._queues.setdefault(run, []).append(queue)
         try:
-            while (event := await queue.get()) is not None:
-                yield event
+            yield queue
         finally:
             self._queues[run].remove(queue)
             if not self._queues[run]:

@@ -15,7 +15,7 @@ import msgspec
 from interlock.errors import BadSignalFormat
 from interlock.limits import MARK_CHARS_MAX
 from interlock.signals.definition import is_signal_name
-from interlock.signals.page import Page
+from interlock.signals.page import Page, is_plain
 
 
 class MatchMethod(StrEnum):
@@ -88,12 +88,12 @@ class SignalMatcher:
 
 def marks(text: str, wanted: Callable[[str], bool]) -> Iterator[Mark]:
     """The visible marks whose inside is wanted. Asking first keeps prose with brackets cheap."""
-    page = None
-    for brackets in _BRACKETS.finditer(text):
-        if wanted(brackets[1]):
-            page = page or Page(text)
-            if page.shows(brackets.start(), brackets.end() - 1):
-                yield Mark(brackets[1], brackets.start(), brackets.end())
+    found = [brackets for brackets in _BRACKETS.finditer(text) if wanted(brackets[1])]
+    page = Page(text) if found and not is_plain(text) else None
+    for brackets in found:
+        start, end = brackets.span()
+        if page is None or page.shows(start, end - 1):
+            yield Mark(brackets[1], start, end)
 
 
 def normalized(inner: str) -> str:

@@ -33,6 +33,11 @@ _DEFINITION = re.compile(
 Span = tuple[int, int]
 
 
+def is_plain(text: str) -> bool:
+    """Whether a text has no sign of code, quote, link or escape; far cheaper to ask than to read it as a page."""
+    return not ("`" in text or ">" in text or "\\" in text or "](" in text or "]:" in text or "~~~" in text)
+
+
 class Page:
     """One text, asked about positions in growing order."""
 

@@ -1,20 +1,27 @@
-"""Stand-ins that ship as a product: for Interlock's own tests, and for the tests of whoever builds on it.
+"""A `Journal` and `Owners` in memory, for tests: refusals, order, crc and chain as on disk."""
 
-Rule 1: a stand-in passes the contract tests of its port, refusals and order included.
-Rule 2: nothing here waits for real time, or touches a disk.
-"""
-
-import asyncio
 from collections.abc import Sequence
-from heapq import heappop, heappush
-from itertools import count
 
 import msgspec
 
 from interlock.adapters import journal_format
 from interlock.adapters.journal_format import Tip
+from interlock.adapters.spending import Counter, Held, spend
 from interlock.errors import OwnedElsewhere, RunDeleted, RunExists, RunNotFound, StoreFailed
-from interlock.ports import Record, RunRow, SealedRecord, StoredRecord, Tombstone
+from interlock.ports import (
+    NOTHING_ELSE,
+    Alongside,
+    Appended,
+    Grant,
+    Outgoing,
+    Record,
+    Reservation,
+    RunRow,
+    SealedRecord,
+    Settlement,
+    StoredRecord,
+    Tombstone,
+)
 
 
 class _Kept(msgspec.Struct, kw_only=True):
@@ -30,6 +37,29 @@ class _Kept(msgspec.Struct, kw_only=True):
         return Tip(seq=self.row.seq, epoch=self.row.epoch, link=self.link)
 
 
+class _Ledger:
+    """Counters and reservations of budgets."""
+
+    def __init__(self) -> None:
+        self._counters: dict[tuple[str, str, str], Counter] = {}
+        self._held: dict[str, Held] = {}
+
+    def counter(self, crew: str, scope: str, window: str) -> Counter:
+        return self._counters.setdefault((crew, scope, window), Counter())
+
+    def put_counter(self, crew: str, scope: str, window: str, counter: Counter) -> None:
+        self._counters[crew, scope, window] = counter
+
+    def held(self, key: str) -> Held | None:
+        return self._held.get(key)
+
+    def hold(self, held: Held) -> None:
+        self._held[held.key] = held
+
+    def drop(self, key: str) -> None:
+        del self._held[key]
+
+
 class _Shelf(msgspec.Struct, kw_only=True):
     """What several memory stores share, as several processes share a data folder."""
 
@@ -37,6 +67,8 @@ class _Shelf(msgspec.Struct, kw_only=True):
     tombstones: dict[str, Tombstone] = {}
     crews: dict[str, bytes] = {}
     order: list[tuple[str, SealedRecord]] = []
+    outbox: dict[str, Outgoing] = {}
+    ledger: _Ledger = msgspec.field(default_factory=_Ledger)
     alive: set[str] = set()
     owners: int = 0
 
@@ -50,8 +82,9 @@ class MemoryStore:
         self._shelf.owners += 1
         self.owner = f"memory-{self._shelf.owners}"
         self._shelf.alive.add(self.owner)
+        self._is_open = True
 
-    async def create(self, row: RunRow, record: Record) -> int:
+    async def create(self, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
         self._require_open()
         body = journal_format.encoded(record)
         if row.run in self._shelf.runs or row.run in self._shelf.tombstones:
@@ -59,14 +92,28 @@ class MemoryStore:
         journal_format.require_first(row.run, record)
         kept = _Kept(row=row, owner=self.owner, link=journal_format.first_link(row.run))
         self._shelf.runs[row.run] = kept
-        return self._add(kept, row, record, body)
+        return Appended(self._add(kept, row, record, body), self._carry_out(also))
 
-    async def append(self, row: RunRow, record: Record) -> int:
+    async def append(self, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
         self._require_open()
         body = journal_format.encoded(record)
         kept = self._kept(row.run)
-        journal_format.require_next(kept.tip, row, record)
-        return self._add(kept, row, record, body)
+        if (position := self._position_of(kept, row, record, body)) is None:
+            journal_format.require_next(kept.tip, row, record)
+            position = self._add(kept, row, record, body)
+        return Appended(position, self._carry_out(also))
+
+    async def spend(self, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
+        self._require_open()
+        return self._carry_out(Alongside(spending=tuple(orders)))
+
+    async def pending(self, run: str | None = None) -> Sequence[Outgoing]:
+        self._require_open()
+        return [each for each in self._shelf.outbox.values() if run in (None, each.run)]
+
+    async def delivered(self, key: str) -> None:
+        self._require_open()
+        self._shelf.outbox.pop(key, None)
 
     async def claim(self, run: str) -> int:
         self._require_open()
@@ -156,6 +203,11 @@ class MemoryStore:
 
     async def close(self) -> None:
         """Stores beside this one go on, and may claim its runs."""
+        self.expire()
+        self._is_open = False
+
+    def expire(self) -> None:
+        """Others may claim its runs although it still works, as when a lease runs out during a long pause."""
         self._shelf.alive.discard(self.owner)
 
     def _add(self, kept: _Kept, row: RunRow, record: Record, body: bytes) -> int:
@@ -174,6 +226,20 @@ class MemoryStore:
         self._shelf.order.append((row.run, stored))
         return len(self._shelf.order)
 
+    def _position_of(self, kept: _Kept, row: RunRow, record: Record, body: bytes) -> int | None:
+        """Where the very record stands already, if it is the newest one: its append took place, and nobody knew."""
+        if row.epoch != kept.row.epoch or record.last_seq != kept.row.seq or kept.records[-1].body != body:
+            return None
+        return max(at for at, (run, _) in enumerate(self._shelf.order, 1) if run == row.run)
+
+    def _carry_out(self, also: Alongside) -> tuple[Grant, ...]:
+        if also is NOTHING_ELSE:
+            return ()
+        for each in also.outgoing:
+            self._shelf.outbox.setdefault(each.key, each)
+        grants = [spend(self._shelf.ledger, order) for order in also.spending]
+        return tuple(grant for grant in grants if grant is not None)
+
     def _kept(self, run: str) -> _Kept:
         if run in self._shelf.tombstones:
             raise RunDeleted(run)
@@ -182,47 +248,5 @@ class MemoryStore:
         return self._shelf.runs[run]
 
     def _require_open(self) -> None:
-        if self.owner not in self._shelf.alive:
+        if not self._is_open:
             raise StoreFailed("the store is closed; open another one beside it")
-
-
-class ManualClock:
-    """A `Clock` that moves when it is told to."""
-
-    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
-        self._now_ms = now_ms
-        self._monotonic_ms = 0
-        self._sleepers: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._order = count()
-
-    def now_ms(self) -> int:
-        return self._now_ms
-
-    def monotonic_ms(self) -> int:
-        return self._monotonic_ms
-
-    async def sleep_until(self, monotonic_ms: int) -> None:
-        if monotonic_ms <= self._monotonic_ms:
-            await asyncio.sleep(0)  # a sleeper always lets the others go on
-            return
-        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heappush(self._sleepers, (monotonic_ms, next(self._order), woken))
-        await woken
-
-    def next_wake_ms(self) -> int | None:
-        """When the first sleeper is due, on the monotonic clock; None if nobody sleeps."""
-        while self._sleepers and self._sleepers[0][2].done():
-            heappop(self._sleepers)
-        return self._sleepers[0][0] if self._sleepers else None
-
-    def advance(self, ms: int) -> None:
-        """Moves both clocks, and wakes who is due: the earliest first, equals in the order of falling asleep."""
-        assert ms >= 0, "monotonic time does not go back; `jump` moves the wall clock"
-        self._now_ms += ms
-        self._monotonic_ms += ms
-        while (due := self.next_wake_ms()) is not None and due <= self._monotonic_ms:
-            heappop(self._sleepers)[2].set_result(None)
-
-    def jump(self, ms: int) -> None:
-        """Moves the wall clock alone, either way, as somebody who sets it does."""
-        self._now_ms += ms

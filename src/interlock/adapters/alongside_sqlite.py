@@ -1,0 +1,74 @@
+"""What a record's transaction holds besides the record: budgets and what is to go out. SQL on a given connection."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from interlock.adapters.spending import Counter, Held, spend
+from interlock.ports import Alongside, Grant, Outgoing, Reservation, Settlement
+
+_COUNTERS = "start, calls, tokens, cost, errors"
+
+
+class SqliteLedger:
+    """Counters and reservations in tables."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def counter(self, crew: str, scope: str, window: str) -> Counter:
+        query = f"select {_COUNTERS} from counters where crew = ? and scope = ? and window = ?"  # noqa: S608 - constants
+        found = self._connection.execute(query, (crew, scope, window)).fetchone()
+        if found is None:
+            return Counter()
+        start, calls, tokens, cost, errors = found
+        return Counter(start=start, calls=calls, tokens=tokens, cost=cost, errors=errors)
+
+    def put_counter(self, crew: str, scope: str, window: str, counter: Counter) -> None:
+        self._connection.execute(
+            f"insert or replace into counters (crew, scope, window, {_COUNTERS})"  # noqa: S608 - constants
+            " values (?, ?, ?, ?, ?, ?, ?, ?)",
+            (crew, scope, window, counter.start, counter.calls, counter.tokens, counter.cost, counter.errors),
+        )
+
+    def held(self, key: str) -> Held | None:
+        found = self._connection.execute(
+            "select at, tokens, cost_micros, alerts from reservations where key = ?", (key,)
+        ).fetchone()
+        if found is None:
+            return None
+        at, tokens, cost_micros, alerts = found
+        return Held(key=key, at=at, tokens=tokens, cost_micros=cost_micros, alerts=tuple(alerts.splitlines()))
+
+    def hold(self, held: Held) -> None:
+        self._connection.execute(
+            "insert into reservations (key, at, tokens, cost_micros, alerts) values (?, ?, ?, ?, ?)",
+            (held.key, held.at, held.tokens, held.cost_micros, "\n".join(held.alerts)),
+        )
+
+    def drop(self, key: str) -> None:
+        self._connection.execute("delete from reservations where key = ?", (key,))
+
+
+def carry_out(connection: sqlite3.Connection, also: Alongside) -> tuple[Grant, ...]:
+    for each in also.outgoing:
+        connection.execute(
+            "insert or ignore into outbox (key, run, body) values (?, ?, ?)", (each.key, each.run, each.body)
+        )
+    return carry_out_spending(connection, also.spending)
+
+
+def carry_out_spending(connection: sqlite3.Connection, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
+    ledger = SqliteLedger(connection)
+    grants = [spend(ledger, order) for order in orders]
+    return tuple(grant for grant in grants if grant is not None)
+
+
+def pending(connection: sqlite3.Connection, *, run: str | None) -> list[Outgoing]:
+    found = connection.execute(
+        "select key, run, body from outbox where ? is null or run = ? order by number", (run, run)
+    ).fetchall()
+    return [Outgoing(key=key, run=of, body=body) for key, of, body in found]
+
+
+def delivered(connection: sqlite3.Connection, *, key: str) -> None:
+    connection.execute("delete from outbox where key = ?", (key,))

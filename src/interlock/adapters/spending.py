@@ -1,0 +1,177 @@
+"""Budgets that are wider than a run: counters by crew, agent and UTC window. Pure rules, shared by every store.
+
+Rule 1: a reservation is carried out once, whoever asks again; a settlement corrects it, and only once.
+Rule 2: a call counts in the windows in which it was reserved. A reservation that is never settled counts as it was
+made until its windows are over: that is how it expires.
+Rule 3: after too many errors in a row one call is let through every `COOL_DOWN_MS`; its success closes the circuit.
+Rule 4: windows do not come back: with a clock that was set back, calls count in the newest window there is.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from interlock.engine.budgets import WARN, WINDOWS_MS, Limit, fits
+from interlock.ports import Grant, Reservation, Settlement
+
+COOL_DOWN_MS = 60_000
+
+# The counter of errors in a row has no window.
+IN_A_ROW = ""
+
+
+class Counter(msgspec.Struct, kw_only=True):
+    """What was spent in a window; for errors in a row `start` is when the last one, or the last trial, was."""
+
+    start: int = 0
+    calls: int = 0
+    tokens: int = 0
+    cost: int = 0
+    errors: int = 0
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """A reservation that was granted and is not settled."""
+
+    key: str
+    at: int
+    tokens: int
+    cost_micros: int
+    alerts: tuple[str, ...] = ()
+
+
+class Ledger(Protocol):
+    """Where a store keeps counters and reservations."""
+
+    def counter(self, crew: str, scope: str, window: str) -> Counter: ...
+
+    def put_counter(self, crew: str, scope: str, window: str, counter: Counter) -> None: ...
+
+    def held(self, key: str) -> Held | None: ...
+
+    def hold(self, held: Held) -> None: ...
+
+    def drop(self, key: str) -> None: ...
+
+
+def spend(ledger: Ledger, order: Reservation | Settlement) -> Grant | None:
+    """Carries an order out; a reservation has an answer."""
+    if isinstance(order, Reservation):
+        return _reserve(ledger, order)
+    _settle(ledger, order)
+    return None
+
+
+def _reserve(ledger: Ledger, order: Reservation) -> Grant:
+    held = ledger.held(order.key)
+    if held is not None:
+        return Grant(alerts=held.alerts)
+    newest = ledger.counter(order.crew, "", "minute").start
+    if newest > order.at:
+        order = msgspec.structs.replace(order, at=newest)
+    for limit in order.limits:
+        refusal = None if limit.then == WARN else _refusal(ledger, order, limit)
+        if refusal is not None:
+            return refusal
+    alerts = tuple(_name(limit) for limit in order.limits if _crosses(ledger, order, limit))
+    for limit in order.limits:
+        if not limit.window:
+            _note_trial(ledger, order, limit)
+    _count(ledger, order.crew, order.agent, order.at, Counter(calls=1, tokens=order.tokens, cost=order.cost_micros))
+    ledger.hold(Held(key=order.key, at=order.at, tokens=order.tokens, cost_micros=order.cost_micros, alerts=alerts))
+    return Grant(alerts=alerts)
+
+
+def _name(limit: Limit) -> str:
+    return f"{limit.name} of {limit.scope}" if limit.scope else limit.name
+
+
+def _refusal(ledger: Ledger, order: Reservation, limit: Limit) -> Grant | None:
+    counter = _current(ledger, order.crew, limit.scope, limit.window, order.at)
+    if not limit.window:
+        left_ms = counter.start + COOL_DOWN_MS - order.at
+        is_open = counter.errors >= limit.most and left_ms > 0
+    else:
+        left_ms = counter.start + WINDOWS_MS[limit.window] - order.at
+        is_open = not _has_room(limit, counter, order)
+    if not is_open:
+        return None
+    return Grant(refused=_name(limit), what=limit.what, then=limit.then, wait_ms=left_ms)
+
+
+def _has_room(limit: Limit, counter: Counter, order: Reservation) -> bool:
+    if limit.what == "errors":
+        return counter.errors < limit.most
+    return fits(limit.most, _spent(limit, counter), _amount(limit, order))
+
+
+def _spent(limit: Limit, counter: Counter) -> int:
+    return int(getattr(counter, limit.what))
+
+
+def _amount(limit: Limit, order: Reservation) -> int:
+    return {"calls": 1, "tokens": order.tokens, "cost": order.cost_micros, "errors": 0}[limit.what]
+
+
+def _crosses(ledger: Ledger, order: Reservation, limit: Limit) -> bool:
+    """Whether this call is the one that takes the limit to the share at which somebody wants to know."""
+    if limit.alert is None:
+        return False
+    before = _spent(limit, _current(ledger, order.crew, limit.scope, limit.window, order.at))
+    if limit.what == "errors":
+        return before == limit.alert
+    return before < limit.alert <= before + _amount(limit, order)
+
+
+def _note_trial(ledger: Ledger, order: Reservation, limit: Limit) -> None:
+    counter = ledger.counter(order.crew, limit.scope, IN_A_ROW)
+    if counter.errors >= limit.most:
+        counter.start = order.at
+        ledger.put_counter(order.crew, limit.scope, IN_A_ROW, counter)
+
+
+def _settle(ledger: Ledger, order: Settlement) -> None:
+    held = ledger.held(order.key)
+    if held is None:
+        return
+    ledger.drop(order.key)
+    if order.usage is None:
+        return
+    change = Counter(
+        calls=order.usage.calls - 1,
+        tokens=order.usage.tokens - held.tokens,
+        cost=order.usage.cost_micros - held.cost_micros,
+        errors=int(order.failed),
+    )
+    _count(ledger, order.crew, order.agent, held.at, change)
+    if order.usage.calls:
+        _note_outcome(ledger, order)
+
+
+def _note_outcome(ledger: Ledger, order: Settlement) -> None:
+    for scope in ("", order.agent):
+        counter = ledger.counter(order.crew, scope, IN_A_ROW)
+        counter.errors = counter.errors + 1 if order.failed else 0
+        counter.start = order.at
+        ledger.put_counter(order.crew, scope, IN_A_ROW, counter)
+
+
+def _count(ledger: Ledger, crew: str, agent: str, at: int, change: Counter) -> None:
+    for scope in ("", agent):
+        for window, length in WINDOWS_MS.items():
+            counter = _current(ledger, crew, scope, window, at)
+            if counter.start != at - at % length:
+                continue  # that window was over before the call was
+            counter.calls += change.calls
+            counter.tokens += change.tokens
+            counter.cost += change.cost
+            counter.errors += change.errors
+            ledger.put_counter(crew, scope, window, counter)
+
+
+def _current(ledger: Ledger, crew: str, scope: str, window: str, at: int) -> Counter:
+    """The counter of the window that holds `at`, or of a later one."""
+    counter = ledger.counter(crew, scope, window)
+    if window and counter.start < at - at % WINDOWS_MS[window]:
+        return Counter(start=at - at % WINDOWS_MS[window])
+    return counter

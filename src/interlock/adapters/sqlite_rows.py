@@ -1,0 +1,348 @@
+"""SQL on runs and their records. Each function that writes refuses before its first write.
+
+Rule 1: a run's row carries a crc of all its columns, so that a flipped bit in it is damage and not another answer.
+Rule 2: a record's crc is kept xored with the number of its run, so that a record that strays into another run is
+found by whoever reads that one record.
+Rule 3: `Tips` only saves a question: an append by what is remembered writes nothing unless the row is as remembered,
+owner, epoch, seq and link; and the link stands for the run's id and everything that was ever appended to it.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from interlock.adapters import journal_format, keeping_sqlite
+from interlock.adapters.alongside_sqlite import carry_out
+from interlock.adapters.journal_format import Tip
+from interlock.adapters.owner_files import is_alive
+from interlock.engine.events import Usage
+from interlock.errors import DamagedRun, OwnedElsewhere, RunExists, StoreFailed
+from interlock.ports import NOTHING_ELSE, Alongside, Appended, Record, RunRow, SealedRecord, Tombstone
+
+# Runs whose ends are remembered. Runs that are let go of are forgotten, so only live ones count.
+TIPS_MAX = 10_000
+
+COLUMNS = (
+    "run, crew, crew_sha, created_at, continues, organization, owner, epoch, status, reason, agent, seq, updated_at, "
+    "calls, input_tokens, output_tokens, cost_micros, link"
+)
+INSERT_RUN = f"insert into runs (number, {COLUMNS}, crc) values ({', '.join('?' * 20)})"  # noqa: S608 - constants
+SELECT_RUN = f"select number, {COLUMNS}, crc from runs"  # noqa: S608 - constants
+INSERT_RECORD = "insert into records (run, seq, crc, link, body) values (?, ?, ?, ?, ?)"
+MOVE = (
+    "update runs set reason = ?, agent = ?, seq = ?, updated_at = ?,"
+    " calls = ?, input_tokens = ?, output_tokens = ?, cost_micros = ?, link = ?, crc = ?{more}"
+    " where number = ? and owner = ? and epoch = ? and seq = ? and link = ?"
+)
+# Apart, because the status is indexed and seldom changes.
+MOVE_ON, MOVE_TO_STATUS = MOVE.format(more=""), MOVE.format(more=", status = ?")
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Kept(NamedTuple):
+    """A run's row: its number, and `COLUMNS` in their order."""
+
+    number: int
+    values: tuple[Any, ...]
+
+    @property
+    def owner(self) -> str:
+        return str(self.values[6])
+
+    @property
+    def tip(self) -> Tip:
+        return Tip(seq=self.values[11], epoch=self.values[7], link=self.values[17])
+
+
+Tips = dict[str, Kept]
+
+
+def row_crc(number: int, values: Sequence[object]) -> int:
+    """Of JSON, in which no two rows look alike; signed, as SQLite keeps that in four bytes."""
+    return _signed(crc32(_encode((number, *values))))
+
+
+def _signed(crc: int) -> int:
+    return crc - 0x1_0000_0000 if crc & 0x8000_0000 else crc
+
+
+def is_whole(found: Sequence[Any]) -> bool:
+    """Whether a row of `SELECT_RUN` is as it was written."""
+    return row_crc(found[0], found[1:-1]) == int(found[-1])
+
+
+def kept(connection: sqlite3.Connection, run: str) -> Kept:
+    """The run's row, checked; `RunNotFound` or `DamagedRun`."""
+    found = connection.execute(f"{SELECT_RUN} where run = ?", (run,)).fetchone()
+    if found is None:
+        raise keeping_sqlite.missing(connection, run)
+    if not is_whole(found):
+        raise _damaged(run)
+    return Kept(found[0], found[1:-1])
+
+
+# Writing
+
+
+def create(
+    connection: sqlite3.Connection,
+    tips: Tips,
+    *,
+    row: RunRow,
+    record: Record,
+    body: bytes,
+    owner: str,
+    also: Alongside,
+) -> Appended:
+    if keeping_sqlite.is_taken(connection, row.run):
+        raise RunExists(row.run)
+    journal_format.require_first(row.run, record)
+    sealed = journal_format.sealed(record.seq, body, journal_format.first_link(row.run))
+    made = _insert_run(connection, row, Tip(seq=record.last_seq, epoch=row.epoch, link=sealed.link), owner)
+    _remember(tips, row.run, made)
+    return Appended(_insert_record(connection, made.number, sealed), carry_out(connection, also))
+
+
+def add(connection: sqlite3.Connection, tips: Tips, *, row: RunRow, records: Sequence[SealedRecord], tip: Tip) -> None:
+    keeping_sqlite.require_free(connection, row.run, tip)
+    connection.execute("delete from tombstones where run = ?", (row.run,))
+    tips.pop(row.run, None)
+    made = _insert_run(connection, row, tip, owner="")
+    for record in records:
+        _insert_record(connection, made.number, record)
+
+
+def append(
+    connection: sqlite3.Connection, tips: Tips, *, row: RunRow, record: Record, body: bytes, also: Alongside
+) -> Appended:
+    position = _append(connection, tips, row, record, body)
+    return Appended(position, carry_out(connection, also) if also is not NOTHING_ELSE else ())
+
+
+def _append(connection: sqlite3.Connection, tips: Tips, row: RunRow, record: Record, body: bytes) -> int:
+    known = tips.get(row.run)
+    if known is not None and known.values[7] == row.epoch and known.values[11] + 1 == record.seq:
+        position = _appended(connection, tips, known, row, record, body)
+        if position is not None:
+            return position
+    known = kept(connection, row.run)
+    if known.tip.epoch == row.epoch and known.tip.seq == record.last_seq:
+        position = _position_of(connection, known.number, record.seq, body)
+        if position is not None:
+            return position
+    journal_format.require_next(known.tip, row, record)
+    position = _appended(connection, tips, known, row, record, body)
+    assert position is not None, "the row was read in this transaction"
+    return position
+
+
+def _position_of(connection: sqlite3.Connection, number: int, seq: int, body: bytes) -> int | None:
+    """Where the very record stands already: its append took place, and nobody knew."""
+    query = "select position, body from records where run = ? and seq = ?"
+    found = connection.execute(query, (number, seq)).fetchone()
+    return found[0] if found is not None and found[1] == body else None
+
+
+def _appended(
+    connection: sqlite3.Connection, tips: Tips, known: Kept, row: RunRow, record: Record, body: bytes
+) -> int | None:
+    """The position, or None and nothing written if the row is not as it is known."""
+    number, values, usage = known.number, known.values, row.usage
+    sealed = journal_format.sealed(record.seq, body, values[17])
+    moving = (
+        *(row.reason, row.agent, record.last_seq, row.updated_at),
+        *(usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_micros, sealed.link),
+    )
+    now = (*values[:8], row.status, *moving)
+    change = (*moving, row_crc(number, now))
+    where = (number, values[6], values[7], values[11], values[17])
+    if row.status == values[8]:
+        connection.execute(MOVE_ON, change + where)
+    else:
+        connection.execute(MOVE_TO_STATUS, (*change, row.status, *where))
+    if connection.execute("select changes()").fetchone()[0] != 1:
+        return None
+    _remember(tips, row.run, Kept(number, now))
+    return _insert_record(connection, number, sealed)
+
+
+def _remember(tips: Tips, run: str, known: Kept) -> None:
+    if len(tips) >= TIPS_MAX:
+        tips.clear()
+    tips[run] = known
+
+
+def _insert_record(connection: sqlite3.Connection, number: int, record: SealedRecord) -> int:
+    crc = _signed(record.crc ^ (number & 0xFFFF_FFFF))
+    done = connection.execute(INSERT_RECORD, (number, record.seq, crc, record.link, record.body))
+    assert done.lastrowid is not None, "an insert has a rowid"
+    return done.lastrowid
+
+
+def _insert_run(connection: sqlite3.Connection, row: RunRow, tip: Tip, owner: str) -> Kept:
+    usage = row.usage
+    values = (
+        *(row.run, row.crew, row.crew_sha, row.created_at, row.continues, row.organization, owner, tip.epoch),
+        *(row.status, row.reason, row.agent, tip.seq, row.updated_at),
+        *(usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_micros, tip.link),
+    )
+    number = connection.execute("select coalesce(max(number), 0) + 1 from runs").fetchone()[0]
+    connection.execute(INSERT_RUN, (number, *values, row_crc(number, values)))
+    return Kept(number, values)
+
+
+def delete(connection: sqlite3.Connection, tips: Tips, *, run: str, at: int, owner: str, folder: Path) -> Tombstone:
+    found = kept(connection, run)
+    _require_free_for(found, owner, folder)
+    tips.pop(run, None)
+    left = Tombstone(run=run, crew=found.values[1], seq=found.tip.seq, link=found.tip.link, deleted_at=at)
+    keeping_sqlite.bury(connection, found.number, left)
+    return left
+
+
+def claim(connection: sqlite3.Connection, tips: Tips, *, run: str, owner: str, folder: Path) -> int:
+    found = kept(connection, run)
+    _require_free_for(found, owner, folder)
+    epoch = found.tip.epoch + 1
+    _remember(tips, run, _owned(connection, found, owner, epoch))
+    return epoch
+
+
+def release(connection: sqlite3.Connection, tips: Tips, *, run: str, owner: str) -> None:
+    tips.pop(run, None)
+    if connection.execute("select 1 from runs where run = ? and owner = ?", (run, owner)).fetchone() is not None:
+        found = kept(connection, run)
+        _owned(connection, found, "", found.tip.epoch)
+
+
+def _require_free_for(found: Kept, owner: str, folder: Path) -> None:
+    if found.owner not in ("", owner) and is_alive(folder, found.owner):
+        raise OwnedElsewhere(found.values[0], found.owner)
+
+
+def _owned(connection: sqlite3.Connection, found: Kept, owner: str, epoch: int) -> Kept:
+    values = (*found.values[:6], owner, epoch, *found.values[8:])
+    connection.execute(
+        "update runs set owner = ?, epoch = ?, crc = ? where number = ?",
+        (owner, epoch, row_crc(found.number, values), found.number),
+    )
+    return Kept(found.number, values)
+
+
+def put_crew(connection: sqlite3.Connection, tips: Tips, *, sha: str, body: bytes) -> None:
+    connection.execute("insert or ignore into crews (sha, body) values (?, ?)", (sha, body))
+
+
+def limit_bytes(connection: sqlite3.Connection, tips: Tips, *, bytes_max: int) -> None:
+    page_size = connection.execute("pragma page_size").fetchone()[0]
+    connection.execute(f"pragma max_page_count = {max(1, bytes_max // page_size):d}")
+
+
+# Reading
+
+
+def _as_row(values: Sequence[Any]) -> RunRow:
+    run, crew, crew_sha, created_at, continues, organization, _, epoch, status, reason, agent, seq, *rest = values
+    updated_at, calls, input_tokens, output_tokens, cost_micros, _ = rest
+    return RunRow(
+        run=run,
+        crew=crew,
+        crew_sha=crew_sha,
+        status=status,
+        reason=reason,
+        agent=agent,
+        seq=seq,
+        epoch=epoch,
+        created_at=created_at,
+        updated_at=updated_at,
+        continues=continues,
+        organization=organization,
+        usage=Usage(calls=calls, input_tokens=input_tokens, output_tokens=output_tokens, cost_micros=cost_micros),
+    )
+
+
+def row(connection: sqlite3.Connection, *, run: str) -> RunRow:
+    return _as_row(kept(connection, run).values)
+
+
+def rows(
+    connection: sqlite3.Connection, *, status: str | None, crew: str | None, limit: int, before: str | None
+) -> list[RunRow]:
+    """Without damaged ones: one must not hide the others. Reading it, and `interlock doctor`, report it."""
+    tests: dict[str, object] = {"status = ?": status, "crew = ?": crew}
+    tests = {test: value for test, value in tests.items() if value is not None}
+    query = f"{SELECT_RUN} where {' and '.join(['number < ?', *tests])} order by number desc limit ?"
+    number = kept(connection, before).number if before is not None else 2**63 - 1
+    found: list[RunRow] = []
+    while len(found) < limit:
+        page = connection.execute(query, (number, *tests.values(), limit - len(found))).fetchall()
+        if not page:
+            break
+        number = page[-1][0]
+        found += [_as_row(each[1:-1]) for each in page if is_whole(each)]
+    return found
+
+
+def damaged(connection: sqlite3.Connection) -> list[str]:
+    """What is wrong with rows that `rows` leaves out."""
+    found = connection.execute(f"{SELECT_RUN} order by number").fetchall()
+    return [str(_damaged(each[1])) for each in found if not is_whole(each)]
+
+
+def _damaged(run: str) -> DamagedRun:
+    return DamagedRun(run, "the crc of its row does not hold")
+
+
+class Stretch(NamedTuple):
+    """The records of a run from one point to its end, not yet verified."""
+
+    stored: list[SealedRecord]
+    after: Tip
+    tip: Tip
+
+
+def stretch(connection: sqlite3.Connection, *, run: str, after: int) -> Stretch:
+    """Begins with the record that holds the event after `after`."""
+    known = kept(connection, run)
+    number, tip = known.number, known.tip
+    if after >= tip.seq:
+        return Stretch([], tip, tip)
+    found = connection.execute(
+        "select seq, crc, link, body from records where run = ? and seq >="
+        " coalesce((select max(seq) from records where run = ? and seq <= ?), 1) order by seq",
+        (number, number, after + 1),
+    ).fetchall()
+    stored = [_as_sealed(number, *each) for each in found]
+    start = stored[0].seq if stored else 1
+    before = connection.execute(
+        "select link from records where run = ? and seq < ? order by seq desc limit 1", (number, start)
+    ).fetchone()
+    if before is None:
+        return Stretch(stored, journal_format.start_of(run), tip)
+    return Stretch(stored, Tip(seq=start - 1, epoch=0, link=before[0]), tip)
+
+
+def _as_sealed(number: int, seq: int, crc: int, link: bytes, body: bytes) -> SealedRecord:
+    return SealedRecord(seq=seq, crc=(crc ^ number) & 0xFFFF_FFFF, link=link, body=body)
+
+
+def after_position(connection: sqlite3.Connection, *, position: int, limit: int) -> list[tuple[int, str, SealedRecord]]:
+    found = connection.execute(
+        "select position, runs.run, number, records.seq, records.crc, records.link, body"
+        " from records join runs on runs.number = records.run where position > ? order by position limit ?",
+        (position, limit),
+    ).fetchall()
+    return [(at, run, _as_sealed(*rest)) for at, run, *rest in found]
+
+
+def crew(connection: sqlite3.Connection, *, sha: str) -> bytes:
+    found = connection.execute("select body from crews where sha = ?", (sha,)).fetchone()
+    if found is None:
+        raise StoreFailed(f"there is no crew with sha256 {sha} in the data folder; restore it from a backup")
+    journal_format.require_sha(sha, found[0])
+    return bytes(found[0])

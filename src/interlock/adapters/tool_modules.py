@@ -1,0 +1,68 @@
+"""Tools in the modules that interlock.toml names.
+
+Rule 1: a module's tools are the functions at the left margin of its source, `def` or `async def`, whose names do not
+begin with an underscore. Nothing else is: no class, nothing imported or assigned, nothing under an `if` or `try`;
+`__all__` plays no part.
+Rule 2: finding them executes nothing; only whoever drives a run imports them (tool_imports).
+"""
+
+import ast
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from interlock.errors import UsageError
+
+
+class ToolModule(msgspec.Struct, frozen=True):
+    """A module as its source has it, and the host's file that names it."""
+
+    file: Path
+    name: str
+    source: Path
+    tools: tuple[str, ...]
+
+
+def read_tool_modules(file: Path, names: Sequence[str]) -> tuple[ToolModule, ...]:
+    """The modules that `file` names, without executing them; `UsageError` says what is wrong with one."""
+    modules = tuple(_read(file, name) for name in dict.fromkeys(names))
+    home: dict[str, str] = {}
+    for module in modules:
+        for tool in module.tools:
+            if tool in home:
+                raise UsageError(f"{file}: modules '{home[tool]}' and '{module.name}' both have a tool '{tool}'")
+            home[tool] = module.name
+    return modules
+
+
+def _read(file: Path, name: str) -> ToolModule:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise UsageError(f"{file}: {name!r} is no module name; write it as in an import, such as 'desk.tools'")
+    source = _source_of(name, file.parent)
+    if source is None:
+        raise UsageError(f"{file}: there is no module '{name}' beside it or on the import path")
+    try:
+        tree = ast.parse(source.read_bytes(), str(source))
+    except OSError as error:
+        raise UsageError(f"{file}: module '{name}' cannot be read: {error.strerror}") from error
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two: nested without end
+        raise UsageError(f"{file}: module '{name}' is not Python: {error}") from error
+    return ToolModule(file, name, source, tuple(dict.fromkeys(_public_functions(tree))))
+
+
+def _public_functions(tree: ast.Module) -> Iterator[str]:
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and not statement.name.startswith("_"):
+            yield statement.name
+
+
+def _source_of(name: str, folder: Path) -> Path | None:
+    """In the order in which Python looks: a package comes before a file of the same name."""
+    parts = name.split(".")
+    for root in (folder, *map(Path, sys.path)):
+        for file in (root.joinpath(*parts, "__init__.py"), root.joinpath(*parts).with_suffix(".py")):
+            if file.is_file():
+                return file
+    return None

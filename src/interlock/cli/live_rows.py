@@ -1,0 +1,81 @@
+"""Rows of a live view: text that fits its width, and that never acts, whoever wrote it.
+
+Rule 1: every row is made by `row`, which makes what it gets safe; nothing here reads markup.
+"""
+
+from collections.abc import Iterator
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.text import Text
+
+from interlock.cli.crews import shown
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+FRAME_MS = 125
+
+# Of one piece of a row; a terminal has fewer columns, and a piece may hold letters without width.
+PIECE_CHARS_MAX = 1_000
+
+# Of one line of the transcript: what the largest screen holds.
+LINE_CHARS_MAX = 10_000
+
+Piece = tuple[str, str]
+
+
+def row(width: int, *pieces: Piece) -> Text:
+    """Words with their styles, on one line that is at most so wide."""
+    text = Text(no_wrap=True, overflow="ellipsis")
+    for words, style in pieces:
+        text.append(shown(words[:PIECE_CHARS_MAX]), style)
+    text.truncate(max(0, width), overflow="ellipsis")
+    return text
+
+
+def rule(width: int, title: str) -> Text:
+    lead = f"── {title} "
+    return row(width, (lead + "─" * (width - len(lead)), "dim"))
+
+
+def spinner(now_ms: int) -> str:
+    return FRAMES[now_ms // FRAME_MS % len(FRAMES)]
+
+
+def filled(words: str, width: int) -> str:
+    """The words cut or filled up to a width, for columns."""
+    safe = shown(words[:PIECE_CHARS_MAX])
+    return set_cell_size(safe, width) if cell_len(safe) <= width else set_cell_size(safe, max(0, width - 1)) + "…"
+
+
+def ending(words: str, width: int) -> str:
+    """The end of a text that is still growing, on one line."""
+    safe = shown(" ".join(words.split()))[-PIECE_CHARS_MAX:]
+    if cell_len(safe) <= width:
+        return safe
+    safe = safe[-max(0, width - 1) :] if width > 1 else ""
+    while cell_len(safe) > width - 1 and safe:
+        safe = safe[1:]
+    return f"…{safe}" if width > 0 else ""
+
+
+def wrapped(words: str, width: int) -> Iterator[str]:
+    """The text over as many lines as it takes, broken between words, and inside those that are longer than a line."""
+    lead = words[: len(words) - len(words.lstrip())]
+    room = max(2, width - cell_len(lead))
+    line = lead
+    for piece in (piece for word in words[:LINE_CHARS_MAX].split() for piece in chop_cells(word, room)):
+        if line.strip() and cell_len(line) + cell_len(piece) + 1 > width:
+            yield line
+            line = lead
+        line = f"{line} {piece}" if line.strip() else line + piece
+    yield line
+
+
+def seconds(elapsed_ms: int) -> str:
+    if elapsed_ms < 60_000:
+        return f"{max(0, elapsed_ms) / 1000:.1f} s"
+    minutes, left = divmod(elapsed_ms // 1000, 60)
+    return f"{minutes} min {left:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def dollars(micros: int) -> str:
+    return f"${micros / 1_000_000:,.4f}" if micros < 100_000_000 else f"${micros / 1_000_000:,.2f}"

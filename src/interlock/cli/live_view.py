@@ -1,0 +1,180 @@
+"""The live view of a run: its graph, who works, what was said last, what it cost. Loads rich, so it is loaded late.
+
+Rule 1: a page is a function of the run's progress, the terminal's size and the time.
+Rule 2: the view has a screen of its own; when it closes, what was said is printed, for the terminal's history.
+Rule 3: while it is open nothing else writes to its terminal; `terminal.held_back` sees to that.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from interlock.cli.live_graph import Map, graph_rows
+from interlock.cli.live_rows import FRAME_MS, dollars, ending, filled, row, rule, seconds, spinner, wrapped
+from interlock.cli.progress import Progress, Work
+from interlock.cli.transcript import Kind
+from interlock.crew.definition import Crew
+from interlock.ports import Clock
+
+# A terminal lower than this has no room for titles.
+TITLED_ROWS_MIN = 14
+
+# What a terminal is taken for that does not know its size.
+SIZE_UNKNOWN = (80, 24)
+
+_STYLES: dict[Kind, str] = {"speaker": "bold", "said": "", "note": "dim", "printed": "", "log": "dim"}
+_STATUS_STYLES = {"running": "cyan", "completed": "green", "paused": "yellow"}
+
+# A letter whose width a terminal counts otherwise than we do must not push the rest onto the next line.
+_NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
+
+
+def page(drawn: Map, crew: Crew, progress: Progress, size: tuple[int, int], now_ms: int) -> list[Text]:
+    """Exactly as many rows as the terminal has, each at most as wide."""
+    width, height = size
+    titled = height >= TITLED_ROWS_MIN
+    left = max(0, height - (6 if titled else 3))
+    work = _work_rows(progress, width, max(1, left // 3), now_ms)
+    graph = graph_rows(drawn, progress, width, max(1, (left - len(work)) * 3 // 5), now_ms)
+    said = _said_rows(progress, width, max(0, left - len(work) - len(graph)))
+    parts = (("graph", graph), ("at work", work), ("said", said))
+    body = [text for title, rows in parts for text in ([rule(width, title)] if titled else []) + rows]
+    foot = [_bar(crew, progress, width), _totals(progress, width, now_ms)]
+    return [_title(crew, progress, width), *body, *foot][:height]
+
+
+def _title(crew: Crew, progress: Progress, width: int) -> Text:
+    status = f"{progress.status} {progress.reason}".rstrip()
+    style = _STATUS_STYLES.get(progress.status, "red")
+    return row(width, (crew.name, "bold"), ("  ", ""), (status, style), (f"  run {progress.run}", "dim"))
+
+
+def _work_rows(progress: Progress, width: int, most: int, now_ms: int) -> list[Text]:
+    working = list(progress.at_work().values())
+    if not working:
+        return [row(width, ("  nobody", "dim"))]
+    kept = working if len(working) <= most else working[: most - 1]
+    names = min(22, max(len(work.agent) for work in kept)) if kept else 0
+    rows = [_worker(work, names, width, now_ms) for work in kept]
+    left = len(working) - len(kept)
+    return rows + [row(width, (f"  … and {left} more", "dim"))] * bool(left)
+
+
+def _worker(work: Work, names: int, width: int, now_ms: int) -> Text:
+    lead = f" {spinner(now_ms)} {filled(work.agent, names)} {seconds(now_ms - work.since_ms):>8}  "
+    doing = f"{work.doing}  "
+    tail = ending(work.tail, width - len(lead) - len(doing))
+    return row(width, (lead, "bold cyan"), (doing, "yellow" if work.error else "cyan"), (tail, ""))
+
+
+def _said_rows(progress: Progress, width: int, most: int) -> list[Text]:
+    """The last lines of the transcript, filled up with empty ones so that nothing below them moves."""
+    rows: list[Text] = []
+    for line in reversed(progress.lines):
+        if len(rows) >= most:
+            break
+        pieces = list(wrapped(line.text, width))
+        rows[:0] = [row(width, (piece, _STYLES[line.kind])) for piece in pieces]
+    return [*rows[max(0, len(rows) - most) :], *[Text()] * (most - len(rows))]
+
+
+def _bar(crew: Crew, progress: Progress, width: int) -> Text:
+    most = max(1, crew.settings.max_handoffs)
+    words, hint = f" {progress.handoffs} of {most} handoffs", "  Ctrl-C parks the run"
+    columns = max(0, min(40, width - len(words) - len(hint)))
+    done = min(columns, -(-columns * progress.handoffs // most))
+    return row(width, ("━" * done, "cyan"), ("─" * (columns - done), "dim"), (words, ""), (hint, "dim"))
+
+
+def _totals(progress: Progress, width: int, now_ms: int) -> Text:
+    usage = progress.usage
+    tokens = f"{usage.tokens:,} tokens"
+    if width >= 100:
+        tokens += f" ({usage.input_tokens:,} in, {usage.output_tokens:,} out)"
+    calls = f"{usage.calls:,} model {'call' if usage.calls == 1 else 'calls'}"
+    parts = (seconds(progress.elapsed_ms(now_ms)), calls, tokens, dollars(usage.cost_micros))
+    return row(width, (" · ".join(parts), "bold"))
+
+
+# On the terminal
+
+
+class _Screen:
+    """The terminal's second screen; it is painted when what it shows has changed."""
+
+    def __init__(self, out: TextIO, paint: Callable[[tuple[int, int]], list[Text]]) -> None:
+        self._out, self._paint = out, paint
+        self._painted: tuple[tuple[int, int], list[Text]] = (SIZE_UNKNOWN, [])
+        self._console = Console(file=out, force_terminal=True, force_interactive=True, markup=False, highlight=False)
+        self._live = Live(
+            console=self._console,
+            screen=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            get_renderable=lambda: Group(*self._painted[1]),
+        )
+
+    def __enter__(self) -> "_Screen":
+        self._live.start()
+        self._write(_NO_WRAP)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write(_WRAP)
+        self._live.stop()
+
+    def step_aside(self) -> None:
+        """Ctrl-Z: the shell gets its screen back, and when the job goes on the view is painted anew."""
+        self.__exit__()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self.__enter__()
+        self._painted = (SIZE_UNKNOWN, [])
+
+    def refresh(self) -> None:
+        size = _size_of(self._out)
+        painted = (size, self._paint(size))
+        if painted != self._painted:
+            self._painted, self._console.size = painted, size
+            self._live.refresh()
+
+    def _write(self, code: str) -> None:
+        self._out.write(code)
+        self._out.flush()
+
+
+def _size_of(out: TextIO) -> tuple[int, int]:
+    """Asked for anew each time: a terminal may be resized, and the environment may hold the size of another one."""
+    columns, lines = os.get_terminal_size(out.fileno())
+    return (columns, lines) if columns and lines else SIZE_UNKNOWN
+
+
+@asynccontextmanager
+async def live_view(crew: Crew, progress: Progress, clock: Clock) -> AsyncIterator[None]:
+    """Shows a run until the block ends. What others print meanwhile belongs into streams that hold it."""
+    drawn = Map(crew)
+    with _Screen(sys.stdout, lambda size: page(drawn, crew, progress, size, clock.now_ms())) as screen:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTSTP, screen.step_aside)
+        painting = asyncio.create_task(_painted_again(screen, clock))
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGTSTP)
+            painting.cancel()
+            with suppress(asyncio.CancelledError):
+                await painting
+
+
+async def _painted_again(screen: _Screen, clock: Clock) -> None:
+    while True:
+        screen.refresh()
+        await clock.sleep_until(clock.monotonic_ms() + FRAME_MS)

@@ -1,0 +1,42 @@
+"""Whether this process can drive a crew: better said before anything is stored than ignored on the way."""
+
+from collections.abc import Iterator, Sequence
+
+from interlock.crew.definition import Crew
+from interlock.crew.host import BUILT_IN_TOOLS
+from interlock.errors import UsageError
+from interlock.signals.definition import SignalBehavior
+
+
+def require_drivable(crew: Crew) -> None:
+    """Refuses the parts of crew files that are checked already and not driven yet."""
+    calls = any(r.behavior is SignalBehavior.SUB_CREW for routes in crew.routes.values() for r in routes)
+    members = any(member in crew.sub_crews for group in crew.groups.values() for member in group.agents)
+    if calls or members:
+        raise UsageError(
+            f"crew '{crew.name}' calls other crews; this version checks such crews and cannot run them yet"
+        )
+    if crew.delegation is not None:
+        raise UsageError(f"crew '{crew.name}' delegates; this version checks delegation and cannot run it yet")
+
+
+def require_tools(crew: Crew, names: Sequence[str], run: str = "") -> None:
+    """Refuses a crew that names functions which this host does not have; a run of it stays as it was."""
+    missing = list(dict.fromkeys(_missing(crew, names)))
+    if missing:
+        subject = f"run '{run}' of crew '{crew.name}'" if run else f"crew '{crew.name}'"
+        stays = "; the run stays as it was" if run else ""
+        raise UsageError(
+            f"{subject} needs tools that this host does not have: {', '.join(missing)}; "
+            f"name their modules under [tools] in interlock.toml, or give them as tools{stays}"
+        )
+
+
+def _missing(crew: Crew, names: Sequence[str]) -> Iterator[str]:
+    """In a 1.0 file an unknown tool is a warning, so the model is told of it and nothing is refused."""
+    if crew.version == "1.0":
+        return
+    for agent in crew.agents:
+        for tool in agent.tools:
+            if tool not in names and tool not in BUILT_IN_TOOLS and not tool.startswith("mcp:"):
+                yield tool

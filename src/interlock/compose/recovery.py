@@ -1,0 +1,71 @@
+"""Going on with every run whose owner is gone.
+
+Rule 1: a run that cannot go on here is set aside with the reason, stays as it was, and keeps no other from going on.
+Rule 2: a run that another process works on, or that is deleted meanwhile, is none of our business.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+import msgspec
+
+from interlock.crew.definition import Crew
+from interlock.errors import InterlockError, OwnedElsewhere, RunNotFound
+from interlock.ports import Journal, RunRow
+
+# Runs taken up at once: enough for their claims to share commits, few enough for their journals to fit into memory.
+RECOVERIES_MAX = 200
+
+
+class SetAside(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that was found running, and why it does not go on here."""
+
+    run: str
+    reason: str
+
+
+async def recover_all(journal: Journal, go_on: Callable[[RunRow], Awaitable[None]]) -> tuple[SetAside, ...]:
+    """Asks every running run to go on; gives those that cannot, the newest first."""
+    aside: list[SetAside] = []
+    async for page in pages(journal, RECOVERIES_MAX, status="running"):
+        outcomes = await asyncio.gather(*(_outcome(row, go_on) for row in page))
+        aside += [outcome for outcome in outcomes if outcome is not None]
+    return tuple(aside)
+
+
+async def _outcome(row: RunRow, go_on: Callable[[RunRow], Awaitable[None]]) -> SetAside | None:
+    try:
+        await go_on(row)
+    except (OwnedElsewhere, RunNotFound):
+        return None
+    except InterlockError as error:
+        return SetAside(run=row.run, reason=str(error))
+    except Exception as error:  # a journal that the engine cannot take must not hold up the runs after it
+        return SetAside(run=row.run, reason=f"run '{row.run}' cannot be replayed: {type(error).__name__}: {error}")
+    return None
+
+
+async def pages(journal: Journal, size: int, *, status: str | None = None) -> AsyncIterator[Sequence[RunRow]]:
+    """The newest runs first."""
+    page = await journal.rows(status=status, limit=size)
+    while page:
+        yield page
+        page = await journal.rows(status=status, limit=size, before=page[-1].run)
+
+
+class Crews:
+    """Crews by their sha, each read and decoded once, however many ask for it at a time."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._reading: dict[str, asyncio.Task[Crew]] = {}
+
+    async def of(self, row: RunRow) -> Crew:
+        if row.crew_sha not in self._reading:
+            self._reading[row.crew_sha] = asyncio.create_task(crew_of(self._journal, row))
+        return await self._reading[row.crew_sha]
+
+
+async def crew_of(journal: Journal, row: RunRow) -> Crew:
+    """The crew as it was when the run started, never the files of today."""
+    return msgspec.json.decode(await journal.crew(row.crew_sha), type=Crew)

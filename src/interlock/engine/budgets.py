@@ -1,0 +1,154 @@
+"""What model calls may cost: bounds by call and run, kept here, and by minute, hour and day, kept by the store.
+
+Rule 1: reserved before it is spent: a call under way counts with its estimate, one that is over with what it cost.
+Rule 2: the estimate is of what a call shows; what it will say is unknown, so a budget may be overshot by the replies
+under way. A budget smaller than the estimate of one call lets calls through while anything is left of it.
+Rule 3: money is counted in millionths of a dollar, upwards.
+"""
+
+import msgspec
+
+from interlock.crew.definition import Agent, Crew
+from interlock.engine.events import Usage
+
+MICROS = 1_000_000
+
+WINDOWS_MS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
+
+# What a limit does when it is reached.
+STOP, WAIT, WARN = "stop", "wait", "warn"
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True):
+    """A bound over a UTC window; without one it is on errors in a row. `scope` is an agent, or empty for the crew."""
+
+    name: str
+    what: str
+    window: str
+    most: int
+    scope: str = ""
+    alert: int | None = None
+    then: str = STOP
+
+
+def limits_of(crew: Crew, agent: Agent) -> tuple[Limit, ...]:
+    """The bounds over windows that hold for a call of this agent, the crew's first."""
+    return (*_of_crew(crew), *_of_agent(agent))
+
+
+def _of_crew(crew: Crew) -> list[Limit]:
+    settings = crew.settings
+    then = STOP if settings.block_on_quota_exceed else WAIT
+    limits = []
+    for what in ("calls", "tokens", "cost", "errors"):
+        for window in WINDOWS_MS:
+            name = f"max_{what}_per_{window}"
+            most = getattr(settings, name, None)
+            if most is not None:
+                share = settings.cost_alert_threshold if what == "cost" else None
+                limits.append(_limit(name, what, window, most, share, then=then))
+    if settings.max_consecutive_errors is not None:
+        limits.append(_limit("max_consecutive_errors", "errors", "", settings.max_consecutive_errors, then=then))
+    return limits
+
+
+def _of_agent(agent: Agent) -> list[Limit]:
+    limits, cost, errors = [], agent.cost_limits, agent.error_limits
+    if cost is not None:
+        then = STOP if cost.block_on_cost_exceed else WARN
+        for name, what in (("max_tokens_per_day", "tokens"), ("max_cost_per_day_usd", "cost")):
+            most = getattr(cost, name)
+            if most is not None:
+                limits.append(_limit(name, what, "day", most, cost.alert_threshold, scope=agent.id, then=then))
+    if errors is not None:
+        then = STOP if errors.block_on_error_exceed else WARN
+        for name, window in (("max_per_day", "day"), ("max_consecutive", "")):
+            most = getattr(errors, name)
+            if most is not None:
+                limits.append(_limit(name, "errors", window, most, scope=agent.id, then=then))
+    return limits
+
+
+def _limit(
+    name: str, what: str, window: str, most: float, share: float | None = None, *, scope: str = "", then: str
+) -> Limit:
+    whole = micros(most) if what == "cost" else int(most)
+    alert = int(whole * share) if share is not None else whole if then == WARN else None
+    return Limit(name=name, what=what, window=window, most=whole, scope=scope, alert=alert, then=then)
+
+
+def micros(dollars: float) -> int:
+    return round(dollars * MICROS)
+
+
+def fits(most: int, spent: int, estimate: int) -> bool:
+    """Whether a call of this estimate may be made; `spent` includes what is reserved."""
+    return spent < most and (estimate > most or spent + estimate <= most)
+
+
+def priced(agent: Agent, usage: Usage) -> Usage:
+    """The usage with its cost: the provider's word, else by the prices of the agent's file."""
+    if usage.cost_micros or agent.cost_limits is None:
+        return usage
+    cost = cost_of(agent, usage.input_tokens, usage.output_tokens)
+    return msgspec.structs.replace(usage, cost_micros=cost) if cost else usage
+
+
+def cost_of(agent: Agent, input_tokens: int, output_tokens: int) -> int:
+    limits = agent.cost_limits
+    if limits is None:
+        return 0
+    prices = (limits.input_token_price_per_million or 0, limits.output_token_price_per_million or 0)
+    # Dollars for a million tokens are millionths of a dollar for one.
+    parts = [tokens * micros(price) for tokens, price in zip((input_tokens, output_tokens), prices, strict=True)]
+    return -(-sum(parts) // MICROS)
+
+
+class CallBound(msgspec.Struct, frozen=True):
+    """A bound on one call."""
+
+    name: str
+    what: str
+    most: int
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """All that bounds the calls of one agent."""
+
+    agent: Agent
+    of_call: tuple[CallBound, ...]
+    of_windows: tuple[Limit, ...]
+    needs_estimate: bool  # a call must be announced before it is made
+
+
+class Budgets:
+    """A crew's budgets, worked out once an agent."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self._budgets: dict[str, Budget] = {}
+
+    def of(self, agent_id: str) -> Budget:
+        budget = self._budgets.get(agent_id)
+        if budget is None:
+            agent = self._crew.agent(agent_id)
+            assert agent is not None, "only the crew's own agents make calls"
+            budget = self._budgets[agent_id] = _budget(self._crew, agent)
+        return budget
+
+
+def _budget(crew: Crew, agent: Agent) -> Budget:
+    settings, of_call, of_windows = crew.settings, _bounds_of_call(crew, agent), limits_of(crew, agent)
+    of_run = settings.max_tokens_per_run is not None or settings.max_cost_per_run is not None
+    return Budget(agent, of_call, of_windows, of_run or bool(of_call) or bool(of_windows))
+
+
+def _bounds_of_call(crew: Crew, agent: Agent) -> tuple[CallBound, ...]:
+    settings, own = crew.settings, agent.cost_limits
+    cost = settings.max_cost_per_call
+    bounds = [
+        ("max_tokens_per_call", "tokens", settings.max_tokens_per_call),
+        ("max_cost_per_call", "cost", None if cost is None else micros(cost)),
+        ("max_tokens_per_call", "tokens", own.max_tokens_per_call if own is not None else None),
+    ]
+    return tuple(CallBound(name, what, most) for name, what, most in bounds if most is not None)

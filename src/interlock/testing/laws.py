@@ -1,0 +1,246 @@
+"""What must hold after every record of a run. One function a law; each yields what it finds wrong.
+
+Rule 1: a law reads the journal, the ledger of what came before, and the crew; none asks the engine for its opinion,
+except those that compare two of its own opinions.
+Rule 2: a law never repairs and never raises; whoever asked decides what follows.
+"""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from interlock.crew.definition import Crew
+from interlock.engine.events import (
+    BranchFinished,
+    Event,
+    GroupJoined,
+    GroupStarted,
+    HandedOver,
+    InputRequested,
+    ModelCalled,
+    ModelFailed,
+    ModelReplied,
+    Nudged,
+    RunFinished,
+    RunPaused,
+    RunResumed,
+    SignalSeen,
+    ToolCalled,
+    ToolReturned,
+    TurnStarted,
+)
+from interlock.engine.state import RunState, Turn
+from interlock.engine.step import Run
+from interlock.engine.timing import BUDGET, RETRY
+from interlock.engine.turns import NUDGES_MAX, RETRIES_MAX
+from interlock.ports import Record
+from interlock.signals.matching import SignalMatcher
+from interlock.testing.ledger import Ledger, is_stale
+
+# DESIGN.md section 7: how a run may end, and with which reasons.
+REASONS = {
+    "completed": ("signal:", "terminal_agent", "no_signal_complete"),
+    "failed": (
+        "no_signal",
+        "conflict",
+        "model_error",
+        "group_failed",
+        "child_failed",
+        "tool_unknown_outcome",
+        "script_exhausted",
+    ),
+    "stopped": ("max_handoffs", "max_rounds", "max_occurs", "timeout", "loop_detected", "budget:"),
+    "cancelled": ("cancelled",),
+}
+
+# Working time is looked at when something happens; a run may end this much after its bound.
+TIMEOUT_SLACK_MS = 60_000
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that was just written, and all that is known beside it."""
+
+    crew: Crew
+    ledger: Ledger
+    record: Record
+    facts: tuple[Event, ...]
+    replayed: Run
+    passed_ms: int
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return self.record.events
+
+
+def sequence_has_no_gaps(seen: Seen) -> Iterator[str]:
+    expected = seen.ledger.last_seq + 1
+    if seen.record.seq != expected:
+        yield f"the record at seq {seen.record.seq} should be at {expected}"
+
+
+def replay_gives_the_same(seen: Seen) -> Iterator[str]:
+    if seen.facts != seen.record.events[1:]:
+        yield f"at seq {seen.record.seq} the journal holds {seen.record.events[1:]}, and a replay gives {seen.facts}"
+
+
+def nothing_follows_the_end(seen: Seen) -> Iterator[str]:
+    if seen.ledger.finished is not None and not is_stale(seen.record):
+        yield f"the run is over, and at seq {seen.record.seq} it did {_names(seen.events)}"
+
+
+def keys_are_used_once(seen: Seen) -> Iterator[str]:
+    ledger = seen.ledger
+    used = {*ledger.calls, *ledger.tools, *map(ledger.short, ledger.tokens)}
+    for event in seen.events:
+        if isinstance(event, ModelCalled | ToolCalled | InputRequested):
+            key = ledger.short(event.token if isinstance(event, InputRequested) else event.call)
+            if key in used:
+                yield f"the key {key} was used before, and now for {type(event).__name__}"
+            used.add(key)
+
+
+def an_answer_counts_once(seen: Seen) -> Iterator[str]:
+    first = seen.events[0]
+    if is_stale(seen.record):
+        return
+    if isinstance(first, ModelReplied | ModelFailed | ToolReturned) and seen.ledger.has_answer(first.call):
+        yield f"the call {first.call} had an answer, and another one counted: {type(first).__name__}"
+    if isinstance(first, RunResumed) and first.token in seen.ledger.given:
+        yield f"the wait {first.token} was answered twice, and both answers counted"
+
+
+def only_own_words_steer(seen: Seen) -> Iterator[str]:
+    """A mark is seen in the agent's own reply and nowhere else, and steers only if that reply ends its turn."""
+    first = seen.events[0]
+    for event in seen.events:
+        if not isinstance(event, SignalSeen):
+            continue
+        if not isinstance(first, ModelReplied) or first.agent != event.agent:
+            yield f"{event.signal} of {event.agent} was seen in a {type(first).__name__}, not in its own reply"
+        elif not SignalMatcher([event.signal]).find(first.text):
+            yield f"{event.signal} was seen in the reply {first.text!r} of {event.agent}, which does not hold it"
+        elif event.steers and first.tool_calls:
+            yield f"{event.signal} of {event.agent} steers, and the reply that holds it calls tools"
+
+
+def departures_are_bounded(seen: Seen) -> Iterator[str]:
+    most = seen.crew.settings.max_handoffs
+    count = seen.ledger.departures + sum(isinstance(event, HandedOver | GroupStarted) for event in seen.events)
+    if count > most:
+        yield f"{count} departures of control, and max_handoffs is {most}"
+
+
+def turns_are_bounded(seen: Seen) -> Iterator[str]:
+    rounds, nudges = seen.ledger.rounds.copy(), seen.ledger.nudges.copy()
+    for event in seen.events:
+        match event:
+            case TurnStarted():
+                rounds[event.agent] = nudges[event.agent] = 0
+            case ModelCalled():
+                rounds[event.agent] += event.attempt == 0
+                if rounds[event.agent] > seen.crew.settings.max_rounds:
+                    yield f"{event.agent} is asked {rounds[event.agent]} times in one turn"
+                if event.attempt > RETRIES_MAX:
+                    yield f"a failed call of {event.agent} is tried again {event.attempt} times"
+            case Nudged():
+                nudges[event.agent] += 1
+                if nudges[event.agent] > NUDGES_MAX:
+                    yield f"{event.agent} is nudged {nudges[event.agent]} times in one turn"
+            case _:
+                pass
+
+
+def working_time_is_bounded(seen: Seen) -> Iterator[str]:
+    """Time worked is time that passed, whatever the wall clock says, and the run's bound ends it."""
+    worked: int = getattr(seen.events[0], "worked_ms", 0)
+    total = seen.ledger.worked_ms + worked
+    if worked < 0 or total > seen.passed_ms:
+        yield f"{total} ms were worked within {seen.passed_ms} ms"
+    bound = int(seen.crew.settings.timeout_seconds * 1000)
+    if total > bound + TIMEOUT_SLACK_MS and seen.ledger.finished is None and not _ends(seen):
+        yield f"{total} ms were worked, the bound is {bound} ms, and the run goes on"
+
+
+def joins_keep_every_result(seen: Seen) -> Iterator[str]:
+    """When a group joins, every member has an outcome, and the words of those that succeeded are handed on."""
+    if not any(isinstance(event, GroupJoined) for event in seen.events):
+        return
+    after = seen.ledger
+    statuses = {**after.branches, **{e.agent: e.status for e in seen.events if isinstance(e, BranchFinished)}}
+    replies = {**after.replies, **{e.agent: e.text for e in seen.events if isinstance(e, ModelReplied)}}
+    merged = "\n".join(entry.text for entry in seen.replayed.state.history if entry.author == "system")
+    for member in after.members:
+        if member not in statuses:
+            yield f"the group joined, and nothing is known of its member {member}"
+        elif statuses[member] == "ok" and replies[member] not in merged:
+            yield f"the group joined, and the result of {member} is not handed on"
+
+
+def ends_say_why(seen: Seen) -> Iterator[str]:
+    for event in seen.events:
+        if isinstance(event, RunFinished) and not event.reason.startswith(REASONS.get(event.status, ())):
+            yield f"the run ended as {event.status!r} with the reason {event.reason!r}"
+
+
+def pauses_only_when_idle(seen: Seen) -> Iterator[str]:
+    """Paused means that nothing is under way; running means that something is."""
+    state = seen.replayed.state
+    later = [purpose for purpose in state.timers if purpose.startswith((RETRY, BUDGET))]
+    working = [*owed(state), *later, *(turn.reserving for turn in _turns(state) if turn.reserving)]
+    if state.status == "paused" and working:
+        yield f"the run is paused, and {', '.join(working)} can go on"
+    if state.status == "paused" and not state.waits:
+        yield "the run is paused, and there is nothing that anybody could answer"
+    if state.status == "running" and not working:
+        yield "the run is running, and nothing is under way"
+    if any(isinstance(e, RunPaused) for e in seen.events) and state.status != "paused":
+        yield f"the journal says that the run is paused, and its status is {state.status}"
+
+
+def owed(state: RunState) -> list[str]:
+    """The keys of the calls that a run waits for: models that have not answered, tools that nobody is asked about."""
+    turns = _turns(state)
+    asked_about = [wait.tool for wait in state.waits]
+    calls = [turn.call for turn in turns if turn.call]
+    tools = [tool.key for turn in turns for tool in turn.tools if tool.output is None]
+    return [*calls, *(key for key in tools if key not in asked_about)]
+
+
+Law = Callable[[Seen], Iterator[str]]
+
+# In the order in which they are looked at: the first that breaks is reported.
+LAWS: tuple[Law, ...] = (
+    sequence_has_no_gaps,
+    replay_gives_the_same,
+    nothing_follows_the_end,
+    keys_are_used_once,
+    an_answer_counts_once,
+    only_own_words_steer,
+    departures_are_bounded,
+    turns_are_bounded,
+    working_time_is_bounded,
+    joins_keep_every_result,
+    ends_say_why,
+    pauses_only_when_idle,
+)
+
+
+def broken(seen: Seen) -> Iterator[tuple[str, str]]:
+    """The laws that do not hold, each with what was seen."""
+    for law in LAWS:
+        for what in law(seen):
+            yield law.__name__.replace("_", " "), what
+
+
+def _turns(state: RunState) -> list[Turn]:
+    if state.group is not None:
+        return [branch.turn for branch in state.group.branches if branch.status == "working"]
+    return [state.turn] if state.turn is not None else []
+
+
+def _names(things: tuple[object, ...]) -> str:
+    return ", ".join(type(thing).__name__ for thing in things)
+
+
+def _ends(seen: Seen) -> bool:
+    return any(isinstance(event, RunFinished) for event in seen.events)

@@ -1,0 +1,107 @@
+"""What a bookkeeper who only reads the journal knows of a run: counted anew, without the engine."""
+
+from collections import Counter
+
+import msgspec
+
+from interlock.engine.events import (
+    BranchFinished,
+    Event,
+    GroupJoined,
+    GroupStarted,
+    HandedOver,
+    InputRequested,
+    ModelCalled,
+    ModelFailed,
+    ModelReplied,
+    Nudged,
+    RunFinished,
+    RunResumed,
+    ToolCalled,
+    ToolReturned,
+    TurnStarted,
+    WentStale,
+)
+from interlock.ports import Record
+
+
+class Ledger(msgspec.Struct, kw_only=True):
+    """The books of one run. Keys are kept without the run's id before them."""
+
+    run: str
+    last_seq: int = 0
+    worked_ms: int = 0
+    departures: int = 0
+    finished: RunFinished | None = None
+    calls: dict[str, ModelCalled] = {}
+    tools: dict[str, ToolCalled] = {}
+    tokens: dict[str, InputRequested] = {}
+    answers: dict[str, Event] = {}
+    given: dict[str, str] = {}
+    rounds: Counter[str] = msgspec.field(default_factory=Counter)
+    nudges: Counter[str] = msgspec.field(default_factory=Counter)
+    members: tuple[str, ...] = ()
+    branches: dict[str, str] = {}
+    replies: dict[str, str] = {}
+
+    def short(self, key: str) -> str:
+        return key.removeprefix(f"{self.run}:")
+
+    def was_ordered(self, key: str) -> bool:
+        return self.short(key) in self.calls or self.short(key) in self.tools
+
+    def has_answer(self, key: str) -> bool:
+        return self.short(key) in self.answers
+
+    def add(self, record: Record) -> None:
+        """Books a record, after the laws have looked at it."""
+        self.last_seq = record.last_seq
+        self.worked_ms += getattr(record.events[0], "worked_ms", 0)
+        if not is_stale(record):
+            for event in record.events:
+                self._book(event)
+
+    def _book(self, event: Event) -> None:
+        match event:
+            case ModelCalled():
+                self.calls[self.short(event.call)] = event
+                self.rounds[event.agent] += event.attempt == 0
+            case ToolCalled():
+                self.tools[self.short(event.call)] = event
+            case InputRequested():
+                self.tokens[event.token] = event
+            case ModelReplied() | ModelFailed() | ToolReturned():
+                self.answers[self.short(event.call)] = event
+                self._book_reply(event)
+            case RunResumed():
+                self.given[event.token] = event.input
+            case RunFinished():
+                self.finished = event
+            case _:
+                self._book_move(event)
+
+    def _book_reply(self, event: ModelReplied | ModelFailed | ToolReturned) -> None:
+        if isinstance(event, ModelReplied):
+            self.replies[event.agent] = event.text
+
+    def _book_move(self, event: Event) -> None:
+        match event:
+            case TurnStarted():
+                self.rounds[event.agent] = self.nudges[event.agent] = 0
+            case Nudged():
+                self.nudges[event.agent] += 1
+            case HandedOver():
+                self.departures += 1
+            case GroupStarted():
+                self.departures += 1
+                self.members, self.branches = event.members, {}
+            case BranchFinished():
+                self.branches[event.agent] = event.status
+            case GroupJoined():
+                self.members = ()
+            case _:
+                pass
+
+
+def is_stale(record: Record) -> bool:
+    return any(isinstance(event, WentStale) for event in record.events)

@@ -1,0 +1,47 @@
+"""A `Clock` for tests that moves when it is told to; nobody waits for real time."""
+
+import asyncio
+from heapq import heappop, heappush
+from itertools import count
+
+
+class ManualClock:
+    """A `Clock` that moves when it is told to."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._now_ms = now_ms
+        self._monotonic_ms = 0
+        self._sleepers: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._order = count()
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic_ms(self) -> int:
+        return self._monotonic_ms
+
+    async def sleep_until(self, monotonic_ms: int) -> None:
+        if monotonic_ms <= self._monotonic_ms:
+            await asyncio.sleep(0)  # a sleeper always lets the others go on
+            return
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heappush(self._sleepers, (monotonic_ms, next(self._order), woken))
+        await woken
+
+    def next_wake_ms(self) -> int | None:
+        """When the first sleeper is due, on the monotonic clock; None if nobody sleeps."""
+        while self._sleepers and self._sleepers[0][2].done():
+            heappop(self._sleepers)
+        return self._sleepers[0][0] if self._sleepers else None
+
+    def advance(self, ms: int) -> None:
+        """Moves both clocks, and wakes who is due: the earliest first, equals in the order of falling asleep."""
+        assert ms >= 0, "monotonic time does not go back; `jump` moves the wall clock"
+        self._now_ms += ms
+        self._monotonic_ms += ms
+        while (due := self.next_wake_ms()) is not None and due <= self._monotonic_ms:
+            heappop(self._sleepers)[2].set_result(None)
+
+    def jump(self, ms: int) -> None:
+        """Moves the wall clock alone, either way, as somebody who sets it does."""
+        self._now_ms += ms

@@ -1,0 +1,350 @@
+"""Keys whose effect is seen in a run: two crews that differ in one value, and what a calm simulation of each gives."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.adapters.crew_files import LoadedCrew
+from interlock.engine.events import ToolRequest, Usage
+from interlock.errors import ModelUnavailable
+from interlock.ports import ModelReply, ModelRequest
+from interlock.testing import Faults, Simulation, simulate
+
+Look = Callable[[LoadedCrew], Any]
+Line = str | ModelReply | Exception
+
+
+@dataclass(frozen=True)
+class Case:
+    """A crew with a gap `<>`, two values for it, and what is seen with each."""
+
+    crew: str
+    one: str
+    other: str
+    look: Look
+    seen: tuple[Any, Any]
+
+
+class Talk:
+    """Says its lines in order, whoever is asked, and then that it is done; notes what it was shown."""
+
+    def __init__(self, lines: Sequence[Line], seconds: float = 0) -> None:
+        self._lines, self._seconds = iter(lines), seconds
+        self.asked: list[ModelRequest] = []
+
+    async def __call__(self, request: ModelRequest) -> ModelReply:
+        self.asked.append(request)
+        await asyncio.sleep(self._seconds)
+        line = next(self._lines, "done [END]")
+        if isinstance(line, Exception):
+            raise line
+        return line if isinstance(line, ModelReply) else ModelReply(text=line)
+
+
+def simulated(loaded: LoadedCrew, talk: Talk, **how: Any) -> Simulation:
+    assert loaded.crew is not None
+    simulation = simulate(loaded.crew, seed=1, models=talk, faults=Faults.none(), answers=0, **how)
+    simulation.require_lawful()
+    return simulation
+
+
+def reason(*lines: Line, seconds: float = 0, **how: Any) -> Look:
+    """Why the run ends."""
+    return lambda loaded: simulated(loaded, Talk(lines, seconds), **how).reason
+
+
+def warned(*lines: Line, seconds: float = 0, **how: Any) -> Look:
+    """The warnings of the run."""
+
+    def look(loaded: LoadedCrew) -> list[str]:
+        events = simulated(loaded, Talk(lines, seconds), **how).events
+        return [event["code"] for event in events if event["type"] == "warning"]
+
+    return look
+
+
+def statuses(*lines: Line) -> Look:
+    """How the members of a group ended, and the run."""
+
+    def look(loaded: LoadedCrew) -> list[str]:
+        simulation = simulated(loaded, Talk(lines))
+        ended = [event["status"] for event in simulation.events if event["type"] == "branch.finished"]
+        return [*ended, simulation.reason]
+
+    return look
+
+
+def took_s(*lines: Line) -> Look:
+    """Whole seconds of virtual time."""
+    return lambda loaded: simulated(loaded, Talk(lines)).virtual_ms // 1_000
+
+
+def shown_last(*lines: Line, **how: Any) -> Look:
+    """What the last call was shown."""
+
+    def look(loaded: LoadedCrew) -> list[str]:
+        talk = Talk(lines)
+        simulated(loaded, talk, **how)
+        return [message.text for message in talk.asked[-1].messages]
+
+    return look
+
+
+HEAD = 'version: "2.0"\nentry_point: a\n'
+ROUTES = (
+    'routing: {signals: {a: [{signal: "[NEXT]", target: b}, {signal: "[END]"}],'
+    ' b: [{signal: "[NEXT]", target: a}, {signal: "[END]"}]}}\n'
+)
+
+
+def setting(keys: str) -> str:
+    """Two agents that hand over to each other for ever, with these settings."""
+    return HEAD + "agents: [{id: a}, {id: b}]\n" + ROUTES + f"settings: {{{keys}}}\n"
+
+
+def agent(keys: str) -> str:
+    return HEAD + f"agents: [{{id: a, {keys}}}, {{id: b}}]\n" + ROUTES
+
+
+def group(keys: str) -> str:
+    return (
+        HEAD
+        + "agents: [{id: a}, {id: b}, {id: c}]\n"
+        + 'routing: {signals: {a: [{signal: "[FAN]", type: parallel, target: g}, {signal: "[END]"}]},'
+        + f" parallel_groups: {{g: {{agents: [b, c], {keys}}}}}}}\n"
+    )
+
+
+def tool_crew(keys: str) -> str:
+    return (
+        'version: "1.0"\nentry_point: a\nagents: [{id: a, tools: [look]}]\n'
+        + 'routing: {signals: {a: [{signal: "[END]"}]}}\n'
+        + f"settings: {{retry_backoff_min_millis: 1, {keys}}}\n"
+    )
+
+
+TURNS = tuple(f"turn {n} [NEXT]" for n in range(3))
+DEAR = tuple(
+    ModelReply(text=f"turn {n} [NEXT]", usage=Usage(input_tokens=60, output_tokens=40, cost_micros=400_000))
+    for n in range(3)
+)
+DOWN = tuple(ModelUnavailable("overloaded") for _ in range(9))
+CHEAP = (ModelReply(text="one [END]", usage=Usage(input_tokens=60, output_tokens=40)),)
+CALL_TOOL = ModelReply(
+    text="",
+    tool_calls=(
+        ToolRequest(id="1", name="look", arguments="{}"),
+        ToolRequest(id="2", name="look", arguments="{}"),
+    ),
+)
+
+
+async def look() -> str:
+    """Takes ten seconds, and has much to say."""
+    await asyncio.sleep(10)
+    return "x" * 100
+
+
+ENDED = "signal:[END]"
+
+
+def stops(key: str, lines: Sequence[Line], low: str, high: str, why: str, more: str = "") -> Case:
+    return Case(setting(f"{key}: <>{more}"), low, high, reason(*lines), (why, ENDED))
+
+
+def agent_stops(key: str, lines: Sequence[Line], low: str, high: str, why: str) -> Case:
+    return Case(agent(f"cost_limits: {{{key}: <>}}"), low, high, reason(*lines), (why, ENDED))
+
+
+BROKEN: tuple[Line, ...] = (ModelUnavailable("overloaded"), ModelUnavailable("overloaded"), *TURNS)
+
+RUNS: dict[str, Case] = {
+    "settings.max_handoffs": stops("max_handoffs", TURNS, "1", "3", "max_handoffs"),
+    "settings.max_rounds": stops("max_rounds", ("hm", "hm, hm"), "2", "3", "max_rounds"),
+    "settings.loop_window": Case(
+        setting("loop_window: <>"), "20", "0", reason(*["again [NEXT]"] * 6), ("loop_detected", ENDED)
+    ),
+    "settings.timeout_warning_threshold_pct": Case(
+        setting("timeout_seconds: 100, timeout_warning_threshold_pct: <>"),
+        "10",
+        "90",
+        warned(*TURNS, seconds=5),
+        (["timeout-near"], []),
+    ),
+    "settings.slow_call_threshold_seconds": Case(
+        setting("slow_call_threshold_seconds: <>"), "1", "9", warned("one [END]", seconds=5), (["slow-call"], [])
+    ),
+    "settings.max_context_window": Case(
+        setting("max_context_window: <>"),
+        "400",
+        "100000",
+        lambda loaded: len(shown_last(*(f"{n} " + "word " * 50 + "[NEXT]" for n in range(9)))(loaded)),
+        (4, 10),
+    ),
+    "settings.context_trim_percent": Case(
+        setting("max_context_window: 600, context_trim_percent: <>"),
+        "10",
+        "80",
+        lambda loaded: len(shown_last(*(f"{n} " + "word " * 50 + "[NEXT]" for n in range(6)))(loaded)),
+        (6, 4),
+    ),
+    "settings.max_tool_output_chars": Case(
+        tool_crew("max_tool_output_chars: <>"),
+        "10",
+        "99999",
+        lambda loaded: shown_last(CALL_TOOL, tools=[look])(loaded)[-1],
+        (f"{'x' * 10}\n[cut: 90 more characters]", "x" * 100),
+    ),
+    "settings.max_total_tool_output_chars": Case(
+        tool_crew("max_total_tool_output_chars: <>"),
+        "110",
+        "99999",
+        lambda loaded: shown_last(CALL_TOOL, tools=[look])(loaded)[-1],
+        (f"{'x' * 10}\n[cut: 90 more characters]", "x" * 100),
+    ),
+    "settings.tool_execution_timeout_seconds": Case(
+        tool_crew("tool_execution_timeout_seconds: <>"),
+        "5",
+        "50",
+        lambda loaded: shown_last(CALL_TOOL, tools=[look])(loaded)[-1],
+        ("error: tool 'look' took longer than 5 s", "x" * 100),
+    ),
+    "settings.tool_result_timeout_seconds": Case(
+        tool_crew("tool_result_timeout_seconds: <>"),
+        "5",
+        "50",
+        lambda loaded: shown_last(CALL_TOOL, tools=[look])(loaded)[-1],
+        ("error: the tools of this reply took longer than 5 s", "x" * 100),
+    ),
+    "settings.retry_backoff_min_millis": Case(
+        setting("retry_backoff_max_seconds: 60, retry_backoff_min_millis: <>"),
+        "1000",
+        "20000",
+        took_s(*DOWN[:1], "one [END]"),
+        (1, 20),
+    ),
+    "settings.retry_backoff_max_seconds": Case(
+        setting("retry_backoff_min_millis: 20000, retry_backoff_max_seconds: <>"),
+        "1",
+        "60",
+        took_s(*DOWN[:1], "one [END]"),
+        (1, 20),
+    ),
+    # Budgets
+    "settings.max_calls_per_minute": stops("max_calls_per_minute", TURNS, "2", "9", "budget:calls"),
+    "settings.max_calls_per_hour": stops("max_calls_per_hour", TURNS, "2", "9", "budget:calls"),
+    "settings.max_calls_per_day": stops("max_calls_per_day", TURNS, "2", "9", "budget:calls"),
+    "settings.max_calls_per_run": stops("max_calls_per_run", TURNS, "2", "9", "budget:calls"),
+    "settings.max_tokens_per_call": stops("max_tokens_per_call", TURNS, "3", "9999", "budget:tokens"),
+    "settings.max_tokens_per_minute": stops("max_tokens_per_minute", DEAR, "150", "9999", "budget:tokens"),
+    "settings.max_tokens_per_hour": stops("max_tokens_per_hour", DEAR, "150", "9999", "budget:tokens"),
+    "settings.max_tokens_per_day": stops("max_tokens_per_day", DEAR, "150", "9999", "budget:tokens"),
+    "settings.max_tokens_per_run": stops("max_tokens_per_run", DEAR, "150", "9999", "budget:tokens"),
+    "settings.max_cost_per_call": Case(
+        setting("max_cost_per_call: <>"), "0.3", "9", warned(*DEAR[:1]), (["budget-exceeded"], [])
+    ),
+    "settings.max_cost_per_minute": stops("max_cost_per_minute", DEAR, "0.5", "9", "budget:cost"),
+    "settings.max_cost_per_hour": stops("max_cost_per_hour", DEAR, "0.5", "9", "budget:cost"),
+    "settings.max_cost_per_day": stops("max_cost_per_day", DEAR, "0.5", "9", "budget:cost"),
+    "settings.max_cost_per_run": stops("max_cost_per_run", DEAR, "0.5", "9", "budget:cost"),
+    "settings.cost_alert_threshold": Case(
+        setting("max_cost_per_run: 9, cost_alert_threshold: <>"), "0.1", "0.9", warned(*DEAR), (["budget-alert"], [])
+    ),
+    "settings.block_on_quota_exceed": Case(
+        setting("max_calls_per_minute: 2, block_on_quota_exceed: <>"),
+        "true",
+        "false",
+        lambda loaded: (reason(*TURNS)(loaded), warned(*TURNS)(loaded)),
+        (("budget:calls", []), (ENDED, ["budget-wait"])),
+    ),
+    "settings.max_errors_per_hour": stops("max_errors_per_hour", BROKEN, "2", "9", "budget:errors"),
+    "settings.max_errors_per_day": stops("max_errors_per_day", BROKEN, "2", "9", "budget:errors"),
+    "settings.max_consecutive_errors": stops("max_consecutive_errors", BROKEN, "2", "9", "budget:errors"),
+    "agents[].cost_limits": Case(
+        agent("cost_limits: <>"), "{max_tokens_per_call: 3}", "{}", reason(*TURNS), ("budget:tokens", ENDED)
+    ),
+    "agents[].cost_limits.max_tokens_per_call": agent_stops("max_tokens_per_call", TURNS, "3", "9999", "budget:tokens"),
+    "agents[].cost_limits.max_tokens_per_day": agent_stops("max_tokens_per_day", DEAR, "90", "9999", "budget:tokens"),
+    "agents[].cost_limits.max_cost_per_day_usd": agent_stops("max_cost_per_day_usd", DEAR, "0.3", "9", "budget:cost"),
+    "agents[].cost_limits.alert_threshold": Case(
+        agent("cost_limits: {max_tokens_per_day: 500, alert_threshold: <>}"),
+        "0.2",
+        "0.9",
+        warned(*DEAR),
+        (["budget-alert"], []),
+    ),
+    "agents[].cost_limits.block_on_cost_exceed": Case(
+        agent("cost_limits: {max_tokens_per_day: 90, block_on_cost_exceed: <>}"),
+        "true",
+        "false",
+        lambda loaded: (reason(*DEAR)(loaded), warned(*DEAR)(loaded)),
+        (("budget:tokens", []), (ENDED, ["budget-alert"])),
+    ),
+    "agents[].cost_limits.enforce": Case(
+        agent("cost_limits: {max_tokens_per_day: 90, enforce: <>}"),
+        "true",
+        "false",
+        reason(*DEAR),
+        ("budget:tokens", ENDED),
+    ),
+    "agents[].cost_limits.input_token_price_per_million": Case(
+        agent("cost_limits: {input_token_price_per_million: <>}"),
+        "2",
+        "0",
+        lambda loaded: simulated(loaded, Talk(CHEAP)).events[-1]["usage"]["cost_micros"],
+        (120, 0),
+    ),
+    "agents[].cost_limits.output_token_price_per_million": Case(
+        agent("cost_limits: {output_token_price_per_million: <>}"),
+        "2",
+        "0",
+        lambda loaded: simulated(loaded, Talk(CHEAP)).events[-1]["usage"]["cost_micros"],
+        (80, 0),
+    ),
+    "agents[].error_limits": Case(
+        agent("error_limits: <>"), "{max_consecutive: 2}", "{}", reason(*BROKEN), ("budget:errors", ENDED)
+    ),
+    "agents[].error_limits.max_consecutive": Case(
+        agent("error_limits: {max_consecutive: <>}"), "2", "9", reason(*BROKEN), ("budget:errors", ENDED)
+    ),
+    "agents[].error_limits.max_per_day": Case(
+        agent("error_limits: {max_per_day: <>}"), "2", "9", reason(*BROKEN), ("budget:errors", ENDED)
+    ),
+    "agents[].error_limits.block_on_error_exceed": Case(
+        agent("error_limits: {max_per_day: 2, block_on_error_exceed: <>}"),
+        "true",
+        "false",
+        reason(*BROKEN),
+        ("budget:errors", ENDED),
+    ),
+    "agents[].error_limits.enforce": Case(
+        agent("error_limits: {max_per_day: 2, enforce: <>}"),
+        "true",
+        "false",
+        reason(*BROKEN),
+        ("budget:errors", ENDED),
+    ),
+    # Groups and signals
+    "signals[].max_occurs": Case(
+        HEAD + 'agents: [{id: a}, {id: b}]\nsignals: [{name: "[NEXT]", max_occurs: <>}]\n' + ROUTES,
+        "1",
+        "3",
+        reason(*TURNS),
+        ("max_occurs", ENDED),
+    ),
+    "routing.parallel_groups.*.wait_for_all": Case(
+        group("wait_for_all: <>"),
+        "true",
+        "false",
+        statuses("go [FAN]", "first", "second"),
+        (["ok", "ok", ENDED], ["ok", "cancelled", ENDED]),
+    ),
+    "routing.parallel_groups.*.on_error": Case(
+        group("on_error: <>"),
+        "continue",
+        "fail",
+        lambda loaded: statuses("go [FAN]", *DOWN[:1], "fine", *DOWN[:2])(loaded)[-1],
+        (ENDED, "group_failed"),
+    ),
+}

@@ -1,0 +1,70 @@
+"""Open waits, and who may answer which."""
+
+import asyncio
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from interlock import Interlock, load_crew
+from interlock.crew.host import Host
+from interlock.engine.events import ToolRequest
+from interlock.errors import NotWaiting
+from interlock.ports import ModelReply, ModelRequest
+
+TEAM = """\
+version: "2.0"
+name: story
+entry_point: a
+agents: [{id: a, name: Ann}, {id: b, name: Bob, tools: [pay]}, {id: c, name: Cleo, tools: [pay]}]
+routing:
+  signals:
+    a: [{signal: "[FAN]", type: parallel, target: team}, {signal: "[END]"}]
+  parallel_groups:
+    team: {agents: [b, c], next_agent: a}
+"""
+
+
+def talk(request: ModelRequest) -> ModelReply:
+    if request.agent == "a":
+        return ModelReply(text="both of you [FAN]" if request.number == 1 else "thanks [END]")
+    if request.messages[-1].role == "tool":
+        return ModelReply(text=f"{request.agent} paid")
+    return ModelReply(text="", tool_calls=(ToolRequest(id=f"call-{request.agent}", name="pay", arguments="{}"),))
+
+
+def test_resume_without_a_token_is_refused_when_more_than_one_wait_is_open(tmp_path: Path) -> None:
+    (tmp_path / "crew.yaml").write_text(textwrap.dedent(TEAM), "utf-8")
+    data, started = tmp_path / "data", []
+
+    async def first_life() -> str:
+        both = asyncio.Event()
+
+        async def pay() -> str:
+            started.append("pay")
+            if len(started) == 2:
+                both.set()
+            await asyncio.Event().wait()
+            return "never"
+
+        async with Interlock(data, models=talk, tools=[pay]) as box:
+            run = await box.start(load_crew(tmp_path, host=Host(tools=("pay",))), "go")
+            await both.wait()
+            return run.id
+
+    async def second_life(run: str) -> None:
+        async def pay() -> str:
+            return "paid"
+
+        async with Interlock(data, models=talk, tools=[pay]) as box:
+            handle = await box.resume(run)
+            assert (await handle.result()).reason == "tool_unknown_outcome"
+            tokens = [wait.token for wait in (await box.state(run)).waits]
+            assert len(tokens) == 2
+            with pytest.raises(NotWaiting, match=tokens[0]):
+                await box.resume(run, "retry")
+            for token in tokens:
+                handle = await box.resume(run, "retry", token=token)
+            assert (await handle.result()).output == "thanks [END]"
+
+    asyncio.run(second_life(asyncio.run(first_life())))

@@ -1,0 +1,259 @@
+"""Bugs that a simulation must find, put into the real parts; each breaks one promise, and one law says so."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from interlock.adapters import journal_format
+from interlock.adapters.journal_format import Tip
+from interlock.crew.definition import Crew
+from interlock.engine import joining, steering, step, turns, waiting
+from interlock.engine.effects import CallModel, Effect, SetTimer
+from interlock.engine.events import IncomingEvent, ModelReplied, RunResumed
+from interlock.engine.moves import Conclude, Depart, Finish
+from interlock.engine.routing import Verb
+from interlock.engine.step import Run, Step
+from interlock.engine.transition import Transition
+from interlock.errors import OutOfOrder, RunError
+from interlock.ports import Alongside, Appended, Record, RunRow
+from interlock.runtime import runner
+from interlock.runtime.live import LiveRun
+from interlock.runtime.performing import Performer
+from interlock.runtime.runner import Runner
+from interlock.testing import Faults, MemoryStore
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def acts_before_it_stores(patch: pytest.MonkeyPatch) -> None:
+    apply, perform, steps = Run.apply, Performer.perform, dict[Run, Step]()
+    transit = Runner._transit
+
+    def noting(self: Run, event: IncomingEvent) -> Step:
+        steps[self] = apply(self, event)
+        return steps[self]
+
+    async def hasty(self: Runner, live: LiveRun, event: IncomingEvent, *, first: bool = False) -> None:
+        acting = asyncio.get_running_loop().call_soon(lambda: _act(self, live))
+        await transit(self, live, event, first=first)
+        acting.cancel()
+
+    def _act(self: Runner, live: LiveRun) -> None:
+        if live.run in steps:
+            perform(self.performer, live, steps.pop(live.run).effects)
+
+    def once(self: Performer, live: LiveRun, effects: Sequence[Effect], *more: Any) -> None:
+        if steps.pop(live.run, None) is not None:
+            perform(self, live, effects, *more)
+
+    patch.setattr(Run, "apply", noting)
+    patch.setattr(Runner, "_transit", hasty)
+    patch.setattr(Performer, "perform", once)
+
+
+def acknowledges_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    append = MemoryStore.append
+
+    async def hasty(self: MemoryStore, row: RunRow, record: Record, also: Alongside) -> Appended:
+        await self.row(row.run)
+        asyncio.get_running_loop().call_later(0.2, lambda: _write(append(self, row, record, also)))
+        return Appended(0)
+
+    patch.setattr(MemoryStore, "append", hasty)
+
+
+def _write(work: Any) -> None:
+    try:
+        work.send(None)  # a memory store never waits
+    except (StopIteration, RunError):
+        return
+
+
+def lets_anybody_append(patch: pytest.MonkeyPatch) -> None:
+    def careless(tip: Tip, row: RunRow, record: Record) -> None:
+        if record.seq != tip.seq + 1:
+            raise OutOfOrder(row.run, tip.seq, record.seq)
+
+    patch.setattr(journal_format, "require_next", careless)
+
+
+def asks_a_finished_call_again(patch: pytest.MonkeyPatch) -> None:
+    """A recovering process overlooks the last record."""
+    replayed = runner.replayed
+
+    def overlooking(crew: Crew, run: str, records: Sequence[Record], *more: Any) -> Run:
+        return replayed(crew, run, records[:-1] if len(records) > 1 else records, *more)
+
+    patch.setattr(runner, "replayed", overlooking)
+
+
+def forgets_timers(patch: pytest.MonkeyPatch) -> None:
+    _forgets(patch, SetTimer)
+
+
+def forgets_calls(patch: pytest.MonkeyPatch) -> None:
+    _forgets(patch, CallModel)
+
+
+def _forgets(patch: pytest.MonkeyPatch, kind: type) -> None:
+    outstanding = Run.outstanding
+
+    def forgetful(self: Run) -> tuple[Effect, ...]:
+        return tuple(effect for effect in outstanding(self) if not isinstance(effect, kind))
+
+    patch.setattr(Run, "outstanding", forgetful)
+
+
+def allows_one_handoff_more(patch: pytest.MonkeyPatch) -> None:
+    def generous(t: Transition, move: Depart) -> Any:
+        t.state.handoffs -= 1
+        try:
+            return steering.depart(t, move)
+        finally:
+            t.state.handoffs += 1
+
+    patch.setitem(step._CARRIED_OUT, Depart, generous)
+
+
+def does_not_count_groups(patch: pytest.MonkeyPatch) -> None:
+    def forgetful(t: Transition, move: Depart) -> Any:
+        before = t.state.handoffs
+        follows = steering.depart(t, move)
+        if move.decision.verb is Verb.FORK:
+            t.state.handoffs = before
+        return follows
+
+    patch.setitem(step._CARRIED_OUT, Depart, forgetful)
+
+
+def takes_a_reply_twice(patch: pytest.MonkeyPatch) -> None:
+    """A reply that comes again counts as one to whatever was asked meanwhile."""
+    apply = Run.apply
+
+    def trusting(self: Run, event: IncomingEvent) -> Step:
+        turn = self.state.turn
+        if isinstance(event, ModelReplied) and turn is not None and turn.call and self.state.status == "running":
+            event = msgspec.structs.replace(event, call=turn.call, agent=turn.agent)
+        return apply(self, event)
+
+    patch.setattr(Run, "apply", trusting)
+
+
+def takes_an_answer_twice(patch: pytest.MonkeyPatch) -> None:
+    """A wait stays open after it was answered."""
+
+    def forgetful(t: Transition, event: RunResumed) -> Any:
+        wait = t.wait_with(event.token)
+        assert wait is not None, "stale tokens are turned away before"
+        follows = waiting.resumed(t, event)
+        t.state.waits.append(wait)
+        return follows
+
+    patch.setitem(step._RECEIVED, RunResumed, forgetful)
+
+
+def loses_an_answer(patch: pytest.MonkeyPatch) -> None:
+    """A person is told that her answer is taken before it is stored."""
+
+    async def hasty(self: Runner, crew: Crew, run_id: str, token: str, text: str) -> None:
+        live = self.live.get(run_id) or await self._take(crew, run_id)
+        live.inbox.put_nowait(RunResumed(token=token, input=text))
+        self._drive(live)
+
+    patch.setattr(Runner, "resume", hasty)
+
+
+def pays_again(patch: pytest.MonkeyPatch) -> None:
+    def eager(self: Performer, live: LiveRun, effects: Sequence[Effect]) -> None:
+        self.perform(live, effects)
+
+    patch.setattr(Performer, "lose_tools", eager)
+
+
+def lets_tools_steer(patch: pytest.MonkeyPatch) -> None:
+    def gullible(t: Transition, move: Conclude) -> Any:
+        said = [message.text for message in move.turn.said if message.role == "tool"]
+        return steering.conclude(t, Conclude(move.turn, "\n".join([*said, move.reply])))
+
+    patch.setitem(step._CARRIED_OUT, Conclude, gullible)
+
+
+def lets_calls_go_on(patch: pytest.MonkeyPatch) -> None:
+    """What nobody wants any longer is not stopped."""
+    patch.setattr(LiveRun, "give_up", lambda self, key: None)
+
+
+def drops_a_result(patch: pytest.MonkeyPatch) -> None:
+    merged = joining._merged
+    patch.setattr(joining, "_merged", lambda t, done: merged(t, done[:-1] or done))
+
+
+def pauses_while_others_work(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(waiting, "_is_working", lambda t: False)
+
+
+def nudges_on_and_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(steering, "NUDGES_MAX", 4)
+
+
+def retries_on_and_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(turns, "RETRIES_MAX", 9)
+
+
+def counts_time_twice(patch: pytest.MonkeyPatch) -> None:
+    """A process that takes a run up counts the time before as if it had worked on it."""
+    take = Runner._take
+
+    async def greedy(self: Runner, crew: Crew, run_id: str) -> LiveRun:
+        live = await take(self, crew, run_id)
+        live.last_ms = 0
+        return live
+
+    patch.setattr(Runner, "_take", greedy)
+
+
+def uses_a_key_twice(patch: pytest.MonkeyPatch) -> None:
+    new_key = Transition.new_key
+    patch.setattr(Transition, "new_key", lambda self: f"{self.at // 20}.{new_key(self).partition('.')[2]}")
+
+
+def ends_without_a_reason(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(step._CARRIED_OUT, Finish, lambda t, move: steering.finish(t, Finish(move.status, "")))
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A bug, the laws that may say so first, and what else a simulation is told so that it comes up soon."""
+
+    bug: Plant
+    laws: tuple[str, ...]
+    how: dict[str, Any] = field(default_factory=dict)
+
+
+BUGS = (
+    Planted(acts_before_it_stores, ("journal first, then act",)),
+    Planted(acknowledges_before_the_commit, ("the journal only grows", "nothing acknowledged is lost")),
+    Planted(lets_anybody_append, ("only the owner appends",)),
+    Planted(asks_a_finished_call_again, ("nothing finished is run again",)),
+    Planted(forgets_timers, ("every run comes to its end",), {"faults": Faults(hanging=0.2, crash=0.05)}),
+    Planted(forgets_calls, ("what is ordered is done",)),
+    Planted(allows_one_handoff_more, ("departures are bounded",)),
+    Planted(does_not_count_groups, ("departures are bounded",)),
+    Planted(takes_a_reply_twice, ("an answer counts once",)),
+    Planted(takes_an_answer_twice, ("an answer counts once",)),
+    Planted(loses_an_answer, ("nothing acknowledged is lost",), {"faults": Faults(crash=0.05, repeated=0)}),
+    Planted(pays_again, ("a tool that is not idempotent runs once",)),
+    Planted(lets_tools_steer, ("only own words steer",)),
+    Planted(lets_calls_go_on, ("nothing outlives its run", "every task has an owner and an end")),
+    Planted(drops_a_result, ("joins keep every result",)),
+    Planted(pauses_while_others_work, ("pauses only when idle",)),
+    Planted(nudges_on_and_on, ("turns are bounded",), {"models": lambda request: "hm"}),
+    Planted(counts_time_twice, ("working time is bounded",)),
+    Planted(uses_a_key_twice, ("keys are used once",)),
+    Planted(ends_without_a_reason, ("ends say why",)),
+    Planted(retries_on_and_on, ("turns are bounded",), {"faults": Faults(failing=0.6)}),
+)
