@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +23,7 @@ class Dicts:
 
     def counter(self, crew: str, scope: str, window: str) -> Counter:
         kept = self.counters.get((crew, scope, window), Counter())
-        return Counter(start=kept.start, calls=kept.calls, tokens=kept.tokens, cost=kept.cost, errors=kept.errors)
+        return msgspec.structs.replace(kept)
 
     def put_counter(self, crew: str, scope: str, window: str, counter: Counter) -> None:
         self.counters[crew, scope, window] = counter

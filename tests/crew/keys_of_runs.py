@@ -1,13 +1,16 @@
 """Keys whose effect is seen in a run: two crews that differ in one value, and what a calm simulation of each gives."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from interlock import Interlock
 from interlock.adapters.crew_files import LoadedCrew
+from interlock.crew.definition import Crew
 from interlock.engine.events import ToolRequest, Usage
-from interlock.errors import ModelUnavailable
+from interlock.errors import ModelUnavailable, UsageError
 from interlock.ports import ModelReply, ModelRequest
 from interlock.testing import Faults, Simulation, simulate
 
@@ -75,9 +78,9 @@ def statuses(*lines: Line) -> Look:
     return look
 
 
-def took_s(*lines: Line) -> Look:
-    """Whole seconds of virtual time."""
-    return lambda loaded: simulated(loaded, Talk(lines)).virtual_ms // 1_000
+def took_long(*lines: Line) -> Look:
+    """Whether it took more than ten seconds of virtual time."""
+    return lambda loaded: simulated(loaded, Talk(lines)).virtual_ms > 10_000
 
 
 def shown_last(*lines: Line, **how: Any) -> Look:
@@ -89,6 +92,46 @@ def shown_last(*lines: Line, **how: Any) -> Look:
         return [message.text for message in talk.asked[-1].messages]
 
     return look
+
+
+def asked_first(look_at: Callable[[ModelRequest], Any], *lines: Line) -> Look:
+    """Something of the first call."""
+
+    def look(loaded: LoadedCrew) -> Any:
+        talk = Talk(lines)
+        simulated(loaded, talk)
+        return look_at(talk.asked[0])
+
+    return look
+
+
+def kept(look_at: Callable[[Interlock, Crew], Coroutine[Any, Any, Any]]) -> Look:
+    """Something of a run in a data folder."""
+
+    async def looked(crew: Crew) -> Any:
+        with TemporaryDirectory() as folder:
+            async with Interlock(folder, models=lambda _: "done [END]") as box:
+                return await look_at(box, crew)
+
+    def look(loaded: LoadedCrew) -> Any:
+        assert loaded.crew is not None
+        return asyncio.run(looked(loaded.crew))
+
+    return look
+
+
+async def organization(box: Interlock, crew: Crew) -> str:
+    run = await box.start(crew, "go")
+    await run.result()
+    return (await box.journal.row(run.id)).organization
+
+
+async def takes_two_kilobytes(box: Interlock, crew: Crew) -> bool:
+    try:
+        await (await box.start(crew, "x" * 2_000)).result()
+    except UsageError:
+        return False
+    return True
 
 
 HEAD = 'version: "2.0"\nentry_point: a\n'
@@ -180,14 +223,14 @@ RUNS: dict[str, Case] = {
         "400",
         "100000",
         lambda loaded: len(shown_last(*(f"{n} " + "word " * 50 + "[NEXT]" for n in range(9)))(loaded)),
-        (4, 10),
+        (5, 10),
     ),
     "settings.context_trim_percent": Case(
         setting("max_context_window: 600, context_trim_percent: <>"),
         "10",
         "80",
         lambda loaded: len(shown_last(*(f"{n} " + "word " * 50 + "[NEXT]" for n in range(6)))(loaded)),
-        (6, 4),
+        (7, 3),
     ),
     "settings.max_tool_output_chars": Case(
         tool_crew("max_tool_output_chars: <>"),
@@ -221,15 +264,15 @@ RUNS: dict[str, Case] = {
         setting("retry_backoff_max_seconds: 60, retry_backoff_min_millis: <>"),
         "1000",
         "20000",
-        took_s(*DOWN[:1], "one [END]"),
-        (1, 20),
+        took_long(*DOWN[:1], "one [END]"),
+        (False, True),
     ),
     "settings.retry_backoff_max_seconds": Case(
         setting("retry_backoff_min_millis: 20000, retry_backoff_max_seconds: <>"),
         "1",
         "60",
-        took_s(*DOWN[:1], "one [END]"),
-        (1, 20),
+        took_long(*DOWN[:1], "one [END]"),
+        (False, True),
     ),
     # Budgets
     "settings.max_calls_per_minute": stops("max_calls_per_minute", TURNS, "2", "9", "budget:calls"),
@@ -324,6 +367,33 @@ RUNS: dict[str, Case] = {
         "false",
         reason(*BROKEN),
         ("budget:errors", ENDED),
+    ),
+    # What the model is shown
+    "settings.language": Case(
+        setting("language: <>"),
+        "en",
+        "vi",
+        lambda loaded: shown_last("hm")(loaded)[-1].split()[0],
+        ("Your", "Câu"),
+    ),
+    **{
+        f"agents[].{field}": Case(
+            agent(f'system_prompt: "You: {{{{{field}}}}}", {field}: <>'),
+            "kind",
+            "stern",
+            asked_first(lambda request: request.system),
+            ("You: kind", "You: stern"),
+        )
+        for field in ("role", "description", "backstory")
+    },
+    "agents[].temperature": Case(
+        agent("temperature: <>"), "0", "0.5", asked_first(lambda request: request.temperature), (0, 0.5)
+    ),
+    "agents[].top_p": Case(agent("top_p: <>"), "0.1", "0.5", asked_first(lambda request: request.top_p), (0.1, 0.5)),
+    # What is kept
+    "settings.organization": Case(setting("organization: <>"), "left", "right", kept(organization), ("left", "right")),
+    "settings.max_input_size_kb": Case(
+        setting("max_input_size_kb: <>"), "1", "2", kept(takes_two_kilobytes), (False, True)
     ),
     # Groups and signals
     "signals[].max_occurs": Case(

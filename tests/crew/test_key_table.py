@@ -10,7 +10,6 @@ import copy
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from interlock.crew.registry import registry_of
 from interlock.crew.shapes import Either, Flag, Key, ListOf, MapOf, Number, Section, Shape, Share, Text
 from interlock.engine.routing import OwnReply, RoutingTable
 from interlock.signals.report import registry_report
+from tests.crew.keys_of_runs import RUNS, Case
 
 Look = Callable[[LoadedCrew], Any]
 Step = str | int
@@ -111,17 +111,6 @@ def drawn(words: str) -> Look:
 def crew_name(loaded: LoadedCrew) -> str:
     assert loaded.crew is not None
     return loaded.crew.name
-
-
-@dataclass(frozen=True)
-class Case:
-    """A crew with a gap `<>`, two values for it, and what is seen with each."""
-
-    crew: str
-    one: str
-    other: str
-    look: Look
-    seen: tuple[Any, Any]
 
 
 HEAD = 'version: "2.0"\nentry_point: a\n'
@@ -596,34 +585,18 @@ COVERED: dict[str, Case] = {
     ),
 }
 
-ENGINE, MODELS, CREWS, MESSAGES, SERVER = 3, 4, 5, 7, 8
+COVERED |= RUNS
+
+MODELS, CREWS, MESSAGES, SERVER = 4, 5, 7, 8
 
 TO_COME: dict[str, int] = {
-    **dict.fromkeys(("agents[].role", "agents[].description", "agents[].backstory"), MODELS),
-    **dict.fromkeys(("agents[].temperature", "agents[].top_p", "agents[].top_k"), MODELS),
+    "agents[].top_k": MODELS,
     "agents[].provider_url": MODELS,
     "agents[].primary.provider_url": MODELS,
     "agents[].backup.provider_url": MODELS,
-    "agents[].cost_limits": ENGINE,
-    "agents[].cost_limits.max_tokens_per_call": ENGINE,
-    "agents[].cost_limits.max_tokens_per_day": ENGINE,
-    "agents[].cost_limits.max_cost_per_day_usd": ENGINE,
-    "agents[].cost_limits.alert_threshold": ENGINE,
-    "agents[].cost_limits.block_on_cost_exceed": ENGINE,
-    "agents[].cost_limits.enforce": ENGINE,
-    "agents[].cost_limits.input_token_price_per_million": MODELS,
-    "agents[].cost_limits.output_token_price_per_million": MODELS,
-    "agents[].error_limits": MODELS,
-    "agents[].error_limits.max_consecutive": MODELS,
-    "agents[].error_limits.max_per_day": MODELS,
-    "agents[].error_limits.block_on_error_exceed": MODELS,
-    "agents[].error_limits.enforce": MODELS,
-    "signals[].max_occurs": ENGINE,
     "routing.signals.*[].context": CREWS,
     "routing.signals.*[].context.history": CREWS,
     "routing.signals.*[].context.return_history": CREWS,
-    "routing.parallel_groups.*.wait_for_all": ENGINE,
-    "routing.parallel_groups.*.on_error": ENGINE,
     "sub_crews.*.settings": CREWS,
     "sub_crews.*.settings.max_handoffs": CREWS,
     "sub_crews.*.settings.timeout_seconds": CREWS,
@@ -637,43 +610,8 @@ TO_COME: dict[str, int] = {
     "delegation.max_follow_ups": MESSAGES,
     "settings.signal_mode": MODELS,
     "settings.cut_on_signal": MODELS,
-    "settings.language": MODELS,
-    "settings.organization": ENGINE,
-    "settings.max_handoffs": ENGINE,
-    "settings.max_rounds": ENGINE,
-    "settings.loop_window": ENGINE,
-    "settings.timeout_warning_threshold_pct": ENGINE,
-    "settings.slow_call_threshold_seconds": ENGINE,
-    "settings.max_context_window": ENGINE,
-    "settings.context_trim_percent": ENGINE,
-    "settings.max_input_size_kb": ENGINE,
     "settings.max_request_body_size_kb": SERVER,
     "settings.sse_keep_alive_seconds": SERVER,
-    "settings.max_tool_output_chars": ENGINE,
-    "settings.max_total_tool_output_chars": ENGINE,
-    "settings.tool_execution_timeout_seconds": ENGINE,
-    "settings.tool_result_timeout_seconds": ENGINE,
-    "settings.retry_backoff_min_millis": MODELS,
-    "settings.retry_backoff_max_seconds": MODELS,
-    "settings.max_calls_per_minute": ENGINE,
-    "settings.max_calls_per_hour": ENGINE,
-    "settings.max_calls_per_day": ENGINE,
-    "settings.max_calls_per_run": ENGINE,
-    "settings.max_tokens_per_call": ENGINE,
-    "settings.max_tokens_per_minute": ENGINE,
-    "settings.max_tokens_per_hour": ENGINE,
-    "settings.max_tokens_per_day": ENGINE,
-    "settings.max_tokens_per_run": ENGINE,
-    "settings.max_cost_per_call": ENGINE,
-    "settings.max_cost_per_minute": ENGINE,
-    "settings.max_cost_per_hour": ENGINE,
-    "settings.max_cost_per_day": ENGINE,
-    "settings.max_cost_per_run": ENGINE,
-    "settings.cost_alert_threshold": ENGINE,
-    "settings.block_on_quota_exceed": ENGINE,
-    "settings.max_errors_per_hour": MODELS,
-    "settings.max_errors_per_day": MODELS,
-    "settings.max_consecutive_errors": MODELS,
 }
 
 LEGACY: tuple[str, ...] = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from interlock.adapters.spending import Counter, Held, spend
 from interlock.ports import Alongside, Grant, Outgoing, Reservation, Settlement
 
-_COUNTERS = "start, calls, tokens, cost, errors"
+_COUNTERS = "start, calls, tokens, cost, errors, alerted"
 
 
 class SqliteLedger:
@@ -20,14 +20,19 @@ class SqliteLedger:
         found = self._connection.execute(query, (crew, scope, window)).fetchone()
         if found is None:
             return Counter()
-        start, calls, tokens, cost, errors = found
-        return Counter(start=start, calls=calls, tokens=tokens, cost=cost, errors=errors)
+        start, calls, tokens, cost, errors, alerted = found
+        return Counter(
+            start=start, calls=calls, tokens=tokens, cost=cost, errors=errors, alerted=tuple(alerted.splitlines())
+        )
 
     def put_counter(self, crew: str, scope: str, window: str, counter: Counter) -> None:
         self._connection.execute(
             f"insert or replace into counters (crew, scope, window, {_COUNTERS})"  # noqa: S608 - constants
-            " values (?, ?, ?, ?, ?, ?, ?, ?)",
-            (crew, scope, window, counter.start, counter.calls, counter.tokens, counter.cost, counter.errors),
+            " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(crew, scope, window, counter.start, counter.calls, counter.tokens, counter.cost, counter.errors),
+                "\n".join(counter.alerted),
+            ),
         )
 
     def held(self, key: str) -> Held | None:

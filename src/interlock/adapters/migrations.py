@@ -90,6 +90,7 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
                 tokens integer not null,
                 cost integer not null,
                 errors integer not null,
+                alerted text not null,
                 primary key (crew, scope, window)
             ) strict, without rowid""",
             """create table reservations (

@@ -28,6 +28,7 @@ class Counter(msgspec.Struct, kw_only=True):
     tokens: int = 0
     cost: int = 0
     errors: int = 0
+    alerted: tuple[str, ...] = ()  # limits whose alert was given in this window
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +74,7 @@ def _reserve(ledger: Ledger, order: Reservation) -> Grant:
         refusal = None if limit.then == WARN else _refusal(ledger, order, limit)
         if refusal is not None:
             return refusal
-    alerts = tuple(_name(limit) for limit in order.limits if _crosses(ledger, order, limit))
+    alerts = tuple(_name(limit) for limit in order.limits if _is_to_alert(ledger, order, limit))
     for limit in order.limits:
         if not limit.window:
             _note_trial(ledger, order, limit)
@@ -113,14 +114,16 @@ def _amount(limit: Limit, order: Reservation) -> int:
     return {"calls": 1, "tokens": order.tokens, "cost": order.cost_micros, "errors": 0}[limit.what]
 
 
-def _crosses(ledger: Ledger, order: Reservation, limit: Limit) -> bool:
-    """Whether this call is the one that takes the limit to the share at which somebody wants to know."""
-    if limit.alert is None:
+def _is_to_alert(ledger: Ledger, order: Reservation, limit: Limit) -> bool:
+    """Whether this call takes the limit to where somebody wants to know, or finds it there; once a window."""
+    counter = _current(ledger, order.crew, limit.scope, limit.window, order.at)
+    if limit.alert is None or limit.name in counter.alerted:
         return False
-    before = _spent(limit, _current(ledger, order.crew, limit.scope, limit.window, order.at))
-    if limit.what == "errors":
-        return before == limit.alert
-    return before < limit.alert <= before + _amount(limit, order)
+    if _spent(limit, counter) + _amount(limit, order) < limit.alert:
+        return False
+    counter.alerted = (*counter.alerted, limit.name)
+    ledger.put_counter(order.crew, limit.scope, limit.window, counter)
+    return True
 
 
 def _note_trial(ledger: Ledger, order: Reservation, limit: Limit) -> None:
@@ -152,6 +155,7 @@ def _note_outcome(ledger: Ledger, order: Settlement) -> None:
     for scope in ("", order.agent):
         counter = ledger.counter(order.crew, scope, IN_A_ROW)
         counter.errors = counter.errors + 1 if order.failed else 0
+        counter.alerted = counter.alerted if order.failed else ()
         counter.start = order.at
         ledger.put_counter(order.crew, scope, IN_A_ROW, counter)
 
