@@ -16,6 +16,7 @@ from interlock.crew.definition import Delegation
 from interlock.engine.events import ModelReplied, RunResumed, ToolOutcomeLost, WentStale
 from interlock.errors import CannotFork, UsageError
 from interlock.ports import Delta, ModelReply, ModelRequest
+from interlock.runtime.delivery import Deliveries
 from interlock.testing import Answer, Faults, LawBroken, Simulation, ToolCall, simulate, simulate_many
 from tests.engine.test_random_runs import a_crew, is_a_sound_crew
 from tests.testing.simulated_bugs import BUGS, Planted
@@ -193,3 +194,46 @@ def test_a_hundred_equal_answers_have_one_effect() -> None:
     assert any("100 times" in fault.what or "99 times" in fault.what for s in done for fault in s.faults)
     given = [e.token for s in done for record in s.records for e in record.events if isinstance(e, RunResumed)]
     assert len(given) == len(set(given)) > 5
+
+
+# Budgets and what goes out
+
+
+TIGHT = msgspec.structs.replace(
+    WORKSHOP,
+    settings=msgspec.structs.replace(
+        WORKSHOP.settings,
+        max_calls_per_minute=3,
+        max_tokens_per_day=3_000,
+        max_errors_per_hour=4,
+        max_consecutive_errors=3,
+        block_on_quota_exceed=False,
+        max_tokens_per_run=2_500,
+    ),
+)
+
+
+def test_budgets_hold_and_are_settled_whatever_goes_wrong() -> None:
+    done = simulate_many(TIGHT, seeds=range(SEEDS), tools=TOOLS)
+    events = [event for simulation in done for event in simulation.events]
+    assert any(event["type"] == "warning" and event["code"] == "budget-wait" for event in events)
+    assert "budget:tokens" in {simulation.reason for simulation in done}
+    for simulation in done:
+        times = [event["at"] // 60_000 for event in simulation.events if event["type"] == "model.called"]
+        jumped = any("clock" in fault.what for fault in simulation.faults)
+        assert jumped or max((times.count(minute) for minute in set(times)), default=0) <= 3
+
+
+def test_a_reservation_that_is_not_settled_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interlock.engine.steering.abandon_call", lambda t, turn: t.give_up(turn.call))
+    found = {v.law for seed in range(SEEDS) for v in simulate(TIGHT, seed=seed, tools=TOOLS).violations}
+    assert "budgets are settled" in found
+
+
+def test_a_signal_that_is_not_handed_over_after_a_crash_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(self: Deliveries, run: str) -> None: ...
+
+    monkeypatch.setattr(Deliveries, "again", never)
+    eager = Faults(crash=0.1, stalled=0, moments=20, crashes_max=20)
+    found = {v.law for seed in range(2 * SEEDS) for v in workshop(seed, faults=eager).violations}
+    assert "what goes out arrives" in found

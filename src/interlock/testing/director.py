@@ -12,8 +12,10 @@ import msgspec
 from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.tools_python import PythonToolbox
 from interlock.crew.definition import Crew
+from interlock.engine.events import ExternalSent
 from interlock.errors import InterlockError, RunNotFound, StoreFailed
 from interlock.ports import Record, RunRow, SealedRecord
+from interlock.runtime.delivery import PAUSES_MS
 from interlock.runtime.runner import row_of
 from interlock.testing.faults import Faults
 from interlock.testing.memory_store import MemoryStore
@@ -33,6 +35,9 @@ SAME_ANSWERS_MAX = 100
 
 # After this much quiet time whatever was ordered is under way.
 NEGLECT_MS = 2_000
+
+# After this much quiet time whatever was to be handed over is.
+OUT_MS = sum(PAUSES_MS) + 60_000
 
 # A run may be let go of and taken up again this often in the quiet phase, besides the answers it gets.
 ROUNDS_MAX = 20
@@ -270,12 +275,27 @@ class Director:
     async def _end(self) -> None:
         await self.clock.sleep(1)
         await self._inspect()
+        await self._look_at_what_went_with_the_records()
         for process in self.processes:
             if not process.is_dead:
                 if process is self.processes[-1] and (left := self.referee.leftovers(process.number)):
                     self.referee.complain("nothing outlives its run", f"the run rests, and {', '.join(left)} goes on")
                 await process.shut_down()
         self._look_for_silent_failures()
+
+    async def _look_at_what_went_with_the_records(self) -> None:
+        """Nobody disturbs whoever is left, so what was to go out is out, and what was reserved is settled."""
+        await self._living()
+        if await self.shelf.pending():
+            await self.clock.sleep(OUT_MS)
+        own = (await self.shelf.records(self.run))[len(self.plot.past) :]
+        sent = sum(isinstance(event, ExternalSent) for record in own for event in record.events)
+        if len(self.referee.told) < sent:
+            self.referee.complain("what goes out arrives", f"{sent} signals were sent, {len(self.referee.told)} heard")
+        if left := await self.shelf.pending():
+            self.referee.complain("what goes out arrives", f"{left[0].key} is still to be handed over")
+        if self.referee.is_over() and (held := self.shelf.held_keys()):
+            self.referee.complain("budgets are settled", f"the run is over, and {', '.join(held)} is still held")
 
     def _look_for_silent_failures(self) -> None:
         for process in self.processes:

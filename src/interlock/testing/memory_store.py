@@ -59,6 +59,9 @@ class _Ledger:
     def drop(self, key: str) -> None:
         del self._held[key]
 
+    def keys(self) -> list[str]:
+        return list(self._held)
+
 
 class _Shelf(msgspec.Struct, kw_only=True):
     """What several memory stores share, as several processes share a data folder."""
@@ -110,6 +113,10 @@ class MemoryStore:
     async def pending(self, run: str | None = None) -> Sequence[Outgoing]:
         self._require_open()
         return [each for each in self._shelf.outbox.values() if run in (None, each.run)]
+
+    def held_keys(self) -> list[str]:
+        """Reservations that nobody has settled yet."""
+        return self._shelf.ledger.keys()
 
     async def delivered(self, key: str) -> None:
         self._require_open()

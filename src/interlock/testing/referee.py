@@ -35,6 +35,7 @@ class Referee:
         self.written: list[bytes] = []
         self._acknowledged: dict[int, Record] = {}
         self._promised: dict[str, str] = {}
+        self.told: set[str] = set()
         self._started: Counter[str] = Counter()
         self.under_way: Counter[tuple[int, str]] = Counter()
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from interlock.adapters.tools_python import PythonToolbox
 from interlock.crew.definition import Agent, Crew
+from interlock.engine.effects import Tell
 from interlock.ports import Model, StoredRecord
 from interlock.runtime.runner import Runner
 from interlock.testing.memory_store import MemoryStore
@@ -18,6 +19,9 @@ from interlock.testing.simulated_loop import Lane, SimulatedClock, SimulatedLoop
 from interlock.testing.simulated_ports import SimulatedModel, SimulatedStore, SimulatedToolbox, Weather
 
 T = TypeVar("T")
+
+# What a host takes to hear of something, in milliseconds of virtual time.
+HOST_MS = 300
 
 ModelFor = Callable[[Crew, Agent], Model]
 
@@ -60,6 +64,7 @@ class Process:
             model_for=lambda crew, agent: SimulatedModel(self, model_for(crew, agent)),
             toolbox=SimulatedToolbox(self, tools),
             observers=[self._observed],
+            on_external=self._hear,
             hook=self.boundary,
         )
 
@@ -68,6 +73,7 @@ class Process:
         await self.ask(self.runner.__aenter__())
         for row in await self.ask(self.store.rows(status="running")):
             await self.ask(self.runner.recover(crew, row.run))
+        await self.ask(self.runner.deliver_again())
 
     async def ask(self, work: Coroutine[Any, Any, T], within_ms: int | None = None) -> T:
         task: asyncio.Task[T] = self.loop.create_task(work, context=self._context.copy())
@@ -115,6 +121,15 @@ class Process:
         if left:
             names = ", ".join(sorted(str(task.get_coro().__qualname__) for task in left))  # type: ignore[union-attr]
             self.referee.complain("every task has an owner and an end", f"process {self.number} left {names} behind")
+
+    async def _hear(self, tell: Tell) -> None:
+        """The host: it is slow, it fails, and it may die of it."""
+        self.boundary("before a host is told")
+        await self.clock.sleep(self.weather.chance.randrange(HOST_MS))
+        if self.weather.strikes(self.weather.faults.failing):
+            raise OSError("the host is in trouble")
+        self.referee.told.add(tell.key)
+        self.boundary("after a host is told")
 
     def _observed(self, stored: StoredRecord) -> None:
         live = self.runner.live.get(stored.run)
