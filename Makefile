@@ -38,10 +38,11 @@ format: .venv/ready ## rewrite the source in the project's format
 bench: .venv/ready ## measure, and write bench/RESULTS.md
 	@$(BIN)/python -m bench
 
-campaign: .venv/ready ## the long runs of crashes, power losses and simulations; writes campaign/RESULTS.md
+campaign: .venv/ready ## the long runs of crashes, power losses, simulations and bad input; writes campaign/RESULTS.md
 	@$(BIN)/python -m campaign
 	@$(BIN)/python -m campaign.powerloss
 	@$(BIN)/python -m campaign.simulation
+	@$(BIN)/python -m campaign.fuzz
 
 docs: .venv/ready ## write docs/reference anew from the code
 	@$(BIN)/python docs/generate.py

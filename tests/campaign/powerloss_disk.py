@@ -209,8 +209,8 @@ def _sync_error() -> apsw.Error:
 class Cursor:
     """All rows at once: a store reads all that it asks for."""
 
-    def __init__(self, rows: list[tuple[Any, ...]], lastrowid: int) -> None:
-        self._rows, self.lastrowid = iter(rows), lastrowid
+    def __init__(self, rows: list[tuple[Any, ...]], lastrowid: int, rowcount: int) -> None:
+        self._rows, self.lastrowid, self.rowcount = iter(rows), lastrowid, rowcount
 
     def fetchone(self) -> tuple[Any, ...] | None:
         return next(self._rows, None)
@@ -237,7 +237,7 @@ class Connection:
     def execute(self, statement: str, values: Sequence[Any] = ()) -> Cursor:
         with _as_sqlite3():
             rows = self._inner.execute(self._disk.misheard.get(statement, statement), tuple(values)).fetchall()
-        return Cursor(rows, self._inner.last_insert_rowid())
+        return Cursor(rows, self._inner.last_insert_rowid(), self._inner.changes())
 
     def close(self) -> None:
         with self._unheard():
