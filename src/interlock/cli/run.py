@@ -102,6 +102,7 @@ def resume(
     log = TextLog(load_default_signals())
 
     async def again(box: Interlock) -> RunHandle:
+        log.registry = registry_of(await box.crew_of(await box.journal.row(run_id)))
         return await box.resume(run_id, given, token=token)
 
     box = Interlock(data, host=host_settings(config), script=script, observers=[log])

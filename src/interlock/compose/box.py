@@ -6,7 +6,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -83,8 +83,8 @@ class Interlock:
     # Runs that were found running when the folder was opened with `recover`, and cannot go on here.
     set_aside: tuple[SetAside, ...] = ()
 
-    async def __aenter__(self) -> "Interlock":
-        store = SqliteStore(self.data, durability=self._durability)
+    async def __aenter__(self) -> Self:
+        store = self._opened_store()
         self._stack.push_async_callback(store.close)
         self.store, self.keeping = store, store
         self.journal: Journal = store
@@ -106,6 +106,9 @@ class Interlock:
         if self._recover:
             await self._recover_all()
         return self
+
+    def _opened_store(self) -> SqliteStore:
+        return SqliteStore(self.data, durability=self._durability)
 
     async def __aexit__(self, *error: object) -> None:
         await self._stack.aclose()

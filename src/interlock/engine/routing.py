@@ -58,9 +58,9 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     method: MatchMethod
     start: int
     end: int
-    line: int
+    line: int = 1
     priority: int
-    order: int
+    order: int = 0
     verb: Verb
     target: str
     outcome: Outcome

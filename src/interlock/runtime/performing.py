@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 import msgspec
 
 from interlock.crew.definition import Agent, Crew
-from interlock.engine.budgets import cost_of
+from interlock.engine.budgets import cost_of, priced
 from interlock.engine.conversation import BYTES_PER_TOKEN, UNSCALED
 from interlock.engine.effects import Announce, CallModel, Cancel, Effect, Reserve, RunTool, SetTimer, Settle, Tell
 from interlock.engine.events import (
@@ -136,7 +136,7 @@ class Performer:
             self._start(live, effect.key, self._reserve_again(live, effect, order))
 
     async def _reserve_again(self, live: LiveRun, effect: Reserve, order: Reservation) -> None:
-        (grant,) = await self.budgets.spend((order,))
+        (grant,) = await self.budgets.spend(live.row, (order,))
         self._answer(live, _reserved(effect, order, grant))
 
     def _reservation(self, live: LiveRun, effect: Reserve, at: int) -> Reservation:
@@ -201,11 +201,13 @@ class Performer:
             return _failed(effect, error, retry=False)
         except PortError as error:
             return _failed(effect, error, retry=True)
+        except Exception as error:  # a host's model may fail in any way; the run fails, and nothing else does
+            return _failed(effect, ModelRefused(f"{type(error).__name__}: {error}"), retry=False)
         return ModelReplied(
             call=effect.key,
             agent=effect.agent,
             text=storable(reply.text),
-            usage=reply.usage,
+            usage=priced(call.agent, reply.usage),
             tool_calls=tuple(map(_storable_call, reply.tool_calls)) if reply.tool_calls else (),
             estimate=_missed_estimate(live, call, reply.usage.input_tokens) if reply.usage.input_tokens else 0,
         )
