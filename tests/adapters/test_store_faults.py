@@ -30,7 +30,7 @@ from interlock.crew.definition import Crew
 from interlock.engine.events import ModelReplied, RunStarted, Usage
 from interlock.errors import DamagedRun, InterlockError, RunNotFound, StorageFull, StoreFailed
 from interlock.ports import NOTHING_ELSE, Alongside, Appended, ModelRequest, Record, RunRow
-from interlock.runtime.runner import STORE_RETRY_MS
+from interlock.runtime.performing import STORE_RETRY_MS
 from interlock.testing import ManualClock
 
 FLIPS = 250

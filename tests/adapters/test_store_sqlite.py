@@ -23,7 +23,16 @@ import pytest
 from interlock.adapters import migrations, owner_files, sqlite_rows, sqlite_writer
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.engine.events import ModelReplied, RunStarted, Usage
-from interlock.errors import DamagedRun, NotOwner, OutOfOrder, OwnedElsewhere, StorageFull, StoreFailed, UsageError
+from interlock.errors import (
+    DamagedRun,
+    NotOwner,
+    OutOfOrder,
+    OwnedElsewhere,
+    StorageFull,
+    StoreBroken,
+    StoreFailed,
+    UsageError,
+)
 from interlock.ports import Appended, Record, RunRow
 
 KILLS = 12
@@ -605,7 +614,7 @@ def test_a_failed_fsync_is_final(tmp_path: Path) -> None:
         store._writer.connection = FailingCommit(store._writing, sqlite3.SQLITE_IOERR_FSYNC)  # type: ignore[assignment]
         appends = (store.append(a_row(f"r{n}"), replied(5)) for n in range(3))
         outcomes = await asyncio.gather(*appends, return_exceptions=True)
-        assert [type(outcome) for outcome in outcomes] == [StoreFailed] * 3
+        assert [type(outcome) for outcome in outcomes] == [StoreFailed, StoreBroken, StoreBroken]
         for asking in (store.append(a_row("r0"), replied(5)), store.row("r0")):
             with pytest.raises(StoreFailed, match="the disk failed to keep what was written"):
                 await asking

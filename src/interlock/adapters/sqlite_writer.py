@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, TypeVar
 from interlock.adapters.crash_points import crash_point
 from interlock.adapters.sqlite_failures import FINAL, FOREIGN, code_of, failure, is_locked
 from interlock.adapters.sqlite_rows import Tips
-from interlock.errors import RunError, StoreFailed
+from interlock.errors import RunError, StoreBroken, StoreFailed
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection, Tips], T]
@@ -256,7 +256,7 @@ class Writer:
     def _commit(self, works: Sequence[Work[Any]], size: int) -> list[Any]:
         """What each gives, or its refusal."""
         if self.broken is not None:
-            raise StoreFailed(self.broken)
+            raise StoreBroken(self.broken)
         try:
             if time.perf_counter() > self._checked_at + CHECKED_S:
                 self._require_same_files()
@@ -315,7 +315,7 @@ class Writer:
             f"'{self._database}' or its log was deleted or replaced while it was in use; nothing more is written,"
             " start again and run 'interlock doctor'"
         )
-        return StoreFailed(self.broken)
+        return StoreBroken(self.broken)
 
     def _is_checkpoint_due(self) -> bool:
         since = self._unsynced_since

@@ -25,7 +25,7 @@ from interlock.adapters.owner_files import OwnerFile, folder_locked, remove_dead
 from interlock.adapters.owner_files import is_alive as is_alive
 from interlock.adapters.sqlite_failures import as_store_failed, is_corrupt
 from interlock.adapters.sqlite_writer import Work, Writer
-from interlock.errors import DamagedRun, NotOwner, StoreFailed, UsageError
+from interlock.errors import DamagedRun, NotOwner, StoreBroken, StoreFailed, UsageError
 from interlock.ports import (
     NOTHING_ELSE,
     Alongside,
@@ -272,7 +272,7 @@ class SqliteStore:
 
     def _require_unbroken(self) -> None:
         if self._writer.broken is not None:
-            raise StoreFailed(self._writer.broken)
+            raise StoreBroken(self._writer.broken)
 
     async def _write(self, doing: str, work: Work[T], size: int = 0) -> T:
         self._require_usable()

@@ -68,7 +68,7 @@ def run(
     """Run CREW on INPUT. Exit code 0: completed, 3: paused, 1: anything else."""
     answers = script_of(script, model)
     definition = open_sound_crew(crew, config)
-    given = sys.stdin.read() if text == "-" else text
+    given = given_text(text)
     log = TextLog(registry_of(definition))
 
     async def begin(box: Interlock) -> RunHandle:
@@ -98,7 +98,7 @@ def resume(
     plain: bool,
 ) -> None:
     """Answer what RUN waits for, or go on with it if the process that ran it is gone."""
-    given = sys.stdin.read() if text == "-" else text
+    given = given_text(text)
     log = TextLog(load_default_signals())
 
     async def again(box: Interlock) -> RunHandle:
@@ -107,6 +107,18 @@ def resume(
 
     box = Interlock(data, host=host_settings(config), script=script, observers=[log])
     drive(box, again, for_people(as_json, plain))
+
+
+def given_text(text: str) -> str:
+    """The text itself, or what standard input holds if it is '-'."""
+    if text != "-":
+        return text
+    if sys.stdin is None:
+        raise UsageError("standard input is closed; give the text as an argument")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"standard input is not UTF-8: {error}") from error
 
 
 class Display(StrEnum):
@@ -119,7 +131,7 @@ class Display(StrEnum):
 
 def for_people(as_json: bool, plain: bool) -> Display:
     """A view where one can be shown, lines where people read and it cannot, objects where programs do."""
-    if plain or (not as_json and sys.stdout.isatty()):
+    if plain or (not as_json and sys.stdout is not None and sys.stdout.isatty()):
         return Display.LIVE if not plain and can_show_live() else Display.PLAIN
     return Display.JSON
 

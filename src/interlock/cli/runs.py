@@ -22,7 +22,9 @@ from interlock.engine.events import (
     RunPaused,
     SignalRejected,
 )
+from interlock.engine.in_full import in_full
 from interlock.engine.state import RunState
+from interlock.engine.step import OVER
 
 
 @click.group()
@@ -35,7 +37,7 @@ for command in (delete, export, fork, import_, prune, script):
 
 
 @runs.command("list")
-@click.option("--status", help="Only runs that stand so.")
+@click.option("--status", type=click.Choice(("running", "paused", *OVER)), help="Only runs that stand so.")
 @click.option("--crew", help="Only runs of this crew.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @data_option
@@ -45,7 +47,7 @@ def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_js
     rows = with_look(data, lambda box: box.journal.rows(status=status, crew=crew, limit=limit))
     if as_json:
         for row in rows:
-            click.echo(msgspec.json.encode(row).decode())
+            click.echo(msgspec.json.encode(in_full(row)).decode())
         return
     for row in rows:
         when = datetime.fromtimestamp(row.updated_at / 1000, UTC)
@@ -68,7 +70,7 @@ def show(run_id: str, data: str, as_json: bool) -> None:
 
     result, state = with_look(data, told)
     if state is None:
-        click.echo(msgspec.json.encode(result).decode())
+        click.echo(msgspec.json.encode(in_full(result)).decode())
         return
     click.secho(f"{run_id} {result.status}: {result.reason}", bold=True)
     if result.continues:
@@ -77,8 +79,9 @@ def show(run_id: str, data: str, as_json: bool) -> None:
         click.secho(f"{entry.author}:", bold=True)
         for line in entry.text.splitlines():
             click.echo(f"  {shown(line)}")
-    if result.token:
-        click.echo(f"it waits: interlock resume {run_id} --input TEXT")
+    for wait in state.waits:
+        which = f" --token {wait.token}" if len(state.waits) > 1 else ""
+        click.echo(f"{wait.agent} waits ({wait.reason}): interlock resume {run_id}{which} --input TEXT")
 
 
 @runs.command()

@@ -35,7 +35,7 @@ def _arguments(text: str) -> Any:
     """As an object where the model wrote one, else as it wrote it."""
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):  # a model may nest without end
         return text
 
 
