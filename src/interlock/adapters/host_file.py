@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.adapters.mcp_settings import McpServer, read_mcp_server
 from interlock.adapters.tool_modules import read_tool_modules
 from interlock.crew.host import Host
 from interlock.errors import UsageError, nearest
@@ -34,7 +35,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     file: Path | None = None
     modules: tuple[str, ...] = ()
-    mcp_servers: tuple[str, ...] = ()
+    mcp: dict[str, McpServer] = {}
     providers: tuple[str, ...] = ()
     durability: str = "full"
     retention_days: float | None = None
@@ -51,7 +52,8 @@ def host_of(settings: HostSettings) -> Host:
     modules = read_tool_modules(settings.file, settings.modules)
     return Host(
         tools=tuple(name for module in modules for name in module.tools),
-        mcp_servers=settings.mcp_servers,
+        mcp_servers=tuple(settings.mcp),
+        mcp_tools={name: server.tools for name, server in settings.mcp.items() if server.tools is not None},
         providers=settings.providers,
     )
 
@@ -62,7 +64,7 @@ def read_settings(path: Path) -> HostSettings:
     return HostSettings(
         file=path,
         modules=_modules(path, data),
-        mcp_servers=_ids(path, data, "mcp"),
+        mcp={name: read_mcp_server(path, name, data["mcp"][name]) for name in _ids(path, data, "mcp")},
         providers=_ids(path, data, "providers"),
         durability=_durability(path, data),
         retention_days=_retention_days(path, data),

@@ -24,10 +24,11 @@ def test(crew: str, config: str | None) -> None:
     """
     definition = open_sound_crew(crew, config)
     tests = read_crew_tests(Path(crew))
-    tools = imported_tools(host_settings(config))
+    settings = host_settings(config)
+    tools = imported_tools(settings)
     outcomes = []
     for each in tests:
-        outcomes.append(asyncio.run(run_crew_test(definition, each, tools)))
+        outcomes.append(asyncio.run(run_crew_test(definition, each, tools, settings.mcp)))
         _show(outcomes[-1])
     _show_coverage(definition, outcomes)
     failed = sum(bool(outcome.differences) for outcome in outcomes)

@@ -18,11 +18,12 @@ from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.tool_imports import imported_tools
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
-from interlock.compose.fitness import require_drivable, require_size, require_tools
+from interlock.compose.fitness import require_drivable, require_size
 from interlock.compose.models import AnyModel, Models
 from interlock.compose.recovery import Crews, SetAside, crew_of, recover_all
 from interlock.compose.results import Result as Result
 from interlock.compose.results import result_of
+from interlock.compose.tools import HostTools
 from interlock.crew.definition import Crew
 from interlock.engine.events import Entry
 from interlock.engine.state import RunState
@@ -75,7 +76,7 @@ class Interlock:
         """With `host` the modules that it names are imported now, and its durability counts unless one is given."""
         settings = host or HostSettings()
         self.data = Path(data)
-        self.toolbox = PythonToolbox([*tools, *imported_tools(settings)])
+        self.toolbox = HostTools(PythonToolbox([*tools, *imported_tools(settings)]), settings.mcp)
         self.clock = clock or SystemClock()
         self._models = Models(models, script, self.clock)
         self._on_external, self._observers = on_external, observers
@@ -94,6 +95,7 @@ class Interlock:
         self.store, self.keeping = store, store
         self.journal: Journal = store
         self.owners: Owners = store
+        self._stack.push_async_callback(self.toolbox.close)
         self.runner = await self._stack.enter_async_context(
             Runner(
                 journal=self.journal,
@@ -132,7 +134,7 @@ class Interlock:
         await self.runner.deliver_again()
 
     async def _recovered(self, crew: Crew, run_id: str) -> None:
-        require_tools(crew, self.toolbox, run_id)
+        await self.toolbox.require(crew, run_id)
         try:
             await self.runner.recover(crew, run_id)
         except Exception:
@@ -160,7 +162,7 @@ class Interlock:
     ) -> RunHandle:
         self._require_open()
         require_drivable(crew)
-        require_tools(crew, self.toolbox)
+        await self.toolbox.require(crew)
         require_size(crew, text)
         body = msgspec.json.encode(crew, order="deterministic")
         sha = hashlib.sha256(body).hexdigest()
@@ -175,7 +177,7 @@ class Interlock:
         crew = await self.crew_of(row)
         require_size(crew, text)
         if row.status in ("running", "paused"):
-            require_tools(crew, self.toolbox, run_id)
+            await self.toolbox.require(crew, run_id)
         answers = bool(text) or token is not None or row.status != "running"
         try:
             if row.status == "running" and run_id not in self.runner.live:
@@ -209,7 +211,7 @@ class Interlock:
         """A new run that shares the recorded past of another one up to a seq, and goes on from there."""
         row = await self.journal.row(run_id)
         crew, new_id, now = await self.crew_of(row), new_run_id(self.clock), self.clock.now_ms()
-        require_tools(crew, self.toolbox)
+        await self.toolbox.require(crew)
         run, records = forked(crew, run_id, await self.journal.records(run_id), after, new_id)
         fresh = msgspec.structs.replace(row, run=new_id, epoch=0, created_at=now, continues=run_id)
         await self.keeping.add(row_of(run, fresh, now), sealed_chain(new_id, records))

@@ -1,18 +1,22 @@
 """A crew's own tests: each runs in a data folder of its own that is gone afterwards, and calls no model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
 
 from interlock.adapters.crew_tests import CrewTest
+from interlock.adapters.host_file import HostSettings
+from interlock.adapters.mcp_settings import McpServer
 from interlock.adapters.models.scripted import ScriptedModel
 from interlock.adapters.tools_python import PythonTool
 from interlock.compose.box import Interlock
 from interlock.compose.results import Result
 from interlock.crew.definition import Crew, Route
 from interlock.engine.events import Decided, Event, SignalSeen, TurnStarted
+
+NO_SERVERS: Mapping[str, McpServer] = {}
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,10 +27,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     taken: frozenset[tuple[str, str]]
 
 
-async def run_crew_test(crew: Crew, test: CrewTest, tools: Sequence[PythonTool] = ()) -> Outcome:
+async def run_crew_test(
+    crew: Crew, test: CrewTest, tools: Sequence[PythonTool] = (), servers: Mapping[str, McpServer] = NO_SERVERS
+) -> Outcome:
     with TemporaryDirectory(prefix="interlock-test-") as folder:
-        model = ScriptedModel(test.script)
-        async with Interlock(Path(folder), models=model, tools=tools, durability="normal") as box:
+        model, host = ScriptedModel(test.script), HostSettings(mcp=dict(servers))
+        async with Interlock(Path(folder), models=model, tools=tools, host=host, durability="normal") as box:
             result, given = await _played(box, crew, test)
             events = [event for record in await box.journal.records(result.run) for event in record.events]
     differences = _differences(test, result, events)

@@ -49,4 +49,6 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
     tools: tuple[str, ...] = ()
     mcp_servers: tuple[str, ...] = ()
+    # For the servers of which crews may use some tools alone.
+    mcp_tools: dict[str, tuple[str, ...]] = {}
     providers: tuple[str, ...] = ()

@@ -248,9 +248,7 @@ class Performer:
         seconds = live.crew.settings.tool_execution_timeout_seconds
         ok = False
         try:
-            if effect.name not in agent.tools:
-                owned = ", ".join(agent.tools) or "none"
-                raise ToolFailed(f"agent '{agent.id}' has no tool '{effect.name}'; it has {owned}")
+            self._require_own(agent, effect.name)
             async with asyncio.timeout(seconds):
                 output = await self.toolbox.run(effect.name, effect.arguments, key=live.key(effect.key))
             ok = True
@@ -260,6 +258,14 @@ class Performer:
             output = str(error)
         most = live.crew.settings.max_tool_output_chars
         self._answer(live, ToolReturned(call=effect.key, ok=ok, output=cut(storable(output), most)))
+
+    def _require_own(self, agent: Agent, name: str) -> None:
+        """A model calls a tool by the name that it was shown, which need not be the one in the crew file."""
+        shown = tuple(schema.name for schema in self.toolbox.schemas(agent.tools))
+        if name not in shown and name not in agent.tools:
+            unshown = (tool for tool in agent.tools if not tool.startswith("mcp:"))
+            owned = ", ".join(dict.fromkeys((*unshown, *shown))) or "none"
+            raise ToolFailed(f"agent '{agent.id}' has no tool '{name}'; it has {owned}")
 
 
 def _lone_call(effects: Sequence[Effect]) -> CallModel | None:

@@ -4,7 +4,7 @@ import re
 import unicodedata
 
 from interlock.crew.checks.subject import Subject
-from interlock.crew.host import BUILT_IN_TOOLS, PROVIDERS
+from interlock.crew.host import BUILT_IN_TOOLS, PROVIDERS, Host
 from interlock.crew.nodes import Mapping, Path
 from interlock.crew.problem import Severity
 from interlock.crew.templates import unknown_prompt_fields
@@ -44,17 +44,28 @@ def tools_exist(s: Subject) -> None:
     severity = Severity.WARNING if s.crew.version == "1.0" else Severity.ERROR
     for agent in s.crew.agents:
         for n, tool in enumerate(agent.tools):
-            server = tool.removeprefix("mcp:").partition("/")[0]
             if tool.startswith("mcp:"):
-                if server in s.host.mcp_servers:
-                    continue
-                message, fix = f"there is no MCP server '{server}'", f"add [mcp.{server}] to interlock.toml"
+                message, fix = _unserved(s.host, tool)
             elif tool in known:
                 continue
             else:
                 message = f"agent '{agent.id}' uses unknown tool '{tool}'"
                 fix = nearest(tool, known, "name its module under [tools] modules in interlock.toml")
-            s.at_agent(agent.id, ("tools", n), "unknown-tool", message, fix, severity)
+            if message:
+                s.at_agent(agent.id, ("tools", n), "unknown-tool", message, fix, severity)
+
+
+def _unserved(host: Host, tool: str) -> tuple[str, str]:
+    """What is wrong with the name of an MCP server's tool, and what mends it; nothing if nothing is."""
+    server, _, name = tool.removeprefix("mcp:").partition("/")
+    if server not in host.mcp_servers:
+        return f"there is no MCP server '{server}'", f"add [mcp.{server}] to interlock.toml"
+    allowed = host.mcp_tools.get(server)
+    if not name or allowed is None or name in allowed:
+        return "", ""
+    return f"crews may not use '{name}' of MCP server '{server}'", nearest(
+        name, allowed, f"add it to tools of [mcp.{server}] in interlock.toml"
+    )
 
 
 def providers_exist(s: Subject) -> None:

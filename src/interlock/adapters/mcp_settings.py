@@ -1,0 +1,80 @@
+"""[mcp.<id>] of interlock.toml: how the host reaches a server of tools, and what it trusts it with.
+
+Rule 1: a server is a command that the host starts, or an address; never both.
+Rule 2: keys are named by their variable, and travel encrypted or not beyond this machine.
+"""
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from interlock.errors import UsageError
+
+SERVER_ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`tools` are those that crews may name; without it they may name any. `env` are names to pass on."""
+
+    command: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    cwd: str = ""
+    url: str = ""
+    key_env: str = ""
+    tools: tuple[str, ...] | None = None
+    timeout_seconds: float = 60.0
+    start_timeout_seconds: float = 60.0
+    trust_hints: bool = False
+
+    def allows(self, tool: str) -> bool:
+        return self.tools is None or tool in self.tools
+
+
+def read_mcp_server(file: Path, name: str, entry: dict[str, Any]) -> McpServer:
+    """What the section says; `UsageError` says what is wrong with it."""
+    where = f"{file}: mcp.{name}"
+    if not SERVER_ID.fullmatch(name):
+        raise UsageError(f"{where}: an id is up to 32 letters, digits, '_' and '-'; it becomes part of tools' names")
+    if "key" in entry:
+        raise UsageError(f"{where}.key: a file holds no keys; write key_env, the variable's name")
+    try:
+        server = msgspec.convert(entry, McpServer)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{where}: {error}") from error
+    _require_one_way(where, server)
+    _require_times(where, server)
+    folder = file.parent.resolve()
+    return msgspec.structs.replace(server, cwd=str(folder / server.cwd)) if server.command else server
+
+
+def _require_one_way(where: str, server: McpServer) -> None:
+    if bool(server.command) == bool(server.url):
+        raise UsageError(f'{where}: write either command = ["program", "argument"] or url = "https://..."')
+    if server.command and server.key_env:
+        raise UsageError(f"{where}: key_env goes with url; a command gets its variables by env = [names]")
+    if server.url and (server.env or server.cwd):
+        raise UsageError(f"{where}: env and cwd go with command; a url has no process here")
+    if server.url:
+        _require_address(where, server)
+
+
+def _require_address(where: str, server: McpServer) -> None:
+    address = urlsplit(server.url)
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise UsageError(f"{where}: {server.url!r} is no address; write https://host/path")
+    if address.username or address.password:
+        raise UsageError(f"{where}: a file holds no keys; take them out of the url and write key_env")
+    if server.key_env and address.scheme == "http" and address.hostname not in LOOPBACK:
+        raise UsageError(f"{where}: a key would travel unencrypted; use https")
+
+
+def _require_times(where: str, server: McpServer) -> None:
+    for key in ("timeout_seconds", "start_timeout_seconds"):
+        seconds = getattr(server, key)
+        if not math.isfinite(seconds) or seconds <= 0:
+            raise UsageError(f"{where}.{key} is {seconds!r}; it must be a number above 0")

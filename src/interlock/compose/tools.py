@@ -1,0 +1,44 @@
+"""All tools of a host: its functions, and those of its MCP servers."""
+
+from collections.abc import Mapping, Sequence
+
+from interlock.adapters.mcp_settings import McpServer
+from interlock.adapters.tools_mcp import McpToolbox
+from interlock.adapters.tools_python import PythonToolbox
+from interlock.compose.fitness import require_tools
+from interlock.crew.definition import Crew
+from interlock.crew.host import BUILT_IN_TOOLS
+from interlock.errors import UsageError
+from interlock.ports import ToolSchema
+
+
+class HostTools:
+    """One toolbox of two. No two tools have one name: the servers' are refused where they clash."""
+
+    def __init__(self, functions: PythonToolbox, servers: Mapping[str, McpServer]) -> None:
+        self._functions = functions
+        self._served = McpToolbox(servers, taken=(*functions.names, *BUILT_IN_TOOLS))
+
+    async def require(self, crew: Crew, run: str = "") -> None:
+        """Refuses a crew that names what is not there; otherwise all that it names can be called afterwards."""
+        require_tools(crew, self._functions, run)
+        named = [tool for agent in crew.agents for tool in agent.tools]
+        try:
+            await self._served.ready(named, lenient=crew.version == "1.0")
+        except UsageError as error:
+            if not run:
+                raise
+            raise UsageError(f"{error}; run '{run}' stays as it was") from error
+
+    def schemas(self, names: Sequence[str]) -> tuple[ToolSchema, ...]:
+        return self._functions.schemas(names) + self._served.schemas(names)
+
+    def is_idempotent(self, name: str) -> bool:
+        return self._functions.is_idempotent(name) or self._served.is_idempotent(name)
+
+    async def run(self, name: str, arguments: str, *, key: str) -> str:
+        box = self._served if self._served.has(name) else self._functions
+        return await box.run(name, arguments, key=key)
+
+    async def close(self) -> None:
+        await self._served.close()
