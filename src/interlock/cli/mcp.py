@@ -1,0 +1,44 @@
+"""`interlock mcp`: crews as tools for programs that speak MCP over standard input and output."""
+
+import asyncio
+import signal
+from collections.abc import Sequence
+
+import click
+
+from interlock.cli.crews import config_option, open_sound_crew
+from interlock.cli.run import data_option, script_option
+from interlock.compose.box import Interlock
+from interlock.compose.crews import host_settings
+from interlock.crew.definition import Crew
+from interlock.errors import UsageError
+
+
+@click.command()
+@click.argument("crews", metavar="CREW...", nargs=-1, required=True)
+@config_option
+@script_option
+@data_option
+def mcp(crews: tuple[str, ...], config: str | None, script: str | None, data: str) -> None:
+    """Serve each CREW as a tool over MCP, on standard input and output, until the input ends.
+
+    A tool takes the crew's input; a run that is paused returns its question, and the tool 'resume' answers it.
+    """
+    definitions = [open_sound_crew(crew, config) for crew in crews]
+    box = Interlock(data, host=host_settings(config), script=script)
+    for number in (signal.SIGINT, signal.SIGTERM):  # nobody can interrupt a read of standard input but by ending it
+        signal.signal(number, signal.SIG_DFL)
+    asyncio.run(_served(box, definitions))
+
+
+async def _served(box: Interlock, crews: Sequence[Crew]) -> None:
+    try:
+        from interlock.server.mcp_crews import by_tool_name, crew_server
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"interlock mcp needs more than is installed ({error.name} is missing); "
+            "install it with: pip install 'interlock[mcp]'"
+        ) from error
+    named = by_tool_name(crews)
+    async with box:
+        await crew_server(box, named).run_stdio_async()

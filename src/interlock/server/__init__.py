@@ -1,0 +1,1 @@
+"""Interlock for programs elsewhere: what speaks a protocol with them."""

@@ -1,0 +1,135 @@
+"""Crews as tools of an MCP server.
+
+Rule 1: every crew is a tool that takes a text; `resume` answers a run that waits.
+Rule 2: a result tells the run, its status and reason, and if it is paused the question; what did not complete, and
+what Interlock refuses, is an error with a code.
+Rule 3: a run goes on only while somebody waits for it: a call that is cancelled, or a client that leaves, cancels it.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import anyio
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp_types import CallToolResult, TextContent
+
+from interlock import __version__
+from interlock.compose.box import Interlock, Result, RunHandle, new_run_id
+from interlock.crew.definition import Crew
+from interlock.errors import InterlockError, RunNotFound, UsageError
+
+RESUME = "resume"
+RESUME_DOES = "Answers the question of a run that is paused, and goes on with it. `token` only if several are open."
+_UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
+
+Progress = Callable[[float, str], Awaitable[None]]
+
+
+def by_tool_name(crews: Sequence[Crew]) -> dict[str, Crew]:
+    """What each crew is called as a tool; `UsageError` if two would be called alike."""
+    found: dict[str, Crew] = {}
+    for crew in crews:
+        name = _UNFIT.sub("_", crew.name).strip("_")[:64]
+        if not name or name == RESUME or name in found:
+            raise UsageError(f"crew '{crew.name}' cannot be a tool called '{name}'; rename it, or leave it out")
+        found[name] = crew
+    return found
+
+
+def crew_server(box: Interlock, crews: Mapping[str, Crew]) -> MCPServer:
+    server = MCPServer("interlock", version=__version__, log_level="WARNING")
+    served = CrewTools(box, [crew.name for crew in crews.values()])
+    for name, crew in crews.items():
+        server.add_tool(_runs(served, crew), name=name, description=_description(crew))
+    server.add_tool(_resumes(served), name=RESUME, description=RESUME_DOES)
+    return server
+
+
+def _runs(served: "CrewTools", crew: Crew) -> Callable[..., Awaitable[CallToolResult]]:
+    async def run(input: str, ctx: Context) -> CallToolResult:  # noqa: A002 - it is the name that clients see
+        return await served.run(crew, input, _reporting(ctx))
+
+    return run
+
+
+def _resumes(served: "CrewTools") -> Callable[..., Awaitable[CallToolResult]]:
+    async def resume(run: str, answer: str, ctx: Context, token: str = "") -> CallToolResult:
+        return await served.resume(run, answer, token or None, _reporting(ctx))
+
+    return resume
+
+
+def _reporting(ctx: Context) -> Progress:
+    async def report(progress: float, message: str) -> None:
+        await ctx.report_progress(progress, message=message)
+
+    return report
+
+
+def _description(crew: Crew) -> str:
+    what = crew.description or f"Runs the crew {crew.name}."
+    return (
+        f"{what}\nIf the result is paused, ask the user its question and call `{RESUME}` with the run and the answer."
+    )
+
+
+class CrewTools:
+    """What the tools do, apart from how they are called."""
+
+    def __init__(self, box: Interlock, crews: Sequence[str]) -> None:
+        self.box, self._crews = box, crews
+
+    async def run(self, crew: Crew, text: str, report: Progress) -> CallToolResult:
+        run = new_run_id(self.box.clock)
+        return await _told(self._followed(run, self.box.start(crew, text, run_id=run), 0, report))
+
+    async def resume(self, run: str, answer: str, token: str | None, report: Progress) -> CallToolResult:
+        return await _told(self._resumed(run, answer, token, report))
+
+    async def _resumed(self, run: str, answer: str, token: str | None, report: Progress) -> Result:
+        row = await self.box.journal.row(run)
+        if row.crew not in self._crews:
+            raise UsageError(f"run '{run}' is one of crew '{row.crew}', which is not served here")
+        return await self._followed(run, self.box.resume(run, answer, token=token), row.seq, report)
+
+    async def _followed(self, run: str, asked: Awaitable[RunHandle], after: int, report: Progress) -> Result:
+        try:
+            handle = await asked
+            async for event in handle.events(after):
+                if event["type"] in ("turn.started", "tool.called"):
+                    await report(event["seq"], _progress_line(event))
+            return await handle.result()
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True), suppress(RunNotFound):
+                await self.box.cancel(run)
+            raise
+
+
+async def _told(asked: Awaitable[Result]) -> CallToolResult:
+    try:
+        return _outcome(await asked)
+    except InterlockError as error:
+        return _result(str(error), {"code": error.code, "message": str(error)}, is_error=True)
+
+
+def _progress_line(event: Mapping[str, Any]) -> str:
+    return f"{event['agent']} works" if event["type"] == "turn.started" else f"{event['agent']} calls {event['name']}"
+
+
+def _outcome(result: Result) -> CallToolResult:
+    told = {"run": result.run, "status": result.status, "reason": result.reason}
+    if result.status == "completed":
+        return _result(result.text, {**told, "text": result.text})
+    if result.status == "paused":
+        question = result.text or result.output
+        text = f"run {result.run} is paused and asks:\n{question}\nCall {RESUME} with this run and the answer."
+        return _result(text, {**told, "question": question, "token": result.token})
+    text = f"run {result.run} {result.status}: {result.reason}\n{result.text}".rstrip()
+    return _result(text, {**told, "code": f"run-{result.status}", "text": result.text}, is_error=True)
+
+
+def _result(text: str, told: dict[str, Any], *, is_error: bool = False) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=told, is_error=is_error)
