@@ -45,6 +45,12 @@ def die_once() -> str:
 
 
 @server.tool()
+def once() -> str:
+    """Its name is the end of another one."""
+    return "once"
+
+
+@server.tool()
 def die() -> str:
     """Takes the process with it."""
     note("die")
@@ -69,6 +75,15 @@ async def wait_long() -> str:
     return "done"
 
 
+@server.tool(annotations=ToolAnnotations(idempotent_hint=True))
+async def wait_once() -> str:
+    """Waits the first time."""
+    note("wait_once")
+    if notes().count("wait_once") == 1:
+        await asyncio.sleep(60)
+    return "done"
+
+
 @server.tool(name="odd.name/with a very long tail " + "x" * 60)
 def odd() -> str:
     return "odd"
@@ -79,7 +94,8 @@ def serve_http(port_file: str) -> None:
 
     import uvicorn
 
-    listening = socket.create_server(("127.0.0.1", 0))
+    port = int(sys.argv[2]) if len(sys.argv) > 3 else 0
+    listening = socket.create_server(("127.0.0.1", port))
     Path(port_file).write_text(str(listening.getsockname()[1]), "utf-8")
     app = server.streamable_http_app()
 

@@ -1,0 +1,338 @@
+"""Tools of real MCP servers, over standard input and output and over HTTP on this machine."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from interlock.adapters.mcp_settings import McpServer
+from interlock.adapters.tools_mcp import McpToolbox
+from interlock.errors import ToolFailed, UsageError
+
+pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
+
+SERVER = str(Path(__file__).parent / "mcp_tool_server.py")
+KEY = "sesame-4711"
+DEADLINE_SECONDS = 30.0
+
+Story = Callable[[McpToolbox], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture(autouse=True)
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the servers of a test write down."""
+    file = tmp_path / "notes"
+    file.write_text("", "utf-8")
+    monkeypatch.setenv("NOTES", str(file))
+    monkeypatch.setenv("API_TOKEN", "token-0815")
+    return file
+
+
+def stdio(**changes: Any) -> McpServer:
+    return msgspec.structs.replace(McpServer(command=(sys.executable, SERVER), env=("NOTES",)), **changes)
+
+
+def play(servers: dict[str, McpServer], story: Story, taken: tuple[str, ...] = ()) -> None:
+    async def played() -> None:
+        box = McpToolbox(servers, taken)
+        try:
+            await story(box)
+        finally:
+            await box.close()
+
+    asyncio.run(played())
+
+
+async def failure(box: McpToolbox, tool: str, arguments: str = "{}") -> str:
+    with pytest.raises(ToolFailed) as failed:
+        await box.run(tool, arguments, key="k")
+    return str(failed.value)
+
+
+def until(happened: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not happened():
+        assert time.monotonic() < deadline, f"{what} did not happen within {DEADLINE_SECONDS:g} s"
+        time.sleep(0.02)
+
+
+def lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_one_process_serves_every_call_and_ends_with_the_toolbox(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def story(box: McpToolbox) -> None:
+        await asyncio.gather(box.ready(["mcp:s/say", "mcp:s/whoami"]), box.ready(["mcp:s/whoami"]))
+        assert [schema.name for schema in box.schemas(["mcp:s/say", "look_up"])] == ["s_say"]
+        (say,) = box.schemas(["mcp:s/say"])
+        assert (say.description, list(say.parameters["properties"])) == ("Says words.", ["words"])
+        assert await box.run("s_say", '{"words": "xin chào"}', key="k") == "xin chào"
+        seen.extend(await asyncio.gather(*(box.run("s_whoami", "", key="k") for _ in range(5))))
+        assert "there is no tool 's_refuse'" in await failure(box, "s_refuse")
+
+    play({"s": stdio(cwd=str(tmp_path))}, story)
+    assert len(set(seen)) == 1
+    pid, token, folder = seen[0].split()
+    assert (token, folder) == ("none", str(tmp_path))
+    assert not lives(int(pid))
+
+
+def test_what_fails_is_told_and_the_server_goes_on() -> None:
+    async def story(box: McpToolbox) -> None:
+        await box.ready(["mcp:s"])
+        assert "refuse" in await failure(box, "s_refuse")
+        assert "words" in await failure(box, "s_say", '{"word": 1}')
+        assert "wrong arguments for 's_say'" in await failure(box, "s_say", "[1]")
+        assert "wrong arguments for 's_say'" in await failure(box, "s_say", "[" * 100_000)
+        assert await box.run("s_say", '{"words": "still here"}', key="k") == "still here"
+
+    play({"s": stdio()}, story)
+
+
+def test_a_secret_that_a_server_repeats_is_hidden() -> None:
+    async def story(box: McpToolbox) -> None:
+        await box.ready(["mcp:s"])
+        assert (await box.run("s_whoami", "", key="k")).split()[1] == "(hidden)"
+
+    play({"s": stdio(env=("NOTES", "API_TOKEN"))}, story)
+
+
+def test_a_server_that_died_is_started_again_and_only_trusted_calls_are_repeated(notes: Path) -> None:
+    async def story(box: McpToolbox) -> None:
+        await box.ready(["mcp:s"])
+        assert (box.is_idempotent("s_die_once"), box.is_idempotent("s_say")) == (True, False)
+        assert await box.run("s_die_once", "", key="k") == "alive"
+        assert "nobody knows whether 'die' was done" in await failure(box, "s_die")
+        assert await box.run("s_say", '{"words": "back"}', key="k") == "back"
+
+    play({"s": stdio(trust_hints=True)}, story)
+    assert notes.read_text("utf-8").split() == ["die_once", "die_once", "die", "say"]
+
+
+def test_hints_that_the_host_does_not_trust_count_for_nothing(notes: Path) -> None:
+    async def story(box: McpToolbox) -> None:
+        await box.ready(["mcp:s"])
+        assert not box.is_idempotent("s_die_once")
+        assert "nobody knows" in await failure(box, "s_die_once")
+
+    play({"s": stdio()}, story)
+    assert notes.read_text("utf-8").split() == ["die_once"]
+
+
+def test_a_server_that_keeps_dying_is_left_alone_until_the_next_run() -> None:
+    async def story(box: McpToolbox) -> None:
+        await box.ready(["mcp:s"])
+        assert "nobody knows" in await failure(box, "s_die")
+        assert "nobody knows" in await failure(box, "s_die")
+        assert "is left alone" in await failure(box, "s_say", '{"words": "?"}')
+        await box.ready(["mcp:s"])
+        assert await box.run("s_say", '{"words": "back"}', key="k") == "back"
+
+    play({"s": stdio()}, story)
+
+
+def test_a_call_that_is_given_up_is_cancelled_at_the_server_too(notes: Path) -> None:
+    async def story(box: McpToolbox) -> None:
+        await box.ready(["mcp:s", "mcp:late"])
+        call = asyncio.ensure_future(box.run("s_wait_long", "", key="k"))
+        await asyncio.to_thread(until, lambda: "waiting" in notes.read_text("utf-8"), "the call")
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await asyncio.to_thread(until, lambda: "cancelled" in notes.read_text("utf-8"), "cancelling it")
+        assert "took longer than 0.1 s" in await failure(box, "late_wait_long")
+
+    play({"s": stdio(), "late": stdio(timeout_seconds=0.1)}, story)
+
+
+@pytest.mark.parametrize(
+    ("server", "says"),
+    [
+        (McpServer(command=(sys.executable, "-c", "import sys; sys.exit('no disk')")), "it said: no disk exit code 1"),
+        (McpServer(command=("no-such-program",)), "no-such-program: No such file"),
+        (McpServer(command=("cat",), env=("NOT_SET_ANYWHERE",)), "NOT_SET_ANYWHERE is not set"),
+        (McpServer(command=("sleep", "60"), start_timeout_seconds=0.2), "no answer within 0.2 s"),
+        (McpServer(url="http://127.0.0.1:9/mcp"), "ConnectError"),
+    ],
+)
+def test_a_server_that_cannot_be_used_says_why(server: McpServer, says: str) -> None:
+    async def story(box: McpToolbox) -> None:
+        with pytest.raises(UsageError, match=says) as refused:
+            await box.ready(["mcp:x/tool"])
+        assert "[mcp.x]" in str(refused.value)
+
+    play({"x": server}, story)
+
+
+def test_what_crews_name_must_be_there_and_allowed() -> None:
+    async def story(box: McpToolbox) -> None:
+        for named, says in (
+            ("mcp:s/sai", "did you mean 'say'"),
+            ("mcp:s/die", "has no tool 'die' that crews may use"),
+            ("mcp:t/say", "add \\[mcp.t\\]"),
+        ):
+            with pytest.raises(UsageError, match=says):
+                await box.ready([named])
+        await box.ready(["mcp:s/sai", "mcp:t/say"], lenient=True)
+        await box.ready(["mcp:s"])
+        assert [schema.name for schema in box.schemas(["mcp:s"])] == ["s_say", "s_whoami"]
+
+    play({"s": stdio(tools=("say", "whoami"))}, story)
+
+
+def test_two_tools_that_models_could_not_tell_apart_are_refused() -> None:
+    async def story(box: McpToolbox) -> None:
+        await box.ready(["mcp:s/die"])
+        with pytest.raises(UsageError, match="models would see both 'mcp:s/say' and 's_say' as 's_say'"):
+            await box.ready(["mcp:s"])
+
+    play({"s": stdio(tools=("say", "die"))}, story, taken=("s_say",))
+
+
+def test_two_servers_whose_tools_models_could_not_tell_apart_are_refused() -> None:
+    async def story(box: McpToolbox) -> None:
+        await box.ready(["mcp:a/die_once"])
+        with pytest.raises(UsageError, match="both 'mcp:a_die/once' and 'mcp:a/die_once' as 'a_die_once'"):
+            await box.ready(["mcp:a_die/once"])
+
+    play({"a": stdio(), "a_die": stdio()}, story)
+
+
+STUBBORN = """\
+import os, signal, subprocess, sys, time
+from pathlib import Path
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+child = subprocess.Popen(["sleep", "600"])
+Path(os.environ["NOTES"]).write_text(f"{os.getpid()} {child.pid} .")
+time.sleep(600)
+"""
+OWNER = """\
+import asyncio, sys
+from interlock.adapters.mcp_settings import McpServer
+from interlock.adapters.tools_mcp import McpToolbox
+server = McpServer(command=(sys.executable, "-c", sys.argv[1]), env=("NOTES",))
+asyncio.run(McpToolbox({"s": server}).ready(["mcp:s"]))
+"""
+
+
+def test_nothing_of_a_server_outlives_its_owner_that_is_killed(notes: Path) -> None:
+    """Not even one that does not care for the end of its input, nor what it has started."""
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, STUBBORN])
+    try:
+        until(lambda: notes.read_text("utf-8").endswith("."), "the server's start")
+        server, grandchild, _ = notes.read_text("utf-8").split()
+        assert lives(int(server))
+        assert lives(int(grandchild))
+    finally:
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+    until(lambda: not lives(int(server)) and not lives(int(grandchild)), "the end of both")
+
+
+LEAVES_A_CHILD = STUBBORN.replace("time.sleep(600)", "sys.exit(0)")
+
+
+def test_what_a_server_leaves_behind_is_ended_with_it(notes: Path) -> None:
+    async def story(box: McpToolbox) -> None:
+        with pytest.raises(UsageError, match="exit code 0"):
+            await box.ready(["mcp:s"])
+
+    play({"s": McpServer(command=(sys.executable, "-c", LEAVES_A_CHILD), env=("NOTES",))}, story)
+    grandchild = int(notes.read_text("utf-8").split()[1])
+    until(lambda: not lives(grandchild), "the end of the child")
+
+
+# Over HTTP
+
+
+class HttpServer:
+    """The same server behind an address that asks for a key; it ends with the test, or with this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "port"
+        self.port = 0
+        self.start()
+        self.url = f"http://127.0.0.1:{self.port}/mcp"
+
+    def start(self) -> None:
+        self._file.write_text("", "utf-8")
+        same = [str(self.port)] if self.port else []
+        self.process = subprocess.Popen([sys.executable, SERVER, "--http", *same, str(self._file)])
+        until(lambda: bool(self._file.read_text("utf-8")), "the start of the server")
+        self.port = int(self._file.read_text("utf-8"))
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpServer]:
+    monkeypatch.setenv("TOOLS_KEY", KEY)
+    monkeypatch.setenv("WRONG_KEY", "wrong-4712")
+    server = HttpServer(tmp_path)
+    try:
+        yield server
+    finally:
+        server.end()
+
+
+def test_an_address_is_called_with_its_key_which_nobody_gets_to_see(http: HttpServer, notes: Path) -> None:
+    async def story(box: McpToolbox) -> None:
+        await box.ready(["mcp:h"])
+        assert await box.run("h_say", f'{{"words": "it is {KEY}"}}', key="k") == "it is (hidden)"
+        assert "refuse" in await failure(box, "h_refuse")
+        call = asyncio.ensure_future(box.run("h_wait_long", "", key="k"))
+        await asyncio.to_thread(until, lambda: "waiting" in notes.read_text("utf-8"), "the call")
+        call.cancel()
+        await asyncio.to_thread(until, lambda: "cancelled" in notes.read_text("utf-8"), "cancelling it")
+        for name, says in (("w", "error response"), ("n", "NO_KEY is not set")):
+            with pytest.raises(UsageError, match=says) as refused:
+                await box.ready([f"mcp:{name}"])
+            assert "wrong-4712" not in str(refused.value)
+
+    keys = {"h": "TOOLS_KEY", "w": "WRONG_KEY", "n": "NO_KEY"}
+    play({name: McpServer(url=http.url, key_env=key) for name, key in keys.items()}, story)
+
+
+def test_an_address_that_comes_back_is_used_again(http: HttpServer) -> None:
+    async def story(box: McpToolbox) -> None:
+        await box.ready(["mcp:h"])
+        first = await box.run("h_whoami", "", key="k")
+        http.end()
+        for _ in range(3):
+            await failure(box, "h_whoami")
+        http.start()
+        assert await box.run("h_whoami", "", key="k") != first
+
+    play({"h": McpServer(url=http.url, key_env="TOOLS_KEY")}, story)
+
+
+def test_without_the_extra_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "interlock.adapters.mcp_session", raising=False)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+
+    async def story(box: McpToolbox) -> None:
+        with pytest.raises(UsageError, match="pip install 'interlock\\[mcp\\]'"):
+            await box.ready(["mcp:s"])
+
+    play({"s": stdio()}, story)
+
+
+def test_the_library_is_loaded_only_by_whoever_needs_it() -> None:
+    code = "import sys, interlock, interlock.compose.box; print('mcp' in sys.modules, 'httpx2' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False", "False"]
