@@ -255,6 +255,41 @@ def test_what_a_server_leaves_behind_is_ended_with_it(notes: Path) -> None:
     until(lambda: not lives(grandchild), "the end of the child")
 
 
+RUDE = str(Path(__file__).parent / "mcp_rude_server.py")
+
+
+def test_a_rude_server_does_no_harm(capfd: pytest.CaptureFixture[str]) -> None:
+    async def story(box: McpToolbox) -> None:
+        await box.ready(["mcp:r", "mcp:late"])
+        assert "took longer than 0.2 s" in await failure(box, "late_half")
+        assert "should be a valid list" in await failure(box, "r_garbage")
+        assert await failure(box, "r_error") == "out of paper"
+        assert await failure(box, "r_silent_error") == "tool 'silent_error' failed and did not say why"
+        assert await box.run("r_structured", "", key="k") == '{"a":[1,2]}'
+        assert await box.run("r_image", "", key="k") == "(image, image/png, cannot be shown as text)"
+        assert await box.run("r_asks", "", key="k") == "Sampling not supported"
+
+    rude = McpServer(command=(sys.executable, RUDE))
+    play({"r": rude, "late": msgspec.structs.replace(rude, timeout_seconds=0.2)}, story)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_large_output_comes_through_whole() -> None:
+    async def story(box: McpToolbox) -> None:
+        await box.ready(["mcp:r/big"])
+        assert len(await box.run("r_big", "", key="k")) == 10_000_000
+
+    play({"r": McpServer(command=(sys.executable, RUDE))}, story)
+
+
+def test_a_list_of_tools_without_end_is_refused() -> None:
+    async def story(box: McpToolbox) -> None:
+        with pytest.raises(UsageError, match="more than 100 pages"):
+            await box.ready(["mcp:r"])
+
+    play({"r": McpServer(command=(sys.executable, RUDE, "--endless"))}, story)
+
+
 # Over HTTP
 
 

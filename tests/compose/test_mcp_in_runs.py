@@ -7,11 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from interlock import Interlock, UsageError, load_crew, load_host
 from interlock.adapters.models.scripted import Answer, ScriptedModel, ToolCall
+from interlock.cli.main import interlock
 from interlock.compose.crews import host_settings
 from interlock.crew.definition import Crew
+from interlock.engine.events import ToolCalled
+from interlock.testing import simulate_many
 
 pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
 
@@ -153,3 +157,24 @@ def test_after_a_crash_a_call_is_repeated_only_if_its_server_is_trusted(config: 
 
     status, reason = asyncio.run(resumed(asyncio.run(begun())))
     assert (status, reason) == (ends, "signal:[END]" if ends == "completed" else "tool_unknown_outcome")
+
+
+def test_a_simulation_has_stand_ins_and_starts_no_server(config: Path) -> None:
+    crew = crew_in(config, '"mcp:s/say", "mcp:s"')
+    done = simulate_many(crew, seeds=range(10))
+    called = {e.name for run in done for record in run.records for e in record.events if isinstance(e, ToolCalled)}
+    assert {"s_say", "s_tool"} <= called
+    assert not (config.parent / "notes").exists()
+
+
+def test_a_crews_own_tests_call_the_servers_of_the_host(config: Path) -> None:
+    crew_in(config, '"mcp:s/say"')
+    (config.parent / "tests").mkdir()
+    (config.parent / "tests" / "says.yaml").write_text(
+        "input: go\n"
+        'script: {a: [{tool_calls: [{name: s_say, arguments: {words: well}}]}, "fine\\n[END]"]}\n'
+        "expect: {status: completed}\n",
+        "utf-8",
+    )
+    told = CliRunner().invoke(interlock, ["test", str(config.parent), "--config", str(config)])
+    assert (told.exit_code, (config.parent / "notes").read_text("utf-8")) == (0, "say\n"), told.output

@@ -6,6 +6,7 @@ Rule 3: what the library raises stops here: `ServerGone` if there is nobody to a
 """
 
 import asyncio
+import logging
 import os
 import sys
 import tempfile
@@ -32,6 +33,9 @@ PAGES_MAX = 100
 CLOSE_SECONDS = 10.0
 TOLD_CHARS = 1_000
 CALL_KEY = "interlock/key"
+
+# What goes wrong is told to whoever called; where nobody has set up a log, the library's is not for the terminal.
+logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
 class ServerGone(PortError):
@@ -114,6 +118,7 @@ class McpSession:
             async with asyncio.timeout(seconds):
                 meta = cast(wire.RequestParamsMeta, {CALL_KEY: key})
                 result = await self._client.call_tool(tool, arguments, meta=meta)
+            text = self._hidden(_text_of(result))
         except TimeoutError as error:
             raise ToolFailed(f"tool '{tool}' of MCP server '{self.name}' took longer than {seconds:g} s") from error
         except Exception as error:
@@ -121,7 +126,6 @@ class McpSession:
                 self._gone()
                 raise ServerGone(f"MCP server '{self.name}' broke off") from error
             raise ToolFailed(self._hidden(_words(error))) from error
-        text = self._hidden(_text_of(result))
         if result.is_error:
             raise ToolFailed(text or f"tool '{tool}' failed and did not say why")
         return text

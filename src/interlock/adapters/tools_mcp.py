@@ -42,9 +42,15 @@ class McpToolbox:
             if name not in self._servers and not lenient:
                 raise UsageError(f"there is no MCP server '{name}'; add [mcp.{name}] to interlock.toml")
         known = [name for name in wanted if server_of(name) in self._servers]
-        await asyncio.gather(*(self._servers[name].ready() for name in dict.fromkeys(map(server_of, known))))
+        await self._started(dict.fromkeys(map(server_of, known)))
         for name in known:
             self._learn(name, lenient)
+
+    async def _started(self, ids: Iterable[str]) -> None:
+        """All at once, and none is left half-way when another one fails."""
+        outcomes = await asyncio.gather(*(self._servers[name].ready() for name in ids), return_exceptions=True)
+        for failure in filter(None, outcomes):
+            raise failure
 
     def _learn(self, full: str, lenient: bool) -> None:
         offered = self._servers[server_of(full)].tools()

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, Protocol
 
+from interlock.adapters.tools_mcp import PREFIX, server_of, shown_name
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
 from interlock.crew.definition import Crew
 from interlock.errors import ModelRefused, ModelUnavailable, StoreFailed, ToolFailed
@@ -191,7 +192,7 @@ class SimulatedToolbox:
         self._doors, self._tools = doors, tools
 
     def schemas(self, names: Sequence[str]) -> tuple[ToolSchema, ...]:
-        return self._tools.schemas(names)
+        return self._tools.schemas(tuple(map(_shown, names)))
 
     def is_idempotent(self, name: str) -> bool:
         return self._tools.is_idempotent(name)
@@ -218,8 +219,16 @@ def toolbox_for(crew: Crew, tools: Iterable[PythonTool | Callable[..., Any]], se
     """The given tools without threads, and a stand-in for every other one that the crew names."""
     given = [_inline(entry if isinstance(entry, PythonTool) else PythonTool(entry)) for entry in tools]
     names = {declared.name for declared in given}
-    missing = dict.fromkeys(name for agent in crew.agents for name in agent.tools if name not in names)
+    named = dict.fromkeys(_shown(name) for agent in crew.agents for name in agent.tools)
+    missing = [name for name in named if name not in names]
     return PythonToolbox([*given, *(_stand_in(name, seed) for name in missing)])
+
+
+def _shown(name: str) -> str:
+    """What models call it; of a whole MCP server one tool stands in."""
+    if not name.startswith(PREFIX):
+        return name
+    return shown_name(server_of(name), name.partition("/")[2] or "tool").replace("-", "_")
 
 
 def _inline(declared: PythonTool) -> PythonTool:
