@@ -215,9 +215,9 @@ import os, signal, subprocess, sys, time
 from pathlib import Path
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
-child = subprocess.Popen(["sleep", "600"])
+child = subprocess.Popen(["sleep", "60"])
 Path(os.environ["NOTES"]).write_text(f"{os.getpid()} {child.pid} .")
-time.sleep(600)
+time.sleep(60)
 """
 OWNER = """\
 import asyncio, sys
@@ -242,7 +242,7 @@ def test_nothing_of_a_server_outlives_its_owner_that_is_killed(notes: Path) -> N
     until(lambda: not lives(int(server)) and not lives(int(grandchild)), "the end of both")
 
 
-LEAVES_A_CHILD = STUBBORN.replace("time.sleep(600)", "sys.exit(0)")
+LEAVES_A_CHILD = STUBBORN.replace("time.sleep(60)", "sys.exit(0)")
 
 
 def test_what_a_server_leaves_behind_is_ended_with_it(notes: Path) -> None:
