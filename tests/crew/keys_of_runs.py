@@ -220,13 +220,13 @@ RUNS: dict[str, Case] = {
     ),
     "settings.max_context_window": Case(
         setting("max_context_window: <>"),
-        "400",
+        "460",
         "100000",
         lambda loaded: len(shown_last(*(f"{n} " + "word " * 50 + "[NEXT]" for n in range(9)))(loaded)),
         (5, 10),
     ),
     "settings.context_trim_percent": Case(
-        setting("max_context_window: 600, context_trim_percent: <>"),
+        setting("max_context_window: 630, context_trim_percent: <>"),
         "10",
         "80",
         lambda loaded: len(shown_last(*(f"{n} " + "word " * 50 + "[NEXT]" for n in range(6)))(loaded)),
@@ -381,7 +381,7 @@ RUNS: dict[str, Case] = {
             agent(f'system_prompt: "You: {{{{{field}}}}}", {field}: <>'),
             "kind",
             "stern",
-            asked_first(lambda request: request.system),
+            asked_first(lambda request: request.system.splitlines()[0]),
             ("You: kind", "You: stern"),
         )
         for field in ("role", "description", "backstory")
