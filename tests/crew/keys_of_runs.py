@@ -226,7 +226,7 @@ RUNS: dict[str, Case] = {
         (5, 10),
     ),
     "settings.context_trim_percent": Case(
-        setting("max_context_window: 630, context_trim_percent: <>"),
+        setting("max_context_window: 655, context_trim_percent: <>"),
         "10",
         "80",
         lambda loaded: len(shown_last(*(f"{n} " + "word " * 50 + "[NEXT]" for n in range(6)))(loaded)),
@@ -390,6 +390,20 @@ RUNS: dict[str, Case] = {
         agent("temperature: <>"), "0", "0.5", asked_first(lambda request: request.temperature), (0, 0.5)
     ),
     "agents[].top_p": Case(agent("top_p: <>"), "0.1", "0.5", asked_first(lambda request: request.top_p), (0.1, 0.5)),
+    "settings.signal_mode": Case(
+        setting("signal_mode: <>"),
+        "text",
+        "tool",
+        asked_first(lambda request: [tool.name for tool in request.tools]),
+        ([], ["emit_signal"]),
+    ),
+    "settings.cut_on_signal": Case(
+        setting("cut_on_signal: <>"),
+        "true",
+        "false",
+        lambda loaded: len(shown_last("so\n[END]\nand more")(loaded)),
+        (1, 3),
+    ),
     # What is kept
     "settings.organization": Case(setting("organization: <>"), "left", "right", kept(organization), ("left", "right")),
     "settings.max_input_size_kb": Case(

@@ -39,7 +39,8 @@ async def heard_to_the_cut(pieces: Pieces, tell: Tell, listen: Callable[[], List
         if isinstance(piece, ModelReply):
             return _cut_if_said_at_once(piece, listen())
         if listener.feed(piece.text):
-            tell(listener.text[length:])
+            if kept := listener.text[length:]:
+                tell(kept)
             return Heard(ModelReply(text=listener.text), cut=True)
         tell(piece.text)
         length += len(piece.text)
