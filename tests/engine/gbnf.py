@@ -3,7 +3,7 @@
 import re
 from functools import reduce
 
-TOKEN = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|\[\^?(?:[^\]\\]|\\.)+\]|[a-z]+|::=|[()|*+?])""")
+TOKEN = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|\[\^?(?:[^\]\\]|\\.)+\]|[a-z]+|::=|[()|*+?]|\{\d+,\d+\})""")
 ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", '"': '"', "]": "]", "[": "["}
 
 Ends = frozenset[int]
@@ -58,7 +58,7 @@ def _choice(tokens: list[str]) -> tuple[_Choice, list[str]]:
             what, tokens = _choice(tokens)
             assert tokens and tokens[0] == ")"
             tokens = tokens[1:]
-        often = tokens[0] if tokens and tokens[0] in "*+?" else ""
+        often = tokens[0] if tokens and tokens[0][0] in "*+?{" else ""
         tokens = tokens[1:] if often else tokens
         ways[-1].append(_Item(what, often))
     return _Choice(ways), tokens
@@ -78,6 +78,8 @@ class _Matching:
         return self.known[key]
 
     def _after(self, starts: Ends, item: _Item) -> Ends:
+        if item.often.startswith("{"):
+            return self._so_often(starts, item)
         once = self._once(starts, item.what)
         if item.often in ("", "?"):
             return once | starts if item.often else once
@@ -86,6 +88,14 @@ class _Matching:
             new = self._once(new, item.what) - reached
             reached |= new
         return reached | starts if item.often == "*" else reached
+
+    def _so_often(self, starts: Ends, item: _Item) -> Ends:
+        least, most = map(int, item.often[1:-1].split(","))
+        reached = starts if least == 0 else frozenset()
+        for count in range(1, most + 1):
+            starts = self._once(starts, item.what)
+            reached |= starts if count >= least else frozenset()
+        return reached
 
     def _once(self, starts: Ends, what: "str | _Choice") -> Ends:
         return frozenset().union(*(self._ends(what, start) for start in starts))

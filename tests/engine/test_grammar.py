@@ -98,6 +98,14 @@ def test_marks_may_be_mentioned_before_only_where_they_do_not_count() -> None:
     assert not Grammar(ending_in(NAMES, last_line=False).grammar).matches(text)
 
 
+def test_a_brief_reply_is_a_few_sentences_and_a_mark() -> None:
+    brief = Grammar(ending_in(NAMES).brief(2))
+    for text in ("What is 2 + 2?\n[NEXT]", "Hay. Xong rồi!\n[KẾT THÚC]", "終。\n[完了]", "x" * 159 + ".\n[NEXT]"):
+        assert brief.matches(text)
+    for text in ("One. Two. Three.\n[NEXT]", "One\n[NEXT]", "One.\n[STOP]", "One. [NEXT]", "x" * 160 + ".\n[NEXT]"):
+        assert not brief.matches(text)
+
+
 PARTS = st.sampled_from((
     "[NEXT]", "[完了]", "[KẾT THÚC]", "[STOP]", "[", "]", "\n", "\n", "\n", "`", "``", "```", "~", "~~~", " ",
     "> ", "- ", "word", "\\", "(x)", ": http://x", "\n```\nx\n```\n", "\r",

@@ -3,7 +3,9 @@
 Rule 1: whatever the grammar lets through steers by that mark alone: fences are closed, and no other mark counts.
 Rule 2: a line of text does not begin with a bracket, so that a model that has begun its mark can only finish it.
 Rule 3: the grammar is GBNF in the part that llama.cpp and vLLM (xgrammar) read alike; names stand in it as they are.
-Rule 4: the JSON schema is for everybody else; its answer is turned back into the same text and mark.
+Rule 4: a small model that may not stop where it wants to goes on until it is cut off, so that there is also a grammar
+of few sentences, after which nothing but a mark can follow.
+Rule 5: the JSON schema is for everybody else; its answer is turned back into the same text and mark.
 """
 
 import re
@@ -17,6 +19,11 @@ from interlock.engine.contract import usable_marks
 from interlock.errors import ModelUnavailable
 from interlock.signals.matching import marks
 
+# The longest sentence of a brief reply, its stop included.
+SENTENCE_CHARS_MAX = 160
+
+_STOPS = ".?!。？！"
+_NOT_IN_SENTENCES = rf"\n\r`~[\]{_STOPS}"
 _FENCES = re.compile(r"`{3,}|~{3,}")
 _HARMLESS = str.maketrans("[]", "⟦⟧")
 
@@ -32,13 +39,24 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """How a reply may end. A client that can constrain decoding uses `grammar` or `schema`, and says that it did.
 
     `grammar` is for llama.cpp (`grammar`) and vLLM (`guided_grammar`, `structured_outputs.grammar`); `schema` is for
-    servers that take a JSON schema, whose answer goes through `reply_of`.
+    servers that take a JSON schema, whose answer goes through `reply_of`; pieces of such an answer are no pieces of the
+    reply. `brief` is the grammar for models that do not come to an end by themselves.
     """
 
     marks: tuple[str, ...]
     grammar: str
     schema: dict[str, Any]
     last_line: bool = True  # only marks on the last line count, so that others may be mentioned before
+
+    def brief(self, sentences: int = 2) -> str:
+        """A grammar of at most so many sentences and then a mark: at most 160 characters each, no code, no brackets."""
+        rules = {
+            "root": rf'sentence next{{0,{sentences - 1}}} "\n" mark',
+            "next": '" " sentence',
+            "sentence": rf"[^ \t{_NOT_IN_SENTENCES}] [^{_NOT_IN_SENTENCES}]{{0,{SENTENCE_CHARS_MAX - 2}}} [{_STOPS}]",
+            "mark": _any_of(self.marks),
+        }
+        return _written(rules)
 
     def reply_of(self, answer: str) -> str:
         """The reply that an answer under the schema stands for; `ModelUnavailable` if it is no such answer."""
@@ -78,9 +96,17 @@ def _grammar(names: Sequence[str], last_line: bool) -> str:
         "plain": rf"[^\n\r`~{brackets}]",
         "sign": '"`" "`"? | "~" "~"?',
         "block": r'"```" [^`\n\r]* "\n" ([^`\n\r]* "\n")* "```\n"',
-        "mark": " | ".join(_literal(name) for name in names),
+        "mark": _any_of(names),
     }
+    return _written(rules)
+
+
+def _written(rules: dict[str, str]) -> str:
     return "".join(f"{name} ::= {body}\n" for name, body in rules.items())
+
+
+def _any_of(names: Sequence[str]) -> str:
+    return " | ".join(map(_literal, names))
 
 
 def _literal(name: str) -> str:
