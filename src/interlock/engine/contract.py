@@ -8,7 +8,7 @@ Rule 4: the last line carries no mark, so that an echo of the instructions steer
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -80,7 +80,7 @@ _WORDS = {
         "ask_host": "báo cho hệ thống và chờ trả lời",
         "fork": "khởi động đồng thời {who}",
         "then": ", rồi {who} tiếp tục",
-        "call": "gọi nhóm {who}",
+        "call": "gọi crew {who}",
         "tell_host": "báo cho hệ thống",
         "publish": "công bố câu trả lời",
         "publish_to": "công bố câu trả lời cho {who}",
@@ -237,12 +237,8 @@ class _Contract:
 
     def _after_group(self) -> str:
         then = self.crew.groups[self.group].next_agent
-        return self._say("goes_on", who=self._who(then or self._starter()))
-
-    def _starter(self) -> str:
-        """Who began the group, where only one agent can."""
-        starters = [a for a, routes in self.crew.routes.items() if any(r.target == self.group for r in routes)]
-        return starters[0] if starters else self.group
+        who = [then] if then else [a for a, routes in self.crew.routes.items() if _starts(routes, self.group)]
+        return self._say("goes_on", who=" / ".join(map(self._who, who or [self.group])))
 
     def _who(self, id_: str) -> str:
         agent = self.crew.agent(id_)
@@ -252,6 +248,10 @@ class _Contract:
 
     def _say(self, phrase: str, **what: str) -> str:
         return self.words[phrase].format(**what)
+
+
+def _starts(routes: Sequence[Route], group: str) -> bool:
+    return any(route.target == group for route in routes)
 
 
 def _sentence(text: str) -> str:
