@@ -7,6 +7,8 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
     pass MS              so much working time goes by before the next event
     reply AGENT: TEXT    the model of AGENT answers; `\\n` is a line break
     tools AGENT: A, B    the model of AGENT calls tools A and B; `tools AGENT: A | TEXT` says something with it
+    emit AGENT: X, Y     the model of AGENT emits signals X and Y; `+A` calls tool A beside them, `| TEXT` as for tools
+    free AGENT: TEXT     like reply, from a model that could not be held to its ending
     output TOOL: TEXT    the tool gives its output; `broke TOOL: TEXT` is an error, `lost TOOL` an unknown outcome
     fail AGENT: TEXT     the model call fails; `refuse AGENT: TEXT` fails it for good
     overlong AGENT: TEXT the provider finds the conversation too long
@@ -85,6 +87,8 @@ class Story:
             "continue": self._continue,
             "reply": self._reply,
             "tools": self._tools,
+            "emit": self._emit,
+            "free": lambda rest: msgspec.structs.replace(self._reply(rest), unconstrained=True),
             "output": lambda rest: self._returned(rest, ok=True),
             "broke": lambda rest: self._returned(rest, ok=False),
             "lost": lambda rest: ToolOutcomeLost(call=self._tool(rest)),
@@ -195,6 +199,13 @@ class Story:
         calls = tuple(
             ToolRequest(id=f"t{n}", name=name.strip(), arguments="{}") for n, name in enumerate(names.split(","))
         )
+        key = self._key(f"call of {agent}")
+        return ModelReplied(call=key, agent=agent, text=text.strip(), usage=Usage(), tool_calls=calls)
+
+    def _emit(self, rest: str) -> ModelReplied:
+        agent, names = _said(rest)
+        names, _, text = names.partition("|")
+        calls = tuple(_emission(n, name.strip()) for n, name in enumerate(names.split(",")))
         key = self._key(f"call of {agent}")
         return ModelReplied(call=key, agent=agent, text=text.strip(), usage=Usage(), tool_calls=calls)
 
@@ -327,6 +338,14 @@ class Story:
                 return "timer " + next(purpose for purpose, timer in timers.items() if timer.key == effect.key)
             case _:
                 return ""
+
+
+def _emission(n: int, name: str) -> ToolRequest:
+    """A tool if it begins with a plus."""
+    if name.startswith("+"):
+        return ToolRequest(id=f"t{n}", name=name[1:], arguments="{}")
+    arguments = msgspec.json.encode({"name": name, "reason": "so"}).decode()
+    return ToolRequest(id=f"t{n}", name="emit_signal", arguments=arguments)
 
 
 def _said(rest: str) -> tuple[str, str]:

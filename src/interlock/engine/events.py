@@ -74,6 +74,9 @@ class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):
     usage: Usage = Usage()
     tool_calls: tuple[ToolRequest, ...] = ()
     estimate: int = 0  # of the tokens shown, where the provider counted more
+    cut: bool = False  # nothing after a line of steering marks was wanted
+    estimated: bool = False  # the usage is our own upper estimate: the provider reported none
+    unconstrained: bool = False  # the reply should have been held to its ending, and was not
 
 
 class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):

@@ -42,6 +42,7 @@ class Turn(msgspec.Struct, kw_only=True):
     told: list[str] = []
     said: list[Message] = []
     tools: list[OpenTool] = []
+    emits: tuple[ToolRequest, ...] = ()
 
 
 class Branch(msgspec.Struct, kw_only=True):
@@ -101,4 +102,5 @@ class RunState(msgspec.Struct, kw_only=True):
     timers: dict[str, Timer] = {}
     steered: dict[str, int] = {}
     scales: dict[str, int] = {}
+    unconstrained: list[str] = []
     endings: dict[str, list[int]] = {}

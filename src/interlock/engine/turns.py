@@ -2,6 +2,7 @@
 
 from interlock.engine.conversation import UNSCALED
 from interlock.engine.effects import CallModel, Reserve, RunTool
+from interlock.engine.emitting import emitted, is_emission, is_tool_mode, only_emits
 from interlock.engine.events import (
     LimitReached,
     ModelCalled,
@@ -12,13 +13,14 @@ from interlock.engine.events import (
     SignalRejected,
     SignalSeen,
     ToolCalled,
+    ToolRequest,
     ToolReturned,
     TurnStarted,
     Usage,
     Warned,
 )
 from interlock.engine.moves import Ask, Begin, CloseBranch, Conclude, Finish, Move
-from interlock.engine.phrases import cut, nudge
+from interlock.engine.phrases import EMITTED, EMITTED_TOO_EARLY, cut, nudge, refused_emission
 from interlock.engine.routing import Decision, Outcome, OwnReply
 from interlock.engine.spending import (
     account_for,
@@ -128,17 +130,45 @@ def replied(t: Transition, event: ModelReplied) -> Move | None:
     if event.estimate:
         _calibrate(t, turn.agent, event)
     _warn_if_slow(t, turn)
+    _warn_if_unconstrained(t, event)
+    turn.emits = ()
     if not event.tool_calls:
         return Conclude(turn, event.text)
-    note_marks(t, t.table.decide(OwnReply(turn.agent, event.text)), steers=False)
+    if only_emits(t.crew, event.tool_calls):
+        return _emitted(t, turn, event)
+    _run_tools(t, turn, event)
+    return None
+
+
+def _emitted(t: Transition, turn: Turn, event: ModelReplied) -> Move:
+    """The turn ends by what was emitted; if nothing of it is the agent's to use, it is told so and asked again."""
+    decision = t.table.decide(OwnReply(turn.agent, event.text, emitted(event.tool_calls)))
+    if decision.candidates:
+        turn.emits = event.tool_calls
+        return Conclude(turn, event.text)
+    note_marks(t, decision, steers=False)
+    _answer_emits(turn, event.text, event.tool_calls, refused_emission(t.crew, turn.agent))
+    return Ask(turn)
+
+
+def _answer_emits(turn: Turn, text: str, emits: tuple[ToolRequest, ...], answer: str) -> None:
+    turn.said.append(Message(role="assistant", text=text, tool_calls=emits))
+    turn.said += [Message(role="tool", text=answer, tool_call=emit.id) for emit in emits]
+
+
+def _run_tools(t: Transition, turn: Turn, event: ModelReplied) -> None:
+    reply = OwnReply(turn.agent, event.text, emitted(event.tool_calls) if is_tool_mode(t.crew) else ())
+    note_marks(t, t.table.decide(reply), steers=False)
     turn.said.append(Message(role="assistant", text=event.text, tool_calls=event.tool_calls))
     turn.tools = [OpenTool(request=request, key=t.new_key()) for request in event.tool_calls]
     for tool in turn.tools:
         request = tool.request
+        if is_emission(t.crew, request):
+            tool.output = EMITTED_TOO_EARLY
+            continue
         t.conclude(ToolCalled(agent=turn.agent, call=tool.key, name=request.name, arguments=request.arguments))
         t.order(RunTool(key=tool.key, agent=turn.agent, name=request.name, arguments=request.arguments))
     start_timer(t, f"{TOOLS}{turn.number}", int(t.settings.tool_result_timeout_seconds * 1000))
-    return None
 
 
 def call_ended(t: Transition, event: ModelReplied | ModelFailed) -> Turn:
@@ -173,6 +203,14 @@ def _warn_if_slow(t: Transition, turn: Turn) -> None:
     took, most = t.state.worked_ms - turn.called_ms, t.settings.slow_call_threshold_seconds
     if took > most * 1000:
         t.conclude(Warned(code="slow-call", message=f"a model call of {turn.agent} took {took / 1000:g} s"))
+
+
+def _warn_if_unconstrained(t: Transition, event: ModelReplied) -> None:
+    """Once a run and agent."""
+    if event.unconstrained and event.agent not in t.state.unconstrained:
+        t.state.unconstrained.append(event.agent)
+        message = f"the model of {event.agent} cannot be held to its marks; they are looked for in its text instead"
+        t.conclude(Warned(code="not-constrained", message=message))
 
 
 def failed(t: Transition, event: ModelFailed) -> Move | None:
@@ -237,6 +275,6 @@ def nudged(t: Transition, turn: Turn, reply: str, decision: Decision) -> Move:
     turn.nudges += 1
     t.state.output = reply
     t.conclude(Nudged(agent=turn.agent, because=decision.because))
-    turn.said.append(Message(role="assistant", text=reply))
+    _answer_emits(turn, reply, turn.emits, EMITTED)
     turn.said.append(Message(role="user", text=nudge(t.crew, turn.agent, decision)))
     return Ask(turn)
