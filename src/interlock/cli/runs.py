@@ -16,6 +16,8 @@ from interlock.engine.events import (
     Event,
     GroupJoined,
     LimitReached,
+    ModelCalled,
+    ModelFailed,
     Nudged,
     RunFinished,
     RunPaused,
@@ -117,6 +119,10 @@ def _reason(event: Event) -> str:
             return _decision(event)
         case SignalRejected():
             return f"{event.agent} said {event.mark}, which does not steer: {event.reason}"
+        case ModelFailed():
+            return f"{event.agent} got no reply{f' from {event.model}' if event.model else ''}: {event.error}"
+        case ModelCalled() if event.model:
+            return f"{event.agent} asks its backup {event.model}"
         case Nudged():
             return f"{event.agent} is asked again, because of {event.because}"
         case BranchFinished():

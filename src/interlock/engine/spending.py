@@ -12,11 +12,15 @@ NOTHING = Usage()
 
 def account_for(t: Transition, turn: Turn, usage: Usage, *, failed: bool = False) -> None:
     """A call is over: what it cost counts from now on, in place of what was held for it."""
-    usage = priced(t.budgets.of(turn.agent).agent, usage)
+    agent = t.budgets.of(turn.agent).agent
+    usage = priced(agent, usage)
     before = t.state.usage
     t.state.usage = before + usage + Usage(calls=1)
     if turn.reserved:
-        t.order(Settle(key=turn.reserved, agent=turn.agent, usage=usage + Usage(calls=1), failed=failed))
+        model = agent.model(backup=turn.backup)
+        server = model.server if model is not None else ""
+        whole = usage + Usage(calls=1)
+        t.order(Settle(key=turn.reserved, agent=turn.agent, usage=whole, failed=failed, provider=server))
         _let_go(turn)
         _warn(t, turn, before.cost_micros, usage)
 

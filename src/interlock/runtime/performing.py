@@ -142,6 +142,7 @@ class Performer:
     def _reservation(self, live: LiveRun, effect: Reserve, at: int) -> Reservation:
         state, turn = live.run.state, _turn(live, effect.turn)
         budget = live.run.budgets.of(effect.agent)
+        model = budget.agent.model(backup=turn.backup)
         tokens = live.conversation.estimate(state.history, turn, state.scales.get(effect.agent, UNSCALED))
         tokens += len(msgspec.json.encode(self.toolbox.schemas(budget.agent.tools))) // BYTES_PER_TOKEN
         return Reservation(
@@ -152,6 +153,7 @@ class Performer:
             tokens=tokens,
             cost_micros=cost_of(budget.agent, tokens, 0),
             limits=budget.of_windows,
+            provider=model.server if model is not None else "",
         )
 
     def _call(self, live: LiveRun, effect: CallModel) -> Call:
@@ -168,6 +170,8 @@ class Performer:
             temperature=agent.temperature,
             top_p=agent.top_p,
         )
+        if effect.model:
+            agent = msgspec.structs.replace(agent, primary=agent.backup)
         return Call(effect, agent, request, scale)
 
     async def _call_model(self, live: LiveRun, call: Call) -> None:
@@ -199,6 +203,8 @@ class Performer:
             return _failed(effect, error, retry=False, too_long=True)
         except ModelRefused as error:
             return _failed(effect, error, retry=False)
+        except ModelUnavailable as error:
+            return _failed(effect, error, retry=True, retry_after_ms=error.retry_after_ms)
         except PortError as error:
             return _failed(effect, error, retry=True)
         return ModelReplied(
@@ -208,6 +214,7 @@ class Performer:
             usage=reply.usage,
             tool_calls=tuple(map(_storable_call, reply.tool_calls)) if reply.tool_calls else (),
             estimate=_missed_estimate(live, call, reply.usage.input_tokens) if reply.usage.input_tokens else 0,
+            model=effect.model,
         )
 
     async def _reply(self, live: LiveRun, call: Call) -> ModelReply:
@@ -279,6 +286,7 @@ def _settlement(live: LiveRun, effect: Settle, at: int) -> Settlement:
         at=at,
         usage=effect.usage,
         failed=effect.failed,
+        provider=effect.provider,
     )
 
 
@@ -305,8 +313,21 @@ def _missed_estimate(live: LiveRun, call: Call, reported: int) -> int:
 
 
 def _failed(
-    effect: CallModel, error: Exception, *, retry: bool, too_long: bool = False, reason: str = "model_error"
+    effect: CallModel,
+    error: Exception,
+    *,
+    retry: bool,
+    too_long: bool = False,
+    reason: str = "model_error",
+    retry_after_ms: int = 0,
 ) -> ModelFailed:
     return ModelFailed(
-        call=effect.key, agent=effect.agent, error=storable(str(error)), retry=retry, too_long=too_long, reason=reason
+        call=effect.key,
+        agent=effect.agent,
+        error=storable(str(error)),
+        retry=retry,
+        too_long=too_long,
+        reason=reason,
+        retry_after_ms=retry_after_ms,
+        model=effect.model,
     )
