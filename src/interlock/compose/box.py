@@ -72,7 +72,7 @@ class Interlock:
         self.data = Path(data)
         self.toolbox = PythonToolbox([*tools, *imported_tools(settings)])
         self.clock = clock or SystemClock()
-        self._models = Models(models, script, self.clock)
+        self._models = Models(models, script, self.clock, settings.provider_settings)
         self._on_external, self._observers = on_external, observers
         self._recover = recover
         self._durability = settings.durability if durability is None else durability
@@ -89,6 +89,7 @@ class Interlock:
         self.store, self.keeping = store, store
         self.journal: Journal = store
         self.owners: Owners = store
+        self._stack.push_async_callback(self._models.close)
         self.runner = await self._stack.enter_async_context(
             Runner(
                 journal=self.journal,
@@ -121,6 +122,7 @@ class Interlock:
 
     async def _recovered(self, crew: Crew, run_id: str) -> None:
         require_tools(crew, self.toolbox.names, run_id)
+        self._models.require_reachable(crew, run_id)
         try:
             await self.runner.recover(crew, run_id)
         except Exception:
@@ -146,6 +148,7 @@ class Interlock:
     ) -> RunHandle:
         require_drivable(crew)
         require_tools(crew, self.toolbox.names)
+        self._models.require_reachable(crew)
         most = crew.settings.max_input_size_kb
         if len(text.encode("utf-8", "replace")) > most * 1024:
             raise UsageError(f"the input is larger than max_input_size_kb ({most} kB)")
@@ -161,6 +164,7 @@ class Interlock:
         crew = await self.crew_of(row)
         if row.status in ("running", "paused"):
             require_tools(crew, self.toolbox.names, run_id)
+            self._models.require_reachable(crew, run_id)
         if row.status == "running":
             await self._recovered(crew, run_id)
             if token is None:
@@ -183,6 +187,7 @@ class Interlock:
         row = await self.journal.row(run_id)
         crew, new_id, now = await self.crew_of(row), new_run_id(self.clock), self.clock.now_ms()
         require_tools(crew, self.toolbox.names)
+        self._models.require_reachable(crew)
         run, records = forked(crew, run_id, await self.journal.records(run_id), after, new_id)
         fresh = msgspec.structs.replace(row, run=new_id, epoch=0, created_at=now, continues=run_id)
         await self.keeping.add(row_of(run, fresh, now), sealed_chain(new_id, records))
