@@ -16,6 +16,7 @@ from interlock.adapters.host_file import HostSettings
 from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.tool_imports import imported_tools
+from interlock.adapters.tools_hiding import HidingToolbox
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
 from interlock.compose.fitness import require_drivable, require_tools
 from interlock.compose.models import AnyModel, Models
@@ -98,7 +99,7 @@ class Interlock:
                 outbox=store,
                 clock=self.clock,
                 model_for=self._models.model_for,
-                toolbox=self.toolbox,
+                toolbox=HidingToolbox(self.toolbox, self._models.keys()),
                 observers=self._observers,
                 on_external=self._on_external,
                 hook=crash_point,

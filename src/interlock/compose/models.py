@@ -8,6 +8,7 @@ import msgspec
 
 from interlock.adapters.models.connections import Connections
 from interlock.adapters.models.functions import FunctionModel, ModelFunction
+from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
 from interlock.adapters.models.providers import Providers, endpoint_of, is_served, known_keys
 from interlock.adapters.models.scripted import ScriptedModel
@@ -62,6 +63,9 @@ class Models:
                 stays = f"; run '{run}' stays as it was" if run else ""
                 raise UsageError(f"agent '{agent.id}' of crew '{crew.name}': {refusal}{stays}") from refusal
 
+    def keys(self) -> KnownKeys:
+        return known_keys(self._providers, os.environ)
+
     async def close(self) -> None:
         """Connections belong to the loop that opened them; the next call opens others."""
         connections, self._connections = self._connections, {}
@@ -86,8 +90,7 @@ class Models:
             endpoint = endpoint_of(model, self._providers, os.environ)
             place = (endpoint.url, endpoint.proxy)
             connections = self._connections.setdefault(place, Connections(endpoint.proxy))
-            keys = known_keys(self._providers, os.environ)
-            client = OpenAICompatibleModel(endpoint, model.model, connections=connections, keys=keys)
+            client = OpenAICompatibleModel(endpoint, model.model, connections=connections, keys=self.keys())
             self._clients[model] = client
         return client
 

@@ -32,16 +32,22 @@ class KnownKeys:
 
     def held_back(self, text: str) -> int:
         """How many characters at the end of the text could be the beginning of a key."""
-        for length in range(min(len(text), len(self.keys[0]) - 1 if self.keys else 0), 0, -1):
-            if any(key.startswith(text[-length:]) for key in self.keys if len(key) > length):
-                return length
-        return 0
+        return max((_begun(key, text) for key in self.keys), default=0)
 
     def safe_line(self, text: str) -> str:
         """One short line of what a provider said, with nothing in it that looks like a key."""
         hidden = _LOOKS_LIKE_A_KEY.sub(REDACTED, self.hidden(text[: 100 * ERROR_CHARS_MAX]))
         line = " ".join("".join(char if char.isprintable() else " " for char in hidden).split())
         return line if len(line) <= ERROR_CHARS_MAX else f"{line[: ERROR_CHARS_MAX - 1]}…"
+
+
+def _begun(key: str, text: str) -> int:
+    start = text.find(key[0], max(0, len(text) - len(key) + 1))
+    while start >= 0:
+        if key.startswith(text[start:]):
+            return len(text) - start
+        start = text.find(key[0], start + 1)
+    return 0
 
 
 class HiddenStream:
