@@ -6,8 +6,10 @@ Rule 2: it lives in the test's own loop and dies with its block; connections tha
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 
@@ -175,10 +177,11 @@ def fails(status: str, message: str, *more: str, **error: Any) -> Behaviour:
     return answers(status, json.dumps({"error": {"message": message, **error}}).encode(), *more)
 
 
-def drips(raw: bytes, pause_seconds: float) -> Behaviour:
-    """A byte at a time, until the client hangs up."""
+def drips(raw: bytes, pause_seconds: float, before: bytes = b"") -> Behaviour:
+    """A byte at a time, until the client hangs up; what comes before is sent at once."""
 
     async def behave(line: Line) -> None:
+        await line.send(before)
         for n in range(len(raw)):
             if line.writer.is_closing():
                 return
@@ -197,3 +200,25 @@ def hangs(raw: bytes = b"") -> Behaviour:
         line.writer.close()
 
     return behave
+
+
+@contextmanager
+def served_beside(*behaviours: Behaviour) -> Iterator[HostileServer]:
+    """The server in a thread of its own, for tests of commands that run a loop themselves."""
+    ready: Future[tuple[HostileServer, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+    async def serve() -> None:
+        over = asyncio.Event()
+        async with hostile_server(*behaviours) as server:
+            ready.set_result((server, asyncio.get_running_loop(), over))
+            await over.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    server, loop, over = ready.result(timeout=10)
+    try:
+        yield server
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join(timeout=10)
+        assert not thread.is_alive()

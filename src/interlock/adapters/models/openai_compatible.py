@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock.adapters.models.chat_request import body_of, tool_names
-from interlock.adapters.models.chat_stream import ChatStream
+from interlock.adapters.models.chat_stream import DONE, ChatStream
 from interlock.adapters.models.connections import Connections
 from interlock.adapters.models.endpoint import CallLimits, Endpoint
 from interlock.adapters.models.event_lines import EventLines
@@ -23,7 +23,7 @@ from interlock.errors import ModelRefused, ModelUnavailable, ReplyTooLarge
 from interlock.ports import Delta, ModelReply, ModelRequest
 
 if TYPE_CHECKING:
-    from httpx2 import Request, Response
+    from httpx2 import AsyncHTTPTransport, Request, Response
 
 T = TypeVar("T")
 Pieces = AsyncIterator[bytes]
@@ -69,19 +69,14 @@ class OpenAICompatibleModel:
         await self._connections.close()
 
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
-        limits = self.endpoint.limits
-        deadlines = _Deadlines(self.endpoint.server.name, limits)
-        stream = ChatStream(
-            self.endpoint.server,
-            self._keys,
-            key=request.key,
-            tools=tool_names(request),
-            bytes_max=limits.reply_bytes_max,
-        )
+        limits, stream = self.endpoint.limits, self._stream_for(request)
         lines = EventLines(limits.reply_bytes_max * 6 + ERROR_BYTES_MAX)  # an escape takes six bytes a character
-        async with self._answered(body_of(self.model, request, self._extra), deadlines) as (response, pieces):
+        transport = self._connections.take()  # the first one loads what it needs; no deadline runs yet
+        deadlines = _Deadlines(self.endpoint.server.name, limits)
+        body = body_of(self.model, request, self._extra)
+        async with self._answered(transport, body, deadlines) as (response, pieces):
             await self._require_stream(response, pieces, deadlines)
-            size = 0
+            is_framed, size = _is_framed(response), 0
             while not stream.is_done and (data := await deadlines.next_of(pieces)) is not None:
                 size += len(data)
                 if size > limits.reply_bytes_max * STREAM_SHARE or lines.is_overlong:
@@ -89,18 +84,26 @@ class OpenAICompatibleModel:
                 text = "".join(map(stream.take, lines.add(data)))
                 if text:
                     yield Delta(text)
-            text = "".join(map(stream.take, lines.last())) + stream.rest()
+            last = (payload for payload in lines.last() if is_framed or payload == DONE)
+            text = "".join(map(stream.take, last)) + stream.rest()
             if text:
                 yield Delta(text)
             await _see_the_end(pieces)
-        yield stream.reply(is_framed=_is_framed(response))
+        yield stream.reply(is_framed=is_framed)
+
+    def _stream_for(self, request: ModelRequest) -> ChatStream:
+        bytes_max = self.endpoint.limits.reply_bytes_max
+        return ChatStream(
+            self.endpoint.server, self._keys, key=request.key, tools=tool_names(request), bytes_max=bytes_max
+        )
 
     @asynccontextmanager
-    async def _answered(self, body: bytes, deadlines: "_Deadlines") -> AsyncIterator[tuple["Response", Pieces]]:
+    async def _answered(
+        self, transport: "AsyncHTTPTransport", body: bytes, deadlines: "_Deadlines"
+    ) -> AsyncIterator[tuple["Response", Pieces]]:
         """The response with its body still to come; leaving early, for whatever reason, closes the connection."""
         from httpx2 import TransportError
 
-        transport = self._connections.take()
         try:
             response = await deadlines.bounded(transport.handle_async_request(self._request(body)), opening=True)
             async with _closing(response) as pieces:

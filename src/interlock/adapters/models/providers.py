@@ -117,9 +117,7 @@ def endpoint_of(model: ModelRef, settings: Providers, environment: Environment) 
 
 def provider_of(name: str, settings: Providers, environment: Environment) -> ProviderSettings:
     """What is known of a provider, the host's file first."""
-    built_in, own = BUILT_IN.get(name, ProviderSettings()), settings.get(name)
-    if own is None:
-        own = built_in
+    built_in, own = BUILT_IN.get(name, ProviderSettings()), settings.get(name, ProviderSettings())
     url = own.url or (_ollama_url(environment) if name == "ollama" else "") or built_in.url
     return msgspec.structs.replace(own, url=url, key_env=own.key_env or built_in.key_env)
 
