@@ -3,11 +3,13 @@
 import asyncio
 import gzip
 import json
+import ssl
 from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
+from interlock.adapters.models.connections import Connections
 from interlock.adapters.models.endpoint import CallLimits, Endpoint, Server
 from interlock.adapters.models.known_keys import REDACTED
 from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
@@ -485,6 +487,25 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
     assert reply_to(replies(said("direct"))).text == "direct"
+
+
+def test_a_proxy_that_the_host_names_is_used() -> None:
+    async def ask() -> str:
+        async with hostile_server(replies(said("through"))) as proxy:
+            endpoint = Endpoint(server=Server("x"), url="http://models.invalid/v1", proxy=proxy.origin)
+            model = OpenAICompatibleModel(endpoint, "m")
+            assert (await whole(model))[1].text == "through"
+            await model.close()
+            return proxy.asked[0].head
+
+    assert asyncio.run(ask()).startswith("POST http://models.invalid/v1/chat/completions HTTP/1.1\r\n")
+
+
+def test_certificates_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/dev/null")
+    context = Connections().context()
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert context.cert_store_stats()["x509_ca"] > 0  # whatever the environment says
 
 
 # What servers refuse

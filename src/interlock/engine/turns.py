@@ -1,5 +1,7 @@
 """A turn: model calls, tool rounds, nudges, until a reply ends it."""
 
+from zlib import crc32
+
 from interlock.engine.conversation import UNSCALED
 from interlock.engine.effects import CallModel, Reserve, RunTool
 from interlock.engine.events import (
@@ -210,7 +212,11 @@ def _retry_later(t: Transition, turn: Turn, retry_after_ms: int) -> None:
     turn.attempt += 1
     wait = t.settings.retry_backoff_min_millis * 2 ** (turn.attempt - 1)
     wait = min(wait, int(t.settings.retry_backoff_max_seconds * 1000))
-    start_timer(t, f"{RETRY}{turn.number}", max(wait, min(retry_after_ms, RETRY_AFTER_MAX_MS)))
+    asked = min(retry_after_ms, RETRY_AFTER_MAX_MS)
+    if asked > wait:
+        # Many runs are told the same time; they come back one by one within a quarter of it, not all at once.
+        wait = asked + crc32(f"{t.state.run}:{turn.call_number}:{turn.agent}".encode()) % (asked // 4 + 1)
+    start_timer(t, f"{RETRY}{turn.number}", wait)
 
 
 def retry(t: Transition, number: int) -> Move | None:

@@ -23,7 +23,7 @@ from interlock.errors import ModelRefused, ModelUnavailable, ReplyTooLarge
 from interlock.ports import Delta, ModelReply, ModelRequest
 
 if TYPE_CHECKING:
-    from httpx2 import AsyncHTTPTransport, Request, Response
+    from httpx2 import URL, AsyncHTTPTransport, Request, Response
 
 T = TypeVar("T")
 Pieces = AsyncIterator[bytes]
@@ -64,6 +64,7 @@ class OpenAICompatibleModel:
         self._connections = connections or Connections(endpoint.proxy)
         self._keys = keys or KnownKeys([endpoint.key])
         self._extra = extra
+        self._url: URL | None = None  # taken apart by the first call
 
     async def close(self) -> None:
         await self._connections.close()
@@ -116,12 +117,14 @@ class OpenAICompatibleModel:
         await self._connections.give_back(transport)
 
     def _request(self, body: bytes) -> "Request":
-        from httpx2 import Request
+        from httpx2 import URL, Request
 
+        if self._url is None:
+            self._url = URL(f"{self.endpoint.url}/chat/completions")
         limits, key = self.endpoint.limits, self.endpoint.key
         return Request(
             "POST",
-            f"{self.endpoint.url}/chat/completions",
+            self._url,
             headers=HEADERS | ({"Authorization": f"Bearer {key}"} if key else {}),
             content=body,
             extensions={"timeout": {"connect": limits.connect_seconds}},
