@@ -545,6 +545,17 @@ def test_a_quota_that_is_used_up_is_no_call_to_repeat() -> None:
         reply_to(fails("429 X", "You exceeded your current quota", code="insufficient_quota"))
 
 
+def test_too_many_tokens_a_minute_are_not_too_many_in_a_conversation() -> None:
+    with pytest.raises(ModelUnavailable, match="too many tokens this minute"):
+        reply_to(fails("429 X", "too many tokens this minute", code="rate_limit_exceeded"))
+
+
+def test_what_only_looks_like_a_key_is_hidden_in_errors_and_words_are_not() -> None:
+    with pytest.raises(ModelRefused) as refusal:
+        reply_to(fails("400 X", "sk-other-key-1234567 is no api-key-of-this-project"))
+    assert str(refusal.value).endswith(f"400: {REDACTED} is no api-key-of-this-project")
+
+
 def test_a_filter_that_holds_the_reply_back_is_a_refusal() -> None:
     with pytest.raises(ModelRefused, match="content_filter"):
         reply_to(replies(said("half", finish="content_filter")))

@@ -128,6 +128,11 @@ def test_without_an_address_it_says_where_to_write_one() -> None:
         place("openai-compatible:x")
 
 
+def test_a_proxy_that_is_no_address_is_refused_before_it_is_used() -> None:
+    with pytest.raises(ModelRefused, match="the address of 'the proxy of ollama' is not one"):
+        place("ollama:x", ollama=ProviderSettings(proxy="socks9:what"))
+
+
 def test_providers_with_clients_of_their_own_are_left_to_them() -> None:
     assert not is_served("anthropic", {})
     assert not is_served("anthropic", {"anthropic": ProviderSettings(key_env="X")})

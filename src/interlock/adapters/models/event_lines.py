@@ -1,7 +1,5 @@
 """Lines of an event stream out of bytes, however they are cut."""
 
-from collections.abc import Iterator
-
 DATA = b"data:"
 
 
@@ -12,27 +10,31 @@ class EventLines:
         self._pieces: list[bytes] = []
         self._size, self._max = 0, line_bytes_max
 
-    def add(self, data: bytes) -> Iterator[bytes]:
-        *lines, rest = data.replace(b"\r", b"\n").split(b"\n")
-        for line in lines:
-            self._pieces.append(line)
-            yield from self._payload()
+    def add(self, data: bytes) -> list[bytes]:
+        if b"\r" in data:
+            data = data.replace(b"\r", b"\n")
+        *lines, rest = data.split(b"\n")
+        if lines and self._pieces:
+            lines[0] = self._taken() + lines[0]
         if rest:
             self._pieces.append(rest)
             self._size += len(rest)
+        return _payloads(lines)
 
     @property
     def is_overlong(self) -> bool:
         return self._size > self._max
 
-    def last(self) -> Iterator[bytes]:
+    def last(self) -> list[bytes]:
         """The line that the stream ended in, if it did not end in a line break."""
-        return self._payload()
+        return _payloads([self._taken()])
 
-    def _payload(self) -> Iterator[bytes]:
+    def _taken(self) -> bytes:
         line = b"".join(self._pieces)
         self._pieces, self._size = [], 0
-        if line.startswith(DATA):
-            payload = line[len(DATA) :].strip()
-            if payload:
-                yield payload
+        return line
+
+
+def _payloads(lines: list[bytes]) -> list[bytes]:
+    found = [line[len(DATA) :].strip() for line in lines if line.startswith(DATA)]
+    return [payload for payload in found if payload]

@@ -15,7 +15,9 @@ KEY_CHARS_MIN = 8
 # What a person needs of an error; providers' own advice fits.
 ERROR_CHARS_MAX = 300
 
-_LOOKS_LIKE_A_KEY = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|AIza|key|api)[-_][A-Za-z0-9_\-*.]{8,}|(?i:bearer)\s+\S+")
+_LOOKS_LIKE_A_KEY = re.compile(
+    r"\b(?:sk|pk|rk|gsk|xai|hf|AIza|key|api)[-_](?=\S*\d)[A-Za-z0-9_\-*.]{8,}|(?i:bearer)\s+\S+"
+)
 
 
 class KnownKeys:

@@ -21,7 +21,8 @@ from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTo
 # A wait longer than a day is a mistake of the server or of a clock.
 RETRY_AFTER_MAX_MS = 86_400_000
 
-MAY_PASS = (408, 409, 425, 429)
+TOO_MANY = 429
+MAY_PASS = (408, 409, 425, TOO_MANY)
 UNAUTHORISED = (401, 403)
 TOO_LARGE = 413
 
@@ -51,13 +52,19 @@ def failure_of(
     words = keys.safe_line(said.words)
     answered = f"{server.name} answered {status}" if status is not None else f"{server.name} failed while it replied"
     message = f"{answered}: {words}" if words else answered
-    if status == TOO_LARGE or said.code in TOO_LONG_CODES or _TOO_LONG_WORDS.search(said.words):
+    if _is_too_long(status, said):
         return PromptTooLong(message)
     if said.code in QUOTA_CODES:
         return ModelRefused(message)
     if _may_pass(status, said.code):
         return ModelUnavailable(message, retry_after_ms=retry_after_ms)
     return ModelRefused(message + _advice(server, status))
+
+
+def _is_too_long(status: int | None, said: _Said) -> bool:
+    if status == TOO_LARGE or said.code in TOO_LONG_CODES:
+        return True
+    return status != TOO_MANY and _TOO_LONG_WORDS.search(said.words) is not None
 
 
 def _may_pass(status: int | None, code: str) -> bool:

@@ -105,6 +105,8 @@ def endpoint_of(model: ModelRef, settings: Providers, environment: Environment) 
             f"or url under [providers.{model.provider}] in interlock.toml"
         )
     address = address_of(written, model.name)
+    if provider.proxy:
+        address_of(provider.proxy, f"the proxy of {model.provider}")
     key = _key(model, provider, address, environment)
     return Endpoint(
         server=Server(f"{model.name} at {address.host}", provider.key_env),
