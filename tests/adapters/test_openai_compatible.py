@@ -40,7 +40,7 @@ from tests.adapters.hostile_server import (
 
 KEY = "sk-canary-0123456789abcdef"
 REQUEST = ModelRequest(key="r:1", agent="a", number=1, system="be kind", messages=[Message(role="user", text="hi")])
-HASTY = CallLimits(connect_seconds=0.1, first_byte_seconds=0.1, idle_seconds=0.1, total_seconds=0.4)
+HASTY = CallLimits(connect_seconds=0.1, first_byte_seconds=0.3, idle_seconds=0.3, total_seconds=5)
 
 # Longer than any deadline here, shorter than the patience of a person.
 PATIENCE_SECONDS = 10
@@ -401,12 +401,12 @@ def test_arguments_of_tools_count_as_text() -> None:
 @pytest.mark.parametrize(
     ("behaviour", "message"),
     [
-        (hangs(), "said nothing for 0.1 s"),
-        (hangs(head()), "said nothing for 0.1 s"),
-        (hangs(b"HTTP/1.1 429 Too Many\r\nContent-Length: 9\r\n\r\n"), "said nothing for 0.1 s"),
+        (hangs(), "said nothing for 0.3 s"),
+        (hangs(head()), "said nothing for 0.3 s"),
+        (hangs(b"HTTP/1.1 429 Too Many\r\nContent-Length: 9\r\n\r\n"), "said nothing for 0.3 s"),
         (
             hangs(head() + framed(data(chunk("so far")))),
-            "stopped in the middle of its reply and said nothing for 0.1 s",
+            "stopped in the middle of its reply and said nothing for 0.3 s",
         ),
         (drips(head(chunked=False) + said("slow" * 200), 0.02), "took longer than 0.4 s for its reply"),
     ],

@@ -38,13 +38,13 @@ from tests.adapters.hostile_server import (
 T = TypeVar("T")
 
 HASTY = ProviderSettings(
-    connect_timeout_seconds=0.3,
-    first_byte_timeout_seconds=0.3,
-    idle_timeout_seconds=0.3,
-    total_timeout_seconds=0.8,
-    max_reply_kb=10,
+    connect_timeout_seconds=0.1,
+    first_byte_timeout_seconds=0.5,
+    idle_timeout_seconds=0.5,
+    total_timeout_seconds=1,
 )
-HOST = HostSettings(provider_settings={"openai-compatible": HASTY})
+HOST = HostSettings(provider_settings={"openai-compatible": ProviderSettings(max_reply_kb=10)})
+HASTY_HOST = HostSettings(provider_settings={"openai-compatible": HASTY})
 PATIENCE_SECONDS = 20
 
 
@@ -71,13 +71,13 @@ async def finished(box: Interlock, crew: Crew) -> tuple[Result, list[Event]]:
     return result, [event for record in records for event in record.events]
 
 
-def outcome(folder: Path, *behaviours: Behaviour, tools: Any = (), **given: str) -> tuple[Result, list[Event], int]:
+def outcome(folder: Path, *behaviours: Behaviour, host: HostSettings = HOST) -> tuple[Result, list[Event], int]:
     """How a run on such a server ends, what its journal holds, and how often the server was asked."""
 
     async def story() -> tuple[Result, list[Event], int]:
         async with hostile_server(*behaviours) as server:
-            crew = crew_of(folder / "crew", server.url, **given)
-            result, events = await finished(Interlock(folder / "data", host=HOST, tools=tools), crew)
+            crew = crew_of(folder / "crew", server.url)
+            result, events = await finished(Interlock(folder / "data", host=host), crew)
             return result, events, len(server.asked)
 
     return asyncio.run(story())
@@ -102,10 +102,10 @@ BAD: dict[str, tuple[Behaviour, str]] = {
     "an unmarked truncated stream": (sends(head(chunked=False) + WHOLE[:300]), "broke off before its end"),
     "the limit of tokens": (replies(said("fine [END]", finish="length")), "finish_reason length"),
     "malformed JSON": (replies(b"data: {\n\n" + WHOLE), "no chat completion"),
-    "one byte at a time": (drips(WHOLE, 0.02, head(chunked=False)), "took longer than 0.8 s"),
-    "slow headers": (drips(head("200 OK", "text/event-stream", *["X: y"] * 99), 0.02), "said nothing for 0.3 s"),
-    "silence": (hangs(), "said nothing for 0.3 s"),
-    "silence in the middle": (hangs(head() + framed(data(chunk("so")))), "said nothing for 0.3 s"),
+    "one byte at a time": (drips(WHOLE, 0.02, head(chunked=False)), "took longer than 1 s"),
+    "slow headers": (drips(head("200 OK", "text/event-stream", *["X: y"] * 99), 0.02), "said nothing for 0.5 s"),
+    "silence": (hangs(), "said nothing for 0.5 s"),
+    "silence in the middle": (hangs(head() + framed(data(chunk("so")))), "said nothing for 0.5 s"),
     "a storm of 429": (fails("429 X", "slow down", "Retry-After: 0"), "answered 429: slow down"),
     "a broken gateway": (answers("502 X", b"<html>Bad Gateway</html>", kind="text/html"), "answered 502"),
 }
@@ -118,7 +118,7 @@ HOPELESS: dict[str, tuple[Behaviour, str]] = {
 
 
 # Each of these takes a deadline to notice; once is enough.
-SLOW = ("one byte at a time", "slow headers", "silence")
+SLOW = ("one byte at a time", "slow headers", "silence", "silence in the middle")
 
 
 @pytest.mark.parametrize("name", [name for name in BAD if name not in SLOW])
@@ -132,9 +132,11 @@ def test_what_may_pass_is_asked_three_times_and_nothing_is_taken_from_it(tmp_pat
 
 @pytest.mark.parametrize("name", BAD)
 def test_when_it_has_passed_the_run_completes(tmp_path: Path, name: str) -> None:
-    result, events, asked = outcome(tmp_path, BAD[name][0], replies(WHOLE))
+    behaviour, reason = BAD[name]
+    result, events, asked = outcome(tmp_path, behaviour, replies(WHOLE), host=HASTY_HOST if name in SLOW else HOST)
     assert (result.status, result.text) == ("completed", "fine")
     assert asked == len(failures(events)) + 1 == 2
+    assert reason in failures(events)[0]
 
 
 @pytest.mark.parametrize("name", HOPELESS)

@@ -179,11 +179,11 @@ class _Deadlines:
             async with asyncio.timeout_at(min(deadline, self._total)):
                 return await work
         except TimeoutError:
-            raise ModelUnavailable(f"{self._name} {self._said()}") from None
+            raise ModelUnavailable(f"{self._name} {self._said(deadline)}") from None
 
-    def _said(self) -> str:
+    def _said(self, deadline: float) -> str:
         limits = self._limits
-        if self._clock() >= self._total:
+        if deadline >= self._total:
             return f"took longer than {limits.total_seconds:g} s for its reply"
         if self._first is not None:
             return f"said nothing for {limits.first_byte_seconds:g} s"
