@@ -1,8 +1,9 @@
-"""Writes docs/reference from the code. `make docs` runs it; a test fails when the pages lag behind.
+"""Writes docs/reference from the code, and figures into the README. `make docs` runs it; a test fails when they lag.
 
 Usage: python docs/generate.py
 """
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,7 +44,8 @@ def crew_files() -> str:
     lines = [
         "# Keys of crew files",
         "",
-        "An unknown key is a problem. What bounds or steers a run is read and checked now, and works when runs do.",
+        "An unknown key is a problem. What is about crews that call crews, delegation, subscriptions or the server",
+        "is read and checked now, and works when those do.",
         "",
     ]
     for path, section in sections("crew.yaml", CREW):
@@ -103,7 +105,13 @@ def signals() -> str:
 
 
 def commands() -> str:
-    lines = ["# Commands", "", "Exit codes: 0 fine, 1 the crew has problems, 2 wrong use or unreadable file.", ""]
+    lines = [
+        "# Commands",
+        "",
+        "Exit codes: 0 fine, 1 the crew has problems or the run did not complete, 2 wrong use or unreadable file,",
+        "3 the run is paused.",
+        "",
+    ]
     for words, command in walk(interlock, ("interlock",)):
         context = click.Context(command, info_name=" ".join(words), max_content_width=100, terminal_width=100)
         lines += [f"## {' '.join(words)}", "", "```text", command.get_help(context), "```", ""]
@@ -121,6 +129,10 @@ def walk(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[tuple
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(REFERENCE.parent.parent))
+    from docs.figures import README, with_figures
+
     REFERENCE.mkdir(exist_ok=True)
     for name, text in pages().items():
         (REFERENCE / name).write_text(text, "utf-8")
+    README.write_text(with_figures(README.read_text("utf-8")), "utf-8")

@@ -1,54 +1,103 @@
-"""What is written for people is true: commands in the README run and print what it shows; the reference is current."""
+"""What is written for people is true: what pages show is what is printed, the reference and the figures are current."""
 
+import asyncio
 import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
+import msgspec
 import pytest
+from click.testing import CliRunner
 
+from docs.figures import with_figures
 from docs.generate import REFERENCE, pages
+from docs.outputs import PAGES, played
+from interlock import Crew, Interlock, load_crew, load_host
 from interlock.adapters.crew_files import read_crew
+from interlock.adapters.script_files import read_script
+from interlock.adapters.tool_imports import imported_tools
+from interlock.cli.live_graph import Map
+from interlock.cli.live_view import page
+from interlock.cli.main import interlock
+from interlock.cli.progress import Progress
+from interlock.compose.crews import host_settings
 from interlock.crew.codes import CODES
+from interlock.testing import Answer, ManualClock, ScriptedModel, simulate_many
 
 README = Path("README.md").read_text("utf-8")
-BIN = Path(sys.executable).parent
+DESK = Path("examples/desk")
 
 
-def console_steps(text: str) -> list[tuple[str, str]]:
-    """The commands of a page's console blocks, each with the output shown below it."""
-    steps = []
-    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
-        for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
-            steps.append((command, shown))
-    return steps
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_commands_and_programs_of_a_page_print_what_it_shows(file: Path, tmp_path: Path) -> None:
+    text = file.read_text("utf-8")
+    assert played(text, tmp_path) == text, "if the page is wrong and not the code: python -m docs.outputs"
 
 
-def test_the_readmes_commands_print_what_the_readme_shows(tmp_path: Path) -> None:
-    crew = re.search(r"```yaml\n(.*?)```", README, re.DOTALL)
-    assert crew is not None
-    (tmp_path / "crew.yaml").write_text(crew[1], "utf-8")
-    steps = [(command, shown) for command, shown in console_steps(README) if command.startswith("interlock")]
-    assert len(steps) >= 3
-    for command, shown in steps:
-        done = subprocess.run(
-            [BIN / "interlock", *shlex.split(command)[1:]], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert done.stdout == shown, command
+def test_a_page_that_shows_something_else_is_found(tmp_path: Path) -> None:
+    page = "```text name\nword\n```\n```console\n$ cat name\nanother\n```\n```python\nprint(1)\n```\n```text\n2\n```\n"
+    assert played(page, tmp_path) == page.replace("another", "word").replace("2\n", "1\n")
 
 
-def test_the_readmes_broken_crew_is_refused_as_the_readme_shows(tmp_path: Path) -> None:
-    crew = re.search(r"```yaml\n(.*?)```", README, re.DOTALL)
-    shown = re.search(r"```text\n(crew.yaml:.*?)```", README, re.DOTALL)
-    assert crew is not None
+def test_ids_differ_and_a_page_keeps_those_it_shows(tmp_path: Path) -> None:
+    shown, real = "0123456789abcdef0123", "0fedcba9876543210fed"
+    page = f"```console\n$ echo run {real[:10]}''{real[10:]}\nrun {shown}\n$ echo {shown} | tr 0-9a-f a-p\nx\n```\n"
+    letters = real.translate(str.maketrans("0123456789abcdef", "abcdefghijklmnop"))
+    assert played(page, tmp_path) == page.replace("\nx\n", f"\n{letters}\n")
+
+
+def test_the_readmes_view_is_what_the_live_view_paints_half_way() -> None:
+    shown = re.search(r"^```text live\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
     assert shown is not None
-    broken = crew[1].replace("target: writer", "target: writr").replace('      - {signal: "[DONE]"}\n', "")
-    (tmp_path / "crew.yaml").write_text(broken, "utf-8")
-    done = subprocess.run(
-        [BIN / "interlock", "check", "crew.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout) == (1, shown[1])
+    crew = load_crew(DESK, host=load_host(DESK / "interlock.toml"))
+    progress = Progress()
+    for event in asyncio.run(desk_events(crew)):
+        progress.take(event)
+        if event["type"] == "model.called" and progress.usage.calls == 3:
+            break
+    painted = page(Map(crew), crew, progress, (84, len(shown[1].splitlines())), progress.elapsed_ms(0))
+    assert without_time("\n".join(row.plain.rstrip() for row in painted)) == without_time(shown[1].rstrip())
+
+
+async def desk_events(crew: Crew) -> list[dict[str, Any]]:
+    with TemporaryDirectory() as data:
+        host, clock = host_settings(DESK / "interlock.toml"), ManualClock()
+        model = ScriptedModel({a: [_at_once(e) for e in each] for a, each in read_script(DESK / "script.yaml").items()})
+        async with Interlock(data, host=host, models=model, clock=clock) as box:
+            run = await box.start(crew, "My lamp never came, order A-17")
+            return [event async for event in run.events()]
+
+
+def _at_once(answer: Answer | str) -> Answer | str:
+    return answer if isinstance(answer, str) else msgspec.structs.replace(answer, delay_seconds=0.0)
+
+
+def without_time(screen: str) -> str:
+    return re.sub(r"\b0[0-9a-f]{19}\b|[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]|\d+\.\d s", "*", screen)
+
+
+def test_the_readmes_figures_are_those_of_the_last_results() -> None:
+    assert with_figures(README) == README, "run `make docs`"
+    assert README.count("\n- MISSED: ") == Path("bench/RESULTS.md").read_text("utf-8").count("\n- MISSED: ")
+
+
+def test_the_desk_passes_its_own_tests_and_takes_every_route() -> None:
+    done = CliRunner().invoke(interlock, ["test", str(DESK), "--config", str(DESK / "interlock.toml")])
+    assert (done.exit_code, "never:" in done.stdout) == (0, False), done.stdout
+
+
+def test_the_desk_keeps_the_laws_whatever_happens() -> None:
+    crew = load_crew(DESK, host=load_host(DESK / "interlock.toml"))
+    tools = imported_tools(host_settings(DESK / "interlock.toml"))
+    assert len(simulate_many(crew, seeds=range(20), tools=tools)) == 20
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    names = sorted(file.name for file in Path("docs/decisions").iterdir())
+    titles = [(Path("docs/decisions") / name).read_text("utf-8").splitlines()[0] for name in names]
+    assert [title.partition(".")[0] for title in titles] == [f"# {n}" for n in range(1, len(names) + 1)]
+    assert [name[:4] for name in names] == [f"{n:04}" for n in range(1, len(names) + 1)]
 
 
 @pytest.mark.parametrize("name", sorted(pages()))
@@ -73,14 +122,15 @@ NOT_CODES = {"openai-compatible"}  # hyphenated words on lines of their own that
 
 
 def test_every_link_in_the_pages_leads_somewhere() -> None:
-    for page in [Path("README.md"), Path("CONTRIBUTING.md"), *Path("docs").rglob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
-            assert (page.parent / target).exists(), f"{page}: {target}"
+    for file in [Path("README.md"), Path("CONTRIBUTING.md"), *Path("docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text("utf-8")):
+            assert (file.parent / target).exists(), f"{file}: {target}"
 
 
 @pytest.mark.parametrize("crew", sorted(p for p in Path("examples").iterdir() if p.name != "broken"), ids=str)
 def test_every_example_is_sound(crew: Path) -> None:
-    assert read_crew(crew).is_sound
+    config = crew / "interlock.toml"
+    assert read_crew(crew, load_host(config) if config.exists() else None).is_sound
 
 
 def test_every_make_target_is_explained() -> None:

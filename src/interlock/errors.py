@@ -10,7 +10,7 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                               │                └─ ReplyTooLarge
                               ├─ ModelUnavailable ── ReplyCutShort
                               ├─ ScriptExhausted  ToolFailed
-                              └─ StoreFailed ── StorageFull     the operator acts
+                              └─ StoreFailed ── StorageFull  StoreBroken     the operator acts
 
 Rule 1: a message says what, which, and what now; lower case, no full stop.
 Rule 2: the object keeps the parts and a stable `code`.
@@ -346,6 +346,12 @@ class StoreFailed(PortError):
     """The data folder cannot be read or written."""
 
     code = "store-failed"
+
+
+class StoreBroken(StoreFailed):
+    """The store will not write again in this process; waiting does not help."""
+
+    code = "store-broken"
 
 
 class StorageFull(StoreFailed):

@@ -183,8 +183,11 @@ class Owners(Protocol):
 class Budgets(Protocol):
     """What calls of all runs have cost, by crew, agent and UTC window."""
 
-    async def spend(self, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
-        """In a transaction of its own, for orders whose answer was lost; those already carried out are not again."""
+    async def spend(self, row: RunRow, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
+        """In a transaction of its own, for orders whose answer was lost; those already carried out are not again.
+
+        `NotOwner` under a stale epoch: by then somebody else has settled them.
+        """
         ...
 
 

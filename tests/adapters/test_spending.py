@@ -37,6 +37,9 @@ class Dicts:
     def drop(self, key: str) -> None:
         del self.holds[key]
 
+    def drop_older(self, at: int) -> None:
+        self.holds = {key: held for key, held in self.holds.items() if held.at >= at}
+
 
 class Till:
     """One crew that spends, at times that the test names."""
@@ -114,6 +117,13 @@ def test_a_reservation_that_is_never_settled_expires_with_its_window() -> None:
     assert till.reserve("y", NOON + MINUTE, tokens=100).refused == ""
     till.settle("x", NOON + MINUTE, usage=Usage(calls=1))  # too late to change the window that is over
     assert till.reserve("z", NOON + MINUTE, tokens=1).refused == "max_tokens_per_minute"
+
+
+def test_what_nobody_settles_is_forgotten_when_it_counts_no_more() -> None:
+    till = Till(limit("tokens", "day", 100))
+    till.reserve("x")
+    till.reserve("y", NOON + 3 * DAY)
+    assert list(till.ledger.holds) == ["y"]
 
 
 def test_a_budget_smaller_than_one_estimate_lets_calls_through_while_anything_is_left() -> None:

@@ -11,7 +11,8 @@ import sys
 import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,15 +20,17 @@ import msgspec
 import pytest
 
 from interlock import Interlock, load_crew
-from interlock.adapters import migrations, mounts, sqlite_rows, sqlite_writer
+from interlock.adapters import migrations, mounts, sqlite_rows, sqlite_writer, store_sqlite
+from interlock.adapters.store_readonly import ReadOnlyStore
 from interlock.adapters.store_sqlite import SqliteStore
+from interlock.compose import inspection
 from interlock.compose.checkup import check_up
 from interlock.compose.keeping import delete_run, export_run, import_run
 from interlock.crew.definition import Crew
 from interlock.engine.events import ModelReplied, RunStarted, Usage
 from interlock.errors import DamagedRun, InterlockError, RunNotFound, StorageFull, StoreFailed
 from interlock.ports import NOTHING_ELSE, Alongside, Appended, ModelRequest, Record, RunRow
-from interlock.runtime.runner import STORE_RETRY_MS
+from interlock.runtime.performing import STORE_RETRY_MS
 from interlock.testing import ManualClock
 
 FLIPS = 250
@@ -62,8 +65,11 @@ def use(folder: Path, story: Story, durability: str = "full", connect: migration
         store = SqliteStore(folder, durability=durability, connect=connect)
         try:
             await story(store)
-        finally:
-            await store.close()
+        except BaseException:
+            with suppress(StoreFailed):  # a store that is broken says so again, which must not hide what a test found
+                await store.close()
+            raise
+        await store.close()
 
     asyncio.run(told())
 
@@ -214,7 +220,8 @@ def test_whichever_sync_fails_nothing_is_acknowledged_after_it_and_nothing_befor
             with pytest.raises(StoreFailed, match="the disk failed to keep what was written"):
                 await asking
 
-    use(tmp_path, story, connect=telling(failing))
+    with pytest.raises(StoreFailed, match="the disk failed"):
+        use(tmp_path, story, connect=telling(failing))
     assert acknowledged == nth - 1
     kept = subprocess.run(
         [sys.executable, "-c", COUNT, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
@@ -250,7 +257,25 @@ def test_a_sync_that_fails_during_a_checkpoint_is_final_as_well(
             for seq in range(2, 10_000):
                 await store.append(a_row(), replied(seq))
 
-    use(tmp_path, story, connect=telling(failing_at(1, "pragma wal_checkpoint", sqlite3.SQLITE_IOERR_FSYNC)))
+    with pytest.raises(StoreFailed, match="the disk failed"):
+        use(tmp_path, story, connect=telling(failing_at(1, "pragma wal_checkpoint", sqlite3.SQLITE_IOERR_FSYNC)))
+
+
+@pytest.mark.parametrize("durability", ["full", "normal"])
+def test_a_sync_that_fails_while_the_store_is_closed_is_told_to_whoever_closes_it(
+    tmp_path: Path, durability: str
+) -> None:
+    """With durability "normal" it may cost what was acknowledged, and SQLite tells nobody of it."""
+    told: list[str] = []
+
+    async def story(store: SqliteStore) -> None:
+        await store.create(a_row(), started())
+        told.append("acknowledged")
+
+    failing = failing_at(1, "pragma wal_checkpoint", sqlite3.SQLITE_IOERR_FSYNC)
+    with pytest.raises(StoreFailed, match="the disk failed to keep what was written"):
+        use(tmp_path, story, durability, connect=telling(failing))
+    assert told == ["acknowledged"]
 
 
 def test_a_lone_append_is_committed_on_the_loop_and_in_the_thread_while_the_disk_is_slow(
@@ -390,8 +415,8 @@ sys.stdin.readline()
 
 
 @contextmanager
-def held_by_another_process(folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-c", HOLD, str(folder / "interlock.db")]
+def held_by_another_process(folder: Path, program: str = HOLD) -> Iterator["subprocess.Popen[str]"]:
+    command = [sys.executable, "-c", program, str(folder / "interlock.db")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
@@ -419,6 +444,102 @@ def test_a_database_that_another_process_keeps_to_itself_is_said_so_and_work_goe
             await store.append(a_row(f"r{n}"), replied(5))
 
     use(tmp_path, story)
+
+
+READ = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("begin")
+connection.execute("select count(*) from records").fetchone()
+print("held", flush=True)
+sys.stdin.readline()
+connection.execute("commit")
+print("ended", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_long_reader_stops_no_writer_and_the_log_it_let_grow_is_cut_back_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = MEGABYTE
+    monkeypatch.setattr(store_sqlite, "LOG_BYTES_MAX", most)
+    monkeypatch.setattr(inspection, "LOG_BYTES_MAX", most)
+    monkeypatch.setattr(sqlite_writer, "LOG_BYTES", most // 8)
+    log = tmp_path / "interlock.db-wal"
+
+    async def story(store: SqliteStore) -> None:
+        await store.create(a_row(), started())
+        with held_by_another_process(tmp_path, READ) as reader:
+            for seq in range(2, 42):
+                await store.append(a_row(), replied(seq, "x" * 100_000))
+            assert log.stat().st_size > 2 * most
+            (note,) = (await check_up(tmp_path)).notes
+            assert "more than 1 MB: another program keeps a reading transaction open" in note
+            assert reader.communicate("\n\n")[0] == "ended\n"
+        for seq in range(42, 2_000):
+            await store.append(a_row(), replied(seq))
+            if log.stat().st_size <= most:
+                break
+        assert log.stat().st_size <= most
+        assert len(await store.records("r0")) == seq
+
+    use(tmp_path, story)
+
+
+def test_no_read_of_the_store_leaves_a_transaction_open(tmp_path: Path) -> None:
+    """A reader holds up the log for no longer than its one answer."""
+
+    async def story(store: SqliteStore) -> None:
+        await fill(store)
+        await store.put_crew(sha256(b"{}").hexdigest(), b"{}")
+        asked = (
+            store.row("r0"),
+            store.rows(),
+            store.records("r0"),
+            store.sealed("r0"),
+            store.since(0),
+            store.tombstones(),
+            store.pending(),
+            store.problems(),
+            store.crew(sha256(b"{}").hexdigest()),
+            store.row("nobody"),
+        )
+        for asking in asked:
+            await answer(asking)
+            assert not store._reading.in_transaction
+
+    use(tmp_path, story)
+
+
+def test_a_database_of_an_older_schema_is_not_read_where_it_cannot_be_brought_up_to_date(tmp_path: Path) -> None:
+    use(tmp_path, fill)
+    with sqlite3.connect(tmp_path / "interlock.db") as connection:
+        connection.execute("pragma user_version = 3")
+    connection.close()
+    with pytest.raises(StoreFailed, match=r"older Interlock \(schema 3, .*copy the data folder"):
+        ReadOnlyStore(tmp_path)
+
+
+def test_a_store_that_only_reads_refuses_every_write_and_says_what_it_could_not_do(tmp_path: Path) -> None:
+    use(tmp_path, fill)
+
+    async def told() -> None:
+        store = ReadOnlyStore(tmp_path)
+        assert len(await store.records("r0")) == 4
+        for asking in (
+            store.create(a_row("new"), started()),
+            store.append(a_row("r0"), replied(5)),
+            store.claim("r0"),
+            store.delete("r0", at=1),
+        ):
+            with pytest.raises(StoreFailed, match=r"could not .* can only be read by this process"):
+                await asking
+        await store.close()
+        with pytest.raises(StoreFailed, match="is closed"):
+            await store.row("r0")
+
+    asyncio.run(told())
 
 
 # Damage
@@ -520,6 +641,83 @@ def test_no_flipped_bit_of_the_database_gives_a_wrong_answer(tmp_path: Path) -> 
         assert not [name for name in wrong if not is_honest(name, answers, right)], f"bit {bit}"
     assert refused > 0
     assert found > 0
+
+
+def test_a_database_that_ends_at_any_page_gives_no_wrong_answer(tmp_path: Path) -> None:
+    async def story(store: SqliteStore) -> None:
+        await fill(store, runs=4, records=30)
+
+    use(tmp_path / "sound", story)
+    right = asyncio.run(all_of(tmp_path / "sound"))
+    data = (tmp_path / "sound" / "interlock.db").read_bytes()
+    page = 4096
+    assert len(data) // page > 10
+    for pages in range(len(data) // page):
+        folder = tmp_path / f"{pages}"
+        folder.mkdir()
+        (folder / "interlock.db").write_bytes(data[: pages * page])
+        try:
+            answers = asyncio.run(all_of(folder))
+        except StoreFailed:
+            continue
+        assert not [name for name in right if answers[name] != right[name] and not is_honest(name, answers, right)]
+
+
+DIE = """
+import asyncio, os, sys
+sys.path.insert(0, sys.argv[2])
+from test_store_faults import SqliteStore, a_row, started
+async def main():
+    await SqliteStore(sys.argv[1]).create(a_row("lost"), started())
+    os._exit(0)
+asyncio.run(main())
+"""
+
+
+def test_a_log_that_is_deleted_after_a_death_takes_the_newest_with_it_and_leaves_a_sound_older_state(
+    tmp_path: Path,
+) -> None:
+    """The limit of what can be noticed: a database without its log is what it was at the last checkpoint."""
+    use(tmp_path, lambda store: fill(store, runs=1))
+    command = [sys.executable, "-c", DIE, str(tmp_path), str(Path(__file__).parent)]
+    subprocess.run(command, check=True, timeout=60)
+    (tmp_path / "interlock.db-wal").unlink()
+
+    async def story(store: SqliteStore) -> None:
+        assert [row.run for row in await store.rows()] == ["r0"]
+        assert len(await store.records("r0")) == 4
+        assert await store.problems() == []
+
+    use(tmp_path, story)
+
+
+def test_whatever_writes_begins_a_transaction_that_writes(tmp_path: Path) -> None:
+    """One that begins by reading and writes later would be refused whenever another process writes in between."""
+    begun: dict[int, str] = {}
+
+    class Watched(Connection):
+        def __init__(self, path: Path, mode: str) -> None:
+            super().__init__(path, mode, self.look)
+
+        def look(self, statement: str) -> None:
+            word = statement.split()[0]
+            if word == "begin":
+                begun[id(self)] = statement
+            if word in ("insert", "update", "delete", "replace"):
+                written.append(begun.get(id(self), "nothing begun"))
+
+    written: list[str] = []
+
+    async def story(store: SqliteStore) -> None:
+        await fill(store)
+        await store.release("r0")
+        await store.claim("r0")
+        await store.put_crew(sha256(b"{}").hexdigest(), b"{}")
+        await store.delete("r1", at=1)
+
+    use(tmp_path, story, connect=lambda path, mode: cast(sqlite3.Connection, Watched(path, mode)))
+    assert len(written) > 20
+    assert set(written) == {"begin immediate"}
 
 
 def is_honest(name: str, answers: dict[str, Any], right: dict[str, Any]) -> bool:

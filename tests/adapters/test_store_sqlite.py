@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import itertools
 import os
 import random
 import signal
@@ -9,9 +10,11 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -20,7 +23,16 @@ import pytest
 from interlock.adapters import migrations, owner_files, sqlite_rows, sqlite_writer
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.engine.events import ModelReplied, RunStarted, Usage
-from interlock.errors import DamagedRun, NotOwner, OutOfOrder, OwnedElsewhere, StorageFull, StoreFailed, UsageError
+from interlock.errors import (
+    DamagedRun,
+    NotOwner,
+    OutOfOrder,
+    OwnedElsewhere,
+    StorageFull,
+    StoreBroken,
+    StoreFailed,
+    UsageError,
+)
 from interlock.ports import Appended, Record, RunRow
 
 KILLS = 12
@@ -65,8 +77,11 @@ def use(folder: Path, story: Callable[[SqliteStore], Awaitable[None]], durabilit
         store = SqliteStore(folder, durability=durability)
         try:
             await story(store)
-        finally:
-            await store.close()
+        except BaseException:
+            with suppress(StoreFailed):  # a store that is broken says so again, which must not hide what a test found
+                await store.close()
+            raise
+        await store.close()
 
     asyncio.run(told())
 
@@ -430,6 +445,43 @@ def test_what_is_asked_for_during_a_commit_goes_into_the_next_one_refusals_inclu
     use(tmp_path, story)
 
 
+def test_whoever_writes_alone_waits_for_no_tick_of_the_loop_until_the_tick_gets_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that goes on by half a millisecond whenever somebody looks at it."""
+    looks = itertools.count(1)
+    clock = SimpleNamespace(perf_counter=lambda: next(looks) / 2000, monotonic=time.monotonic)
+    monkeypatch.setattr(sqlite_writer, "time", clock)
+    ticks: list[int] = []
+
+    async def story(store: SqliteStore) -> None:
+        await fill(store, runs=1, records=1)
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(ticks.append, 1)
+        for seq in (2, 3):
+            await store.append(a_row("r0"), replied(seq))
+        assert ticks == []
+        for seq in (4, 5, 6):
+            await store.append(a_row("r0"), replied(seq))
+        assert ticks == [1]
+        assert len(await store.records("r0")) == 6
+
+    use(tmp_path, story)
+
+
+def test_those_who_write_in_the_tick_of_another_share_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    points: list[str] = []
+    monkeypatch.setattr(sqlite_writer, "SLOW_S", 1e9)
+
+    async def story(store: SqliteStore) -> None:
+        await fill(store, runs=4, records=1)
+        monkeypatch.setattr(sqlite_writer, "crash_point", points.append)
+        await asyncio.gather(*(store.append(a_row(f"r{n}"), replied(2)) for n in range(4)))
+        assert points == ["before commit", "after commit"] * 2
+
+    use(tmp_path, story)
+
+
 def test_a_full_disk_refuses_what_does_not_fit_and_work_goes_on_once_there_is_room(tmp_path: Path) -> None:
     async def story(store: SqliteStore) -> None:
         await fill(store)
@@ -562,12 +614,13 @@ def test_a_failed_fsync_is_final(tmp_path: Path) -> None:
         store._writer.connection = FailingCommit(store._writing, sqlite3.SQLITE_IOERR_FSYNC)  # type: ignore[assignment]
         appends = (store.append(a_row(f"r{n}"), replied(5)) for n in range(3))
         outcomes = await asyncio.gather(*appends, return_exceptions=True)
-        assert [type(outcome) for outcome in outcomes] == [StoreFailed] * 3
+        assert [type(outcome) for outcome in outcomes] == [StoreFailed, StoreBroken, StoreBroken]
         for asking in (store.append(a_row("r0"), replied(5)), store.row("r0")):
             with pytest.raises(StoreFailed, match="the disk failed to keep what was written"):
                 await asking
 
-    use(tmp_path, story)
+    with pytest.raises(StoreFailed, match="the disk failed to keep what was written"):  # whoever closes is told too
+        use(tmp_path, story)
 
 
 def test_any_other_failed_commit_is_not(tmp_path: Path) -> None:
@@ -759,7 +812,8 @@ def test_a_log_that_was_deleted_under_us_stops_everything_before_it_is_acknowled
         with pytest.raises(StoreFailed, match="deleted or replaced"):
             await store.row("r0")
 
-    use(tmp_path, story)
+    with pytest.raises(StoreFailed, match="deleted or replaced"):
+        use(tmp_path, story)
 
     async def afterwards(store: SqliteStore) -> None:
         assert [len(await store.records(f"r{n}")) for n in range(3)] == [4, 4, 4]
@@ -779,7 +833,26 @@ def test_a_log_that_vanishes_during_a_commit_is_noticed_before_it_is_acknowledge
         with pytest.raises(StoreFailed, match="deleted or replaced while it was in use"):
             await store.append(a_row("r0"), replied(5))
 
-    use(tmp_path, story)
+    with pytest.raises(StoreFailed, match="deleted or replaced"):
+        use(tmp_path, story)
+
+
+def test_a_database_that_was_replaced_is_noticed_before_the_next_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_writer, "CHECKED_S", 0.0)
+
+    async def story(store: SqliteStore) -> None:
+        await fill(store)
+        before = (tmp_path / "interlock.db-wal").stat().st_size
+        (tmp_path / "interlock.db").rename(tmp_path / "moved.db")
+        (tmp_path / "interlock.db").write_bytes(b"another one")
+        with pytest.raises(StoreFailed, match="deleted or replaced while it was in use"):
+            await store.append(a_row("r0"), replied(5))
+        assert (tmp_path / "interlock.db-wal").stat().st_size == before
+
+    with pytest.raises(StoreFailed, match="deleted or replaced"):
+        use(tmp_path, story)
 
 
 # Death

@@ -147,9 +147,19 @@ def test_after_a_failed_sync_nothing_is_acknowledged_and_nothing_lost(folder: Pa
             heard += 1
             assert max((ledger.asked_at[number - 1] for _, number in ledger.acknowledged), default=0) <= at, n
             assert failure is not None, n
+        else:
+            assert is_log_sure(ledger, at), n
         faults = [fault for model in MODELS for fault in judged(folder, ledger, (durability, model), 5).faults]
         assert faults == [], n
     assert heard >= 10
+
+
+def is_log_sure(ledger: Ledger, moment: int) -> bool:
+    """Whether all that was written to SQLite's log before a moment was synced by then."""
+    log = ledger.disk.log[:moment]
+    inodes = {entry.inode for entry in log if isinstance(entry, Made) and entry.name.endswith(".db-wal")}
+    written = [n for n, entry in enumerate(log) if isinstance(entry, Wrote) and entry.inode in inodes]
+    return not written or ledger.log_synced_by(moment) > written[-1]
 
 
 def test_a_failure_that_goes_unheard_is_found(folder: Path) -> None:

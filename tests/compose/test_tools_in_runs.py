@@ -21,7 +21,7 @@ CREW = """\
 version: "{version}"
 name: desk
 entry_point: a
-agents: [{{id: a, tools: [work, emit_signal]}}]
+agents: [{{id: a, tools: [work]}}]
 routing: {{signals: {{a: [{{signal: "[WAIT]"}}, {{signal: "[END]"}}]}}}}
 settings: {{{settings}}}
 """

@@ -584,17 +584,21 @@ def test_room_in_a_budget_is_reserved_with_the_record_and_not_without_it(place: 
         both = Alongside(spending=(over("r1:1", calls=0), room("r1:3")))
         assert (await store.append(a_row(), replied(4), both)).grants == (Grant(),)
         assert (await store.append(a_row(), replied(4), both)).grants == (Grant(),), "the same record, the same answer"
-        assert [grant.refused for grant in await store.spend((room("r1:4"),))] == ["max_calls_per_day"]
+        assert [grant.refused for grant in await store.spend(a_row(), (room("r1:4"),))] == ["max_calls_per_day"]
 
     place.use(story)
 
 
 def test_counters_survive_whoever_counted(place: Place) -> None:
     async def story(store: Store) -> None:
-        assert await store.spend((room("x", most=2), over("x"))) == (Grant(),)
+        await store.create(a_row(), started())
+        assert await store.spend(a_row(), (room("x", most=2), over("x"))) == (Grant(),)
         another = place.open()
         await store.close()
-        grants = await another.spend((room("y", most=2), room("z", most=2)))
+        owned = a_row(epoch=await another.claim("r1"))
+        with pytest.raises(NotOwner):  # by then somebody else has settled it
+            await another.spend(a_row(), (room("y", most=2),))
+        grants = await another.spend(owned, (room("y", most=2), room("z", most=2)))
         assert [grant.refused for grant in grants] == ["", "max_calls_per_day"]
 
     place.use(story)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from interlock import load_host
 from interlock.adapters.crew_files import read_crew
 from interlock.adapters.yaml_documents import read_yaml
 from interlock.crew.keys import AGENT, CREW
@@ -121,7 +122,8 @@ def test_a_sound_file_is_accepted(file: Path) -> None:
     "file", [file for file in SOUND if file.name.startswith("crew.")], ids=lambda file: file.parent.name
 )
 def test_a_file_that_is_accepted_here_loads(file: Path) -> None:
-    assert read_crew(file).is_sound
+    config = file.parent / "interlock.toml"
+    assert read_crew(file, load_host(config) if config.exists() else None).is_sound
 
 
 # Variants of one crew, each wrong or right in one place

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from interlock.adapters.crew_files import read_crew
 from interlock.crew.definition import Crew
+from interlock.crew.registry import registry_of
 from interlock.engine.routing import Decision, OwnReply, RoutingTable
 from interlock.errors import UsageError
 
@@ -205,6 +206,24 @@ def test_another_agents_signals_do_not_steer_this_one(tmp_path: Path) -> None:
     decision = decide(crew(tmp_path, BASIC), "[NEXT]", agent="ann")
     assert (decision.verb, decision.because) == ("end", "terminal_agent")
     assert decision.rejected[0].reason == "not routed: agent 'ann' has no route for [NEXT]"
+
+
+def test_of_all_registered_signals_an_agent_is_steered_by_those_it_has_routes_for_and_no_others(tmp_path: Path) -> None:
+    rest = """\
+    ann: [{signal: "[DONE]"}, {signal: "[REDO]", type: route, target: boss}]
+signals:
+  - {name: "[SECRET]", allowed_agents: [ann]}
+  - {name: "[OLD]", deprecated_msg: "say [NEXT]"}
+"""
+    registered = crew(tmp_path, BASIC, rest=rest)
+    signals = list(registry_of(registered).names())
+    assert {"[NEXT]", "[END]", "[DONE]", "[REDO]", "[SECRET]", "[OLD]"} <= set(signals)
+    for agent, signal in itertools.product(registered.agent_ids, signals):
+        decision = decide(registered, f"so: {signal}", agent)
+        own = signal in [route.signal for route in registered.routes.get(agent, ())]
+        assert [each.signal for each in decision.candidates] == [signal] * own, (agent, signal)
+        assert decision.signal == (signal if own else ""), (agent, signal)
+        assert [each.mark for each in decision.rejected] == [signal] * (not own), (agent, signal)
 
 
 def test_an_unknown_agent_is_refused_with_advice(tmp_path: Path) -> None:

@@ -215,13 +215,15 @@ class Story:
 
     def _room(self, rest: str) -> Reserved:
         agent, tokens = _said(rest)
-        return Reserved(call=self._key(f"room for {agent}"), tokens=int(tokens), cost_micros=2 * int(tokens))
+        key = self._key(f"room for {agent}")
+        return Reserved(call=key, agent=agent, tokens=int(tokens), cost_micros=2 * int(tokens))
 
     def _no_room(self, rest: str) -> Reserved:
         agent, rest = _said(rest)
         limit, _, wait = rest.partition(" ")
         what, key = limit.split("_")[1], self._key(f"room for {agent}")
-        return Reserved(call=key, refused=limit, what=what, then="wait" if wait else "stop", wait_ms=int(wait or 0))
+        then = "wait" if wait else "stop"
+        return Reserved(call=key, agent=agent, refused=limit, what=what, then=then, wait_ms=int(wait or 0))
 
     def _timer(self, purpose: str) -> TimerFired:
         key = self._key(f"timer {purpose}")

@@ -68,3 +68,20 @@ def test_resume_without_a_token_is_refused_when_more_than_one_wait_is_open(tmp_p
             assert (await handle.result()).output == "thanks [END]"
 
     asyncio.run(second_life(asyncio.run(first_life())))
+
+
+def test_an_answer_to_a_run_that_is_over_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    crew = 'version: "2.0"\nname: c\nentry_point: a\nagents: [{id: a}]\nrouting: {signals: {a: [{signal: "[END]"}]}}\n'
+    (tmp_path / "crew.yaml").write_text(crew, "utf-8")
+
+    async def told() -> None:
+        async with Interlock(tmp_path / "data", models=lambda request: "[END]") as box:
+            run = await box.start(load_crew(tmp_path), "go")
+            first = await run.result()
+            for token in (None, f"{run.id}:1", "nonsense"):
+                with pytest.raises(NotWaiting, match="waits for nothing"):
+                    await box.resume(run.id, "more", token=token)
+            assert (first.status, await box.result(run.id)) == ("completed", first)
+            assert len(await box.journal.records(run.id)) == 2
+
+    asyncio.run(told())

@@ -87,12 +87,14 @@ def test_a_broken_law_is_told_with_what_it_takes_to_see_it_again(monkeypatch: py
     assert workshop(broken.value.simulation.seed).violations == broken.value.simulation.violations
 
 
-def test_a_model_that_raises_what_no_port_may_raise_is_found() -> None:
+def test_a_model_that_raises_what_no_port_may_raise_fails_its_run_and_nothing_else() -> None:
     def wrong(request: ModelRequest) -> str:
-        raise ZeroDivisionError
+        raise ZeroDivisionError("by nothing")
 
     simulation = workshop(1, models=wrong, faults=Faults.none())
-    assert simulation.violations[0].law in ("nothing fails in silence", "what is ordered is done")
+    simulation.require_lawful()
+    failed = [event["error"] for event in simulation.events if event["type"] == "model.failed"]
+    assert (simulation.reason, failed) == ("model_error", ["ZeroDivisionError: by nothing"])
 
 
 # The same seed is the same run

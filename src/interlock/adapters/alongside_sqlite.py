@@ -53,6 +53,9 @@ class SqliteLedger:
     def drop(self, key: str) -> None:
         self._connection.execute("delete from reservations where key = ?", (key,))
 
+    def drop_older(self, at: int) -> None:
+        self._connection.execute("delete from reservations where at < ?", (at,))
+
 
 def carry_out(connection: sqlite3.Connection, also: Alongside) -> tuple[Grant, ...]:
     for each in also.outgoing:

@@ -84,14 +84,14 @@ def problems(connection: sqlite3.Connection) -> list[str]:
     return [*found, f"{strays} records belong to no run"] if strays else found
 
 
-def back_up(database: Path, file: Path, connect: Connect) -> None:
+def back_up(database: Path, mode: str, file: Path, connect: Connect) -> None:
     """Under another name first, so that a copy that breaks off is never taken for a whole one."""
     if os.path.lexists(file):
         raise StoreFailed(f"'{file}' exists already; a backup overwrites nothing")
     draft = file.with_name(f"{file.name}.part")
     draft.unlink(missing_ok=True)
     try:
-        with closing(connect(database, "rw")) as source, closing(connect(draft, "rwc")) as copy:
+        with closing(connect(database, mode)) as source, closing(connect(draft, "rwc")) as copy:
             copy.execute("pragma synchronous = extra")
             source.execute("begin")  # one moment for the whole copy, whoever writes meanwhile
             source.backup(copy, pages=BACKUP_PAGES)

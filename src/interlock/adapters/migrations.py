@@ -117,7 +117,7 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 SCHEMA = len(MIGRATIONS)
 
-# Makes a connection to a database: a path, and "rw" or "rwc" as in SQLite's URIs.
+# Makes a connection to a database: a path, and "rw", "rwc" or "ro" as in SQLite's URIs.
 Connect = Callable[[Path, str], sqlite3.Connection]
 
 
@@ -198,6 +198,16 @@ def require_ours(connection: sqlite3.Connection, path: Path) -> None:
     if version > SCHEMA:
         raise StoreFailed(
             f"'{path}' was written by a newer Interlock (schema {version}, this one knows {SCHEMA}); upgrade Interlock"
+        )
+
+
+def require_newest(connection: sqlite3.Connection, path: Path) -> None:
+    """`StoreFailed` for a database that would have to be migrated, for those who may only read it."""
+    version = version_of(connection)
+    if version < SCHEMA:
+        raise StoreFailed(
+            f"'{path}' was written by an older Interlock (schema {version}, this one reads {SCHEMA}) and cannot be"
+            " brought up to date where it can only be read; copy the data folder to where it can be written"
         )
 
 

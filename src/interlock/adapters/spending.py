@@ -17,6 +17,9 @@ from interlock.ports import Grant, Reservation, Settlement
 
 COOL_DOWN_MS = 60_000
 
+# By then every window is over in which a reservation could count.
+EXPIRED_MS = 2 * WINDOWS_MS["day"]
+
 # The counter of errors in a row has no window.
 IN_A_ROW = ""
 
@@ -55,6 +58,8 @@ class Ledger(Protocol):
 
     def drop(self, key: str) -> None: ...
 
+    def drop_older(self, at: int) -> None: ...
+
 
 def spend(ledger: Ledger, order: Reservation | Settlement) -> Grant | None:
     """Carries an order out; a reservation has an answer."""
@@ -80,6 +85,7 @@ def _reserve(ledger: Ledger, order: Reservation) -> Grant:
         if not limit.window:
             _note_trial(ledger, order, limit)
     _count(ledger, order.crew, order.agent, order.at, Counter(calls=1, tokens=order.tokens, cost=order.cost_micros))
+    ledger.drop_older(order.at - EXPIRED_MS)
     ledger.hold(Held(key=order.key, at=order.at, tokens=order.tokens, cost_micros=order.cost_micros, alerts=alerts))
     return Grant(alerts=alerts)
 

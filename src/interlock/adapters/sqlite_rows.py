@@ -30,25 +30,27 @@ COLUMNS = (
     "run, crew, crew_sha, created_at, continues, organization, owner, epoch, status, reason, agent, seq, updated_at, "
     "calls, input_tokens, output_tokens, cost_micros, link"
 )
+FIXED = 8  # so many columns an append leaves as they are
 INSERT_RUN = f"insert into runs (number, {COLUMNS}, crc) values ({', '.join('?' * 20)})"  # noqa: S608 - constants
 SELECT_RUN = f"select number, {COLUMNS}, crc from runs"  # noqa: S608 - constants
 INSERT_RECORD = "insert into records (run, seq, crc, link, body) values (?, ?, ?, ?, ?)"
 MOVE = (
-    "update runs set reason = ?, agent = ?, seq = ?, updated_at = ?,"
-    " calls = ?, input_tokens = ?, output_tokens = ?, cost_micros = ?, link = ?, crc = ?{more}"
+    "update runs set {more}reason = ?, agent = ?, seq = ?, updated_at = ?,"
+    " calls = ?, input_tokens = ?, output_tokens = ?, cost_micros = ?, link = ?, crc = ?"
     " where number = ? and owner = ? and epoch = ? and seq = ? and link = ?"
 )
 # Apart, because the status is indexed and seldom changes.
-MOVE_ON, MOVE_TO_STATUS = MOVE.format(more=""), MOVE.format(more=", status = ?")
+MOVE_ON, MOVE_TO_STATUS = MOVE.format(more=""), MOVE.format(more="status = ?, ")
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Kept(NamedTuple):
-    """A run's row: its number, and `COLUMNS` in their order."""
+    """A run's row: its number, `COLUMNS` in their order, and the crc of the columns that an append does not move."""
 
     number: int
     values: tuple[Any, ...]
+    fixed_crc: int
 
     @property
     def owner(self) -> str:
@@ -59,12 +61,26 @@ class Kept(NamedTuple):
         return Tip(seq=self.values[11], epoch=self.values[7], link=self.values[17])
 
 
+def _known(number: int, values: tuple[Any, ...]) -> Kept:
+    return Kept(number, values, _fixed_crc(number, values))
+
+
 Tips = dict[str, Kept]
 
 
 def row_crc(number: int, values: Sequence[object]) -> int:
     """Of JSON, in which no two rows look alike; signed, as SQLite keeps that in four bytes."""
-    return _signed(crc32(_encode((number, *values))))
+    return _moved_crc(_fixed_crc(number, values), values[FIXED:])
+
+
+def _fixed_crc(number: int, values: Sequence[object]) -> int:
+    """Of the beginning of the row's JSON, as far as an append does not change it."""
+    return crc32(_encode((number, *values[:FIXED]))[:-1])
+
+
+def _moved_crc(fixed: int, moving: Sequence[object]) -> int:
+    """The row's crc, from that of its beginning and what follows it."""
+    return _signed(crc32(b"," + _encode(moving)[1:], fixed))
 
 
 def _signed(crc: int) -> int:
@@ -83,7 +99,7 @@ def kept(connection: sqlite3.Connection, run: str) -> Kept:
         raise keeping_sqlite.missing(connection, run)
     if not is_whole(found):
         raise _damaged(run)
-    return Kept(found[0], found[1:-1])
+    return _known(found[0], found[1:-1])
 
 
 # Writing
@@ -102,10 +118,11 @@ def create(
     if keeping_sqlite.is_taken(connection, row.run):
         raise RunExists(row.run)
     journal_format.require_first(row.run, record)
-    sealed = journal_format.sealed(record.seq, body, journal_format.first_link(row.run))
-    made = _insert_run(connection, row, Tip(seq=record.last_seq, epoch=row.epoch, link=sealed.link), owner)
+    link = journal_format.next_link(journal_format.first_link(row.run), body)
+    made = _insert_run(connection, row, Tip(seq=record.last_seq, epoch=row.epoch, link=link), owner)
     _remember(tips, row.run, made)
-    return Appended(_insert_record(connection, made.number, sealed), carry_out(connection, also))
+    position = _insert_record(connection, made.number, record.seq, crc32(body), link, body)
+    return Appended(position, carry_out(connection, also))
 
 
 def add(connection: sqlite3.Connection, tips: Tips, *, row: RunRow, records: Sequence[SealedRecord], tip: Tip) -> None:
@@ -114,7 +131,7 @@ def add(connection: sqlite3.Connection, tips: Tips, *, row: RunRow, records: Seq
     tips.pop(row.run, None)
     made = _insert_run(connection, row, tip, owner="")
     for record in records:
-        _insert_record(connection, made.number, record)
+        _insert_record(connection, made.number, record.seq, record.crc, record.link, record.body)
 
 
 def append(
@@ -152,23 +169,19 @@ def _appended(
     connection: sqlite3.Connection, tips: Tips, known: Kept, row: RunRow, record: Record, body: bytes
 ) -> int | None:
     """The position, or None and nothing written if the row is not as it is known."""
-    number, values, usage = known.number, known.values, row.usage
-    sealed = journal_format.sealed(record.seq, body, values[17])
-    moving = (
-        *(row.reason, row.agent, record.last_seq, row.updated_at),
-        *(usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_micros, sealed.link),
-    )
-    now = (*values[:8], row.status, *moving)
-    change = (*moving, row_crc(number, now))
-    where = (number, values[6], values[7], values[11], values[17])
+    number, values, fixed_crc = known
+    usage, link = row.usage, journal_format.next_link(values[17], body)
+    used = (usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_micros)
+    moving = (row.status, row.reason, row.agent, record.last_seq, row.updated_at, *used, link)
+    change = (*moving[1:], _moved_crc(fixed_crc, moving), number, values[6], values[7], values[11], values[17])
     if row.status == values[8]:
-        connection.execute(MOVE_ON, change + where)
+        done = connection.execute(MOVE_ON, change)
     else:
-        connection.execute(MOVE_TO_STATUS, (*change, row.status, *where))
-    if connection.execute("select changes()").fetchone()[0] != 1:
+        done = connection.execute(MOVE_TO_STATUS, (row.status, *change))
+    if done.rowcount != 1:
         return None
-    _remember(tips, row.run, Kept(number, now))
-    return _insert_record(connection, number, sealed)
+    _remember(tips, row.run, Kept(number, values[:FIXED] + moving, fixed_crc))
+    return _insert_record(connection, number, record.seq, crc32(body), link, body)
 
 
 def _remember(tips: Tips, run: str, known: Kept) -> None:
@@ -177,9 +190,9 @@ def _remember(tips: Tips, run: str, known: Kept) -> None:
     tips[run] = known
 
 
-def _insert_record(connection: sqlite3.Connection, number: int, record: SealedRecord) -> int:
-    crc = _signed(record.crc ^ (number & 0xFFFF_FFFF))
-    done = connection.execute(INSERT_RECORD, (number, record.seq, crc, record.link, record.body))
+def _insert_record(connection: sqlite3.Connection, number: int, seq: int, crc: int, link: bytes, body: bytes) -> int:
+    kept_crc = _signed(crc ^ (number & 0xFFFF_FFFF))
+    done = connection.execute(INSERT_RECORD, (number, seq, kept_crc, link, body))
     assert done.lastrowid is not None, "an insert has a rowid"
     return done.lastrowid
 
@@ -193,7 +206,7 @@ def _insert_run(connection: sqlite3.Connection, row: RunRow, tip: Tip, owner: st
     )
     number = connection.execute("select coalesce(max(number), 0) + 1 from runs").fetchone()[0]
     connection.execute(INSERT_RUN, (number, *values, row_crc(number, values)))
-    return Kept(number, values)
+    return _known(number, values)
 
 
 def delete(connection: sqlite3.Connection, tips: Tips, *, run: str, at: int, owner: str, folder: Path) -> Tombstone:
@@ -231,7 +244,7 @@ def _owned(connection: sqlite3.Connection, found: Kept, owner: str, epoch: int) 
         "update runs set owner = ?, epoch = ?, crc = ? where number = ?",
         (owner, epoch, row_crc(found.number, values), found.number),
     )
-    return Kept(found.number, values)
+    return _known(found.number, values)
 
 
 def put_crew(connection: sqlite3.Connection, tips: Tips, *, sha: str, body: bytes) -> None:

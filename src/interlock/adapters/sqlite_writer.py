@@ -2,15 +2,17 @@
 
 Rule 1: one lock guards the connection, so that the loop and the thread never use it at once. The loop never waits for
 it: what it cannot write at once it leaves to the thread, and then writes nothing before the thread has done all that.
-Rule 2: whoever writes alone is committed on the spot, once a tick of the loop. Whoever else writes in that tick is
-gathered, and all that was gathered in a tick goes into one transaction, and is acknowledged after its commit.
+Rule 2: the task that writes alone is committed on the spot, until it has held up a tick of the loop for 5 ms. Whoever
+else writes in that tick is gathered, and all that was gathered in a tick goes into one transaction, and is
+acknowledged after its commit.
 Rule 3: the loop is not held up. What is large, what another process keeps locked, and checkpoints go to the thread.
 So does everything while the disk is slow: the longest commit counts, and is forgotten by a tenth with every commit.
 A disk that takes 100 ms to sync holds up the loop once, and again only after 30 quick commits.
 Rule 4: a piece of work refuses before its first write, so that a refusal leaves the others in its transaction alone.
 Rule 5: nobody opens or copies the database's files in this process: closing any descriptor of them would drop SQLite's
 locks, and another process would delete the write-ahead log under us. So its inode is compared before writing, and
-before acknowledging.
+before acknowledging. The database's own inode is compared every 10 ms of writing: whoever replaces that file throws
+away all that was ever acknowledged, so that a closer look would save nothing.
 Rule 6: a failed fsync is final. What the disk then holds is unknown, so nothing is acknowledged any more.
 """
 
@@ -19,7 +21,7 @@ import os
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -28,7 +30,7 @@ from typing import Any, NamedTuple, TypeVar
 from interlock.adapters.crash_points import crash_point
 from interlock.adapters.sqlite_failures import FINAL, FOREIGN, code_of, failure, is_locked
 from interlock.adapters.sqlite_rows import Tips
-from interlock.errors import RunError, StoreFailed
+from interlock.errors import RunError, StoreBroken, StoreFailed
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection, Tips], T]
@@ -36,14 +38,14 @@ Work = Callable[[sqlite3.Connection, Tips], T]
 # One transaction of the thread holds at most this much work, so that the first to ask need not wait for thousands.
 BATCH_MAX = 1_000
 
-# A commit that takes longer than this is slow: a hundred live streams would notice.
+# A commit, or a tick of the loop, that takes longer than this is slow: a hundred live streams would notice.
 SLOW_S = 0.005
 FORGOTTEN = 0.9
 
 # More than this takes milliseconds to hash and write.
 LARGE_BYTES = 1024 * 1024
 
-# Files that were compared so lately need not be compared again before writing; before acknowledging they always are.
+# Files that were compared so lately need not be compared again before writing; before acknowledging the log always is.
 CHECKED_S = 0.01
 
 # How long the thread waits for another process that writes.
@@ -66,9 +68,14 @@ class Job(NamedTuple):
 
 
 class Outcome(NamedTuple):
+    """`result` is what the work gave, or the exception that whoever asked is told."""
+
     job: Job
-    value: Any = None
-    error: Exception | None = None
+    result: Any
+
+
+# In place of a result: the thread will do it.
+LEFT = object()
 
 
 class Writer:
@@ -77,13 +84,16 @@ class Writer:
     def __init__(self, connection: sqlite3.Connection, path: Path, durability: str) -> None:
         self.connection = connection
         self.broken: str | None = None
-        self._files = (str(path), f"{path}-wal")
-        self._inodes, self._checked_at = self._inodes_now(), 0.0
+        self._database, self._log = str(path), f"{path}-wal"
+        self._database_inode, self._log_inode = _inode(self._database), _inode(self._log)
+        self._checked_at = 0.0
         self._tips: Tips = {}
         self._lock = Lock()
         self._home: asyncio.AbstractEventLoop | None = None
         self._gathered: list[Job] = []
-        self._in_company = self._wrote_in_tick = False
+        self._in_company = False
+        self._writes_alone: asyncio.Task[Any] | None = None
+        self._tick_began = 0.0
         self._slowest_s = 0.0
         self._logged = 0
         self._syncs = durability == "normal"
@@ -97,16 +107,15 @@ class Writer:
     async def write(self, doing: str, work: Work[T], size: int = 0) -> T:
         """Returns when it is committed, or raises why it is not."""
         loop = asyncio.get_running_loop()
+        if is_alone := self._is_alone(loop):
+            result = self._written_alone(doing, work, size)
+            if result is not LEFT:
+                return result  # type: ignore[no-any-return]
         job = Job(doing, work, loop.create_future(), size)
-        if not self._is_home(loop):
+        if is_alone or self._home is not loop:
             self._leave([job])
-        elif self._in_company or self._wrote_in_tick or self._gathered:
-            self._gather(job, loop)
         else:
-            self._wrote_in_tick = True
-            loop.call_soon(self._end_tick)
-            for outcome in self._written_here([job]):
-                return _value(outcome)  # type: ignore[no-any-return]
+            self._gather(job, loop)
         return await job.future  # type: ignore[no-any-return]
 
     def hand_over(self) -> None:
@@ -115,12 +124,15 @@ class Writer:
         self._leave(jobs)
 
     def stop(self) -> None:
-        """Returns when the thread has done all that was left to it."""
+        """Returns when the thread has done all that was left to it, and the log is written back or `broken` says why.
+
+        Closing the connections would write it back as well, and tell nobody if that fails.
+        """
         self._stopping = True
         self._woken.set()
         self._thread.join()
-        with suppress(StoreFailed):  # `broken` says so, and then nobody closes the connections
-            self._require_same_files()
+        if self.broken is None:
+            self._checkpoint()
 
     # On the event loop
 
@@ -130,12 +142,23 @@ class Writer:
             return True
         if self._home is not None and not self._home.is_closed():
             return False
-        self._home, self._in_company, self._wrote_in_tick = loop, False, False
+        self._home, self._in_company, self._writes_alone = loop, False, None
         self.hand_over()
         return True
 
+    def _is_alone(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether the running task is the only one that writes in this tick, and may go on doing so."""
+        if not self._is_home(loop) or self._in_company or self._gathered:
+            return False
+        task = asyncio.current_task(loop)
+        if self._writes_alone is None:
+            self._writes_alone, self._tick_began = task, time.perf_counter()
+            loop.call_soon(self._end_tick)
+            return True
+        return self._writes_alone is task and time.perf_counter() - self._tick_began < SLOW_S
+
     def _end_tick(self) -> None:
-        self._wrote_in_tick = False
+        self._writes_alone = None
 
     def _gather(self, job: Job, loop: asyncio.AbstractEventLoop) -> None:
         self._gathered.append(job)
@@ -148,20 +171,39 @@ class Writer:
         if jobs:
             _deliver(self._written_here(jobs))
 
+    def _written_alone(self, doing: str, work: Work[Any], size: int) -> Any:
+        """What the work gives; `LEFT` if it is to be left to the thread."""
+        if not self._may_write_here(size):
+            return LEFT
+        try:
+            (result,) = self._commit((work,), size)
+        except FOREIGN as error:
+            if is_locked(error):
+                return LEFT
+            raise failure(doing, error) from error
+        finally:
+            self._lock.release()
+        if isinstance(result, RunError):
+            raise result
+        return result
+
     def _written_here(self, jobs: list[Job]) -> list[Outcome]:
         """Without what is left to the thread."""
-        if not self._lock.acquire(blocking=False):
+        if not self._may_write_here(_size(jobs)):
             self._leave(jobs)
             return []
         try:
-            if self._left or self._slowest_s > SLOW_S or sum([job.size for job in jobs]) > LARGE_BYTES:
-                self._leave(jobs)
-                return []
             outcomes = self._perform(jobs)
         finally:
             self._lock.release()
-        self._leave([each.job for each in outcomes if _is_locked(each)])
-        return [each for each in outcomes if not _is_locked(each)]
+        locked = [each.job for each in outcomes if _is_locked(each)]
+        self._leave(locked)
+        return [each for each in outcomes if not _is_locked(each)] if locked else outcomes
+
+    def _may_write_here(self, size: int) -> bool:
+        """If so, the lock is taken. The thread holds it until all that it took from `_left` is done."""
+        is_quick = not self._left and self._slowest_s <= SLOW_S and size <= LARGE_BYTES
+        return is_quick and self._lock.acquire(blocking=False)
 
     def _leave(self, jobs: list[Job]) -> None:
         if jobs:
@@ -203,43 +245,45 @@ class Writer:
     def _perform(self, jobs: list[Job]) -> list[Outcome]:
         """All in one transaction; if that fails, each in its own, so that only the culprit is told."""
         try:
-            return self._commit(jobs)
+            results = self._commit([job.work for job in jobs], _size(jobs))
+            return [Outcome(job, result) for job, result in zip(jobs, results, strict=True)]
         except Exception as error:
-            failed = [Outcome(job, error=_told(job, error)) for job in jobs]
+            failed = [Outcome(job, _told(job, error)) for job in jobs]
             if len(jobs) == 1 or self.broken is not None or _is_locked(failed[0]):
                 return failed
             return [outcome for job in jobs for outcome in self._perform([job])]
 
-    def _commit(self, jobs: list[Job]) -> list[Outcome]:
+    def _commit(self, works: Sequence[Work[Any]], size: int) -> list[Any]:
+        """What each gives, or its refusal."""
         if self.broken is not None:
-            raise StoreFailed(self.broken)
+            raise StoreBroken(self.broken)
         try:
             if time.perf_counter() > self._checked_at + CHECKED_S:
                 self._require_same_files()
             self.connection.execute("begin immediate")
-            outcomes = [self._outcome(job) for job in jobs]
+            results = [self._result(work) for work in works]
             crash_point("before commit")
             began = time.perf_counter()
             self.connection.execute("commit")
             took_s = time.perf_counter() - began
             crash_point("after commit")
-            self._require_same_files()
+            self._require_same_log()
         except BaseException as error:
             self._undo(error)
             raise
-        self._note(jobs, took_s)
-        return outcomes
+        self._note(size, took_s)
+        return results
 
-    def _outcome(self, job: Job) -> Outcome:
+    def _result(self, work: Work[Any]) -> Any:
         try:
-            return Outcome(job, job.work(self.connection, self._tips))
+            return work(self.connection, self._tips)
         except RunError as refusal:
-            return Outcome(job, error=refusal)
+            return refusal
 
-    def _note(self, jobs: list[Job], took_s: float) -> None:
+    def _note(self, size: int, took_s: float) -> None:
         """How quick the disk is, and whether a checkpoint is due; if so the thread is woken."""
         self._slowest_s = max(took_s, self._slowest_s * FORGOTTEN)
-        self._logged += COMMIT_BYTES + sum([job.size for job in jobs])
+        self._logged += COMMIT_BYTES + size
         if self._logged >= LOG_BYTES:
             self._woken.set()
         if self._syncs and self._unsynced_since is None:
@@ -256,17 +300,22 @@ class Writer:
             if self.connection.in_transaction:
                 self.connection.execute("rollback")
 
-    def _inodes_now(self) -> list[int]:
-        return [_inode(file) for file in self._files]
-
     def _require_same_files(self) -> None:
-        if self._inodes_now() != self._inodes:
-            self.broken = (
-                f"'{self._files[0]}' or its log was deleted or replaced while it was in use; nothing more is written,"
-                " start again and run 'interlock doctor'"
-            )
-            raise StoreFailed(self.broken)
+        if _inode(self._database) != self._database_inode:
+            raise self._replaced()
+        self._require_same_log()
         self._checked_at = time.perf_counter()
+
+    def _require_same_log(self) -> None:
+        if _inode(self._log) != self._log_inode:
+            raise self._replaced()
+
+    def _replaced(self) -> StoreFailed:
+        self.broken = (
+            f"'{self._database}' or its log was deleted or replaced while it was in use; nothing more is written,"
+            " start again and run 'interlock doctor'"
+        )
+        return StoreBroken(self.broken)
 
     def _is_checkpoint_due(self) -> bool:
         since = self._unsynced_since
@@ -286,7 +335,7 @@ class Writer:
 def _inode(file: str) -> int:
     """0 for a file that is not there."""
     try:
-        return os.stat(file).st_ino  # noqa: PTH116 - twice a commit, and Path.stat takes twice as long
+        return os.stat(file).st_ino  # noqa: PTH116 - with every commit, and Path.stat takes twice as long
     except FileNotFoundError:
         return 0
 
@@ -301,13 +350,11 @@ def _told(job: Job, error: Exception) -> Exception:
 
 
 def _is_locked(outcome: Outcome) -> bool:
-    return outcome.error is not None and is_locked(outcome.error.__cause__)
+    return isinstance(outcome.result, Exception) and is_locked(outcome.result.__cause__)
 
 
-def _value(outcome: Outcome) -> Any:
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.value
+def _size(jobs: list[Job]) -> int:
+    return sum([job.size for job in jobs])
 
 
 def _deliver_all(outcomes: list[Outcome]) -> None:
@@ -321,10 +368,10 @@ def _deliver_all(outcomes: list[Outcome]) -> None:
 
 
 def _deliver(outcomes: list[Outcome]) -> None:
-    for job, value, error in outcomes:
+    for job, result in outcomes:
         if job.future.done():  # whoever asked was cancelled
             continue
-        if error is not None:
-            job.future.set_exception(error)
+        if isinstance(result, Exception):
+            job.future.set_exception(result)
         else:
-            job.future.set_result(value)
+            job.future.set_result(result)

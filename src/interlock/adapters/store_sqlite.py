@@ -25,7 +25,7 @@ from interlock.adapters.owner_files import OwnerFile, folder_locked, remove_dead
 from interlock.adapters.owner_files import is_alive as is_alive
 from interlock.adapters.sqlite_failures import as_store_failed, is_corrupt
 from interlock.adapters.sqlite_writer import Work, Writer
-from interlock.errors import DamagedRun, StoreFailed, UsageError
+from interlock.errors import DamagedRun, NotOwner, StoreBroken, StoreFailed, UsageError
 from interlock.ports import (
     NOTHING_ELSE,
     Alongside,
@@ -85,10 +85,7 @@ class SqliteStore:
         """
         if durability not in DURABILITIES:
             raise UsageError(f"there is no durability '{durability}'; use one of {', '.join(DURABILITIES)}")
-        self.folder = Path(folder).absolute()
-        self._pid = os.getpid()
-        self._closed = False
-        self._connect = connect
+        self._set_up(folder, connect)
         path = self.folder / DATABASE
         with as_store_failed(f"open the data folder '{self.folder}'"):
             _make_folders(self.folder)
@@ -100,6 +97,12 @@ class SqliteStore:
         self._writer = Writer(self._writing, path, durability)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="interlock-reader")
         _open_stores.add(self)
+
+    def _set_up(self, folder: str | os.PathLike[str], connect: Connect) -> None:
+        self.folder = Path(folder).absolute()
+        self._pid = os.getpid()
+        self._closed = False
+        self._connect, self._mode = connect, "rw"
 
     @property
     def owner(self) -> str:
@@ -118,8 +121,10 @@ class SqliteStore:
         work = partial(sqlite_rows.append, row=row, record=record, body=body, also=also)
         return await self._write(f"append to run '{row.run}'", work, len(body))
 
-    async def spend(self, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
+    async def spend(self, row: RunRow, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
         def work(connection: sqlite3.Connection, _tips: sqlite_rows.Tips) -> tuple[Grant, ...]:
+            if sqlite_rows.kept(connection, row.run).tip.epoch != row.epoch:
+                raise NotOwner(row.run)
             return alongside_sqlite.carry_out_spending(connection, orders)
 
         return await self._write("reserve room in a budget", work)
@@ -201,7 +206,7 @@ class SqliteStore:
         """A whole, sound copy of the database as it is at one moment, while others go on writing."""
         self._require_usable()
         with as_store_failed(f"write the backup '{file}'"):
-            await asyncio.to_thread(keeping_sqlite.back_up, self.folder / DATABASE, file, self._connect)
+            await asyncio.to_thread(keeping_sqlite.back_up, self.folder / DATABASE, self._mode, file, self._connect)
 
     async def since(self, position: int, limit: int = 200) -> Sequence[StoredRecord]:
         """The records of all runs after a position, in order; without damaged ones, which reading their run reports."""
@@ -223,7 +228,11 @@ class SqliteStore:
         return await self._read("read a crew", partial(sqlite_rows.crew, sha=sha))
 
     async def close(self) -> None:
-        """All that was asked for is done first. Runs of this store can be claimed by others from now on."""
+        """All that was asked for is done first. Runs of this store can be claimed by others from now on.
+
+        `StoreFailed` if the disk did not keep what was written, also if somebody was told so before: with durability
+        "normal" what was acknowledged since the last checkpoint may be lost.
+        """
         self._require_this_process()
         if self._closed:
             return
@@ -232,6 +241,7 @@ class SqliteStore:
         with as_store_failed(f"close the data folder '{self.folder}'"):
             await asyncio.get_running_loop().run_in_executor(self._reader, self._finish)
         self._reader.shutdown(wait=False)
+        self._require_unbroken()
 
     def disown(self) -> None:
         """In a forked child: lets go of everything without touching what the parent uses."""
@@ -258,8 +268,11 @@ class SqliteStore:
         self._require_this_process()
         if self._closed:
             raise StoreFailed(f"the store in '{self.folder}' is closed; open it again")
+        self._require_unbroken()
+
+    def _require_unbroken(self) -> None:
         if self._writer.broken is not None:
-            raise StoreFailed(self._writer.broken)
+            raise StoreBroken(self._writer.broken)
 
     async def _write(self, doing: str, work: Work[T], size: int = 0) -> T:
         self._require_usable()

@@ -14,7 +14,7 @@ class TextLog:
     """An observer that writes to standard error."""
 
     def __init__(self, registry: SignalRegistry, stream: TextIO | None = None) -> None:
-        self._registry, self._stream = registry, stream
+        self.registry, self._stream = registry, stream
 
     def __call__(self, stored: StoredRecord) -> None:
         stream = self._stream or sys.stderr
@@ -25,7 +25,7 @@ class TextLog:
     def _lines(self, event: Event) -> Iterator[str]:
         match event:
             case SignalSeen():
-                definition = self._registry.get(event.signal)
+                definition = self.registry.get(event.signal)
                 if definition is not None:
                     yield emitted_line(event.agent, definition, event.method)
             case HandedOver():

@@ -75,6 +75,10 @@ class PythonToolbox:
     def names(self) -> tuple[str, ...]:
         return tuple(self._tools)
 
+    @property
+    def names_that_need_approval(self) -> tuple[str, ...]:
+        return tuple(name for name, ready in self._tools.items() if ready.declared.needs_approval)
+
     def schemas(self, names: Sequence[str]) -> tuple[ToolSchema, ...]:
         return tuple(self._tools[name].schema for name in names if name in self._tools)
 

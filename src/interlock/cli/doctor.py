@@ -8,7 +8,8 @@ import click
 
 from interlock.adapters.store_sqlite import DATABASE
 from interlock.cli.crews import config_option, shown
-from interlock.cli.run import data_option, with_box
+from interlock.cli.looking import say_read_only, with_look
+from interlock.cli.run import data_option
 from interlock.compose.checkup import check_up
 from interlock.compose.crews import host_settings
 from interlock.errors import UsageError
@@ -20,9 +21,12 @@ from interlock.errors import UsageError
 def doctor(config: str | None, data: str) -> None:
     """Check the data folder: the database, crc and hash chain of every run, its replay, and owner files.
 
-    Runs that are due by [retention] in interlock.toml are named. Exit code 1, and a list, if something is wrong.
+    Runs that are due by [retention] in interlock.toml are named, and a log that has grown too large.
+    Exit code 1, and a list, if something is wrong.
     """
     found = asyncio.run(check_up(Path(data), host_settings(config)))
+    if found.read_only:
+        say_read_only(data)
     for note in found.notes:
         click.echo(f"note: {shown(note)}")
     for problem in found.problems:
@@ -42,5 +46,5 @@ def backup(file: str, data: str) -> None:
     """Write a copy of the data folder's database to FILE, while runs go on."""
     if not (Path(data) / DATABASE).exists():
         raise UsageError(f"there is no {DATABASE} in '{data}'; name the data folder with --data")
-    with_box(data, lambda box: box.store.backup(Path(file)))
+    with_look(data, lambda box: box.store.backup(Path(file)))
     click.echo(f"wrote {file}; to restore it, put it into an empty folder as {DATABASE}")

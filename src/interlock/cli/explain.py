@@ -8,6 +8,7 @@ import msgspec
 from interlock.cli.crews import crew_argument, open_sound_crew, shown
 from interlock.crew.definition import Crew
 from interlock.crew.registry import registry_of
+from interlock.engine.in_full import in_full
 from interlock.engine.routing import Candidate, Decision, OwnReply, RoutingTable, Verb
 from interlock.signals.report import emitted_line, routed_line
 
@@ -35,7 +36,7 @@ def explain(crew: str, config: str | None, agent: str, reply: str, as_json: bool
     text = _standard_input() if reply == "-" else reply
     decision = RoutingTable(definition).decide(OwnReply(agent, text))
     if as_json:
-        click.echo(msgspec.json.encode(decision).decode())
+        click.echo(msgspec.json.encode(in_full(decision)).decode())
     else:
         _tell(definition, decision)
 

@@ -8,6 +8,7 @@ import click
 from interlock.adapters.run_scripts import written_script, written_test
 from interlock.adapters.text_log import TextLog
 from interlock.cli.crews import config_option
+from interlock.cli.looking import with_look
 from interlock.cli.run import data_option, drive, for_people, json_option, plain_option, script_option, with_box
 from interlock.compose.box import Interlock, RunHandle
 from interlock.compose.crews import host_settings
@@ -47,7 +48,7 @@ def fork(
 @data_option
 def script(run_id: str, as_test: bool, data: str) -> None:
     """Print RUN as a script that 'interlock run --script' plays again."""
-    records = with_box(data, lambda box: box.journal.records(run_id))
+    records = with_look(data, lambda box: box.journal.records(run_id))
     click.echo((written_test if as_test else written_script)(records), nl=False)
 
 
@@ -82,7 +83,7 @@ def prune(days: float | None, config: str | None, data: str) -> None:
 @data_option
 def export(run_id: str, file: str, data: str) -> None:
     """Write RUN with its crew to FILE, or to standard output, as JSON lines."""
-    body = with_box(data, lambda box: export_run(box, run_id))
+    body = with_look(data, lambda box: export_run(box, run_id))
     if file == "-":
         sys.stdout.buffer.write(body)
         return

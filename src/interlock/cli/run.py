@@ -76,7 +76,7 @@ def run(
     definition = open_sound_crew(crew, config)
     if model is not None and answers is None:
         definition = with_model(definition, model, host.provider_settings)
-    given = sys.stdin.read() if text == "-" else text
+    given = given_text(text)
     log = TextLog(registry_of(definition))
 
     async def begin(box: Interlock) -> RunHandle:
@@ -106,14 +106,27 @@ def resume(
     plain: bool,
 ) -> None:
     """Answer what RUN waits for, or go on with it if the process that ran it is gone."""
-    given = sys.stdin.read() if text == "-" else text
+    given = given_text(text)
     log = TextLog(load_default_signals())
 
     async def again(box: Interlock) -> RunHandle:
+        log.registry = registry_of(await box.crew_of(await box.journal.row(run_id)))
         return await box.resume(run_id, given, token=token)
 
     box = Interlock(data, host=host_settings(config), script=script, observers=[log])
     drive(box, again, for_people(as_json, plain))
+
+
+def given_text(text: str) -> str:
+    """The text itself, or what standard input holds if it is '-'."""
+    if text != "-":
+        return text
+    if sys.stdin is None:
+        raise UsageError("standard input is closed; give the text as an argument")
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"standard input is not UTF-8: {error}") from error
 
 
 class Display(StrEnum):
@@ -126,7 +139,7 @@ class Display(StrEnum):
 
 def for_people(as_json: bool, plain: bool) -> Display:
     """A view where one can be shown, lines where people read and it cannot, objects where programs do."""
-    if plain or (not as_json and sys.stdout.isatty()):
+    if plain or (not as_json and sys.stdout is not None and sys.stdout.isatty()):
         return Display.LIVE if not plain and can_show_live() else Display.PLAIN
     return Display.JSON
 

@@ -8,8 +8,9 @@ import msgspec
 
 from interlock.cli.crews import shown
 from interlock.cli.keeping import delete, export, fork, import_, prune, script
+from interlock.cli.looking import with_look
 from interlock.cli.run import data_option, json_option, with_box
-from interlock.compose.box import Interlock
+from interlock.compose.box import Interlock, Result
 from interlock.engine.events import (
     BranchFinished,
     Decided,
@@ -23,6 +24,9 @@ from interlock.engine.events import (
     RunPaused,
     SignalRejected,
 )
+from interlock.engine.in_full import in_full
+from interlock.engine.state import RunState
+from interlock.engine.step import OVER
 
 
 @click.group()
@@ -35,23 +39,23 @@ for command in (delete, export, fork, import_, prune, script):
 
 
 @runs.command("list")
-@click.option("--status", help="Only runs that stand so.")
+@click.option("--status", type=click.Choice(("running", "paused", *OVER)), help="Only runs that stand so.")
 @click.option("--crew", help="Only runs of this crew.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @data_option
 @json_option
 def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_json: bool) -> None:
     """The newest runs first."""
-    rows = with_box(data, lambda box: box.journal.rows(status=status, crew=crew, limit=limit))
+    rows = with_look(data, lambda box: box.journal.rows(status=status, crew=crew, limit=limit))
     if as_json:
         for row in rows:
-            click.echo(msgspec.json.encode(row).decode())
+            click.echo(msgspec.json.encode(in_full(row)).decode())
         return
     for row in rows:
         when = datetime.fromtimestamp(row.updated_at / 1000, UTC)
         origin = f"  from {row.continues}" if row.continues else ""
         what = f"{row.status:<9}  {shown(row.crew)}  {shown(row.reason)}{shown(origin)}"
-        click.echo(f"{row.run}  {when:%Y-%m-%d %H:%M:%S}  {what}")
+        click.echo(f"{row.run}  {when:%Y-%m-%d %H:%M:%S}  {what}".rstrip())
     if not rows:
         click.echo("no runs yet; 'interlock run CREW INPUT' makes one")
 
@@ -62,11 +66,14 @@ def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_js
 @json_option
 def show(run_id: str, data: str, as_json: bool) -> None:
     """How RUN stands, and what was said."""
-    result = with_box(data, lambda box: box.result(run_id))
-    if as_json:
-        click.echo(msgspec.json.encode(result).decode())
+
+    async def told(box: Interlock) -> tuple[Result, RunState | None]:
+        return await box.result(run_id), None if as_json else await box.state(run_id)
+
+    result, state = with_look(data, told)
+    if state is None:
+        click.echo(msgspec.json.encode(in_full(result)).decode())
         return
-    state = with_box(data, lambda box: box.state(run_id))
     click.secho(f"{run_id} {result.status}: {result.reason}", bold=True)
     if result.continues:
         click.echo(f"it goes on from {shown(result.continues)}")
@@ -74,8 +81,9 @@ def show(run_id: str, data: str, as_json: bool) -> None:
         click.secho(f"{entry.author}:", bold=True)
         for line in entry.text.splitlines():
             click.echo(f"  {shown(line)}")
-    if result.token:
-        click.echo(f"it waits: interlock resume {run_id} --input TEXT")
+    for wait in state.waits:
+        which = f" --token {wait.token}" if len(state.waits) > 1 else ""
+        click.echo(f"{wait.agent} waits ({wait.reason}): interlock resume {run_id}{which} --input TEXT")
 
 
 @runs.command()
@@ -83,7 +91,7 @@ def show(run_id: str, data: str, as_json: bool) -> None:
 @data_option
 def explain(run_id: str, data: str) -> None:
     """Why RUN went as it did: every decision with its reasons."""
-    for record in with_box(data, lambda box: box.journal.records(run_id)):
+    for record in with_look(data, lambda box: box.journal.records(run_id)):
         for n, event in enumerate(record.events):
             line = _reason(event)
             if line:
@@ -95,7 +103,7 @@ def explain(run_id: str, data: str) -> None:
 @data_option
 def replay(run_id: str, data: str) -> None:
     """Feed RUN's events to the engine again; what it concludes must be what the journal holds."""
-    state = with_box(data, lambda box: box.state(run_id))
+    state = with_look(data, lambda box: box.state(run_id))
     click.echo(f"{state.seq} events replayed, the same conclusions; {state.status}: {state.reason}")
 
 

@@ -2,11 +2,12 @@
 
 import hashlib
 import os
+import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -18,7 +19,7 @@ from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.tool_imports import imported_tools
 from interlock.adapters.tools_hiding import HidingToolbox
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
-from interlock.compose.fitness import require_drivable, require_tools
+from interlock.compose.fitness import require_drivable, require_size, require_tools
 from interlock.compose.models import AnyModel, Models
 from interlock.compose.recovery import Crews, SetAside, crew_of, recover_all
 from interlock.compose.results import Result as Result
@@ -26,12 +27,16 @@ from interlock.compose.results import result_of
 from interlock.crew.definition import Crew
 from interlock.engine.events import Entry
 from interlock.engine.state import RunState
-from interlock.errors import AlreadyResumed, UsageError
+from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, UsageError
 from interlock.ports import Clock, Journal, Keeping, Observer, Owners, RunRow
 from interlock.runtime.delivery import OnExternal
 from interlock.runtime.forking import forked
+from interlock.runtime.performing import storable
 from interlock.runtime.runner import Runner, replayed, row_of
 from interlock.runtime.watching import Public
+
+# It stands before keys, and in commands.
+RUN_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 DATA_FOLDER = ".interlock"
 
@@ -84,8 +89,8 @@ class Interlock:
     # Runs that were found running when the folder was opened with `recover`, and cannot go on here.
     set_aside: tuple[SetAside, ...] = ()
 
-    async def __aenter__(self) -> "Interlock":
-        store = SqliteStore(self.data, durability=self._durability)
+    async def __aenter__(self) -> Self:
+        store = self._opened_store()
         self._stack.push_async_callback(store.close)
         self.store, self.keeping = store, store
         self.journal: Journal = store
@@ -109,6 +114,13 @@ class Interlock:
             await self._recover_all()
         return self
 
+    def _require_open(self) -> None:
+        if not hasattr(self, "runner"):
+            raise UsageError("use it as 'async with Interlock(...) as box'; the data folder is not open")
+
+    def _opened_store(self) -> SqliteStore:
+        return SqliteStore(self.data, durability=self._durability)
+
     async def __aexit__(self, *error: object) -> None:
         await self._stack.aclose()
 
@@ -122,7 +134,7 @@ class Interlock:
         await self.runner.deliver_again()
 
     async def _recovered(self, crew: Crew, run_id: str) -> None:
-        require_tools(crew, self.toolbox.names, run_id)
+        require_tools(crew, self.toolbox, run_id)
         self._models.require_reachable(crew, run_id)
         try:
             await self.runner.recover(crew, run_id)
@@ -133,6 +145,8 @@ class Interlock:
     # Asking
 
     async def start(self, crew: Crew, text: str, *, run_id: str | None = None) -> RunHandle:
+        if run_id is not None and not RUN_ID.fullmatch(run_id):
+            raise UsageError(f"'{run_id[:80]}' cannot be a run's id; use up to 100 letters, digits, '.', '_' and '-'")
         return await self._start(crew, text, run_id or new_run_id(self.clock))
 
     async def continue_run(self, crew: Crew, text: str, finished: str) -> RunHandle:
@@ -147,12 +161,11 @@ class Interlock:
     async def _start(
         self, crew: Crew, text: str, run_id: str, *, history: tuple[Entry, ...] = (), continues: str = ""
     ) -> RunHandle:
+        self._require_open()
         require_drivable(crew)
-        require_tools(crew, self.toolbox.names)
+        require_tools(crew, self.toolbox)
         self._models.require_reachable(crew)
-        most = crew.settings.max_input_size_kb
-        if len(text.encode("utf-8", "replace")) > most * 1024:
-            raise UsageError(f"the input is larger than max_input_size_kb ({most} kB)")
+        require_size(crew, text)
         body = msgspec.json.encode(crew, order="deterministic")
         sha = hashlib.sha256(body).hexdigest()
         await self.journal.put_crew(sha, body)
@@ -161,21 +174,35 @@ class Interlock:
 
     async def resume(self, run_id: str, text: str = "", *, token: str | None = None) -> RunHandle:
         """Answers a wait. The same answer again gives the first outcome; another one is refused."""
+        self._require_open()
         row = await self.journal.row(run_id)
         crew = await self.crew_of(row)
+        require_size(crew, text)
         if row.status in ("running", "paused"):
-            require_tools(crew, self.toolbox.names, run_id)
+            require_tools(crew, self.toolbox, run_id)
             self._models.require_reachable(crew, run_id)
-        if row.status == "running":
-            await self._recovered(crew, run_id)
-            if token is None:
-                return RunHandle(self, run_id)
+        answers = bool(text) or token is not None or row.status != "running"
         try:
-            await self.runner.resume(crew, run_id, token, text)
+            if row.status == "running" and run_id not in self.runner.live:
+                if answers and token is None and not (await self.state(run_id)).waits:
+                    raise NotWaiting(run_id, None, [])
+                await self._recovered(crew, run_id)
+            if answers:
+                await self.runner.resume(crew, run_id, token, text)
         except AlreadyResumed as again:
             if not again.same:
                 raise
+        except OwnedElsewhere as elsewhere:
+            await self._require_same_answer(run_id, token, text, elsewhere)
         return RunHandle(self, run_id)
+
+    async def _require_same_answer(self, run_id: str, token: str | None, text: str, elsewhere: OwnedElsewhere) -> None:
+        """Another process works on the run; whoever repeats the answer that it works on has been served."""
+        answered = (await self.state(run_id)).answered
+        if token is None or token not in answered:
+            raise elsewhere
+        if answered[token] != storable(text):
+            raise AlreadyResumed(run_id, token, same=False)
 
     async def cancel(self, run_id: str) -> RunHandle:
         row = await self.journal.row(run_id)
@@ -187,7 +214,7 @@ class Interlock:
         """A new run that shares the recorded past of another one up to a seq, and goes on from there."""
         row = await self.journal.row(run_id)
         crew, new_id, now = await self.crew_of(row), new_run_id(self.clock), self.clock.now_ms()
-        require_tools(crew, self.toolbox.names)
+        require_tools(crew, self.toolbox)
         self._models.require_reachable(crew)
         run, records = forked(crew, run_id, await self.journal.records(run_id), after, new_id)
         fresh = msgspec.structs.replace(row, run=new_id, epoch=0, created_at=now, continues=run_id)

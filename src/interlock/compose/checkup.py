@@ -5,8 +5,10 @@ from pathlib import Path
 import msgspec
 
 from interlock.adapters.host_file import HostSettings
+from interlock.adapters.store_readonly import is_read_only
 from interlock.adapters.store_sqlite import DATABASE, OWNERS, is_alive
 from interlock.compose.box import Interlock
+from interlock.compose.inspection import Inspection
 from interlock.compose.keeping import each_row, runs_due
 from interlock.errors import DamagedRun, InterlockError, RunNotFound, UsageError
 from interlock.ports import RunRow
@@ -16,6 +18,7 @@ from interlock.runtime.runner import replayed, row_of
 class Checkup(msgspec.Struct, kw_only=True):
     """What was looked at. Notes are worth knowing; only problems are wrong."""
 
+    read_only: bool = False
     runs: int = 0
     events: int = 0
     deleted: int = 0
@@ -27,17 +30,19 @@ async def check_up(data: Path, host: HostSettings | None = None) -> Checkup:
     """Looks at everything, and runs nothing; of the host's file what counts are durability and retention."""
     if not (data / DATABASE).exists():
         raise UsageError(f"there is no {DATABASE} in '{data}'; name the data folder with --data")
-    found, settings = Checkup(), host or HostSettings()
-    strays = _stray_owner_files(data)
+    found, settings = Checkup(read_only=is_read_only(data)), host or HostSettings()
+    strays = [] if found.read_only else _stray_owner_files(data)
     try:
-        async with Interlock(data, durability=settings.durability) as box:
+        async with Inspection(data, durability=settings.durability) as box:
+            found.notes += box.log_notes()
             found.problems += await box.store.problems()
             await _check_runs(box, found)
             found.deleted = len(await box.keeping.tombstones())
             await _tell_due(box, settings.retention_days, found)
     except InterlockError as error:
         found.problems.append(str(error))
-    _tell_strays(data, strays, found)
+    if not found.read_only:  # whose files they are is not to be found out there, and they cannot be removed
+        _tell_strays(data, strays, found)
     return found
 
 

@@ -1,10 +1,15 @@
 """Crews and the host's file, from disk."""
 
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from interlock.adapters.crew_files import read_crew
 from interlock.adapters.host_file import HostSettings, host_of, read_settings
+from interlock.adapters.tools_python import PythonTool, PythonToolbox
 from interlock.crew.definition import Crew
 from interlock.crew.host import Host
 from interlock.crew.unsound import UnreadableCrew, UnsoundCrew
@@ -24,12 +29,19 @@ def load_host(config: str | os.PathLike[str] | None = None) -> Host:
     return host_of(host_settings(config))
 
 
-def load_crew(path: str | os.PathLike[str], *, host: Host | None = None) -> Crew:
+def load_crew(
+    path: str | os.PathLike[str],
+    *,
+    host: Host | None = None,
+    tools: Sequence[PythonTool | Callable[..., Any]] = (),
+) -> Crew:
     """A crew that is proven sound; otherwise `UnsoundCrew` with every problem, or `UnreadableCrew`.
 
-    Without `host` what counts is interlock.toml in the working folder, as for the commands.
+    Without `host` what counts is interlock.toml in the working folder, as for the commands; `tools` are those that
+    the program itself will give to `Interlock`.
     """
-    loaded = read_crew(path, host if host is not None else load_host())
+    known = host if host is not None else load_host()
+    loaded = read_crew(path, msgspec.structs.replace(known, tools=(*known.tools, *PythonToolbox(tools).names)))
     if not loaded.readable:
         raise UnreadableCrew(os.fspath(path), loaded.problems)
     if loaded.crew is None or not loaded.is_sound:

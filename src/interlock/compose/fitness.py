@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from interlock.adapters.tools_python import PythonToolbox
 from interlock.crew.definition import Crew
 from interlock.crew.host import BUILT_IN_TOOLS
 from interlock.errors import UsageError
@@ -18,11 +19,30 @@ def require_drivable(crew: Crew) -> None:
         )
     if crew.delegation is not None:
         raise UsageError(f"crew '{crew.name}' delegates; this version checks delegation and cannot run it yet")
+    if crew.settings.signal_mode != "text" or crew.settings.cut_on_signal:
+        raise UsageError(
+            f"crew '{crew.name}' asks for signal_mode or cut_on_signal; this version runs signal_mode: text alone"
+        )
+    built_in = [tool for agent in crew.agents for tool in agent.tools if tool in BUILT_IN_TOOLS]
+    if built_in:
+        raise UsageError(f"crew '{crew.name}' uses {built_in[0]}; this version knows that tool and cannot run it yet")
 
 
-def require_tools(crew: Crew, names: Sequence[str], run: str = "") -> None:
+def require_size(crew: Crew, text: str) -> None:
+    most = crew.settings.max_input_size_kb
+    if len(text.encode("utf-8", "replace")) > most * 1024:
+        raise UsageError(f"the input is larger than max_input_size_kb ({most} kB)")
+
+
+def require_tools(crew: Crew, toolbox: PythonToolbox, run: str = "") -> None:
     """Refuses a crew that names functions which this host does not have; a run of it stays as it was."""
-    missing = list(dict.fromkeys(_missing(crew, names)))
+    named = {tool for agent in crew.agents for tool in agent.tools}
+    asking = [name for name in toolbox.names_that_need_approval if name in named]
+    if asking:
+        raise UsageError(
+            f"tool '{asking[0]}' needs approval; this version cannot ask for it yet, and runs it not at all"
+        )
+    missing = list(dict.fromkeys(_missing(crew, toolbox.names)))
     if missing:
         subject = f"run '{run}' of crew '{crew.name}'" if run else f"crew '{crew.name}'"
         stays = "; the run stays as it was" if run else ""

@@ -1,9 +1,11 @@
 """How a run stands, read from its journal."""
 
+from collections.abc import Sequence
+
 import msgspec
 
-from interlock.engine.events import RunFinished, RunPaused, Usage
-from interlock.ports import Journal
+from interlock.engine.events import InputRequested, ModelReplied, RunFinished, RunPaused, Usage
+from interlock.ports import Journal, Record
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,10 +27,19 @@ async def result_of(journal: Journal, run: str) -> Result:
     result = Result(
         run=run, status=row.status, reason=row.reason, agent=row.agent, continues=row.continues, usage=row.usage
     )
-    for record in reversed(await journal.records(run)):
+    records = await journal.records(run)
+    for record in reversed(records):
         for event in reversed(record.events):
             if isinstance(event, RunFinished):
                 return msgspec.structs.replace(result, output=event.output, text=event.text)
             if isinstance(event, RunPaused) and row.status == "paused":
-                return msgspec.structs.replace(result, token=event.token, reason=event.reason)
+                return _paused(result, event, records)
     return result
+
+
+def _paused(result: Result, pause: RunPaused, records: Sequence[Record]) -> Result:
+    """With what was said last, and the question that is open."""
+    events = [event for record in records for event in record.events]
+    said = next((e.text for e in reversed(events) if isinstance(e, ModelReplied) and not e.tool_calls), "")
+    asked = next((e.question for e in events if isinstance(e, InputRequested) and e.token == pause.token), "")
+    return msgspec.structs.replace(result, token=pause.token, reason=pause.reason, output=said, text=asked)

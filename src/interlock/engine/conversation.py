@@ -187,7 +187,7 @@ class Conversation:
     def _squeezed(self, view: _View, said: Sequence[Message], window: int) -> tuple[Message, ...]:
         """For one call alone: the oldest go first, and what is too long by itself loses its middle."""
         left = window - MARKER_TOKENS
-        first = self._clipped(view.messages[0], left // 4)
+        first = self._clipped(view.messages[0], left // 4 if len(view.messages) > 1 or said else left)
         left -= tokens_of(first)
         rest, dropped = self._newest_rounds(said, left // 2 if len(view.messages) > 1 else left)
         left -= sum(map(tokens_of, rest))

@@ -70,6 +70,7 @@ class Tell(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     content: str
     requires_response: bool
+    token: str = ""  # of the wait that an answer ends
 
 
 class Announce(msgspec.Struct, frozen=True, kw_only=True):

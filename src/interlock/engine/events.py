@@ -101,6 +101,7 @@ class Reserved(Incoming, frozen=True, kw_only=True, tag="budget.reserved"):
     """
 
     call: str
+    agent: str
     tokens: int = 0
     cost_micros: int = 0
     refused: str = ""

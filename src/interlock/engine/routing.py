@@ -58,9 +58,9 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     method: MatchMethod
     start: int
     end: int
-    line: int
+    line: int = 1
     priority: int
-    order: int
+    order: int = 0
     verb: Verb
     target: str
     outcome: Outcome
@@ -132,7 +132,9 @@ class RoutingTable:
         refused: list[_Placed] = []
         for mark in seen:
             (counted if counts(mark) and own.reading(mark.inner).names else refused).append(mark)
-        rejected = tuple(self._rejection(own, agent.id, mark) for mark in refused)
+        once = {mark.inner: mark for mark in reversed(refused)}  # the first of each; a reply may repeat one for ever
+        kept = sorted(once.values(), key=lambda mark: mark.start)[:REJECTIONS_MAX]
+        rejected = tuple(self._rejection(own, agent.id, mark) for mark in kept)
         return self._decision(agent, own.candidates(counted), rejected)
 
     def route(self, agent: str, signal: str) -> Route:
@@ -355,6 +357,9 @@ class _Reading(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     speaks: bool
 
+
+# Marks of one reply that are named with the reason why they do not steer; the reply itself is in the journal.
+REJECTIONS_MAX = 100
 
 # Readings that are remembered; a hostile text can make up any number of marks.
 READINGS_MAX = 1_000

@@ -1,6 +1,6 @@
 """Budgets within a run: room for a call, what it cost, and what is given back."""
 
-from interlock.engine.budgets import WAIT, fits, micros, priced
+from interlock.engine.budgets import WAIT, fits, micros
 from interlock.engine.effects import Settle
 from interlock.engine.events import Reserved, Usage, Warned
 from interlock.engine.state import Turn
@@ -12,12 +12,10 @@ NOTHING = Usage()
 
 def account_for(t: Transition, turn: Turn, usage: Usage, *, failed: bool = False) -> None:
     """A call is over: what it cost counts from now on, in place of what was held for it."""
-    agent = t.budgets.of(turn.agent).agent
-    usage = priced(agent, usage)
     before = t.state.usage
     t.state.usage = before + usage + Usage(calls=1)
     if turn.reserved:
-        model = agent.model(backup=turn.backup)
+        model = t.budgets.of(turn.agent).agent.model(backup=turn.backup)
         server = model.server if model is not None else ""
         whole = usage + Usage(calls=1)
         t.order(Settle(key=turn.reserved, agent=turn.agent, usage=whole, failed=failed, provider=server))
@@ -28,6 +26,10 @@ def account_for(t: Transition, turn: Turn, usage: Usage, *, failed: bool = False
 def abandon_call(t: Transition, turn: Turn) -> None:
     """Nobody waits for the call any more. What it cost will never be known, so what was held for it counts."""
     t.give_up(turn.call)
+    if turn.reserving:
+        t.give_up(turn.reserving)
+        t.order(Settle(key=turn.reserving, agent=turn.agent, usage=NOTHING))
+        turn.reserving = ""
     if turn.reserved:
         t.order(Settle(key=turn.reserved, agent=turn.agent, usage=None))
         _let_go(turn)

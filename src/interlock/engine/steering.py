@@ -75,16 +75,18 @@ def _fire_tells(t: Transition, turn: Turn, decision: Decision, reply: str, *, wa
 
 def _tell(t: Transition, agent: str, route: Route, reply: str) -> None:
     if route.behavior is SignalBehavior.EXTERNAL:
-        send_external(t, agent, route.signal, reply, requires_response=False)
+        send_external(t, agent, route.signal, reply)
         return
     kind = f"crew:{t.crew.name}:{route.signal[1:-1].lower().replace(' ', '_')}"
     t.conclude(BroadcastEmitted(signal={"type": kind, "source": {"type": "agent", "id": agent}, "data": reply}))
     t.order(Announce(key=t.new_key(), type=kind, agent=agent, content=reply))
 
 
-def send_external(t: Transition, agent: str, signal: str, reply: str, *, requires_response: bool) -> None:
-    t.conclude(ExternalSent(signal=signal, agent=agent, content=reply, requires_response=requires_response))
-    t.order(Tell(key=t.new_key(), signal=signal, agent=agent, content=reply, requires_response=requires_response))
+def send_external(t: Transition, agent: str, signal: str, reply: str, token: str = "") -> None:
+    """With a token the host is asked for an answer."""
+    waits = bool(token)
+    t.conclude(ExternalSent(signal=signal, agent=agent, content=reply, requires_response=waits))
+    t.order(Tell(key=t.new_key(), signal=signal, agent=agent, content=reply, requires_response=waits, token=token))
 
 
 def follow(t: Transition, move: Follow) -> Move | None:
@@ -116,8 +118,9 @@ def _await(t: Transition, decision: Decision) -> Move | None:
         return wait_for(t, decision, decision.because)
     route = t.table.route(decision.agent, decision.signal)
     if route.behavior is SignalBehavior.EXTERNAL:
-        send_external(t, decision.agent, decision.signal, t.state.output, requires_response=True)
-        return wait_for(t, decision, f"external:{decision.signal}")
+        token = t.new_token()
+        send_external(t, decision.agent, decision.signal, t.state.output, token)
+        return wait_for(t, decision, f"external:{decision.signal}", token)
     return wait_for(t, decision, f"signal:{decision.signal}")
 
 

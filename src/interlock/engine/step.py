@@ -80,7 +80,7 @@ class Run:
         t = Transition(self.crew, self.table, self.budgets, self.state)
         if _is_stale(t, event):
             if isinstance(event, Reserved) and not event.refused:  # nobody will make the call
-                t.order(Settle(key=event.call, agent=self.state.agent, usage=Usage()))
+                t.order(Settle(key=event.call, agent=event.agent, usage=Usage()))
             t.conclude(WentStale(about=event.__struct_config__.tag))  # type: ignore[arg-type]
             return Step(tuple(t.facts), tuple(t.effects))
         stood_still = bool(self.state.waits)

@@ -19,9 +19,9 @@ from interlock.engine.turns import open_tool, tool_done
 APPROVALS = ("", "yes")
 
 
-def wait_for(t: Transition, decision: Decision, reason: str) -> Move | None:
+def wait_for(t: Transition, decision: Decision, reason: str, token: str = "") -> Move | None:
     """Opens a wait of its own token; the run goes on elsewhere if it can."""
-    token = t.new_token()
+    token = token or t.new_token()
     t.state.waits.append(
         Wait(
             token=token,

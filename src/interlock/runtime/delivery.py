@@ -5,6 +5,8 @@ Rule 2: a host that fails is told again, a few times; then the signal stays in t
 """
 
 import asyncio
+import inspect
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
@@ -12,7 +14,9 @@ import msgspec
 from interlock.engine.effects import Effect, Tell
 from interlock.ports import Clock, Outbox, Outgoing
 
-OnExternal = Callable[[Tell], Awaitable[None]]
+OnExternal = Callable[[Tell], Awaitable[None] | None]
+
+_log = logging.getLogger("interlock")
 
 # How long a host that failed is left alone before it is told again.
 PAUSES_MS = (1_000, 10_000, 60_000)
@@ -60,8 +64,11 @@ class Deliveries:
         tell = msgspec.json.decode(outgoing.body, type=Tell)
         for pause_ms in (*PAUSES_MS, None):
             try:
-                await self._on_external(tell)
-            except Exception:  # a host may fail in any way, and its run goes on
+                outcome = self._on_external(tell)
+                if inspect.isawaitable(outcome):
+                    await outcome
+            except Exception as error:  # a host may fail in any way, and its run goes on
+                _log.warning("the host failed to take %s of run %s: %r", tell.signal, outgoing.run, error)
                 if pause_ms is None:
                     return
                 await self._clock.sleep_until(self._clock.monotonic_ms() + pause_ms)

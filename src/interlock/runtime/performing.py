@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 import msgspec
 
 from interlock.crew.definition import Agent, Crew
-from interlock.engine.budgets import cost_of
+from interlock.engine.budgets import cost_of, priced
 from interlock.engine.conversation import BYTES_PER_TOKEN, UNSCALED
 from interlock.engine.effects import Announce, CallModel, Cancel, Effect, Reserve, RunTool, SetTimer, Settle, Tell
 from interlock.engine.events import (
@@ -21,7 +21,16 @@ from interlock.engine.events import (
 )
 from interlock.engine.phrases import cut
 from interlock.engine.state import Turn
-from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, ScriptExhausted, ToolFailed
+from interlock.errors import (
+    ModelRefused,
+    ModelUnavailable,
+    PortError,
+    PromptTooLong,
+    RunError,
+    ScriptExhausted,
+    StoreFailed,
+    ToolFailed,
+)
 from interlock.ports import (
     Budgets,
     Clock,
@@ -42,6 +51,9 @@ OnDelta = Callable[[str, str, str], None]
 # Told before and after each effect; what tests kill the process with.
 Hook = Callable[[str], None]
 
+
+# While the store is away it is asked again after this many milliseconds.
+STORE_RETRY_MS = 500
 
 NO_GRANTS: Mapping[str, Grant] = {}
 
@@ -136,8 +148,18 @@ class Performer:
             self._start(live, effect.key, self._reserve_again(live, effect, order))
 
     async def _reserve_again(self, live: LiveRun, effect: Reserve, order: Reservation) -> None:
-        (grant,) = await self.budgets.spend((order,))
-        self._answer(live, _reserved(effect, order, grant))
+        while True:
+            try:
+                (grant,) = await self.budgets.spend(live.row, (order,))
+            except StoreFailed:
+                await self.clock.sleep_until(self.clock.monotonic_ms() + STORE_RETRY_MS)
+            except RunError as error:  # the run belongs to somebody else by now
+                live.failure = error
+                live.tell(None)
+                return
+            else:
+                self._answer(live, _reserved(effect, order, grant))
+                return
 
     def _reservation(self, live: LiveRun, effect: Reserve, at: int) -> Reservation:
         state, turn = live.run.state, _turn(live, effect.turn)
@@ -196,7 +218,7 @@ class Performer:
         effect = call.effect
         try:
             async with self.slots:
-                reply = await self._reply(live, call)
+                return _replied(live, call, await self._reply(live, call))
         except ScriptExhausted as error:
             return _failed(effect, error, retry=False, reason="script_exhausted")
         except PromptTooLong as error:
@@ -207,15 +229,12 @@ class Performer:
             return _failed(effect, error, retry=True, retry_after_ms=error.retry_after_ms)
         except PortError as error:
             return _failed(effect, error, retry=True)
-        return ModelReplied(
-            call=effect.key,
-            agent=effect.agent,
-            text=storable(reply.text),
-            usage=reply.usage,
-            tool_calls=tuple(map(_storable_call, reply.tool_calls)) if reply.tool_calls else (),
-            estimate=_missed_estimate(live, call, reply.usage.input_tokens) if reply.usage.input_tokens else 0,
-            model=effect.model,
-        )
+        except asyncio.CancelledError as error:
+            if _is_being_cancelled():
+                raise
+            return _failed(effect, ModelUnavailable(f"the model gave up by itself: {error!r}"), retry=True)
+        except Exception as error:  # a host's model may fail in any way; the run fails, and nothing else does
+            return _failed(effect, ModelRefused(f"{type(error).__name__}: {error}"), retry=False)
 
     async def _reply(self, live: LiveRun, call: Call) -> ModelReply:
         pieces = self.model_for(live.crew, call.agent).reply(call.request)
@@ -268,6 +287,7 @@ def answers(orders: Sequence[Reservation | Settlement], grants: Sequence[Grant])
 def _reserved(effect: Reserve, order: Reservation, grant: Grant) -> Reserved:
     return Reserved(
         call=effect.key,
+        agent=effect.agent,
         tokens=order.tokens,
         cost_micros=order.cost_micros,
         refused=grant.refused,
@@ -304,6 +324,27 @@ def _turn(live: LiveRun, number: int) -> Turn:
     state = live.run.state
     turns = [branch.turn for branch in state.group.branches] if state.group else [state.turn]
     return next(turn for turn in turns if turn is not None and turn.number == number)
+
+
+def _replied(live: LiveRun, call: Call, reply: ModelReply) -> ModelReplied:
+    usage = reply.usage
+    if min(usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_micros) < 0:
+        raise ModelRefused("the model reports a usage below zero")
+    return ModelReplied(
+        call=call.effect.key,
+        agent=call.agent.id,
+        text=storable(reply.text),
+        usage=priced(call.agent, usage),
+        tool_calls=tuple(map(_storable_call, reply.tool_calls)) if reply.tool_calls else (),
+        estimate=_missed_estimate(live, call, usage.input_tokens) if usage.input_tokens else 0,
+        model=call.effect.model,
+    )
+
+
+def _is_being_cancelled() -> bool:
+    """Whether somebody wants this task to stop; a model may also raise what looks like it."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _missed_estimate(live: LiveRun, call: Call, reported: int) -> int:

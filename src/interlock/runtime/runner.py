@@ -7,7 +7,9 @@ Rule 3: a paused or finished run is let go of: it costs no memory until somebody
 
 import asyncio
 import itertools
+import logging
 from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -18,7 +20,16 @@ from interlock.engine.effects import CallModel, Effect
 from interlock.engine.events import CancelRequested, Entry, IncomingEvent, RunResumed, RunStarted
 from interlock.engine.routing import RoutingTable
 from interlock.engine.step import OVER, RULES, Run
-from interlock.errors import AlreadyResumed, JournalDiverged, NotWaiting, OwnedElsewhere, StoreFailed
+from interlock.errors import (
+    AlreadyResumed,
+    JournalDiverged,
+    NotWaiting,
+    OwnedElsewhere,
+    PortError,
+    RunError,
+    StoreBroken,
+    StoreFailed,
+)
 from interlock.ports import (
     NOTHING_ELSE,
     Alongside,
@@ -36,7 +47,7 @@ from interlock.ports import (
 )
 from interlock.runtime.delivery import Deliveries, OnExternal
 from interlock.runtime.live import LiveRun
-from interlock.runtime.performing import Hook, ModelFor, Performer, answers, no_hook, storable
+from interlock.runtime.performing import STORE_RETRY_MS, Hook, ModelFor, Performer, answers, no_hook, storable
 from interlock.runtime.timers import Timers
 from interlock.runtime.watching import Public, Watchers, public_events
 
@@ -46,13 +57,16 @@ CALLS_MAX = 1_000
 # A run whose calls and commits never wait lets the others, and the timers, have a turn after so many steps.
 STEPS_IN_A_ROW = 10
 
+# Runs of which it is remembered why they could not go on here.
+FAILURES_MAX = 1_000
+
 # Crews whose routing is kept worked out.
 TABLES_MAX = 100
 
-# While the store is away a finished reply is held, and its append is tried again after this many milliseconds.
-STORE_RETRY_MS = 500
+_log = logging.getLogger("interlock")
 
-# Then the run is let go of: whoever mends the store recovers it, and only the held reply is asked for again.
+# While the store is away a finished reply is held, and its append tried again. After so many tries the run is let go
+# of: whoever mends the store recovers it, and only the held reply is asked for again.
 STORE_RETRIES_MAX = 600
 
 
@@ -81,6 +95,7 @@ class Runner:
         self.drivers: dict[str, asyncio.Task[None]] = {}
         self._driving: set[asyncio.Task[None]] = set()  # also those that only have to let go of their run
         self._asked: set[asyncio.Task[None]] = set()
+        self._failures: dict[str, BaseException] = {}
         self._tables: dict[str, RoutingTable] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.performer = Performer(
@@ -176,7 +191,8 @@ class Runner:
         async with self._taking(run_id):
             live = self.live.get(run_id) or await self._take(crew, run_id)
             async with live.lock:
-                await self._transit(live, CancelRequested(by=by))
+                if live.run.state.status not in OVER:
+                    await self._transit(live, CancelRequested(by=by))
             self._drive(live)
 
     async def recover(self, crew: Crew, run_id: str) -> None:
@@ -209,10 +225,12 @@ class Runner:
         return True
 
     async def settled(self, run_id: str) -> None:
-        """Waits until the run is over or paused."""
+        """Waits until the run is over or paused; raises what keeps it from going on in this process."""
         driver = self.drivers.get(run_id)
         if driver is not None:
             await asyncio.shield(driver)
+        elif run_id in self._failures:
+            raise self._failures[run_id]
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Public]:
         """What has happened after a seq, and then what happens, until the run is over or paused."""
@@ -265,13 +283,21 @@ class Runner:
 
     def _drive(self, live: LiveRun) -> None:
         self.live[live.id] = live
+        self._failures.pop(live.id, None)
         if live.id not in self.drivers:
             live.pumped = self._pumped
             live.driver = self.drivers[live.id] = asyncio.create_task(self._until_settled(live))
             self._driving.add(live.driver)
-            live.driver.add_done_callback(self._driving.discard)
+            live.driver.add_done_callback(self._driven)
         else:
             live.tell(None)
+
+    def _driven(self, driver: "asyncio.Task[None]") -> None:
+        self._driving.discard(driver)
+        error = None if driver.cancelled() else driver.exception()
+        if error is not None:  # that another process has taken a run over is nothing to worry about
+            level = logging.INFO if isinstance(error, RunError) else logging.ERROR
+            _log.log(level, "a run cannot go on in this process: %s", error)
 
     async def _until_settled(self, live: LiveRun) -> None:
         try:
@@ -279,8 +305,8 @@ class Runner:
                 await self._go_on(live)
             if live.pump is not None:
                 await live.pump
-        except Exception:
-            self._drop(live)
+        except BaseException as error:
+            await self._drop(live, error)
             raise
         finally:
             live.driver = None
@@ -289,13 +315,20 @@ class Runner:
         async with self._taking(live.id):  # whoever is about to drive it again keeps it
             await self._let_go_unless_driven(live)
 
-    def _drop(self, live: LiveRun) -> None:
+    async def _drop(self, live: LiveRun, error: BaseException) -> None:
         """The run cannot go on in these hands: whoever asks for it next reads its journal anew."""
-        if self.live.get(live.id) is live:
-            del self.live[live.id]
         for task in (live.pump, *live.tasks.values()):
             if task is not None:
                 task.cancel()
+        if isinstance(error, asyncio.CancelledError):  # it is parked, and let go of with all the others
+            return
+        if self.live.get(live.id) is live:
+            del self.live[live.id]
+        while len(self._failures) >= FAILURES_MAX:
+            del self._failures[next(iter(self._failures))]
+        self._failures[live.id] = error
+        with suppress(PortError):
+            await self.owners.release(live.id)
 
     async def _go_on(self, live: LiveRun) -> None:
         """Waits for what happens next, and takes it in."""
@@ -344,9 +377,12 @@ class Runner:
         also = NOTHING_ELSE if _is_one_call(step.effects) else self._alongside(live, step.effects, record.at)
         try:
             appended = await (self.journal.create if first else self.journal.append)(live.row, record, also)
-        except StoreFailed:
+        except StoreBroken:
+            raise
+        except StoreFailed as error:
             if first:
                 raise
+            _log.warning("run %s: %s; what came back is held, and stored once that can be done", live.id, error)
             appended = await self._stored_later(live, record, also)
         self._tell(live, record, appended.position)
         self.deliveries.begin(also.outgoing)
@@ -364,8 +400,8 @@ class Runner:
             await self.clock.sleep_until(self.clock.monotonic_ms() + STORE_RETRY_MS)
             try:
                 return await self.journal.append(live.row, record, also)
-            except StoreFailed:
-                if tried == STORE_RETRIES_MAX:
+            except StoreFailed as error:
+                if tried == STORE_RETRIES_MAX or isinstance(error, StoreBroken):
                     raise
         raise AssertionError("counting does not end")
 
@@ -376,7 +412,10 @@ class Runner:
         if self.observers:
             stored = StoredRecord(position=position, run=live.id, record=record)
             for observer in self.observers:
-                observer(stored)
+                try:
+                    observer(stored)
+                except Exception:  # it sees what happened, and does not steer
+                    _log.exception("an observer failed at run %s, seq %s", live.id, record.seq)
 
     def _delta(self, run: str, agent: str, text: str) -> None:
         self.watchers.tell(run, {"run": run, "type": "model.delta", "agent": agent, "text": text})
@@ -388,12 +427,13 @@ def _is_one_call(effects: Sequence[Effect]) -> bool:
 
 
 def row_of(run: Run, row: RunRow, now: int) -> RunRow:
-    """The row of a run as its state has it."""
+    """The row of a run as its state has it; why it waits is the reason of a paused one."""
     state = run.state
+    waits_for = state.waits[0].reason if state.status == "paused" else ""
     return msgspec.structs.replace(
         row,
         status=state.status,
-        reason=state.reason,
+        reason=state.reason or waits_for,
         agent=state.agent,
         seq=state.seq,
         usage=state.usage,

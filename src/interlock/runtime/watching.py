@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from interlock.engine.events import Event, ToolCalled, Usage
+from interlock.engine.events import Event, ToolCalled
+from interlock.engine.in_full import in_full
 from interlock.ports import Record
 
 # A watcher that lags this far behind misses what follows, and reads it in the journal.
@@ -23,24 +24,18 @@ def public_events(run: str, record: Record) -> Iterator[Public]:
 
 
 def _public(event: Event) -> Public:
-    """Every field, also those the journal leaves out because they hold their default."""
-    kind = type(event)
-    names = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
-    body = {name: _whole(getattr(event, field)) for field, name in names if field != "worked_ms"}
+    body = in_full(event)
+    body.pop("worked_ms", None)
     if isinstance(event, ToolCalled):
         body["arguments"] = _arguments(event.arguments)
-    return {"type": kind.__struct_config__.tag, **body}
-
-
-def _whole(value: Any) -> Any:
-    return msgspec.structs.asdict(value) if isinstance(value, Usage) else msgspec.to_builtins(value)
+    return {"type": event.__struct_config__.tag, **body}
 
 
 def _arguments(text: str) -> Any:
     """As an object where the model wrote one, else as it wrote it."""
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):  # a model may nest without end
         return text
 
 

@@ -1,4 +1,8 @@
-"""A `Journal` and `Owners` in memory, for tests: refusals, order, crc and chain as on disk."""
+"""A `Journal` and `Owners` in memory, for tests: refusals, order, crc and chain as on disk.
+
+Rule 1: a record becomes bytes when it is appended, so that what cannot be stored is refused then.
+Rule 2: crc and link are made when somebody looks at them: most tests never do.
+"""
 
 from collections.abc import Sequence
 
@@ -7,7 +11,7 @@ import msgspec
 from interlock.adapters import journal_format
 from interlock.adapters.journal_format import Tip
 from interlock.adapters.spending import Counter, Held, spend
-from interlock.errors import OwnedElsewhere, RunDeleted, RunExists, RunNotFound, StoreFailed
+from interlock.errors import NotOwner, OwnedElsewhere, RunDeleted, RunExists, RunNotFound, StoreFailed
 from interlock.ports import (
     NOTHING_ELSE,
     Alongside,
@@ -29,12 +33,20 @@ class _Kept(msgspec.Struct, kw_only=True):
 
     row: RunRow
     owner: str
-    link: bytes
-    records: list[SealedRecord] = []
+    sealed: list[SealedRecord] = []
+    unsealed: list[tuple[int, bytes]] = []
+
+    @property
+    def records(self) -> list[SealedRecord]:
+        for seq, body in self.unsealed:
+            previous = self.sealed[-1].link if self.sealed else journal_format.first_link(self.row.run)
+            self.sealed.append(journal_format.sealed(seq, body, previous))
+        self.unsealed.clear()
+        return self.sealed
 
     @property
     def tip(self) -> Tip:
-        return Tip(seq=self.row.seq, epoch=self.row.epoch, link=self.link)
+        return Tip(seq=self.row.seq, epoch=self.row.epoch, link=self.records[-1].link)
 
 
 class _Ledger:
@@ -59,6 +71,9 @@ class _Ledger:
     def drop(self, key: str) -> None:
         del self._held[key]
 
+    def drop_older(self, at: int) -> None:
+        self._held = {key: held for key, held in self._held.items() if held.at >= at}
+
     def keys(self) -> list[str]:
         return list(self._held)
 
@@ -69,7 +84,7 @@ class _Shelf(msgspec.Struct, kw_only=True):
     runs: dict[str, _Kept] = {}
     tombstones: dict[str, Tombstone] = {}
     crews: dict[str, bytes] = {}
-    order: list[tuple[str, SealedRecord]] = []
+    order: list[tuple[str, int]] = []  # of which run, and which of its records
     outbox: dict[str, Outgoing] = {}
     ledger: _Ledger = msgspec.field(default_factory=_Ledger)
     alive: set[str] = set()
@@ -93,7 +108,7 @@ class MemoryStore:
         if row.run in self._shelf.runs or row.run in self._shelf.tombstones:
             raise RunExists(row.run)
         journal_format.require_first(row.run, record)
-        kept = _Kept(row=row, owner=self.owner, link=journal_format.first_link(row.run))
+        kept = _Kept(row=row, owner=self.owner)
         self._shelf.runs[row.run] = kept
         return Appended(self._add(kept, row, record, body), self._carry_out(also))
 
@@ -101,13 +116,16 @@ class MemoryStore:
         self._require_open()
         body = journal_format.encoded(record)
         kept = self._kept(row.run)
-        if (position := self._position_of(kept, row, record, body)) is None:
-            journal_format.require_next(kept.tip, row, record)
+        if record.seq == kept.row.seq + 1 and row.epoch == kept.row.epoch:
             position = self._add(kept, row, record, body)
+        else:
+            position = self._position_of(kept, row, record, body)
         return Appended(position, self._carry_out(also))
 
-    async def spend(self, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
+    async def spend(self, row: RunRow, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
         self._require_open()
+        if self._kept(row.run).row.epoch != row.epoch:
+            raise NotOwner(row.run)
         return self._carry_out(Alongside(spending=tuple(orders)))
 
     async def pending(self, run: str | None = None) -> Sequence[Outgoing]:
@@ -144,8 +162,7 @@ class MemoryStore:
     async def records(self, run: str, after: int = 0) -> Sequence[Record]:
         self._require_open()
         kept = self._kept(run)
-        start = Tip(seq=0, epoch=0, link=journal_format.first_link(run))
-        records = journal_format.opened_chain(run, kept.records, start, kept.tip)
+        records = journal_format.opened_chain(run, kept.records, journal_format.start_of(run), kept.tip)
         return tuple(record for record in records if record.last_seq > after)
 
     async def rows(
@@ -162,8 +179,11 @@ class MemoryStore:
         assert limit > 0, "callers bound their pages"
         self._require_open()
         found: list[StoredRecord] = []
-        for at, (run, stored) in enumerate(self._shelf.order[position:], position + 1):
-            if run and len(found) < limit and (record := journal_format.opened_or_none(run, stored)) is not None:
+        for at, (run, number) in enumerate(self._shelf.order[position:], position + 1):
+            if len(found) == limit:
+                break
+            stored = self._shelf.runs[run].records[number] if run else None
+            if stored is not None and (record := journal_format.opened_or_none(run, stored)) is not None:
                 found.append(StoredRecord(position=at, run=run, record=record))
         return found
 
@@ -179,18 +199,18 @@ class MemoryStore:
             raise RunExists(row.run)
         self._shelf.tombstones.pop(row.run, None)
         row = msgspec.structs.replace(row, seq=tip.seq, epoch=tip.epoch)
-        self._shelf.runs[row.run] = _Kept(row=row, owner="", link=tip.link, records=list(records))
-        self._shelf.order += [(row.run, record) for record in records]
+        self._shelf.runs[row.run] = _Kept(row=row, owner="", sealed=list(records))
+        self._shelf.order += [(row.run, number) for number in range(len(records))]
 
     async def delete(self, run: str, at: int) -> Tombstone:
         self._require_open()
         kept = self._kept(run)
         if kept.owner != self.owner and kept.owner in self._shelf.alive:
             raise OwnedElsewhere(run, kept.owner)
-        left = Tombstone(run=run, crew=kept.row.crew, seq=kept.row.seq, link=kept.link, deleted_at=at)
+        left = Tombstone(run=run, crew=kept.row.crew, seq=kept.row.seq, link=kept.tip.link, deleted_at=at)
         self._shelf.tombstones[run] = left
         del self._shelf.runs[run]
-        self._shelf.order = [("", stored) if of == run else (of, stored) for of, stored in self._shelf.order]
+        self._shelf.order = [("", 0) if of == run else (of, number) for of, number in self._shelf.order]
         return left
 
     async def tombstones(self) -> Sequence[Tombstone]:
@@ -218,9 +238,7 @@ class MemoryStore:
         self._shelf.alive.discard(self.owner)
 
     def _add(self, kept: _Kept, row: RunRow, record: Record, body: bytes) -> int:
-        stored = journal_format.sealed(record.seq, body, kept.link)
-        kept.records.append(stored)
-        kept.link = stored.link
+        kept.unsealed.append((record.seq, body))
         kept.row = msgspec.structs.replace(
             kept.row,
             status=row.status,
@@ -230,13 +248,13 @@ class MemoryStore:
             updated_at=row.updated_at,
             usage=row.usage,
         )
-        self._shelf.order.append((row.run, stored))
+        self._shelf.order.append((row.run, len(kept.sealed) + len(kept.unsealed) - 1))
         return len(self._shelf.order)
 
-    def _position_of(self, kept: _Kept, row: RunRow, record: Record, body: bytes) -> int | None:
+    def _position_of(self, kept: _Kept, row: RunRow, record: Record, body: bytes) -> int:
         """Where the very record stands already, if it is the newest one: its append took place, and nobody knew."""
         if row.epoch != kept.row.epoch or record.last_seq != kept.row.seq or kept.records[-1].body != body:
-            return None
+            journal_format.require_next(kept.tip, row, record)
         return max(at for at, (run, _) in enumerate(self._shelf.order, 1) if run == row.run)
 
     def _carry_out(self, also: Alongside) -> tuple[Grant, ...]:

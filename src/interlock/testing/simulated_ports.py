@@ -84,9 +84,9 @@ class SimulatedStore:
     async def append(self, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
         return await self._write(self._memory.append, row, record, also)
 
-    async def spend(self, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
+    async def spend(self, row: RunRow, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
         await self._line("spend")
-        return await self._memory.spend(orders)
+        return await self._memory.spend(row, orders)
 
     async def pending(self, run: str | None = None) -> Sequence[Outgoing]:
         await self._line("read")

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from interlock.errors import ModelRefused
 from interlock.ports import Delta, ModelReply, ModelRequest
 
 Answer = str | ModelReply
@@ -10,7 +11,9 @@ ModelFunction = Callable[[ModelRequest], Answer | Awaitable[Answer]]
 
 
 class FunctionModel:
-    """Calls the function, plain or async, with every request."""
+    """Calls the function, plain or async, with every request. A plain one is called where it stands: nothing else in
+    the process goes on before it returns, so one that waits should be async.
+    """
 
     def __init__(self, function: ModelFunction) -> None:
         self._function = function
@@ -19,4 +22,8 @@ class FunctionModel:
         answer = self._function(request)
         if inspect.isawaitable(answer):
             answer = await answer
+        if not isinstance(answer, str | ModelReply):
+            raise ModelRefused(
+                f"the model's function gave {type(answer).__name__}; it must give a text or a ModelReply"
+            )
         yield answer if isinstance(answer, ModelReply) else ModelReply(text=answer)

@@ -1,0 +1,61 @@
+"""The figures of the README, taken from what the benchmarks and the campaigns wrote: every verdict, met or missed."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+_PLACE = re.compile(r"(<!-- figures: .*? -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+
+
+def with_figures(readme: str) -> str:
+    """The README with the figures of today's results."""
+    lines = "\n".join(figures())
+    return _PLACE.sub(lambda place: f"{place[1]}{lines}\n{place[2]}", readme)
+
+
+def figures() -> Iterator[str]:
+    speed = (ROOT / "bench" / "RESULTS.md").read_text("utf-8")
+    yield f"Speed, from [bench/RESULTS.md](bench/RESULTS.md){_date(speed)}; `make bench` does it again on your machine:"
+    yield ""
+    yield from re.findall(r"^- (?:met|MISSED): .*$", speed, re.MULTILINE)
+    yield ""
+    yield "Survival, from [campaign/RESULTS.md](campaign/RESULTS.md); `make campaign` does it again:"
+    yield ""
+    for section in (ROOT / "campaign" / "RESULTS.md").read_text("utf-8").removeprefix("# ").split("\n# "):
+        yield from _campaign(section)
+
+
+def _campaign(section: str) -> Iterator[str]:
+    on = _date(section)
+    if "Crash campaign" in section:
+        yield f"- kill -9: {_count(section, 'of these killed')} kills, {_count(section, 'faults found')} faults{on}"
+    elif "Power-loss campaign" in section:
+        yield from _power_loss(section, on)
+    elif "Simulation campaign" in section:
+        runs, broken = _count(section, "runs simulated"), _count(section, "laws broken")
+        yield f"- simulation: {runs} runs with faults from seeds, laws broken in {broken}{on}"
+
+
+def _power_loss(section: str, on: str) -> Iterator[str]:
+    rows = re.findall(r"^\| (full|normal) +\|.*?\|(.*)\|$", section, re.MULTILINE)
+    for durability in ("full", "normal"):
+        counts = [re.findall(r"\d+", row.replace(",", "")) for kind, row in rows if kind == durability]
+        _, images, _, lost, broken, unsound = (sum(map(int, column)) for column in zip(*counts, strict=True))
+        found = (
+            f"{lost} that lost something acknowledged" if durability == "full" else f"{broken} that broke its promise"
+        )
+        yield f"- power loss, `{durability}`: {images:,} disk images, {found}, {unsound} unsound{on}"
+
+
+def _date(results: str) -> str:
+    date = re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", results)
+    assert date is not None, "results begin with when they were measured"
+    return f" ({date[0]})"
+
+
+def _count(section: str, what: str) -> str:
+    found = re.search(rf"^\| {what} +\| +([\d,]+) \|$", section, re.MULTILINE)
+    assert found is not None, f"the campaign counts {what}"
+    return found[1]

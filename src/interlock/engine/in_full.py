@@ -1,0 +1,14 @@
+"""Values as plain JSON values with every field, also those the journal leaves out because they hold their default."""
+
+from typing import Any
+
+import msgspec
+
+
+def in_full(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
+        return {name: in_full(getattr(value, field)) for field, name in names}
+    if isinstance(value, tuple | list):
+        return [in_full(each) for each in value]
+    return msgspec.to_builtins(value)

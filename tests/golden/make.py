@@ -1,0 +1,249 @@
+"""Writes the golden journals that are not there yet: `python -m tests.golden.make`.
+
+Rule 1: what is there is never written again. A journal that no longer replays is a broken promise, not an old file.
+Rule 2: a journal is an exported run, with its crew; beside it is the sum of the state it must lead to.
+Rule 3: stories are told to the engine alone; simulations go through the whole runtime, with faults.
+"""
+
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from interlock.adapters import run_files
+from interlock.adapters.crew_files import read_crew
+from interlock.adapters.journal_format import sealed_chain
+from interlock.adapters.run_files import RunFile
+from interlock.crew.definition import Crew
+from interlock.crew.host import Host
+from interlock.engine.events import Event, IncomingEvent, RunStarted
+from interlock.engine.state import RunState
+from interlock.engine.step import Run, Step
+from interlock.ports import Record, RunRow
+from interlock.runtime.runner import replayed, row_of
+from interlock.testing import Simulation, simulate
+from tests.engine.test_scenarios import SCENARIOS, Story, steps
+
+GOLDEN = Path(__file__).parent
+
+# When these runs began, as far as anybody will know.
+BEGAN_MS = 1_790_000_000_000
+
+# Chosen so that every kind of fact, and every reason for one, is among them.
+STORIES = (
+    "a_contradiction_fails_the_run_where_the_crew_says_so",
+    "a_conversation_within_the_window_that_is_refused_as_too_long_gets_shorter",
+    "a_group_without_a_success_fails_the_run",
+    "a_held_group_starts_without_words_too",
+    "a_limit_of_a_window_may_be_waited_for",
+    "a_limit_of_a_window_stops_the_run",
+    "a_pause_takes_no_working_time",
+    "a_run_that_was_stopped_can_be_continued_too",
+    "a_tool_that_is_asked_about_may_still_answer",
+    "a_yes_may_be_written_in_capitals",
+    "an_acknowledgement_is_noted_and_steers_nothing",
+    "an_agent_sees_its_own_words_as_its_own",
+    "an_external_answer_is_written_by_external",
+    "an_unknown_outcome_may_fail_the_run",
+    "another_agents_signals_do_not_steer",
+    "budgets_of_calls_stop_the_run",
+    "budgets_of_tokens_and_cost_stop_the_run",
+    "cancelling_a_paused_run",
+    "first_success_wins",
+    "group_partial_results",
+    "in_a_2_0_crew_only_the_last_visible_line_steers",
+    "in_tool_mode_marks_in_text_are_ignored",
+    "loop_detection",
+    "marks_on_lines_of_their_own",
+    "marks_that_do_not_steer_are_named_with_their_reason",
+    "max_rounds_and_max_occurs",
+    "nudges_for_conflict_and_for_no_signal_share_one_allowance",
+    "outputs_of_tools_come_in_the_order_of_the_calls",
+    "recognition_is_tolerant",
+    "retries",
+    "tells_all_fire_whatever_wins",
+    "the_last_reply_is_the_output_when_max_rounds_stops_a_nudge",
+    "tool_bounds",
+    "what_is_closed_answers_in_vain",
+    "what_is_no_departure_counts_no_handoff",
+    "with_next_agent_members_marks_are_only_noted",
+    "without_a_signal_and_a_way_on_a_run_may_complete",
+    "without_a_signal_the_default_comes_before_handoff_targets",
+    "without_a_signal_waiting_comes_first",
+)
+
+# A crew with a budget that warns, a tool and a group, as no story has them together.
+SHED = """\
+version: "2.0"
+name: shed
+entry_point: lead
+agents:
+  - {id: lead, tools: [saw], cost_limits: {max_tokens_per_day: 400, alert_threshold: 0.2, block_on_cost_exceed: false}}
+  - {id: left}
+  - {id: right}
+routing:
+  signals:
+    lead: [{signal: "[FAN]", type: parallel, target: both}, {signal: "[ASK]", type: pause}, {signal: "[END]"}]
+  parallel_groups:
+    both: {agents: [left, right], next_agent: lead}
+"""
+
+# Crews by their folder, or as text, each with the seed of its run.
+SIMULATIONS: tuple[tuple[str, int], ...] = (
+    ("examples/giao-vien", 2),
+    ("examples/quiz-exam", 2),
+    ("src/interlock/templates/support", 1),
+    (SHED, 2),
+)
+
+# A simulation that is gone on from in another run, in the middle.
+FORKED = ("examples/giao-vien", 2)
+
+
+class Told(NamedTuple):
+    """A run as it was told."""
+
+    crew: Crew
+    run: str
+    records: tuple[Record, ...]
+    continues: str
+
+
+class RecordedStory(Story):
+    """A story whose runs can be kept: each under an id of its own, with its crew."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self.runs = name, list[tuple[Crew, str, str, list[tuple[Event, ...]]]]()
+        super().__init__(folder)
+
+    def begin(self, run: str) -> None:
+        """A run that continues another one is called after it."""
+        name = f"{self.name}-{len(self.runs) + 1}" if self.runs else self.name
+        continues = run.removesuffix("+") if run.endswith("+") else ""
+        self.runs.append((self.crew, name, continues, []))
+        super().begin(name)
+
+    def hear(self, event: IncomingEvent) -> Step:
+        crew, _, _, transitions = self.runs[-1]
+        if isinstance(event, RunStarted):
+            event = msgspec.structs.replace(event, crew_sha=sha256(body_of(crew)).hexdigest())
+        step = super().hear(event)
+        transitions.append((self.events[-1], *step.facts))
+        return step
+
+    def told(self) -> Iterator[Told]:
+        for crew, run, continues, transitions in self.runs:
+            if transitions:
+                yield Told(crew, run, records_of(transitions), continues)
+
+
+def records_of(transitions: Sequence[tuple[Event, ...]]) -> tuple[Record, ...]:
+    records: list[Record] = []
+    for events in transitions:
+        seq = records[-1].last_seq + 1 if records else 1
+        records.append(Record(seq=seq, at=BEGAN_MS + 1_000 * seq, events=events))
+    return tuple(records)
+
+
+def stories() -> Iterator[Told]:
+    for name in STORIES:
+        with tempfile.TemporaryDirectory() as scratch:
+            story = RecordedStory(name, Path(scratch) / "crew")
+            for command, _ in steps((SCENARIOS / f"{name}.txt").read_text("utf-8")):
+                story.tell(command)
+            yield from story.told()
+
+
+def simulations() -> Iterator[Told]:
+    for given, seed in SIMULATIONS:
+        crew = crew_of(given)
+        yield renamed(simulate(crew, seed=seed), f"simulated_{crew.name}_{seed}")
+    first = simulate(crew_of(FORKED[0]), seed=FORKED[1])
+    place = first.fork_places[len(first.fork_places) // 2]
+    fork = simulate(first.crew, seed=FORKED[1] + 1, fork=(first, place))
+    yield renamed(fork, f"forked_{first.crew.name}_{FORKED[1]}", f"simulated_{first.crew.name}_{FORKED[1]}")
+
+
+def crew_of(given: str) -> Crew:
+    with tempfile.TemporaryDirectory() as scratch:
+        if "\n" in given:
+            (Path(scratch) / "crew.yaml").write_text(given, "utf-8")
+        loaded = read_crew(Path(scratch) if "\n" in given else Path(given), host=Host(tools=("saw",)))
+    assert loaded.crew is not None
+    assert loaded.is_sound, loaded.problems
+    return loaded.crew
+
+
+def renamed(done: Simulation, name: str, continues: str = "") -> Told:
+    """Under the name of its file, and as a run of a stored crew."""
+    crew, run, transitions = done.crew, Run(done.crew, name), []
+    for record in done.records:
+        incoming = msgspec.structs.replace(record.events[0], **_keys(record.events[0], done.run, name, crew))
+        transitions.append((incoming, *run.apply(incoming).facts))  # type: ignore[arg-type]
+    return Told(crew, name, records_of(transitions), continues)
+
+
+def _keys(event: Event, old: str, new: str, crew: Crew) -> dict[str, str]:
+    if isinstance(event, RunStarted):
+        return {"crew_sha": sha256(body_of(crew)).hexdigest()}
+    token = getattr(event, "token", "")
+    return {"token": new + token.removeprefix(old)} if token else {}
+
+
+def body_of(crew: Crew) -> bytes:
+    return msgspec.json.encode(crew, order="deterministic")
+
+
+def written(told: Told) -> bytes:
+    body, at = body_of(told.crew), told.records[-1].at
+    row = RunRow(
+        run=told.run,
+        crew=told.crew.name,
+        crew_sha=sha256(body).hexdigest(),
+        status="new",
+        created_at=told.records[0].at,
+        continues=told.continues,
+        organization=told.crew.settings.organization,
+    )
+    run = replayed(told.crew, told.run, told.records)
+    return run_files.written(RunFile(row=row_of(run, row, at), crew=body, records=sealed_chain(told.run, told.records)))
+
+
+def sum_of(state: RunState) -> str:
+    """Of the state as canonical JSON, without what is empty: a new field that is not used changes no sum."""
+    return sha256(msgspec.json.encode(_filled(msgspec.to_builtins(state)), order="deterministic")).hexdigest()
+
+
+def _filled(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _filled(each) for key, each in value.items() if each not in (None, "", 0, [], {})}
+    return [_filled(each) for each in value] if isinstance(value, list) else value
+
+
+def main() -> None:
+    for told in (*stories(), *simulations()):
+        _write_unless_there(GOLDEN / f"{told.run}.journal", written(told))
+    for file in sorted(GOLDEN.glob("*.journal")):
+        _write_unless_there(file.with_suffix(".sha256"), f"{sum_of(state_of(file))}\n".encode())
+
+
+def state_of(file: Path) -> RunState:
+    found = run_files.read(file.read_bytes(), file.name)
+    return replayed(msgspec.json.decode(found.crew, type=Crew), found.row.run, run_files.opened(found)).state
+
+
+def _write_unless_there(file: Path, data: bytes) -> None:
+    try:
+        with file.open("xb") as target:
+            target.write(data)
+    except FileExistsError:
+        return
+    sys.stdout.write(f"wrote {file.name}\n")
+
+
+if __name__ == "__main__":
+    main()

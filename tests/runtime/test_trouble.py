@@ -1,0 +1,215 @@
+"""Whatever a model, a tool, an observer or a person does, the run says how it stands and nothing else suffers."""
+
+import asyncio
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import Crew, Interlock, load_crew
+from interlock.compose.results import Result
+from interlock.crew.host import Host
+from interlock.engine.effects import Settle
+from interlock.engine.events import Reserved, RunStarted, ToolRequest, Usage, WentStale
+from interlock.engine.routing import REJECTIONS_MAX, OwnReply, RoutingTable
+from interlock.engine.step import RULES, Run
+from interlock.errors import AlreadyResumed, NotWaiting, StoreBroken, UsageError
+from interlock.ports import ModelReply, ModelRequest, StoredRecord
+
+CREW = """\
+version: "2.0"
+name: story
+entry_point: a
+agents: [{id: a, name: Ann, tools: [look]}]
+settings: {max_input_size_kb: 1, retry_backoff_min_millis: 1}
+routing:
+  signals:
+    a: [{signal: "[WAIT]"}, {signal: "[END]"}]
+"""
+
+
+def a_crew(folder: Path, text: str = CREW) -> Crew:
+    (folder / "crew.yaml").write_text(textwrap.dedent(text), "utf-8")
+    return load_crew(folder, host=Host(tools=("look",)))
+
+
+def look(what: Any = None) -> str:
+    """Looks."""
+    return "seen"
+
+
+def played(folder: Path, model: Callable[[ModelRequest], Any], **how: Any) -> Result:
+    async def told() -> Result:
+        async with Interlock(folder / "data", models=model, tools=[look], **how) as box:
+            run = await box.start(a_crew(folder), "go")
+            async with asyncio.timeout(20):
+                return await run.result()
+
+    return asyncio.run(told())
+
+
+@pytest.mark.parametrize("given", [None, 5, b"x", ["a"]], ids=repr)
+def test_a_model_that_gives_no_text_fails_its_run(tmp_path: Path, given: object) -> None:
+    assert (played(tmp_path, lambda _: given).status, played(tmp_path, lambda _: given).reason) == (
+        "failed",
+        "model_error",
+    )
+
+
+def test_a_usage_below_zero_fails_the_run(tmp_path: Path) -> None:
+    reply = ModelReply(text="one [END]", usage=Usage(input_tokens=-5))
+    assert played(tmp_path, lambda _: reply).reason == "model_error"
+
+
+def test_a_model_that_raises_what_looks_like_a_cancellation_is_tried_again(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    async def gives_up(request: ModelRequest) -> str:
+        calls.append(request.number)
+        if len(calls) == 1:
+            raise asyncio.CancelledError
+        return "done [END]"
+
+    assert played(tmp_path, gives_up).reason == "signal:[END]"
+    assert calls == [1, 2]
+
+
+def test_arguments_nested_without_end_are_told_to_the_model(tmp_path: Path) -> None:
+    def nests(request: ModelRequest) -> ModelReply:
+        if request.number > 1:
+            return ModelReply(text=f"{request.messages[-1].text[:5]} [END]")
+        return ModelReply(text="", tool_calls=(ToolRequest(id="1", name="look", arguments="[" * 100_000),))
+
+    async def told() -> list[str]:
+        async with Interlock(tmp_path / "data", models=nests, tools=[look]) as box:
+            run = await box.start(a_crew(tmp_path), "go")
+            return [event["type"] async for event in run.events()]
+
+    assert asyncio.run(told())[-1] == "run.finished"
+
+
+def test_an_observer_that_fails_does_not_touch_the_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def clumsy(stored: StoredRecord) -> None:
+        raise OSError("the log's disk is full")
+
+    assert played(tmp_path, lambda _: "done [END]", observers=[clumsy]).reason == "signal:[END]"
+    assert "an observer failed" in caplog.text
+
+
+def test_a_run_that_is_not_waiting_takes_no_input_and_says_so(tmp_path: Path) -> None:
+    async def hangs(request: ModelRequest) -> str:
+        started.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    async def first_life() -> str:
+        async with Interlock(tmp_path / "data", models=hangs, tools=[look]) as box:
+            run = await box.start(a_crew(tmp_path), "go")
+            await started.wait()
+            return run.id
+
+    async def second_life(run: str) -> None:
+        async with Interlock(tmp_path / "data", models=lambda _: "done [END]", tools=[look]) as box:
+            with pytest.raises(NotWaiting):
+                await box.resume(run, "IMPORTANT")
+            assert (await (await box.resume(run)).result()).reason == "signal:[END]"
+
+    started = asyncio.Event()
+    asyncio.run(second_life(asyncio.run(first_life())))
+
+
+def test_an_answer_that_another_process_works_on_is_served_and_another_answer_refused(tmp_path: Path) -> None:
+    async def told() -> None:
+        answering = asyncio.Event()
+
+        async def talk(request: ModelRequest) -> str:
+            if request.number == 1:
+                return "which? [WAIT]"
+            answering.set()
+            await asyncio.Event().wait()
+            return "never"
+
+        async with (
+            Interlock(tmp_path / "data", models=talk, tools=[look]) as one,
+            Interlock(tmp_path / "data", models=talk, tools=[look]) as other,
+        ):
+            run = await one.start(a_crew(tmp_path), "go")
+            token = (await run.result()).token
+            await one.resume(run.id, "red", token=token)
+            await answering.wait()
+            assert (await other.resume(run.id, "red", token=token)).id == run.id
+            with pytest.raises(AlreadyResumed):
+                await other.resume(run.id, "blue", token=token)
+
+    asyncio.run(told())
+
+
+def test_an_answer_is_as_bounded_as_an_input(tmp_path: Path) -> None:
+    async def told() -> None:
+        async with Interlock(tmp_path / "data", models=lambda _: "which? [WAIT]", tools=[look]) as box:
+            run = await box.start(a_crew(tmp_path), "go")
+            result = await run.result()
+            assert (result.output, result.text) == ("which? [WAIT]", "which?")
+            assert (await box.journal.row(run.id)).reason == "signal:[WAIT]"
+            with pytest.raises(UsageError, match="max_input_size_kb"):
+                await box.resume(run.id, "x" * 2_000)
+
+    asyncio.run(told())
+
+
+def test_two_who_cancel_at_once_cancel_once(tmp_path: Path) -> None:
+    async def told() -> list[str]:
+        async with Interlock(tmp_path / "data", models=lambda _: "which? [WAIT]", tools=[look]) as box:
+            run = await box.start(a_crew(tmp_path), "go")
+            await run.result()
+            await asyncio.gather(*(box.cancel(run.id) for _ in range(5)))
+            return [event["type"] async for event in run.events()]
+
+    events = asyncio.run(told())
+    assert events[-1] == "run.finished" and events.count("cancel.requested") == 1
+
+
+def test_a_store_that_will_not_write_again_ends_the_waiting(tmp_path: Path) -> None:
+    async def told() -> None:
+        async with Interlock(tmp_path / "data", models=lambda _: "which? [WAIT]", tools=[look]) as box:
+            run = await box.start(a_crew(tmp_path), "go")
+            await run.result()
+            (tmp_path / "data" / "interlock.db-wal").unlink()
+            async with asyncio.timeout(20):
+                with pytest.raises(StoreBroken):
+                    await box.resume(run.id, "red")
+
+    with pytest.raises(StoreBroken):  # closing says so once more
+        asyncio.run(told())
+
+
+@pytest.mark.parametrize("run_id", ["../x", "a b", "a:b", "x" * 101, ""])
+def test_ids_that_would_be_mistaken_for_something_else_are_refused(tmp_path: Path, run_id: str) -> None:
+    async def told() -> None:
+        async with Interlock(tmp_path / "data", models=lambda _: "done [END]", tools=[look]) as box:
+            with pytest.raises(UsageError, match="cannot be a run's id"):
+                await box.start(a_crew(tmp_path), "go", run_id=run_id)
+
+    asyncio.run(told())
+
+
+def test_a_box_that_is_not_open_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="async with"):
+        asyncio.run(Interlock(tmp_path / "data").start(a_crew(tmp_path), "go"))
+
+
+def test_one_reply_makes_no_more_events_than_it_has_kinds_of_marks(tmp_path: Path) -> None:
+    table = RoutingTable(a_crew(tmp_path))
+    many = " ".join(f"[EN{chr(0x4E00 + n)}]" for n in range(500))
+    assert len(table.decide(OwnReply("a", "[EMD] " * 100_000)).rejected) == 1
+    assert len(table.decide(OwnReply("a", many)).rejected) == REJECTIONS_MAX
+
+
+def test_room_that_nobody_needs_any_more_is_given_back_for_the_one_who_asked(tmp_path: Path) -> None:
+    run = Run(a_crew(tmp_path), "r")
+    run.apply(RunStarted(crew="story", input="go", rules=RULES))
+    step = run.apply(Reserved(call="9.9", agent="somebody"))
+    assert [type(fact) for fact in step.facts] == [WentStale]
+    assert step.effects == (Settle(key="9.9", agent="somebody", usage=Usage()),)
