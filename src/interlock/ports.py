@@ -83,6 +83,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
     cost_micros: int
     limits: tuple[Limit, ...]
+    provider: str = ""
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +95,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     at: int
     usage: Usage | None
     failed: bool = False
+    provider: str = ""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from interlock.crew.checks import check_crew
-from interlock.crew.definition import Agent, AgentBehavior, Crew, Group, Route, Settings
+from interlock.crew.definition import Agent, AgentBehavior, Crew, Group, ModelRef, Route, Settings
 from interlock.crew.nodes import Mapping, Place
 from interlock.crew.problem import Problems, is_sound
 from interlock.crew.source import CrewSource
@@ -78,7 +78,8 @@ def a_crew(chance: random.Random) -> Crew:
 
 def _an_agent(chance: random.Random, id_: str, ids: list[str]) -> Agent:
     targets = tuple(chance.sample(ids, 1)) if chance.random() < 0.2 else ()
-    return Agent(id=id_, name=id_, is_terminal=chance.random() < 0.2, handoff_targets=targets)
+    backup = ModelRef(provider="ollama", model="small") if chance.random() < 0.3 else None
+    return Agent(id=id_, name=id_, is_terminal=chance.random() < 0.2, handoff_targets=targets, backup=backup)
 
 
 def _some_routes(chance: random.Random, ids: list[str], groups: list[str]) -> Iterator[Route]:

@@ -11,6 +11,7 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
     free AGENT: TEXT     like reply, from a model that could not be held to its ending
     output TOOL: TEXT    the tool gives its output; `broke TOOL: TEXT` is an error, `lost TOOL` an unknown outcome
     fail AGENT: TEXT     the model call fails; `refuse AGENT: TEXT` fails it for good
+    busy AGENT: MS       the model call fails, and the provider asks to be left alone for so long
     overlong AGENT: TEXT the provider finds the conversation too long
     room AGENT: TOKENS   the budgets have room for a call of so many tokens, at two millionths of a dollar each
     noroom AGENT: LIMIT  a limit is in the way; `noroom AGENT: LIMIT MS` is one to wait for
@@ -93,6 +94,7 @@ class Story:
             "broke": lambda rest: self._returned(rest, ok=False),
             "lost": lambda rest: ToolOutcomeLost(call=self._tool(rest)),
             "fail": lambda rest: self._failed(rest, retry=True),
+            "busy": self._busy,
             "refuse": lambda rest: self._failed(rest, retry=False),
             "overlong": lambda rest: self._failed(rest, retry=False, too_long=True),
             "room": self._room,
@@ -218,6 +220,10 @@ class Story:
         key = self._key(f"call of {agent}")
         return ModelFailed(call=key, agent=agent, error=text, retry=retry, too_long=too_long)
 
+    def _busy(self, rest: str) -> ModelFailed:
+        agent, wait = _said(rest)
+        return ModelFailed(call=self._key(f"call of {agent}"), agent=agent, error="busy", retry_after_ms=int(wait))
+
     def _room(self, rest: str) -> Reserved:
         agent, tokens = _said(rest)
         key = self._key(f"room for {agent}")
@@ -313,7 +319,8 @@ class Story:
             case Settle():
                 return "settle", f"{effect.agent} at {_usage(effect)}"
             case CallModel():
-                return "call", effect.agent + (f" again ({effect.attempt})" if effect.attempt else "")
+                model = f" at {effect.model}" if effect.model else ""
+                return "call", effect.agent + model + (f" again ({effect.attempt})" if effect.attempt else "")
             case RunTool():
                 return "run tool", f"{effect.name} for {effect.agent}"
             case SetTimer():

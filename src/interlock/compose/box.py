@@ -17,6 +17,7 @@ from interlock.adapters.host_file import HostSettings
 from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.tool_imports import imported_tools
+from interlock.adapters.tools_hiding import HidingToolbox
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
 from interlock.compose.fitness import require_drivable, require_size, require_tools
 from interlock.compose.models import AnyModel, Models
@@ -77,7 +78,7 @@ class Interlock:
         self.data = Path(data)
         self.toolbox = PythonToolbox([*tools, *imported_tools(settings)])
         self.clock = clock or SystemClock()
-        self._models = Models(models, script, self.clock)
+        self._models = Models(models, script, self.clock, settings.provider_settings)
         self._on_external, self._observers = on_external, observers
         self._recover = recover
         self._durability = settings.durability if durability is None else durability
@@ -94,6 +95,7 @@ class Interlock:
         self.store, self.keeping = store, store
         self.journal: Journal = store
         self.owners: Owners = store
+        self._stack.push_async_callback(self._models.close)
         self.runner = await self._stack.enter_async_context(
             Runner(
                 journal=self.journal,
@@ -102,7 +104,7 @@ class Interlock:
                 outbox=store,
                 clock=self.clock,
                 model_for=self._models.model_for,
-                toolbox=self.toolbox,
+                toolbox=HidingToolbox(self.toolbox, self._models.keys()),
                 observers=self._observers,
                 on_external=self._on_external,
                 hook=crash_point,
@@ -133,6 +135,7 @@ class Interlock:
 
     async def _recovered(self, crew: Crew, run_id: str) -> None:
         require_tools(crew, self.toolbox, run_id)
+        self._models.require_reachable(crew, run_id)
         try:
             await self.runner.recover(crew, run_id)
         except Exception:
@@ -161,6 +164,7 @@ class Interlock:
         self._require_open()
         require_drivable(crew)
         require_tools(crew, self.toolbox)
+        self._models.require_reachable(crew)
         require_size(crew, text)
         body = msgspec.json.encode(crew, order="deterministic")
         sha = hashlib.sha256(body).hexdigest()
@@ -176,6 +180,7 @@ class Interlock:
         require_size(crew, text)
         if row.status in ("running", "paused"):
             require_tools(crew, self.toolbox, run_id)
+            self._models.require_reachable(crew, run_id)
         answers = bool(text) or token is not None or row.status != "running"
         try:
             if row.status == "running" and run_id not in self.runner.live:
@@ -210,6 +215,7 @@ class Interlock:
         row = await self.journal.row(run_id)
         crew, new_id, now = await self.crew_of(row), new_run_id(self.clock), self.clock.now_ms()
         require_tools(crew, self.toolbox)
+        self._models.require_reachable(crew)
         run, records = forked(crew, run_id, await self.journal.records(run_id), after, new_id)
         fresh = msgspec.structs.replace(row, run=new_id, epoch=0, created_at=now, continues=run_id)
         await self.keeping.add(row_of(run, fresh, now), sealed_chain(new_id, records))

@@ -39,6 +39,7 @@ class Turn(msgspec.Struct, kw_only=True):
     held_micros: int = 0
     called_ms: int = 0
     trimmed: bool = False
+    backup: bool = False  # the agent's primary model has failed, and this turn goes on with the other
     told: list[str] = []
     said: list[Message] = []
     tools: list[OpenTool] = []

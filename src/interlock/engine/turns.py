@@ -1,5 +1,7 @@
 """A turn: model calls, tool rounds, nudges, until a reply ends it."""
 
+from zlib import crc32
+
 from interlock.engine.conversation import UNSCALED
 from interlock.engine.effects import CallModel, Reserve, RunTool
 from interlock.engine.emitting import emitted, is_emission, is_tool_mode, only_emits
@@ -36,6 +38,10 @@ from interlock.engine.transition import Transition
 
 # A failed model call is tried again this often before it counts.
 RETRIES_MAX = 2
+
+# A provider may ask to be left alone for longer than we would; beyond this it is asked again all the same, because a
+# run that sleeps for an hour on one header looks dead.
+RETRY_AFTER_MAX_MS = 60_000
 
 # Nudges for conflict and for no signal share this allowance.
 NUDGES_MAX = 2
@@ -82,8 +88,9 @@ def calls_under_way(t: Transition) -> int:
 def call(t: Transition, turn: Turn) -> None:
     turn.call, turn.called_ms = t.new_key(), t.state.worked_ms
     turn.call_number = t.state.calls[turn.agent] = t.state.calls.get(turn.agent, 0) + 1
-    t.conclude(ModelCalled(agent=turn.agent, call=turn.call, attempt=turn.attempt))
-    t.order(call_of(turn))
+    order = call_of(t, turn)
+    t.conclude(ModelCalled(agent=turn.agent, call=turn.call, attempt=turn.attempt, model=order.model))
+    t.order(order)
 
 
 def reserved(t: Transition, event: Reserved) -> Move | None:
@@ -92,6 +99,8 @@ def reserved(t: Transition, event: Reserved) -> Move | None:
     assert turn is not None, "stale answers are turned away before"
     turn.reserving = ""
     say_alerts(t, turn, event)
+    if event.refused and event.what == "errors" and _go_to_backup(t, turn):
+        return _try(t, turn)
     if event.refused and is_to_wait(event):
         wait_for_window(t, turn, event)
         return None
@@ -106,9 +115,11 @@ def reserved(t: Transition, event: Reserved) -> Move | None:
     return None
 
 
-def call_of(turn: Turn) -> CallModel:
+def call_of(t: Transition, turn: Turn) -> CallModel:
     """The call a turn has under way."""
+    backup = t.budgets.of(turn.agent).agent.backup if turn.backup else None
     return CallModel(
+        model=backup.name if backup is not None else "",
         key=turn.call,
         agent=turn.agent,
         turn=turn.number,
@@ -219,16 +230,31 @@ def failed(t: Transition, event: ModelFailed) -> Move | None:
         turn.trimmed = True
         return _try(t, turn)
     if event.retry and turn.attempt < RETRIES_MAX:
-        _retry_later(t, turn)
+        _retry_later(t, turn, event.retry_after_ms)
         return None
+    if event.reason == "model_error" and _go_to_backup(t, turn):
+        return _try(t, turn)
     branch = t.branch_of(turn)
     return CloseBranch(branch, "failed", event.error) if branch else Finish("failed", event.reason)
 
 
-def _retry_later(t: Transition, turn: Turn) -> None:
+def _go_to_backup(t: Transition, turn: Turn) -> bool:
+    """Whether there is another model to ask from now on, for the rest of the turn and with tries of its own."""
+    if turn.backup or t.budgets.of(turn.agent).agent.backup is None:
+        return False
+    turn.backup, turn.attempt = True, 0
+    return True
+
+
+def _retry_later(t: Transition, turn: Turn, retry_after_ms: int) -> None:
     turn.attempt += 1
     wait = t.settings.retry_backoff_min_millis * 2 ** (turn.attempt - 1)
-    start_timer(t, f"{RETRY}{turn.number}", min(wait, int(t.settings.retry_backoff_max_seconds * 1000)))
+    wait = min(wait, int(t.settings.retry_backoff_max_seconds * 1000))
+    asked = min(retry_after_ms, RETRY_AFTER_MAX_MS)
+    if asked > wait:
+        # Many runs are told the same time; they come back one by one within a quarter of it, not all at once.
+        wait = asked + crc32(f"{t.state.run}:{turn.call_number}:{turn.agent}".encode()) % (asked // 4 + 1)
+    start_timer(t, f"{RETRY}{turn.number}", wait)
 
 
 def retry(t: Transition, number: int) -> Move | None:

@@ -169,6 +169,7 @@ class Performer:
     def _reservation(self, live: LiveRun, effect: Reserve, at: int) -> Reservation:
         state, turn = live.run.state, _turn(live, effect.turn)
         budget = live.run.budgets.of(effect.agent)
+        model = budget.agent.model(backup=turn.backup)
         tokens = live.conversation.estimate(state.history, turn, state.scales.get(effect.agent, UNSCALED))
         tokens += _tokens_of(self._tools(live, budget.agent, _group(live, turn)))
         return Reservation(
@@ -179,6 +180,7 @@ class Performer:
             tokens=tokens,
             cost_micros=cost_of(budget.agent, tokens, 0),
             limits=budget.of_windows,
+            provider=model.server if model is not None else "",
         )
 
     def _call(self, live: LiveRun, effect: CallModel) -> Call:
@@ -196,6 +198,8 @@ class Performer:
             top_p=agent.top_p,
             ending=live.conversation.ending(agent.id, group),
         )
+        if effect.model:
+            agent = msgspec.structs.replace(agent, primary=agent.backup)
         return Call(effect, agent, request, scale)
 
     def _tools(self, live: LiveRun, agent: Agent, group: str) -> tuple[ToolSchema, ...]:
@@ -236,6 +240,8 @@ class Performer:
             return _failed(effect, error, retry=False, too_long=True)
         except ModelRefused as error:
             return _failed(effect, error, retry=False)
+        except ModelUnavailable as error:
+            return _failed(effect, error, retry=True, retry_after_ms=error.retry_after_ms)
         except PortError as error:
             return _failed(effect, error, retry=True)
         except asyncio.CancelledError as error:
@@ -313,6 +319,7 @@ def _settlement(live: LiveRun, effect: Settle, at: int) -> Settlement:
         at=at,
         usage=effect.usage,
         failed=effect.failed,
+        provider=effect.provider,
     )
 
 
@@ -357,6 +364,7 @@ def _replied(live: LiveRun, call: Call, heard: Heard) -> ModelReplied:
         cut=heard.cut,
         estimated=is_estimated,
         unconstrained=is_free and not heard.cut and not reply.tool_calls,
+        model=call.effect.model,
     )
 
 
@@ -383,8 +391,21 @@ def _missed_estimate(live: LiveRun, call: Call, reported: int) -> int:
 
 
 def _failed(
-    effect: CallModel, error: Exception, *, retry: bool, too_long: bool = False, reason: str = "model_error"
+    effect: CallModel,
+    error: Exception,
+    *,
+    retry: bool,
+    too_long: bool = False,
+    reason: str = "model_error",
+    retry_after_ms: int = 0,
 ) -> ModelFailed:
     return ModelFailed(
-        call=effect.key, agent=effect.agent, error=storable(str(error)), retry=retry, too_long=too_long, reason=reason
+        call=effect.key,
+        agent=effect.agent,
+        error=storable(str(error)),
+        retry=retry,
+        too_long=too_long,
+        reason=reason,
+        retry_after_ms=retry_after_ms,
+        model=effect.model,
     )
