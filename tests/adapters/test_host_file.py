@@ -263,3 +263,12 @@ def test_what_is_wrong_with_a_provider_is_said_and_a_key_is_not_repeated(
     with pytest.raises(UsageError, match=message) as refusal:
         host(tmp_path, f"[providers.house]\n{line}\n")
     assert "sk-0123456789" not in str(refusal.value)
+
+
+def test_how_a_provider_is_constrained_is_one_of_few_words(tmp_path: Path) -> None:
+    file = tmp_path / "interlock.toml"
+    file.write_text('[providers.here]\nurl = "http://127.0.0.1:9/v1"\nconstrains = "magic"\n', "utf-8")
+    with pytest.raises(UsageError, match="must be one of grammar, guided_grammar, schema"):
+        read_settings(file)
+    file.write_text('[providers.here]\nurl = "http://127.0.0.1:9/v1"\nconstrains = "grammar"\n', "utf-8")
+    assert read_settings(file).provider_settings["here"].constrains == "grammar"

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.adapters.models.constraining import WAYS
 from interlock.adapters.models.providers import ProviderSettings
 from interlock.adapters.tool_modules import read_tool_modules
 from interlock.crew.host import Host
@@ -125,6 +126,9 @@ def _provider(path: Path, name: str, entry: dict[str, Any]) -> ProviderSettings:
         value = getattr(settings, key)
         if isinstance(value, int | float) and not (math.isfinite(value) and value > 0):
             raise UsageError(f"{path}: providers.{name}.{key} is {value!r}; it must be a number above 0")
+    if settings.constrains not in WAYS:
+        ways = ", ".join(WAYS[1:])
+        raise UsageError(f"{path}: providers.{name}.constrains is {settings.constrains!r}; it must be one of {ways}")
     return settings
 
 

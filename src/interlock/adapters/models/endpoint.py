@@ -28,6 +28,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
     proxy: str = ""
     limits: CallLimits = CallLimits()
+    constrains: str = ""  # how the server is held to an ending, if it can be
+    sentences: int = 0  # how many a constrained reply may have; 0 leaves it to the model
 
     def __repr__(self) -> str:
         return f"Endpoint({self.server.name})"

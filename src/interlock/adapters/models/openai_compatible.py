@@ -12,13 +12,17 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, 
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from interlock.adapters.models.chat_request import body_of, tool_names
 from interlock.adapters.models.chat_stream import DONE, ChatStream
 from interlock.adapters.models.connections import Connections
+from interlock.adapters.models.constraining import SCHEMA, ending_for, fields_for
 from interlock.adapters.models.endpoint import CallLimits, Endpoint
 from interlock.adapters.models.event_lines import EventLines
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.models.provider_failures import body_as_error, failure_of, retry_after_ms
+from interlock.engine.grammar import Ending
 from interlock.errors import ModelRefused, ModelUnavailable, ReplyTooLarge
 from interlock.ports import Delta, ModelReply, ModelRequest
 
@@ -74,7 +78,8 @@ class OpenAICompatibleModel:
         lines = EventLines(limits.reply_bytes_max * 6 + ERROR_BYTES_MAX)  # an escape takes six bytes a character
         transport = self._connections.take()  # the first one loads what it needs; no deadline runs yet
         deadlines = _Deadlines(self.endpoint.server.name, limits)
-        body = body_of(self.model, request, self._extra)
+        ending = ending_for(request, self.endpoint.constrains)
+        body = body_of(self.model, request, self._fields(ending))
         async with self._answered(transport, body, deadlines) as (response, pieces):
             await self._require_stream(response, pieces, deadlines)
             is_framed, size = _is_framed(response), 0
@@ -83,14 +88,29 @@ class OpenAICompatibleModel:
                 if size > limits.reply_bytes_max * STREAM_SHARE or lines.is_overlong:
                     raise ReplyTooLarge(self.endpoint.server.name, limits.reply_bytes_max)
                 text = "".join(map(stream.take, lines.add(data)))
-                if text:
+                if text and not self._is_json(ending):
                     yield Delta(text)
             last = (payload for payload in lines.last() if is_framed or payload == DONE)
             text = "".join(map(stream.take, last)) + stream.rest()
-            if text:
+            if text and not self._is_json(ending):
                 yield Delta(text)
             await _see_the_end(pieces)
-        yield stream.reply(is_framed=is_framed)
+        yield self._held_to(ending, stream.reply(is_framed=is_framed))
+
+    def _fields(self, ending: Ending | None) -> Mapping[str, Any] | None:
+        if ending is None:
+            return self._extra
+        return {**(self._extra or {}), **fields_for(ending, self.endpoint.constrains, self.endpoint.sentences)}
+
+    def _is_json(self, ending: Ending | None) -> bool:
+        """Whether the pieces of the answer are no pieces of the reply."""
+        return ending is not None and self.endpoint.constrains == SCHEMA
+
+    def _held_to(self, ending: Ending | None, reply: ModelReply) -> ModelReply:
+        if ending is None:
+            return reply
+        text = ending.reply_of(reply.text) if self._is_json(ending) else reply.text
+        return msgspec.structs.replace(reply, text=text, constrained=True)
 
     def _stream_for(self, request: ModelRequest) -> ChatStream:
         bytes_max = self.endpoint.limits.reply_bytes_max

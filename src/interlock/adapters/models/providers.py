@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from interlock.adapters.models.constraining import GRAMMAR, GUIDED_GRAMMAR, SCHEMA
 from interlock.adapters.models.endpoint import CallLimits, Endpoint, Server
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.crew.definition import ModelRef
@@ -41,6 +42,8 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     idle_timeout_seconds: float = CallLimits().idle_seconds
     total_timeout_seconds: float = CallLimits().total_seconds
     max_reply_kb: int = CallLimits().reply_bytes_max // 1000
+    constrains: str = ""
+    constrained_sentences: int | None = None
 
     @property
     def limits(self) -> CallLimits:
@@ -57,12 +60,12 @@ Providers = Mapping[str, ProviderSettings]
 Environment = Mapping[str, str]
 
 BUILT_IN = {
-    "llama.cpp": ProviderSettings(url="http://127.0.0.1:8080/v1"),
-    "ollama": ProviderSettings(url=f"http://127.0.0.1:{OLLAMA_PORT}/v1"),
-    "openai": ProviderSettings(url="https://api.openai.com/v1", key_env="OPENAI_API_KEY"),
+    "llama.cpp": ProviderSettings(url="http://127.0.0.1:8080/v1", constrains=GRAMMAR),
+    "ollama": ProviderSettings(url=f"http://127.0.0.1:{OLLAMA_PORT}/v1", constrains=SCHEMA),
+    "openai": ProviderSettings(url="https://api.openai.com/v1", key_env="OPENAI_API_KEY", constrains=SCHEMA),
     "openai-compatible": ProviderSettings(),
-    "openrouter": ProviderSettings(url="https://openrouter.ai/api/v1", key_env="OPENROUTER_API_KEY"),
-    "vllm": ProviderSettings(url="http://127.0.0.1:8000/v1"),
+    "openrouter": ProviderSettings(url="https://openrouter.ai/api/v1", key_env="OPENROUTER_API_KEY", constrains=SCHEMA),
+    "vllm": ProviderSettings(url="http://127.0.0.1:8000/v1", constrains=GUIDED_GRAMMAR),
 }
 
 
@@ -114,6 +117,8 @@ def endpoint_of(model: ModelRef, settings: Providers, environment: Environment) 
         key=key,
         proxy=provider.proxy,
         limits=provider.limits,
+        constrains=provider.constrains,
+        sentences=provider.constrained_sentences or 0,
     )
 
 
@@ -121,7 +126,8 @@ def provider_of(name: str, settings: Providers, environment: Environment) -> Pro
     """What is known of a provider, the host's file first."""
     built_in, own = BUILT_IN.get(name, ProviderSettings()), settings.get(name, ProviderSettings())
     url = own.url or (_ollama_url(environment) if name == "ollama" else "") or built_in.url
-    return msgspec.structs.replace(own, url=url, key_env=own.key_env or built_in.key_env)
+    constrains = own.constrains or built_in.constrains
+    return msgspec.structs.replace(own, url=url, key_env=own.key_env or built_in.key_env, constrains=constrains)
 
 
 def address_of(url: str, model: str) -> Address:
