@@ -180,6 +180,10 @@ class Owners(Protocol):
 
     async def release(self, run: str) -> None: ...
 
+    async def is_owned(self, run: str) -> bool:
+        """Whether a process that lives, this one or another, works on the run."""
+        ...
+
 
 class Budgets(Protocol):
     """What calls of all runs have cost, by crew, agent and UTC window."""
