@@ -5,10 +5,10 @@ Usage: python -m bench
 
 from pathlib import Path
 
-from bench import check, engine, matching
+from bench import check, engine, matching, models
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
-BENCHMARKS = (matching, check, engine)
+BENCHMARKS = (matching, check, engine, models)
 
 if __name__ == "__main__":
     pages = [benchmark.run() for benchmark in BENCHMARKS]

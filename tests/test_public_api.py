@@ -44,6 +44,16 @@ def test_importing_loads_no_third_party_but_msgspec_and_little_else() -> None:
     assert results[0][2] is False
 
 
+def test_whoever_calls_no_model_does_not_load_the_client() -> None:
+    program = (
+        "import sys, interlock.cli.main, interlock.cli.check, interlock.compose.box; "
+        "print(sorted({'httpx2', 'httpcore2', 'anyio', 'ssl'} & set(sys.modules)))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout
+    assert "httpx2" not in loaded, loaded
+    assert "httpcore2" not in loaded, loaded
+
+
 def test_load_crew_gives_a_crew_or_every_problem(tmp_path: object) -> None:
     crew = interlock.load_crew("src/interlock/templates/hello")
     assert crew.name == "hello"

@@ -93,7 +93,7 @@ def test_heavy_libraries_stay_in_their_place() -> None:
         "yaml": ("adapters",),
         "click": ("cli",),
         "rich": ("cli",),
-        "httpx2": served,
+        "httpx2": ("adapters",),
         "mcp": served,
         "anyio": served,
     }

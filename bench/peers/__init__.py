@@ -15,6 +15,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = ROOT / ".venv-peers"
 PINNED = ("langgraph==1.2.20", "langgraph-checkpoint-sqlite==3.1.2", "burr==0.42.0")
+PINNED_CLIENTS = ("openai==3.49.0", "pydantic-ai-slim[openai]==2.66.0")
 INSTALL_TIMEOUT_S = 300
 RUN_TIMEOUT_S = 300
 
@@ -23,7 +24,7 @@ class PeerUnavailable(Exception):
     """Why a peer was not measured."""
 
 
-def install() -> None:
+def install(packages: tuple[str, ...] = PINNED) -> None:
     """Makes the environment, or raises `PeerUnavailable`. What is there already is kept."""
     uv = Path(sys.prefix) / "bin" / "uv"
     if not uv.exists():
@@ -31,7 +32,7 @@ def install() -> None:
     if not (ENVIRONMENT / "bin" / "python").exists():
         _called([uv, "venv", "--quiet", "--python", sys.executable, ENVIRONMENT], INSTALL_TIMEOUT_S)
     python = ENVIRONMENT / "bin" / "python"
-    _called([uv, "pip", "install", "--quiet", "--python", python, *PINNED], INSTALL_TIMEOUT_S)
+    _called([uv, "pip", "install", "--quiet", "--python", python, *packages], INSTALL_TIMEOUT_S)
 
 
 def measured(script: str, folder: Path) -> list[dict[str, Any]]:

@@ -6,8 +6,10 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 ├─ UsageError     the caller named something that is not there, or a host file is wrong
                 ├─ RunError ──┬─ RunNotFound  RunExists  OutOfOrder  NotOwner  OwnedElsewhere  DamagedRun
                 │             └─ AlreadyResumed  NotWaiting  JournalDiverged     the caller acts
-                └─ PortError ─┬─ ModelRefused ── PromptTooLong
-                              ├─ ModelUnavailable  ScriptExhausted  ToolFailed
+                └─ PortError ─┬─ ModelRefused ─┬─ PromptTooLong
+                              │                └─ ReplyTooLarge
+                              ├─ ModelUnavailable ── ReplyCutShort
+                              ├─ ScriptExhausted  ToolFailed
                               └─ StoreFailed ── StorageFull  StoreBroken     the operator acts
 
 Rule 1: a message says what, which, and what now; lower case, no full stop.
@@ -295,10 +297,37 @@ class PromptTooLong(ModelRefused):
     code = "prompt-too-long"
 
 
+class ReplyTooLarge(ModelRefused):
+    """The reply grew beyond what is kept of one; asked again, it would grow again."""
+
+    code = "reply-too-large"
+
+    def __init__(self, model: str, bytes_max: int) -> None:
+        super().__init__(
+            f"the reply of {model} is larger than {bytes_max:,} bytes and was cut off; "
+            "ask for less, or raise max_reply_kb of its provider in interlock.toml"
+        )
+        self.bytes_max = bytes_max
+
+
 class ModelUnavailable(PortError):
-    """The call failed, and may succeed later."""
+    """The call failed, and may succeed later; not before `retry_after_ms`, if the provider says so."""
 
     code = "model-unavailable"
+
+    def __init__(self, message: str, *, retry_after_ms: int = 0) -> None:
+        super().__init__(message)
+        self.retry_after_ms = retry_after_ms
+
+
+class ReplyCutShort(ModelUnavailable):
+    """The provider stopped at its own limit of tokens. `text` is what there is: no reply, unless it ended already."""
+
+    code = "reply-cut-short"
+
+    def __init__(self, model: str, text: str) -> None:
+        super().__init__(f"the reply of {model} broke off at the provider's limit of tokens (finish_reason length)")
+        self.text = text
 
 
 class ScriptExhausted(PortError):

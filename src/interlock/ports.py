@@ -12,6 +12,7 @@ import msgspec
 
 from interlock.engine.budgets import Limit
 from interlock.engine.events import Event, ToolRequest, Usage
+from interlock.engine.grammar import Ending
 from interlock.engine.state import Message
 
 
@@ -82,6 +83,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
     cost_micros: int
     limits: tuple[Limit, ...]
+    provider: str = ""
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +95,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     at: int
     usage: Usage | None
     failed: bool = False
+    provider: str = ""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,6 +180,10 @@ class Owners(Protocol):
 
     async def release(self, run: str) -> None: ...
 
+    async def is_owned(self, run: str) -> bool:
+        """Whether a process that lives, this one or another, works on the run."""
+        ...
+
 
 class Budgets(Protocol):
     """What calls of all runs have cost, by crew, agent and UTC window."""
@@ -235,7 +242,11 @@ PromptMessage = Message
 
 
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One call, the agent's `number`th of the run. Key and number are the same whenever the same call is made again."""
+    """One call, the agent's `number`th of the run. Key and number are the same whenever the same call is made again.
+
+    `ending` says how the reply must end: a client that can constrain decoding does so (by `ending.grammar`, or by
+    `ending.schema` and then `ending.reply_of`), and says `constrained` in its reply. `ending.marks` are the marks.
+    """
 
     key: str
     agent: str
@@ -245,6 +256,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[ToolSchema, ...] = ()
     temperature: float | None = None
     top_p: float | None = None
+    ending: Ending | None = None
 
 
 class Delta(msgspec.Struct, frozen=True):
@@ -257,6 +269,7 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     usage: Usage = Usage()
     tool_calls: tuple[ToolRequest, ...] = ()
+    constrained: bool = False  # the reply was held to the request's ending
 
 
 class Model(Protocol):

@@ -8,6 +8,7 @@ import pytest
 from interlock.adapters import store_sqlite
 from interlock.adapters.crew_files import read_crew
 from interlock.adapters.host_file import DURABILITIES, read_host_file, read_settings
+from interlock.adapters.models.providers import ProviderSettings
 from interlock.compose.crews import load_host
 from interlock.crew.host import Host
 from interlock.errors import UsageError
@@ -223,3 +224,51 @@ def test_a_named_file_is_taken_instead_and_must_be_there(tmp_path: Path, monkeyp
     assert load_host("other.toml") == Host(providers=("other",))
     with pytest.raises(UsageError, match="cannot be read"):
         load_host("missing.toml")
+
+
+def test_providers_have_addresses_hosts_and_limits(tmp_path: Path) -> None:
+    file = tmp_path / "interlock.toml"
+    file.write_text(
+        "[providers.house]\n"
+        'url = "https://house.example.org/v1"\nkey_env = "HOUSE"\nhosts = ["other.example.org"]\n'
+        "idle_timeout_seconds = 5\nmax_reply_kb = 20\n",
+        "utf-8",
+    )
+    assert read_settings(file).provider_settings == {
+        "house": ProviderSettings(
+            url="https://house.example.org/v1",
+            key_env="HOUSE",
+            hosts=("other.example.org",),
+            idle_timeout_seconds=5,
+            max_reply_kb=20,
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('key = "sk-0123456789"', "providers.house.key: a file holds no keys; write key_env, the variable's name"),
+        ('adress = "x"', "providers.house: Object contains unknown field `adress`"),
+        ("url = 7", r"providers.house: Expected `str`, got `int` - at `\$.url`"),
+        ('hosts = "x"', "providers.house: Expected `array`"),
+        ("idle_timeout_seconds = 0", "providers.house.idle_timeout_seconds is 0.0; it must be a number above 0"),
+        ("total_timeout_seconds = inf", "providers.house.total_timeout_seconds is inf"),
+        ("max_reply_kb = -1", "providers.house.max_reply_kb is -1"),
+    ],
+)
+def test_what_is_wrong_with_a_provider_is_said_and_a_key_is_not_repeated(
+    tmp_path: Path, line: str, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message) as refusal:
+        host(tmp_path, f"[providers.house]\n{line}\n")
+    assert "sk-0123456789" not in str(refusal.value)
+
+
+def test_how_a_provider_is_constrained_is_one_of_few_words(tmp_path: Path) -> None:
+    file = tmp_path / "interlock.toml"
+    file.write_text('[providers.here]\nurl = "http://127.0.0.1:9/v1"\nconstrains = "magic"\n', "utf-8")
+    with pytest.raises(UsageError, match="must be one of grammar, guided_grammar, schema"):
+        read_settings(file)
+    file.write_text('[providers.here]\nurl = "http://127.0.0.1:9/v1"\nconstrains = "grammar"\n', "utf-8")
+    assert read_settings(file).provider_settings["here"].constrains == "grammar"

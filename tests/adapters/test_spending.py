@@ -227,3 +227,26 @@ def test_settled_and_held_together_never_pass_a_limit_by_more_than_replies_say(
                 counts[name] = tokens
             else:
                 till.lose(name)
+
+
+def test_errors_in_a_row_are_counted_by_provider() -> None:
+    """One that is down opens its own circuit, and the backup's stays closed."""
+    ledger = Dicts()
+    limit = Limit(name="max_consecutive", what="errors", window="", most=2, scope="a")
+
+    def grant(key: str, provider: str, *, failed: bool) -> Grant | None:
+        reserved = Reservation(
+            key=key, crew="c", agent="a", at=NOON, tokens=1, cost_micros=0, limits=(limit,), provider=provider
+        )
+        answer = spend(ledger, reserved)
+        settled = Settlement(
+            key=key, crew="c", agent="a", at=NOON, usage=Usage(calls=1), failed=failed, provider=provider
+        )
+        spend(ledger, settled)
+        return answer
+
+    assert grant("1", "openai", failed=True) == grant("2", "openai", failed=True) == Grant()
+    assert grant("3", "ollama", failed=False) == Grant()
+    refused = grant("4", "openai", failed=False)
+    assert refused is not None
+    assert refused.refused == "max_consecutive of a"

@@ -368,6 +368,6 @@ def test_without_the_extra_it_is_said_how_to_install_it(monkeypatch: pytest.Monk
 
 
 def test_the_library_is_loaded_only_by_whoever_needs_it() -> None:
-    code = "import sys, interlock, interlock.compose.box; print('mcp' in sys.modules, 'httpx2' in sys.modules)"
+    code = "import sys, interlock, interlock.compose.box; print('mcp' in sys.modules, 'pydantic' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["False", "False"]

@@ -87,6 +87,28 @@ def test_explain_reads_standard_input_and_gives_json() -> None:
     assert body["candidates"][0]["line"] == 2
 
 
+def test_explain_shows_what_an_agent_is_told_of_its_marks() -> None:
+    result = run("explain", HELLO, "--agent", "editor", "--prompt")
+    assert result.exit_code == 0
+    assert (
+        "\n## Signals\nEnd your reply with one of these marks on its last line, written exactly so:\n" in result.stdout
+    )
+    assert "\n- [REWRITE]: hands over to" in result.stdout
+    body = json.loads(run("explain", HELLO, "--agent", "editor", "--prompt", "--json").stdout)
+    assert (body["agent"], body["prompt"] + "\n", body["as_member"], body["ending"]) == (
+        "editor",
+        result.stdout,
+        {},
+        None,
+    )
+
+
+def test_explain_wants_either_a_reply_or_the_prompt() -> None:
+    for more in ([], ["--reply", "x", "--prompt"]):
+        result = run("explain", HELLO, "--agent", "editor", *more)
+        assert (result.exit_code, "either --reply TEXT" in result.stderr) == (2, True)
+
+
 def test_explain_refuses_an_unsound_crew_and_an_unknown_agent() -> None:
     assert run("explain", BROKEN, "--agent", "teacher", "--reply", "x").exit_code == 1
     unknown = run("explain", HELLO, "--agent", "edtor", "--reply", "x")

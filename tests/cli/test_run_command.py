@@ -265,12 +265,26 @@ def test_a_scripted_model_can_be_named_for_every_agent(tmp_path: Path) -> None:
     assert json.loads(result.stdout.splitlines()[-1])["reason"] == "signal:[DONE]"
 
 
-@pytest.mark.parametrize("model", ["openai:gpt-9", "scripted:", "scripted", ""])
-def test_a_model_without_a_client_is_refused_with_what_works(tmp_path: Path, model: str) -> None:
-    result = run("run", HELLO, "go", "--model", model, "--data", str(tmp_path / "data"))
+@pytest.mark.parametrize(
+    ("model", "advice"),
+    [
+        ("openai:gpt-9", "'openai:gpt-9' needs a key; set the environment variable OPENAI_API_KEY"),
+        ("openia:gpt-9", "did you mean 'openai'?"),
+        ("openai-compatible:x", "give its provider_url, or url under [providers.openai-compatible]"),
+        ("scripted:", "write openai:NAME, or scripted:FILE"),
+        ("scripted", "write openai:NAME, or scripted:FILE"),
+        ("", "write openai:NAME, or scripted:FILE"),
+    ],
+)
+def test_a_model_that_cannot_be_asked_is_refused_before_anything_is_stored(
+    tmp_path: Path, model: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    data = str(tmp_path / "data")
+    result = run("run", HELLO, "go", "--model", model, "--data", data)
     assert result.exit_code == 2
-    assert "what works is scripted:FILE" in result.stderr
-    assert not (tmp_path / "data").exists()
+    assert advice in result.stderr
+    assert "no runs yet" in run("runs", "list", "--data", data).output
 
 
 def test_two_sources_of_answers_are_refused(tmp_path: Path) -> None:

@@ -538,6 +538,20 @@ def test_a_deleted_run_comes_back_only_as_it_was(place: Place) -> None:
     place.use(story)
 
 
+def test_a_run_is_owned_while_somebody_who_lives_works_on_it(place: Place) -> None:
+    async def story(store: Store) -> None:
+        await store.create(a_row(), started())
+        another = place.open()
+        assert await another.is_owned("r1")
+        await store.release("r1")
+        assert not await another.is_owned("r1")
+        await store.claim("r1")
+        await store.close()
+        assert not await another.is_owned("r1")
+
+    place.use(story)
+
+
 # What goes with a record
 
 

@@ -220,13 +220,13 @@ RUNS: dict[str, Case] = {
     ),
     "settings.max_context_window": Case(
         setting("max_context_window: <>"),
-        "400",
+        "460",
         "100000",
         lambda loaded: len(shown_last(*(f"{n} " + "word " * 50 + "[NEXT]" for n in range(9)))(loaded)),
         (5, 10),
     ),
     "settings.context_trim_percent": Case(
-        setting("max_context_window: 600, context_trim_percent: <>"),
+        setting("max_context_window: 655, context_trim_percent: <>"),
         "10",
         "80",
         lambda loaded: len(shown_last(*(f"{n} " + "word " * 50 + "[NEXT]" for n in range(6)))(loaded)),
@@ -381,7 +381,7 @@ RUNS: dict[str, Case] = {
             agent(f'system_prompt: "You: {{{{{field}}}}}", {field}: <>'),
             "kind",
             "stern",
-            asked_first(lambda request: request.system),
+            asked_first(lambda request: request.system.splitlines()[0]),
             ("You: kind", "You: stern"),
         )
         for field in ("role", "description", "backstory")
@@ -390,6 +390,20 @@ RUNS: dict[str, Case] = {
         agent("temperature: <>"), "0", "0.5", asked_first(lambda request: request.temperature), (0, 0.5)
     ),
     "agents[].top_p": Case(agent("top_p: <>"), "0.1", "0.5", asked_first(lambda request: request.top_p), (0.1, 0.5)),
+    "settings.signal_mode": Case(
+        setting("signal_mode: <>"),
+        "text",
+        "tool",
+        asked_first(lambda request: [tool.name for tool in request.tools]),
+        ([], ["emit_signal"]),
+    ),
+    "settings.cut_on_signal": Case(
+        setting("cut_on_signal: <>"),
+        "true",
+        "false",
+        lambda loaded: len(shown_last("so\n[END]\nand more")(loaded)),
+        (1, 3),
+    ),
     # What is kept
     "settings.organization": Case(setting("organization: <>"), "left", "right", kept(organization), ("left", "right")),
     "settings.max_input_size_kb": Case(

@@ -59,6 +59,8 @@ def test_every_code_that_has_a_crew_file_is_in_the_gallery() -> None:
 AGENTS = "agents: [{id: teacher, is_terminal: true}]\n"
 ROUTED = "agents: [{id: teacher}]\nrouting: {signals: {teacher: [%s, {signal: '[END]'}]}}\n"
 
+NEXT = "{signal: '[NEXT]', target: teacher}"
+
 # What the gallery does not break: a crew for each further rule.
 RULE_BREAKERS = {
     "the_entry_point_exists": "agents: [{id: techer, is_terminal: true}]\n",
@@ -75,6 +77,11 @@ RULE_BREAKERS = {
     "agents_hand_over_to_agents": "agents: [{id: teacher, is_terminal: true, handoff_targets: [nobody]}]\n",
     "agents_narrow_to_known_signals": "agents: [{id: teacher, is_terminal: true, signals: ['[ZZZ]']}]\n",
     "subscriptions_can_match": AGENTS + "subscriptions: {teacher: [{pattern: 'a:b'}, {pattern: ' a:b '}]}\n",
+    "signal_modes_have_marks": AGENTS + "settings: {signal_mode: tool}\n",
+    "only_texts_are_cut": f"{ROUTED % NEXT}settings: {{signal_mode: tool, cut_on_signal: true}}\n",
+    "constrained_agents_rely_on_marks": "agents: [{id: teacher}]\nsettings: {signal_mode: constrained}\n"
+    "routing: {signals: {teacher: [{signal: '[END]'}]}, defaults: {teacher: teacher}}\n",
+    "emit_signal_is_for_tool_mode": "agents: [{id: teacher, is_terminal: true, tools: [emit_signal]}]\n",
     "templates_use_known_fields": ROUTED
     % "{signal: '[A]', type: sub_crew, target_crew: x, input_template: '{{.Nonsense}}'}",
 }

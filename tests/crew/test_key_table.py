@@ -608,8 +608,6 @@ TO_COME: dict[str, int] = {
     "delegation.ack_timeout_seconds": MESSAGES,
     "delegation.answer_timeout_seconds": MESSAGES,
     "delegation.max_follow_ups": MESSAGES,
-    "settings.signal_mode": MODELS,
-    "settings.cut_on_signal": MODELS,
     "settings.max_request_body_size_kb": SERVER,
     "settings.sse_keep_alive_seconds": SERVER,
 }

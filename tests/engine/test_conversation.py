@@ -66,7 +66,7 @@ def test_once_something_is_left_out_a_view_grows_again_before_more_goes(tmp_path
 
 @settings(max_examples=200, deadline=None)
 @given(
-    window=st.integers(400, 3_000),
+    window=st.integers(540, 3_000),
     lengths=st.lists(st.integers(0, 4_000), min_size=1, max_size=30),
     rounds=st.lists(st.sampled_from([["user"], ["tool"], ["tool", "tool"]]), max_size=4),
     scale=st.sampled_from([1_000, 1_700]),

@@ -7,8 +7,11 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
     pass MS              so much working time goes by before the next event
     reply AGENT: TEXT    the model of AGENT answers; `\\n` is a line break
     tools AGENT: A, B    the model of AGENT calls tools A and B; `tools AGENT: A | TEXT` says something with it
+    emit AGENT: X, Y     the model of AGENT emits signals X and Y; `+A` calls tool A beside them, `| TEXT` as for tools
+    free AGENT: TEXT     like reply, from a model that could not be held to its ending
     output TOOL: TEXT    the tool gives its output; `broke TOOL: TEXT` is an error, `lost TOOL` an unknown outcome
     fail AGENT: TEXT     the model call fails; `refuse AGENT: TEXT` fails it for good
+    busy AGENT: MS       the model call fails, and the provider asks to be left alone for so long
     overlong AGENT: TEXT the provider finds the conversation too long
     room AGENT: TOKENS   the budgets have room for a call of so many tokens, at two millionths of a dollar each
     noroom AGENT: LIMIT  a limit is in the way; `noroom AGENT: LIMIT MS` is one to wait for
@@ -85,10 +88,13 @@ class Story:
             "continue": self._continue,
             "reply": self._reply,
             "tools": self._tools,
+            "emit": self._emit,
+            "free": lambda rest: msgspec.structs.replace(self._reply(rest), unconstrained=True),
             "output": lambda rest: self._returned(rest, ok=True),
             "broke": lambda rest: self._returned(rest, ok=False),
             "lost": lambda rest: ToolOutcomeLost(call=self._tool(rest)),
             "fail": lambda rest: self._failed(rest, retry=True),
+            "busy": self._busy,
             "refuse": lambda rest: self._failed(rest, retry=False),
             "overlong": lambda rest: self._failed(rest, retry=False, too_long=True),
             "room": self._room,
@@ -198,6 +204,13 @@ class Story:
         key = self._key(f"call of {agent}")
         return ModelReplied(call=key, agent=agent, text=text.strip(), usage=Usage(), tool_calls=calls)
 
+    def _emit(self, rest: str) -> ModelReplied:
+        agent, names = _said(rest)
+        names, _, text = names.partition("|")
+        calls = tuple(_emission(n, name.strip()) for n, name in enumerate(names.split(",")))
+        key = self._key(f"call of {agent}")
+        return ModelReplied(call=key, agent=agent, text=text.strip(), usage=Usage(), tool_calls=calls)
+
     def _returned(self, rest: str, *, ok: bool) -> ToolReturned:
         name, text = _said(rest)
         return ToolReturned(call=self._tool(name), ok=ok, output=text)
@@ -206,6 +219,10 @@ class Story:
         agent, text = _said(rest)
         key = self._key(f"call of {agent}")
         return ModelFailed(call=key, agent=agent, error=text, retry=retry, too_long=too_long)
+
+    def _busy(self, rest: str) -> ModelFailed:
+        agent, wait = _said(rest)
+        return ModelFailed(call=self._key(f"call of {agent}"), agent=agent, error="busy", retry_after_ms=int(wait))
 
     def _room(self, rest: str) -> Reserved:
         agent, tokens = _said(rest)
@@ -302,7 +319,8 @@ class Story:
             case Settle():
                 return "settle", f"{effect.agent} at {_usage(effect)}"
             case CallModel():
-                return "call", effect.agent + (f" again ({effect.attempt})" if effect.attempt else "")
+                model = f" at {effect.model}" if effect.model else ""
+                return "call", effect.agent + model + (f" again ({effect.attempt})" if effect.attempt else "")
             case RunTool():
                 return "run tool", f"{effect.name} for {effect.agent}"
             case SetTimer():
@@ -327,6 +345,14 @@ class Story:
                 return "timer " + next(purpose for purpose, timer in timers.items() if timer.key == effect.key)
             case _:
                 return ""
+
+
+def _emission(n: int, name: str) -> ToolRequest:
+    """A tool if it begins with a plus."""
+    if name.startswith("+"):
+        return ToolRequest(id=f"t{n}", name=name[1:], arguments="{}")
+    arguments = msgspec.json.encode({"name": name, "reason": "so"}).decode()
+    return ToolRequest(id=f"t{n}", name="emit_signal", arguments=arguments)
 
 
 def _said(rest: str) -> tuple[str, str]:

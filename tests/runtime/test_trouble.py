@@ -146,6 +146,28 @@ def test_an_answer_that_another_process_works_on_is_served_and_another_answer_re
     asyncio.run(told())
 
 
+def test_a_run_that_another_process_drives_is_followed_to_its_end(tmp_path: Path) -> None:
+    async def told() -> list[str]:
+        followed = asyncio.Event()
+
+        async def talk(request: ModelRequest) -> str:
+            await followed.wait()
+            return "done [END]"
+
+        async with (
+            Interlock(tmp_path / "data", models=talk, tools=[look]) as one,
+            Interlock(tmp_path / "data", models=talk, tools=[look]) as other,
+        ):
+            run = await one.start(a_crew(tmp_path), "go")
+            seen = []
+            async for event in other.runner.follow(run.id):
+                seen.append(event["type"])
+                followed.set()
+            return seen
+
+    assert asyncio.run(told())[-1] == "run.finished"
+
+
 def test_an_answer_is_as_bounded_as_an_input(tmp_path: Path) -> None:
     async def told() -> None:
         async with Interlock(tmp_path / "data", models=lambda _: "which? [WAIT]", tools=[look]) as box:

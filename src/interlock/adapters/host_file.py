@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 
 from interlock.adapters.mcp_settings import McpServer, read_mcp_server
+from interlock.adapters.models.constraining import WAYS
+from interlock.adapters.models.providers import ProviderSettings
 from interlock.adapters.tool_modules import read_tool_modules
 from interlock.crew.host import Host
 from interlock.errors import UsageError, nearest
@@ -37,6 +39,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     modules: tuple[str, ...] = ()
     mcp: dict[str, McpServer] = {}
     providers: tuple[str, ...] = ()
+    provider_settings: dict[str, ProviderSettings] = {}
     durability: str = "full"
     retention_days: float | None = None
 
@@ -66,6 +69,7 @@ def read_settings(path: Path) -> HostSettings:
         modules=_modules(path, data),
         mcp={name: read_mcp_server(path, name, data["mcp"][name]) for name in _ids(path, data, "mcp")},
         providers=_ids(path, data, "providers"),
+        provider_settings=_providers(path, data),
         durability=_durability(path, data),
         retention_days=_retention_days(path, data),
     )
@@ -107,6 +111,27 @@ def _ids(path: Path, data: dict[str, Any], section: str) -> tuple[str, ...]:
     if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
         raise UsageError(f"{path}: write [{section}.<id>] for every entry of {section}")
     return tuple(entries)
+
+
+def _providers(path: Path, data: dict[str, Any]) -> dict[str, ProviderSettings]:
+    return {name: _provider(path, name, entry) for name, entry in data.get("providers", {}).items()}
+
+
+def _provider(path: Path, name: str, entry: dict[str, Any]) -> ProviderSettings:
+    if "key" in entry:
+        raise UsageError(f"{path}: providers.{name}.key: a file holds no keys; write key_env, the variable's name")
+    try:
+        settings = msgspec.convert(entry, ProviderSettings)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{path}: providers.{name}: {error}") from error
+    for key in ProviderSettings.__struct_fields__:
+        value = getattr(settings, key)
+        if isinstance(value, int | float) and not (math.isfinite(value) and value > 0):
+            raise UsageError(f"{path}: providers.{name}.{key} is {value!r}; it must be a number above 0")
+    if settings.constrains not in WAYS:
+        ways = ", ".join(WAYS[1:])
+        raise UsageError(f"{path}: providers.{name}.constrains is {settings.constrains!r}; it must be one of {ways}")
+    return settings
 
 
 def _durability(path: Path, data: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ Rule 1: a reservation is carried out once, whoever asks again; a settlement corr
 Rule 2: a call counts in the windows in which it was reserved. A reservation that is never settled counts as it was
 made until its windows are over: that is how it expires.
 Rule 3: after too many errors in a row one call is let through every `COOL_DOWN_MS`; its success closes the circuit.
+Errors in a row are counted by provider, so that one that is down does not keep an agent from its backup.
 Rule 4: windows do not come back: with a clock that was set back, calls count in the newest window there is.
 """
 
@@ -94,7 +95,7 @@ def _name(limit: Limit) -> str:
 
 
 def _refusal(ledger: Ledger, order: Reservation, limit: Limit) -> Grant | None:
-    counter = _current(ledger, order.crew, limit.scope, limit.window, order.at)
+    counter = _counter(ledger, order, limit)
     if not limit.window:
         left_ms = counter.start + COOL_DOWN_MS - order.at
         is_open = counter.errors >= limit.most and left_ms > 0
@@ -122,21 +123,22 @@ def _amount(limit: Limit, order: Reservation) -> int:
 
 def _is_to_alert(ledger: Ledger, order: Reservation, limit: Limit) -> bool:
     """Whether this call takes the limit to where somebody wants to know, or finds it there; once a window."""
-    counter = _current(ledger, order.crew, limit.scope, limit.window, order.at)
+    counter = _counter(ledger, order, limit)
     if limit.alert is None or limit.name in counter.alerted:
         return False
     if _spent(limit, counter) + _amount(limit, order) < limit.alert:
         return False
     counter.alerted = (*counter.alerted, limit.name)
-    ledger.put_counter(order.crew, limit.scope, limit.window, counter)
+    ledger.put_counter(order.crew, _scope(limit, order), limit.window, counter)
     return True
 
 
 def _note_trial(ledger: Ledger, order: Reservation, limit: Limit) -> None:
-    counter = ledger.counter(order.crew, limit.scope, IN_A_ROW)
+    scope = _scope(limit, order)
+    counter = ledger.counter(order.crew, scope, IN_A_ROW)
     if counter.errors >= limit.most:
         counter.start = order.at
-        ledger.put_counter(order.crew, limit.scope, IN_A_ROW, counter)
+        ledger.put_counter(order.crew, scope, IN_A_ROW, counter)
 
 
 def _settle(ledger: Ledger, order: Settlement) -> None:
@@ -158,7 +160,8 @@ def _settle(ledger: Ledger, order: Settlement) -> None:
 
 
 def _note_outcome(ledger: Ledger, order: Settlement) -> None:
-    for scope in ("", order.agent):
+    for owner in ("", order.agent):
+        scope = _circuit(owner, order.provider)
         counter = ledger.counter(order.crew, scope, IN_A_ROW)
         counter.errors = counter.errors + 1 if order.failed else 0
         counter.alerted = counter.alerted if order.failed else ()
@@ -177,6 +180,18 @@ def _count(ledger: Ledger, crew: str, agent: str, at: int, change: Counter) -> N
             counter.cost += change.cost
             counter.errors += change.errors
             ledger.put_counter(crew, scope, window, counter)
+
+
+def _counter(ledger: Ledger, order: Reservation, limit: Limit) -> Counter:
+    return _current(ledger, order.crew, _scope(limit, order), limit.window, order.at)
+
+
+def _scope(limit: Limit, order: Reservation) -> str:
+    return limit.scope if limit.window else _circuit(limit.scope, order.provider)
+
+
+def _circuit(scope: str, provider: str) -> str:
+    return f"{scope}@{provider}" if provider else scope
 
 
 def _current(ledger: Ledger, crew: str, scope: str, window: str, at: int) -> Counter:

@@ -146,6 +146,13 @@ class SqliteStore:
         """Nothing happens to a run that is not this store's."""
         await self._write(f"release run '{run}'", partial(sqlite_rows.release, run=run, owner=self.owner))
 
+    async def is_owned(self, run: str) -> bool:
+        def found(connection: sqlite3.Connection) -> bool:
+            owner = sqlite_rows.kept(connection, run).owner
+            return owner != "" and is_alive(self.folder, owner)
+
+        return await self._read(f"see who works on run '{run}'", found)
+
     async def put_crew(self, sha: str, body: bytes) -> None:
         journal_format.require_sha(sha, body)
         await self._write("store a crew", partial(sqlite_rows.put_crew, sha=sha, body=body), len(body))

@@ -1,4 +1,4 @@
-"""`interlock explain`: what would this reply do, and why."""
+"""`interlock explain`: what would this reply do, and why; and what an agent is told of its marks."""
 
 import sys
 
@@ -8,6 +8,7 @@ import msgspec
 from interlock.cli.crews import crew_argument, open_sound_crew, shown
 from interlock.crew.definition import Crew
 from interlock.crew.registry import registry_of
+from interlock.engine.conversation import Conversation
 from interlock.engine.in_full import in_full
 from interlock.engine.routing import Candidate, Decision, OwnReply, RoutingTable, Verb
 from interlock.signals.report import emitted_line, routed_line
@@ -28,17 +29,43 @@ _WITHOUT_SIGNAL = {
 @click.command()
 @crew_argument
 @click.option("--agent", required=True, metavar="A", help="Whose reply it is.")
-@click.option("--reply", required=True, metavar="TEXT|-", help="What the agent said; - reads standard input.")
-@click.option("--json", "as_json", is_flag=True, help="The decision as one object.")
-def explain(crew: str, config: str | None, agent: str, reply: str, as_json: bool) -> None:
+@click.option("--reply", metavar="TEXT|-", help="What the agent said; - reads standard input.")
+@click.option("--prompt", is_flag=True, help="Show the agent's instructions, with what it is told of its marks.")
+@click.option("--json", "as_json", is_flag=True, help="The answer as one object.")
+def explain(crew: str, config: str | None, agent: str, reply: str | None, prompt: bool, as_json: bool) -> None:
     """Show what a reply of agent A would do in CREW: every mark, who won, who lost, and why."""
+    if (reply is None) is not prompt:
+        raise click.UsageError("give either --reply TEXT, for what it would do, or --prompt, for what A is told")
     definition = open_sound_crew(crew, config)
-    text = _standard_input() if reply == "-" else reply
-    decision = RoutingTable(definition).decide(OwnReply(agent, text))
+    table = RoutingTable(definition)
+    text = _standard_input() if reply == "-" else reply or ""
+    decision = table.decide(OwnReply(agent, text))
+    if prompt:
+        _tell_prompt(Conversation(definition, table), agent, as_json)
+        return
     if as_json:
         click.echo(msgspec.json.encode(in_full(decision)).decode())
     else:
         _tell(definition, decision)
+
+
+def _tell_prompt(conversation: Conversation, agent: str, as_json: bool) -> None:
+    """With the floor, and as a member of each group it is in."""
+    groups = [group.name for group in conversation.crew.groups.values() if agent in group.agents]
+    members = {group: conversation.instructions(agent, group) for group in groups}
+    instructions, ending = conversation.instructions(agent), conversation.ending(agent)
+    if as_json:
+        answer = {"agent": agent, "prompt": instructions, "as_member": members, "ending": ending}
+        click.echo(msgspec.json.encode(answer).decode())
+        return
+    click.echo(_shown_lines(instructions))
+    for group, text in members.items():
+        click.echo(click.style(f"\nas a member of group {shown(group)}:", bold=True))
+        click.echo(_shown_lines(text))
+
+
+def _shown_lines(text: str) -> str:
+    return "\n".join(map(shown, text.splitlines()))
 
 
 def _standard_input() -> str:

@@ -20,6 +20,7 @@ from interlock.cli.terminal import asked, can_ask, can_show_live, held_back, qui
 from interlock.cli.transcript import Line, lines_of
 from interlock.compose.box import DATA_FOLDER, Interlock, Result, RunHandle
 from interlock.compose.crews import host_settings
+from interlock.compose.models import with_model
 from interlock.crew.registry import registry_of
 from interlock.errors import InterlockError, UsageError
 from interlock.signals.builtin import load_default_signals
@@ -49,7 +50,11 @@ script_option = click.option("--script", metavar="FILE", help="Answers to use in
 @crew_argument
 @click.argument("text", metavar="[INPUT|-]", default="")
 @script_option
-@click.option("--model", metavar="M", help="Who answers for every agent instead of its own model: scripted:FILE.")
+@click.option(
+    "--model",
+    metavar="M",
+    help="Who answers for every agent instead of its own model: openai:NAME, ollama:NAME, scripted:FILE, …",
+)
 @click.option("--continue", "continues", metavar="RUN", help="Start from the history of a finished run.")
 @data_option
 @json_option
@@ -67,14 +72,17 @@ def run(
 ) -> None:
     """Run CREW on INPUT. Exit code 0: completed, 3: paused, 1: anything else."""
     answers = script_of(script, model)
+    host = host_settings(config)
     definition = open_sound_crew(crew, config)
+    if model is not None and answers is None:
+        definition = with_model(definition, model, host.provider_settings)
     given = given_text(text)
     log = TextLog(registry_of(definition))
 
     async def begin(box: Interlock) -> RunHandle:
         return await (box.continue_run(definition, given, continues) if continues else box.start(definition, given))
 
-    box = Interlock(data, host=host_settings(config), script=answers, observers=[log])
+    box = Interlock(data, host=host, script=answers, observers=[log])
     drive(box, begin, for_people(as_json, plain))
 
 
@@ -137,15 +145,13 @@ def for_people(as_json: bool, plain: bool) -> Display:
 
 
 def script_of(script: str | None, model: str | None) -> str | None:
-    """The file that answers for every agent, however it was named."""
+    """The file that answers for every agent, however it was named; None where models do."""
     if model is None:
         return script
     if script is not None:
         raise UsageError("--script and --model both say who answers; give one of them")
     provider, _, file = model.partition(":")
-    if provider != "scripted" or not file:
-        raise UsageError(f"--model {model!r}: this version has no provider's client yet; what works is scripted:FILE")
-    return file
+    return file if provider == "scripted" and file else None
 
 
 def drive(box: Interlock, ask: Ask, display: Display) -> None:

@@ -17,6 +17,8 @@ from interlock.engine.events import (
     Event,
     GroupJoined,
     LimitReached,
+    ModelCalled,
+    ModelFailed,
     Nudged,
     RunFinished,
     RunPaused,
@@ -125,6 +127,8 @@ def _reason(event: Event) -> str:
             return _decision(event)
         case SignalRejected():
             return f"{event.agent} said {event.mark}, which does not steer: {event.reason}"
+        case ModelCalled() | ModelFailed():
+            return _call(event)
         case Nudged():
             return f"{event.agent} is asked again, because of {event.because}"
         case BranchFinished():
@@ -139,6 +143,12 @@ def _reason(event: Event) -> str:
             return f"{event.status}: {event.reason}"
         case _:
             return ""
+
+
+def _call(event: ModelCalled | ModelFailed) -> str:
+    if isinstance(event, ModelFailed):
+        return f"{event.agent} got no reply: {event.error}"
+    return f"{event.agent} asks its backup {event.model}" if event.model else ""
 
 
 def _decision(event: Decided) -> str:

@@ -17,6 +17,7 @@ from interlock.adapters.host_file import HostSettings
 from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.tool_imports import imported_tools
+from interlock.adapters.tools_hiding import HidingToolbox
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
 from interlock.compose.fitness import require_drivable, require_size
 from interlock.compose.models import AnyModel, Models
@@ -78,7 +79,7 @@ class Interlock:
         self.data = Path(data)
         self.toolbox = HostTools(PythonToolbox([*tools, *imported_tools(settings)]), settings.mcp)
         self.clock = clock or SystemClock()
-        self._models = Models(models, script, self.clock)
+        self._models = Models(models, script, self.clock, settings.provider_settings)
         self._on_external, self._observers = on_external, observers
         self._recover = recover
         self._durability = settings.durability if durability is None else durability
@@ -95,6 +96,7 @@ class Interlock:
         self.store, self.keeping = store, store
         self.journal: Journal = store
         self.owners: Owners = store
+        self._stack.push_async_callback(self._models.close)
         self._stack.push_async_callback(self.toolbox.close)
         self.runner = await self._stack.enter_async_context(
             Runner(
@@ -104,7 +106,7 @@ class Interlock:
                 outbox=store,
                 clock=self.clock,
                 model_for=self._models.model_for,
-                toolbox=self.toolbox,
+                toolbox=HidingToolbox(self.toolbox, self._models.keys()),
                 observers=self._observers,
                 on_external=self._on_external,
                 hook=crash_point,
@@ -134,6 +136,7 @@ class Interlock:
         await self.runner.deliver_again()
 
     async def _recovered(self, crew: Crew, run_id: str) -> None:
+        self._models.require_reachable(crew, run_id)
         await self.toolbox.require(crew, run_id)
         try:
             await self.runner.recover(crew, run_id)
@@ -162,6 +165,7 @@ class Interlock:
     ) -> RunHandle:
         self._require_open()
         require_drivable(crew)
+        self._models.require_reachable(crew)
         await self.toolbox.require(crew)
         require_size(crew, text)
         body = msgspec.json.encode(crew, order="deterministic")
@@ -177,6 +181,7 @@ class Interlock:
         crew = await self.crew_of(row)
         require_size(crew, text)
         if row.status in ("running", "paused"):
+            self._models.require_reachable(crew, run_id)
             await self.toolbox.require(crew, run_id)
         answers = bool(text) or token is not None or row.status != "running"
         try:
@@ -211,6 +216,7 @@ class Interlock:
         """A new run that shares the recorded past of another one up to a seq, and goes on from there."""
         row = await self.journal.row(run_id)
         crew, new_id, now = await self.crew_of(row), new_run_id(self.clock), self.clock.now_ms()
+        self._models.require_reachable(crew)
         await self.toolbox.require(crew)
         run, records = forked(crew, run_id, await self.journal.records(run_id), after, new_id)
         fresh = msgspec.structs.replace(row, run=new_id, epoch=0, created_at=now, continues=run_id)

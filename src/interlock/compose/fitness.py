@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from interlock.adapters.tools_python import PythonToolbox
 from interlock.crew.definition import Crew
 from interlock.crew.host import BUILT_IN_TOOLS
+from interlock.engine.emitting import EMIT_SIGNAL
 from interlock.errors import UsageError
 from interlock.signals.definition import SignalBehavior
 
@@ -19,11 +20,9 @@ def require_drivable(crew: Crew) -> None:
         )
     if crew.delegation is not None:
         raise UsageError(f"crew '{crew.name}' delegates; this version checks delegation and cannot run it yet")
-    if crew.settings.signal_mode != "text" or crew.settings.cut_on_signal:
-        raise UsageError(
-            f"crew '{crew.name}' asks for signal_mode or cut_on_signal; this version runs signal_mode: text alone"
-        )
-    built_in = [tool for agent in crew.agents for tool in agent.tools if tool in BUILT_IN_TOOLS]
+    driven = (EMIT_SIGNAL,) if crew.settings.signal_mode == "tool" else ()
+    named = [tool for agent in crew.agents for tool in agent.tools if tool not in driven]
+    built_in = [tool for tool in named if tool in BUILT_IN_TOOLS]
     if built_in:
         raise UsageError(f"crew '{crew.name}' uses {built_in[0]}; this version knows that tool and cannot run it yet")
 

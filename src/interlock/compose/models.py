@@ -1,14 +1,21 @@
-"""Which model answers for an agent: the script, what the host gave, or the script that the agent itself names."""
+"""Which model answers for an agent: the script, what the host gave, the script that the agent names, or its server."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import msgspec
+
+from interlock.adapters.models.connections import Connections
 from interlock.adapters.models.functions import FunctionModel, ModelFunction
+from interlock.adapters.models.known_keys import KnownKeys
+from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
+from interlock.adapters.models.providers import Providers, endpoint_of, is_served, known_keys
 from interlock.adapters.models.scripted import ScriptedModel
 from interlock.adapters.script_files import read_script
-from interlock.crew.definition import Agent, Crew
-from interlock.errors import ModelRefused
+from interlock.crew.definition import Agent, Crew, ModelRef
+from interlock.crew.host import PROVIDERS
+from interlock.errors import ModelRefused, UsageError, nearest
 from interlock.ports import Clock, Model
 
 AnyModel = Model | ModelFunction
@@ -22,10 +29,14 @@ class Models:
         given: AnyModel | Mapping[str, AnyModel] | None,
         script: str | os.PathLike[str] | None,
         clock: Clock,
+        providers: Providers | None = None,
     ) -> None:
         self._given, self._clock = given, clock
         self._script = self._played(script) if script is not None else None
         self._scripts: dict[str, ScriptedModel] = {}
+        self._providers: Providers = providers or {}
+        self._clients: dict[ModelRef, OpenAICompatibleModel] = {}
+        self._connections: dict[tuple[str, str], Connections] = {}
 
     def model_for(self, crew: Crew, agent: Agent) -> Model:
         if self._script is not None:
@@ -36,10 +47,52 @@ class Models:
             return given if hasattr(given, "reply") else FunctionModel(given)
         if agent.primary is not None and provider == "scripted":
             return self._scripted(agent.primary.model)
+        if agent.primary is not None and is_served(provider, self._providers):
+            return self._client(agent.primary)
         raise ModelRefused(
             f"agent '{agent.id}' of crew '{crew.name}' has no model that can be called; "
             "use --script FILE, or give the host's models"
         )
+
+    def require_reachable(self, crew: Crew, run: str = "") -> None:
+        """Refuses a crew whose models have no address or no key here; a run of it stays as it was."""
+        for agent, model in self._served(crew):
+            try:
+                endpoint_of(model, self._providers, os.environ)
+            except ModelRefused as refusal:
+                stays = f"; run '{run}' stays as it was" if run else ""
+                raise UsageError(f"agent '{agent.id}' of crew '{crew.name}': {refusal}{stays}") from refusal
+
+    def keys(self) -> KnownKeys:
+        return known_keys(self._providers, os.environ)
+
+    async def close(self) -> None:
+        """Connections belong to the loop that opened them; the next call opens others."""
+        connections, self._connections = self._connections, {}
+        self._clients = {}
+        for opened in connections.values():
+            await opened.close()
+
+    def _served(self, crew: Crew) -> Iterator[tuple[Agent, ModelRef]]:
+        """The models that this process asks a server for."""
+        if self._script is not None or (self._given is not None and not isinstance(self._given, Mapping)):
+            return
+        for agent in crew.agents:
+            for model in (agent.primary, agent.backup):
+                if model is None or (self._given is not None and model.provider in self._given):
+                    continue
+                if is_served(model.provider, self._providers):
+                    yield agent, model
+
+    def _client(self, model: ModelRef) -> OpenAICompatibleModel:
+        client = self._clients.get(model)
+        if client is None:
+            endpoint = endpoint_of(model, self._providers, os.environ)
+            place = (endpoint.url, endpoint.proxy)
+            connections = self._connections.setdefault(place, Connections(endpoint.proxy))
+            client = OpenAICompatibleModel(endpoint, model.model, connections=connections, keys=self.keys())
+            self._clients[model] = client
+        return client
 
     def _scripted(self, file: str) -> ScriptedModel:
         if file not in self._scripts:
@@ -48,3 +101,24 @@ class Models:
 
     def _played(self, file: str | os.PathLike[str]) -> ScriptedModel:
         return ScriptedModel(read_script(Path(file)), clock=self._clock)
+
+
+def with_model(crew: Crew, named: str, providers: Providers | None = None) -> Crew:
+    """The crew with one model for every agent and no backup; a run of it goes on with that model, wherever it does."""
+    provider, _, model = named.partition(":")
+    known = (*PROVIDERS, *(providers or {}))
+    if not model.strip():
+        raise UsageError(f"--model {named!r} is not a provider and a name; write openai:NAME, or scripted:FILE")
+    if provider not in known:
+        advice = nearest(provider, known, f"add [providers.{provider}] to interlock.toml")
+        raise UsageError(f"--model {named!r}: nobody called '{provider}' serves models; {advice}")
+    return _with(crew, ModelRef(provider=provider, model=model))
+
+
+def _with(crew: Crew, model: ModelRef) -> Crew:
+    agents = tuple(msgspec.structs.replace(agent, primary=model, backup=None) for agent in crew.agents)
+    called = {
+        name: msgspec.structs.replace(sub, crew=_with(sub.crew, model)) if sub.crew is not None else sub
+        for name, sub in crew.sub_crews.items()
+    }
+    return msgspec.structs.replace(crew, agents=agents, sub_crews=called)

@@ -17,7 +17,7 @@ CODES = {
     "empty-group": "A parallel group has no members.",
     "invalid-target": "A target is not among the signal's `valid_targets`.",
     "legacy-key": "A key of the old program that means nothing here.",
-    "misplaced-key": "A key has no effect on a route of this type.",
+    "misplaced-key": "A key has no effect here: on a route of this type, or in this signal mode.",
     "missing-key": "A key that must be there is not.",
     "missing-setting": "`config_mode: strict` wants a setting written out.",
     "name-clash": "Two things share a name, or an agent poses as somebody else.",

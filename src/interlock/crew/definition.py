@@ -14,6 +14,15 @@ class ModelRef(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     provider_url: str = ""
 
+    @property
+    def name(self) -> str:
+        return f"{self.provider}:{self.model}"
+
+    @property
+    def server(self) -> str:
+        """Whoever fails together: the provider, or the address that a crew file names for it."""
+        return f"{self.provider} {self.provider_url}".strip()
+
 
 class CostLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens_per_call: int | None = None
@@ -49,6 +58,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     cost_limits: CostLimits | None = None
     error_limits: ErrorLimits | None = None
     signals: tuple[str, ...] | None = None
+
+    def model(self, *, backup: bool) -> ModelRef | None:
+        return self.backup if backup else self.primary
 
 
 class HistoryShare(msgspec.Struct, frozen=True, kw_only=True):

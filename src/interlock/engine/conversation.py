@@ -17,7 +17,9 @@ from typing import overload
 import msgspec
 
 from interlock.crew.definition import Agent, Crew
+from interlock.engine.contract import contract
 from interlock.engine.events import Entry
+from interlock.engine.grammar import Ending, ending_of
 from interlock.engine.routing import RoutingTable
 from interlock.engine.state import Message, Turn
 from interlock.limits import MARK_CHARS_MAX
@@ -75,7 +77,7 @@ class _View(msgspec.Struct):
     shown: int = 0  # the tokens of the first message, the marker and the newest
 
     def add(self, message: Message) -> None:
-        cost = _tokens(message.text) + TOKENS_PER_MESSAGE
+        cost = text_tokens(message.text) + TOKENS_PER_MESSAGE
         self.messages.append(message)
         self.tokens.append(cost + (self.tokens[-1] if self.tokens else 0))
         self.shown += cost
@@ -98,7 +100,9 @@ class Conversation:
         self.crew, self.table = crew, table
         self._agents = {agent.id: agent for agent in crew.agents}
         self._views: dict[tuple[str, int], _View] = {}
-        self._instructions: dict[str, str] = {}
+        self._instructions: dict[tuple[str, str], str] = {}
+        self._endings: dict[tuple[str, str], Ending | None] = {}
+        self._own: dict[str, int] = {}
         self._windows: dict[tuple[str, int], int] = {}
 
     def agent(self, agent_id: str) -> Agent:
@@ -122,13 +126,23 @@ class Conversation:
     def estimate_of(self, agent: str, shown: Sequence[Message], scale: int = UNSCALED) -> int:
         return (sum(map(tokens_of, shown)) + self._own_tokens(agent)) * scale // UNSCALED
 
-    def instructions(self, agent_id: str) -> str:
-        """The agent's prompt with its fields filled, in one pass: values are never looked at again."""
-        if agent_id not in self._instructions:
+    def instructions(self, agent_id: str, group: str = "") -> str:
+        """The agent's prompt with its fields filled, in one pass: values are never looked at again. Then its contract.
+
+        A member of a group at work has another contract than the agent with the floor.
+        """
+        if (agent_id, group) not in self._instructions:
             agent = self._agents[agent_id]
             filled = _FIELD.sub(lambda field: str(getattr(agent, field[1])), agent.system_prompt)
-            self._instructions[agent_id] = filled
-        return self._instructions[agent_id]
+            rules = contract(self.table, agent, group)
+            self._instructions[agent_id, group] = f"{filled.rstrip()}\n\n{rules}".strip() if rules else filled
+        return self._instructions[agent_id, group]
+
+    def ending(self, agent_id: str, group: str = "") -> Ending | None:
+        """How a reply must end, where the crew constrains replies."""
+        if (agent_id, group) not in self._endings:
+            self._endings[agent_id, group] = ending_of(self.crew, agent_id, group)
+        return self._endings[agent_id, group]
 
     def harmless(self, text: str) -> str:
         """The text with every mark the crew knows shown so that an echo of it steers nothing."""
@@ -156,7 +170,12 @@ class Conversation:
         return window
 
     def _own_tokens(self, agent: str) -> int:
-        return _tokens(self.instructions(agent)) + TOKENS_PER_MESSAGE
+        """Of the longest of its instructions, with the floor or as a member."""
+        if agent not in self._own:
+            groups = [group.name for group in self.crew.groups.values() if agent in group.agents]
+            longest = max(text_tokens(self.instructions(agent, group)) for group in ("", *groups))
+            self._own[agent] = longest + TOKENS_PER_MESSAGE
+        return self._own[agent]
 
     def _seen(self, agent: str, entry: Entry) -> Message:
         text = entry.text
@@ -225,12 +244,14 @@ class Conversation:
 
 def tokens_of(message: Message) -> int:
     """An upper estimate."""
-    tokens = _tokens(message.text) + TOKENS_PER_MESSAGE
+    tokens = text_tokens(message.text) + TOKENS_PER_MESSAGE
     if message.tool_calls:
-        tokens += sum(_tokens(call.name) + _tokens(call.arguments) + TOKENS_PER_MESSAGE for call in message.tool_calls)
+        calls = message.tool_calls
+        tokens += sum(text_tokens(call.name) + text_tokens(call.arguments) + TOKENS_PER_MESSAGE for call in calls)
     return tokens
 
 
-def _tokens(text: str) -> int:
+def text_tokens(text: str) -> int:
+    """An upper estimate."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
     return -(-size // BYTES_PER_TOKEN)

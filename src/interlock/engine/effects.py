@@ -24,10 +24,14 @@ class Settle(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     usage: Usage | None
     failed: bool = False
+    provider: str = ""
 
 
 class CallModel(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask the agent's model, showing shared history up to `history` and what happened in the turn so far."""
+    """Ask the agent's model, showing shared history up to `history` and what happened in the turn so far.
+
+    `model` names the agent's backup, where that is the one to ask.
+    """
 
     key: str
     agent: str
@@ -35,6 +39,7 @@ class CallModel(msgspec.Struct, frozen=True, kw_only=True):
     history: int
     attempt: int
     number: int
+    model: str = ""
 
 
 class RunTool(msgspec.Struct, frozen=True, kw_only=True):

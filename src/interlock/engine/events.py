@@ -74,10 +74,17 @@ class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):
     usage: Usage = Usage()
     tool_calls: tuple[ToolRequest, ...] = ()
     estimate: int = 0  # of the tokens shown, where the provider counted more
+    cut: bool = False  # nothing after a line of steering marks was wanted
+    estimated: bool = False  # the usage is our own upper estimate: the provider reported none
+    unconstrained: bool = False  # the reply should have been held to its ending, and was not
+    model: str = ""  # where it was the agent's backup
 
 
 class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):
-    """`retry` says whether the same call may succeed later; `reason` overrides what the run fails with."""
+    """`retry` says whether the same call may succeed later; `reason` overrides what the run fails with.
+
+    `retry_after_ms` is how long the provider asks to be left alone; `model` is set where it was the agent's backup.
+    """
 
     call: str
     agent: str
@@ -85,6 +92,8 @@ class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):
     retry: bool = True
     too_long: bool = False
     reason: str = "model_error"
+    retry_after_ms: int = 0
+    model: str = ""
 
 
 class Reserved(Incoming, frozen=True, kw_only=True, tag="budget.reserved"):
@@ -140,9 +149,12 @@ class TurnStarted(Derived, frozen=True, kw_only=True, tag="turn.started"):
 
 
 class ModelCalled(Derived, frozen=True, kw_only=True, tag="model.called"):
+    """`model` is set where it is the agent's backup."""
+
     agent: str
     call: str
     attempt: int = 0
+    model: str = ""
 
 
 class ToolCalled(Derived, frozen=True, kw_only=True, tag="tool.called"):

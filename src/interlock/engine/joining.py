@@ -1,6 +1,7 @@
 """Parallel groups: members start from the same history, and their replies become one entry."""
 
 from interlock.crew.definition import Group
+from interlock.engine.emitting import emitted
 from interlock.engine.events import BranchFinished, GroupJoined, GroupStarted, LimitReached
 from interlock.engine.moves import Ask, Begin, CloseBranch, Finish, Follow, Fork, Join, Move
 from interlock.engine.phrases import merged
@@ -114,5 +115,6 @@ def _after(t: Transition, group: Group, state: GroupState, done: list[Branch]) -
 
 def _decided_by_members(t: Transition, done: list[Branch]) -> Decision | None:
     """The best of what the members' own marks ask for; members do not wait."""
-    decisions = [t.table.member_decision(OwnReply(branch.turn.agent, branch.reply)) for branch in done]
+    replies = [OwnReply(branch.turn.agent, branch.reply, emitted(branch.turn.emits)) for branch in done]
+    decisions = [t.table.member_decision(reply) for reply in replies]
     return min((decision for decision in decisions if decision is not None), key=t.table.rank_of, default=None)

@@ -9,19 +9,38 @@ _NUDGE = {
     "en": {
         "no_signal": "Your reply carries no signal. Repeat it and end it with one of: {marks}",
         "conflict": "The signals of your reply contradict each other. Repeat it and end it with one of: {marks}",
+        "tool:no_signal": "Your reply carries no signal. Repeat it and call emit_signal with one of: {marks}",
+        "tool:conflict": "The signals of your reply contradict each other. Repeat it and call emit_signal with one of: "
+        "{marks}",
     },
     "vi": {
         "no_signal": "Câu trả lời không có tín hiệu. Hãy trả lời lại và kết thúc bằng một trong: {marks}",
         "conflict": "Các tín hiệu mâu thuẫn nhau. Hãy trả lời lại và kết thúc bằng một trong: {marks}",
+        "tool:no_signal": "Câu trả lời không có tín hiệu. Hãy trả lời lại và gọi emit_signal với một trong: {marks}",
+        "tool:conflict": "Các tín hiệu mâu thuẫn nhau. Hãy trả lời lại và gọi emit_signal với một trong: {marks}",
     },
 }
+
+# What emit_signal answers: where the turn goes on all the same, and where other tools were called beside it.
+EMITTED = "noted"
+EMITTED_TOO_EARLY = "not taken, since this reply called other tools too; emit it in the reply that ends your turn"
 
 
 def nudge(crew: Crew, agent: str, decision: Decision) -> str:
     """Asks an agent again, naming the marks it may use."""
     routes = crew.routes.get(agent, ())
-    marks = ", ".join(route.signal for route in routes if not route.is_tell and not route.acknowledges)
-    return _NUDGE[crew.settings.language][decision.because].format(marks=marks)
+    names = [route.signal for route in routes if not route.is_tell and not route.acknowledges]
+    if crew.settings.signal_mode != "tool":
+        return _NUDGE[crew.settings.language][decision.because].format(marks=", ".join(names))
+    bare = ", ".join(name[1:-1] for name in names)
+    return _NUDGE[crew.settings.language][f"tool:{decision.because}"].format(marks=bare)
+
+
+def refused_emission(crew: Crew, agent: str) -> str:
+    """What a model is told that emitted nothing it may use."""
+    names = ", ".join(route.signal[1:-1] for route in crew.routes.get(agent, ()))
+    takes = f"emit_signal takes a name and a reason, and the name is one of: {names}" if names else "you have none"
+    return f"error: that is no signal of yours; {takes}"
 
 
 def cut(text: str, most: int) -> str:

@@ -32,10 +32,14 @@ class Verb(StrEnum):
 
 
 class OwnReply(msgspec.Struct, frozen=True):
-    """What the current agent itself said to end its turn. Text of any other origin has no such type."""
+    """What the current agent itself said to end its turn. Text of any other origin has no such type.
+
+    `emitted` are the insides of the marks that it gave to `emit_signal`, where signal_mode is tool.
+    """
 
     agent: str
     text: str
+    emitted: tuple[str, ...] = ()
 
 
 class Outcome(StrEnum):
@@ -52,7 +56,7 @@ _STEERING = (Outcome.WON, Outcome.JOINED, Outcome.LOST)
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A routed mark of the reply, with everything the choice looks at."""
+    """A routed mark of the reply, with everything the choice looks at. What was emitted stands on line 0."""
 
     signal: str
     method: MatchMethod
@@ -125,16 +129,20 @@ class RoutingTable:
             )
         own = self._marks_of(reply.agent)
         seen = _placed(reply.text, own.speaks_of)
-        if not seen:
+        if not seen and not reply.emitted:
             return self._decision(agent, (), ())
         counts = self._counting(seen, reply.text)
         counted: list[_Placed] = []
         refused: list[_Placed] = []
         for mark in seen:
             (counted if counts(mark) and own.reading(mark.inner).names else refused).append(mark)
-        once = {mark.inner: mark for mark in reversed(refused)}  # the first of each; a reply may repeat one for ever
-        kept = sorted(once.values(), key=lambda mark: mark.start)[:REJECTIONS_MAX]
-        rejected = tuple(self._rejection(own, agent.id, mark) for mark in kept)
+        for inner in reply.emitted:
+            (counted if own.reading(inner).names else refused).append(_Placed(inner, 0, 0, 0, 0, 0))
+        once: dict[str, _Placed] = {}  # the first of each; a reply may repeat one for ever
+        for mark in refused:
+            once.setdefault(mark.inner, mark)
+        named = list(once.values())[:REJECTIONS_MAX]
+        rejected = tuple(self._rejection(own, agent.id, mark) for mark in named)
         return self._decision(agent, own.candidates(counted), rejected)
 
     def route(self, agent: str, signal: str) -> Route:
@@ -143,6 +151,16 @@ class RoutingTable:
     def knows(self, inner: str) -> bool:
         """Whether a mark of this inside is a signal of the crew, whoever may use it."""
         return self._known.recognizes(inner)
+
+    def is_own(self, agent: str, inner: str) -> bool:
+        """Whether a mark of this inside is one that the agent's routes are for."""
+        return bool(self._marks_of(agent).reading(inner).names)
+
+    def steers_alone(self, agent: str, text: str) -> bool:
+        """Whether the last line of the text holds nothing but marks that steer for this agent."""
+        own = self._marks_of(agent)
+        seen = [mark for mark in _placed(text, own.steers) if mark.line_end == len(text)]
+        return bool(seen) and not _rest_of_line(text, seen).strip(_AROUND_MARKS)
 
     def max_occurs(self, signal: str) -> int | None:
         definition = self._registry.get(signal)
@@ -203,8 +221,10 @@ class RoutingTable:
         if self._known.recognizes(mark.inner):
             name = self._known.lookup(mark.inner)[1][0]
             return _rejected(mark, self._why_not(agent, name), name)
-        name = self._near.nearest(mark.inner) or ""
-        return _rejected(mark, f"unknown: it differs from {name} by one edit", name)
+        near = self._near.nearest(mark.inner)
+        if near is None:  # only what is emitted comes here without any likeness
+            return _rejected(mark, f"unknown: the crew has no signal [{mark.inner}]")
+        return _rejected(mark, f"unknown: it differs from {near} by one edit", near)
 
     def _why_it_does_not_count(self) -> str:
         if self.crew.settings.signal_mode == "tool":
@@ -313,13 +333,17 @@ def _no_mark_counts(mark: _Placed) -> bool:
     return False
 
 
+# Emphasis and blanks beside marks are not words.
+_AROUND_MARKS = "*_~ \t\r"
+
+
 def _lines_of_nothing_but_marks(seen: list[_Placed], text: str, recognizes: Callable[[str], bool]) -> set[int]:
     """Lines whose every character belongs to a mark, is blank, or is emphasis."""
     by_line: dict[int, list[_Placed]] = {}
     for mark in seen:
         if recognizes(mark.inner):
             by_line.setdefault(mark.line, []).append(mark)
-    return {line for line, group in by_line.items() if not _rest_of_line(text, group).strip("*_~ \t\r")}
+    return {line for line, group in by_line.items() if not _rest_of_line(text, group).strip(_AROUND_MARKS)}
 
 
 def _rest_of_line(text: str, group: list[_Placed]) -> str:
@@ -376,6 +400,11 @@ class _OwnMarks:
     def speaks_of(self, inner: str) -> bool:
         """Whether a mark is one of the agent's, one of the crew's, or nearly one."""
         return self.reading(inner).speaks
+
+    def steers(self, inner: str) -> bool:
+        """Whether a mark, whatever it may mean here, moves control."""
+        names = self.reading(inner).names
+        return bool(names) and all(self.ways[name].outcome is Outcome.LOST for name in names)
 
     def reading(self, inner: str) -> _Reading:
         reading = self._readings.get(inner)

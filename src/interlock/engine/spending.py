@@ -15,7 +15,10 @@ def account_for(t: Transition, turn: Turn, usage: Usage, *, failed: bool = False
     before = t.state.usage
     t.state.usage = before + usage + Usage(calls=1)
     if turn.reserved:
-        t.order(Settle(key=turn.reserved, agent=turn.agent, usage=usage + Usage(calls=1), failed=failed))
+        model = t.budgets.of(turn.agent).agent.model(backup=turn.backup)
+        server = model.server if model is not None else ""
+        whole = usage + Usage(calls=1)
+        t.order(Settle(key=turn.reserved, agent=turn.agent, usage=whole, failed=failed, provider=server))
         _let_go(turn)
         _warn(t, turn, before.cost_micros, usage)
 

@@ -39,9 +39,11 @@ class Turn(msgspec.Struct, kw_only=True):
     held_micros: int = 0
     called_ms: int = 0
     trimmed: bool = False
+    backup: bool = False  # the agent's primary model has failed, and this turn goes on with the other
     told: list[str] = []
     said: list[Message] = []
     tools: list[OpenTool] = []
+    emits: tuple[ToolRequest, ...] = ()
 
 
 class Branch(msgspec.Struct, kw_only=True):
@@ -101,4 +103,5 @@ class RunState(msgspec.Struct, kw_only=True):
     timers: dict[str, Timer] = {}
     steered: dict[str, int] = {}
     scales: dict[str, int] = {}
+    unconstrained: list[str] = []
     endings: dict[str, list[int]] = {}

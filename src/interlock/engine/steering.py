@@ -4,6 +4,7 @@ import hashlib
 
 from interlock.crew.definition import Route
 from interlock.engine.effects import Announce, Tell
+from interlock.engine.emitting import emitted
 from interlock.engine.events import (
     BroadcastEmitted,
     Decided,
@@ -28,7 +29,7 @@ EQUAL_REPLIES_MAX = 3
 
 def conclude(t: Transition, move: Conclude) -> Move:
     turn, reply = move.turn, move.reply
-    decision = t.table.decide(OwnReply(turn.agent, reply))
+    decision = t.table.decide(OwnReply(turn.agent, reply, emitted(turn.emits)))
     branch = t.branch_of(turn)
     if branch is not None:  # members only note their marks; the join decides
         note_marks(t, decision, steers=False)

@@ -102,7 +102,7 @@ class Run:
             if turn.reserving:
                 owed.append(Reserve(key=turn.reserving, agent=turn.agent, turn=turn.number))
             if turn.call:
-                owed.append(call_of(turn))
+                owed.append(call_of(t, turn))
             owed += [
                 RunTool(key=tool.key, agent=turn.agent, name=tool.request.name, arguments=tool.request.arguments)
                 for tool in turn.tools

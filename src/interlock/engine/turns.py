@@ -1,7 +1,10 @@
 """A turn: model calls, tool rounds, nudges, until a reply ends it."""
 
+from zlib import crc32
+
 from interlock.engine.conversation import UNSCALED
 from interlock.engine.effects import CallModel, Reserve, RunTool
+from interlock.engine.emitting import emitted, is_emission, is_tool_mode, only_emits
 from interlock.engine.events import (
     LimitReached,
     ModelCalled,
@@ -12,13 +15,14 @@ from interlock.engine.events import (
     SignalRejected,
     SignalSeen,
     ToolCalled,
+    ToolRequest,
     ToolReturned,
     TurnStarted,
     Usage,
     Warned,
 )
 from interlock.engine.moves import Ask, Begin, CloseBranch, Conclude, Finish, Move
-from interlock.engine.phrases import cut, nudge
+from interlock.engine.phrases import EMITTED, EMITTED_TOO_EARLY, cut, nudge, refused_emission
 from interlock.engine.routing import Decision, Outcome, OwnReply
 from interlock.engine.spending import (
     account_for,
@@ -34,6 +38,10 @@ from interlock.engine.transition import Transition
 
 # A failed model call is tried again this often before it counts.
 RETRIES_MAX = 2
+
+# A provider may ask to be left alone for longer than we would; beyond this it is asked again all the same, because a
+# run that sleeps for an hour on one header looks dead.
+RETRY_AFTER_MAX_MS = 60_000
 
 # Nudges for conflict and for no signal share this allowance.
 NUDGES_MAX = 2
@@ -80,8 +88,9 @@ def calls_under_way(t: Transition) -> int:
 def call(t: Transition, turn: Turn) -> None:
     turn.call, turn.called_ms = t.new_key(), t.state.worked_ms
     turn.call_number = t.state.calls[turn.agent] = t.state.calls.get(turn.agent, 0) + 1
-    t.conclude(ModelCalled(agent=turn.agent, call=turn.call, attempt=turn.attempt))
-    t.order(call_of(turn))
+    order = call_of(t, turn)
+    t.conclude(ModelCalled(agent=turn.agent, call=turn.call, attempt=turn.attempt, model=order.model))
+    t.order(order)
 
 
 def reserved(t: Transition, event: Reserved) -> Move | None:
@@ -90,6 +99,8 @@ def reserved(t: Transition, event: Reserved) -> Move | None:
     assert turn is not None, "stale answers are turned away before"
     turn.reserving = ""
     say_alerts(t, turn, event)
+    if event.refused and event.what == "errors" and _go_to_backup(t, turn):
+        return _try(t, turn)
     if event.refused and is_to_wait(event):
         wait_for_window(t, turn, event)
         return None
@@ -104,9 +115,11 @@ def reserved(t: Transition, event: Reserved) -> Move | None:
     return None
 
 
-def call_of(turn: Turn) -> CallModel:
+def call_of(t: Transition, turn: Turn) -> CallModel:
     """The call a turn has under way."""
+    backup = t.budgets.of(turn.agent).agent.backup if turn.backup else None
     return CallModel(
+        model=backup.name if backup is not None else "",
         key=turn.call,
         agent=turn.agent,
         turn=turn.number,
@@ -128,17 +141,45 @@ def replied(t: Transition, event: ModelReplied) -> Move | None:
     if event.estimate:
         _calibrate(t, turn.agent, event)
     _warn_if_slow(t, turn)
+    _warn_if_unconstrained(t, event)
+    turn.emits = ()
     if not event.tool_calls:
         return Conclude(turn, event.text)
-    note_marks(t, t.table.decide(OwnReply(turn.agent, event.text)), steers=False)
+    if only_emits(t.crew, event.tool_calls):
+        return _emitted(t, turn, event)
+    _run_tools(t, turn, event)
+    return None
+
+
+def _emitted(t: Transition, turn: Turn, event: ModelReplied) -> Move:
+    """The turn ends by what was emitted; if nothing of it is the agent's to use, it is told so and asked again."""
+    decision = t.table.decide(OwnReply(turn.agent, event.text, emitted(event.tool_calls)))
+    if decision.candidates:
+        turn.emits = event.tool_calls
+        return Conclude(turn, event.text)
+    note_marks(t, decision, steers=False)
+    _answer_emits(turn, event.text, event.tool_calls, refused_emission(t.crew, turn.agent))
+    return Ask(turn)
+
+
+def _answer_emits(turn: Turn, text: str, emits: tuple[ToolRequest, ...], answer: str) -> None:
+    turn.said.append(Message(role="assistant", text=text, tool_calls=emits))
+    turn.said += [Message(role="tool", text=answer, tool_call=emit.id) for emit in emits]
+
+
+def _run_tools(t: Transition, turn: Turn, event: ModelReplied) -> None:
+    reply = OwnReply(turn.agent, event.text, emitted(event.tool_calls) if is_tool_mode(t.crew) else ())
+    note_marks(t, t.table.decide(reply), steers=False)
     turn.said.append(Message(role="assistant", text=event.text, tool_calls=event.tool_calls))
     turn.tools = [OpenTool(request=request, key=t.new_key()) for request in event.tool_calls]
     for tool in turn.tools:
         request = tool.request
+        if is_emission(t.crew, request):
+            tool.output = EMITTED_TOO_EARLY
+            continue
         t.conclude(ToolCalled(agent=turn.agent, call=tool.key, name=request.name, arguments=request.arguments))
         t.order(RunTool(key=tool.key, agent=turn.agent, name=request.name, arguments=request.arguments))
     start_timer(t, f"{TOOLS}{turn.number}", int(t.settings.tool_result_timeout_seconds * 1000))
-    return None
 
 
 def call_ended(t: Transition, event: ModelReplied | ModelFailed) -> Turn:
@@ -175,22 +216,45 @@ def _warn_if_slow(t: Transition, turn: Turn) -> None:
         t.conclude(Warned(code="slow-call", message=f"a model call of {turn.agent} took {took / 1000:g} s"))
 
 
+def _warn_if_unconstrained(t: Transition, event: ModelReplied) -> None:
+    """Once a run and agent."""
+    if event.unconstrained and event.agent not in t.state.unconstrained:
+        t.state.unconstrained.append(event.agent)
+        message = f"the model of {event.agent} cannot be held to its marks; they are looked for in its text instead"
+        t.conclude(Warned(code="not-constrained", message=message))
+
+
 def failed(t: Transition, event: ModelFailed) -> Move | None:
     turn = call_ended(t, event)
     if event.too_long and not turn.trimmed:
         turn.trimmed = True
         return _try(t, turn)
     if event.retry and turn.attempt < RETRIES_MAX:
-        _retry_later(t, turn)
+        _retry_later(t, turn, event.retry_after_ms)
         return None
+    if event.reason == "model_error" and _go_to_backup(t, turn):
+        return _try(t, turn)
     branch = t.branch_of(turn)
     return CloseBranch(branch, "failed", event.error) if branch else Finish("failed", event.reason)
 
 
-def _retry_later(t: Transition, turn: Turn) -> None:
+def _go_to_backup(t: Transition, turn: Turn) -> bool:
+    """Whether there is another model to ask from now on, for the rest of the turn and with tries of its own."""
+    if turn.backup or t.budgets.of(turn.agent).agent.backup is None:
+        return False
+    turn.backup, turn.attempt = True, 0
+    return True
+
+
+def _retry_later(t: Transition, turn: Turn, retry_after_ms: int) -> None:
     turn.attempt += 1
     wait = t.settings.retry_backoff_min_millis * 2 ** (turn.attempt - 1)
-    start_timer(t, f"{RETRY}{turn.number}", min(wait, int(t.settings.retry_backoff_max_seconds * 1000)))
+    wait = min(wait, int(t.settings.retry_backoff_max_seconds * 1000))
+    asked = min(retry_after_ms, RETRY_AFTER_MAX_MS)
+    if asked > wait:
+        # Many runs are told the same time; they come back one by one within a quarter of it, not all at once.
+        wait = asked + crc32(f"{t.state.run}:{turn.call_number}:{turn.agent}".encode()) % (asked // 4 + 1)
+    start_timer(t, f"{RETRY}{turn.number}", wait)
 
 
 def retry(t: Transition, number: int) -> Move | None:
@@ -237,6 +301,6 @@ def nudged(t: Transition, turn: Turn, reply: str, decision: Decision) -> Move:
     turn.nudges += 1
     t.state.output = reply
     t.conclude(Nudged(agent=turn.agent, because=decision.because))
-    turn.said.append(Message(role="assistant", text=reply))
+    _answer_emits(turn, reply, turn.emits, EMITTED)
     turn.said.append(Message(role="user", text=nudge(t.crew, turn.agent, decision)))
     return Ask(turn)

@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
 from interlock.crew.definition import Agent, Crew
 from interlock.engine.budgets import cost_of, priced
-from interlock.engine.conversation import BYTES_PER_TOKEN, UNSCALED
+from interlock.engine.contract import usable_marks
+from interlock.engine.conversation import BYTES_PER_TOKEN, UNSCALED, text_tokens
 from interlock.engine.effects import Announce, CallModel, Cancel, Effect, Reserve, RunTool, SetTimer, Settle, Tell
+from interlock.engine.emitting import DESCRIPTION, EMIT_SIGNAL, is_tool_mode, parameters
 from interlock.engine.events import (
     IncomingEvent,
     ModelFailed,
@@ -18,7 +21,9 @@ from interlock.engine.events import (
     ToolOutcomeLost,
     ToolRequest,
     ToolReturned,
+    Usage,
 )
+from interlock.engine.listening import Listener
 from interlock.engine.phrases import cut
 from interlock.engine.state import Turn
 from interlock.errors import (
@@ -34,15 +39,15 @@ from interlock.errors import (
 from interlock.ports import (
     Budgets,
     Clock,
-    Delta,
     Grant,
     Model,
-    ModelReply,
     ModelRequest,
     Reservation,
     Settlement,
     Toolbox,
+    ToolSchema,
 )
+from interlock.runtime.hearing import Heard, heard_out, heard_to_the_cut
 from interlock.runtime.live import Call, LiveRun
 from interlock.runtime.timers import Timers
 
@@ -164,8 +169,9 @@ class Performer:
     def _reservation(self, live: LiveRun, effect: Reserve, at: int) -> Reservation:
         state, turn = live.run.state, _turn(live, effect.turn)
         budget = live.run.budgets.of(effect.agent)
+        model = budget.agent.model(backup=turn.backup)
         tokens = live.conversation.estimate(state.history, turn, state.scales.get(effect.agent, UNSCALED))
-        tokens += len(msgspec.json.encode(self.toolbox.schemas(budget.agent.tools))) // BYTES_PER_TOKEN
+        tokens += _tokens_of(self._tools(live, budget.agent, _group(live, turn)))
         return Reservation(
             key=live.key(effect.key),
             crew=live.crew.name,
@@ -174,23 +180,36 @@ class Performer:
             tokens=tokens,
             cost_micros=cost_of(budget.agent, tokens, 0),
             limits=budget.of_windows,
+            provider=model.server if model is not None else "",
         )
 
     def _call(self, live: LiveRun, effect: CallModel) -> Call:
         """Made ready at once: by the time it is made, the run may have moved on."""
         state, agent, turn = live.run.state, live.conversation.agent(effect.agent), _turn(live, effect.turn)
-        scale = state.scales.get(agent.id, UNSCALED)
+        scale, group = state.scales.get(agent.id, UNSCALED), _group(live, turn)
         request = ModelRequest(
             key=live.key(effect.key),
             agent=agent.id,
             number=effect.number,
-            system=live.conversation.instructions(agent.id),
+            system=live.conversation.instructions(agent.id, group),
             messages=live.conversation.messages(state.history, turn, scale),
-            tools=self.toolbox.schemas(agent.tools),
+            tools=self._tools(live, agent, group),
             temperature=agent.temperature,
             top_p=agent.top_p,
+            ending=live.conversation.ending(agent.id, group),
         )
+        if effect.model:
+            agent = msgspec.structs.replace(agent, primary=agent.backup)
         return Call(effect, agent, request, scale)
+
+    def _tools(self, live: LiveRun, agent: Agent, group: str) -> tuple[ToolSchema, ...]:
+        """The agent's own, and how it steers where that is a tool."""
+        schemas = self.toolbox.schemas(agent.tools)
+        if not is_tool_mode(live.crew):
+            return schemas
+        names = [route.signal for route in usable_marks(live.crew, agent.id, group).routes]
+        emit = ToolSchema(name=EMIT_SIGNAL, description=DESCRIPTION, parameters=parameters(names))
+        return (*schemas, emit) if names else schemas
 
     async def _call_model(self, live: LiveRun, call: Call) -> None:
         self._answer(live, await self.outcome_of(live, call))
@@ -214,13 +233,15 @@ class Performer:
         effect = call.effect
         try:
             async with self.slots:
-                return _replied(live, call, await self._reply(live, call))
+                return _replied(live, call, await self._heard(live, call))
         except ScriptExhausted as error:
             return _failed(effect, error, retry=False, reason="script_exhausted")
         except PromptTooLong as error:
             return _failed(effect, error, retry=False, too_long=True)
         except ModelRefused as error:
             return _failed(effect, error, retry=False)
+        except ModelUnavailable as error:
+            return _failed(effect, error, retry=True, retry_after_ms=error.retry_after_ms)
         except PortError as error:
             return _failed(effect, error, retry=True)
         except asyncio.CancelledError as error:
@@ -230,18 +251,16 @@ class Performer:
         except Exception as error:  # a host's model may fail in any way; the run fails, and nothing else does
             return _failed(effect, ModelRefused(f"{type(error).__name__}: {error}"), retry=False)
 
-    async def _reply(self, live: LiveRun, call: Call) -> ModelReply:
+    async def _heard(self, live: LiveRun, call: Call) -> Heard:
         pieces = self.model_for(live.crew, call.agent).reply(call.request)
+        tell = partial(self.on_delta, live.id, call.agent.id)
         try:
-            async for piece in pieces:
-                if isinstance(piece, Delta):
-                    self.on_delta(live.id, call.agent.id, piece.text)
-                else:
-                    return piece
+            if not live.crew.settings.cut_on_signal:
+                return await heard_out(pieces, tell)
+            return await heard_to_the_cut(pieces, tell, partial(Listener, live.run.table, call.agent.id))
         finally:
             if isinstance(pieces, AsyncGenerator):  # left open, the loop would close it in a task that nobody owns
                 await pieces.aclose()
-        raise ModelUnavailable("the reply broke off before its end")
 
     async def _run_tool(self, live: LiveRun, effect: RunTool) -> None:
         agent = live.conversation.agent(effect.agent)
@@ -306,6 +325,7 @@ def _settlement(live: LiveRun, effect: Settle, at: int) -> Settlement:
         at=at,
         usage=effect.usage,
         failed=effect.failed,
+        provider=effect.provider,
     )
 
 
@@ -325,18 +345,43 @@ def _turn(live: LiveRun, number: int) -> Turn:
     return next(turn for turn in turns if turn is not None and turn.number == number)
 
 
-def _replied(live: LiveRun, call: Call, reply: ModelReply) -> ModelReplied:
-    usage = reply.usage
+def _group(live: LiveRun, turn: Turn) -> str:
+    """The group that the turn is a member's of."""
+    group = live.run.state.group
+    is_member = group is not None and any(branch.turn is turn for branch in group.branches)
+    return group.name if group is not None and is_member else ""
+
+
+def _replied(live: LiveRun, call: Call, heard: Heard) -> ModelReplied:
+    reply, usage = heard.reply, heard.reply.usage
+    is_estimated = heard.cut and not usage.tokens
     if min(usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_micros) < 0:
         raise ModelRefused("the model reports a usage below zero")
+    if is_estimated:
+        usage = _estimated(live, call, reply.text)
+    is_free = call.request.ending is not None and not reply.constrained
     return ModelReplied(
         call=call.effect.key,
-        agent=call.agent.id,
+        agent=call.effect.agent,
         text=storable(reply.text),
         usage=priced(call.agent, usage),
         tool_calls=tuple(map(_storable_call, reply.tool_calls)) if reply.tool_calls else (),
-        estimate=_missed_estimate(live, call, usage.input_tokens) if usage.input_tokens else 0,
+        estimate=_missed_estimate(live, call, reply.usage.input_tokens) if reply.usage.input_tokens else 0,
+        cut=heard.cut,
+        estimated=is_estimated,
+        unconstrained=is_free and not heard.cut and not reply.tool_calls,
+        model=call.effect.model,
     )
+
+
+def _estimated(live: LiveRun, call: Call, text: str) -> Usage:
+    """An upper estimate of what a call cost that was stopped before the provider could say."""
+    shown = live.conversation.estimate_of(call.agent.id, call.request.messages, call.scale)
+    return Usage(input_tokens=shown + _tokens_of(call.request.tools), output_tokens=text_tokens(text))
+
+
+def _tokens_of(tools: Sequence[ToolSchema]) -> int:
+    return len(msgspec.json.encode(tools)) // BYTES_PER_TOKEN
 
 
 def _is_being_cancelled() -> bool:
@@ -352,8 +397,21 @@ def _missed_estimate(live: LiveRun, call: Call, reported: int) -> int:
 
 
 def _failed(
-    effect: CallModel, error: Exception, *, retry: bool, too_long: bool = False, reason: str = "model_error"
+    effect: CallModel,
+    error: Exception,
+    *,
+    retry: bool,
+    too_long: bool = False,
+    reason: str = "model_error",
+    retry_after_ms: int = 0,
 ) -> ModelFailed:
     return ModelFailed(
-        call=effect.key, agent=effect.agent, error=storable(str(error)), retry=retry, too_long=too_long, reason=reason
+        call=effect.key,
+        agent=effect.agent,
+        error=storable(str(error)),
+        retry=retry,
+        too_long=too_long,
+        reason=reason,
+        retry_after_ms=retry_after_ms,
+        model=effect.model,
     )

@@ -57,6 +57,9 @@ CALLS_MAX = 1_000
 # A run whose calls and commits never wait lets the others, and the timers, have a turn after so many steps.
 STEPS_IN_A_ROW = 10
 
+# How often a run that another process drives is looked at by whoever follows it here.
+LOOK_AGAIN_MS = 200
+
 # Runs of which it is remembered why they could not go on here.
 FAILURES_MAX = 1_000
 
@@ -235,22 +238,43 @@ class Runner:
     async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Public]:
         """What has happened after a seq, and then what happens, until the run is over or paused."""
         with self.watchers.watching(run_id) as queue:  # before the journal is read, so that nothing falls between
-            is_live = run_id in self.drivers
+            is_here = run_id in self.drivers
+            following = self._heard(run_id, queue, after) if is_here else self._looked_at(run_id, after)
+            async for event in following:
+                yield event
+
+    async def _heard(self, run_id: str, queue: "asyncio.Queue[Public | None]", after: int) -> AsyncIterator[Public]:
+        """A run of this process, as it goes on."""
+        async for event in self._recorded(run_id, after):
+            after = event["seq"]
+            yield event
+        while (seen := await queue.get()) is not None:
+            if "seq" not in seen:
+                yield seen
+            elif seen["seq"] == after + 1:
+                after += 1
+                yield seen
+            elif seen["seq"] > after + 1:  # so slow that something was left out: the journal has it
+                async for event in self._recorded(run_id, after):
+                    after = event["seq"]
+                    yield event
+        async for event in self._recorded(run_id, after):
+            yield event
+
+    async def _looked_at(self, run_id: str, after: int) -> AsyncIterator[Public]:
+        """A run that rests, or that another process drives."""
+        goes_on = True
+        while goes_on:
+            goes_on = await self._goes_on_elsewhere(run_id)  # asked first, so that nothing after it is missed
             async for event in self._recorded(run_id, after):
                 after = event["seq"]
                 yield event
-            while is_live and (seen := await queue.get()) is not None:
-                if "seq" not in seen:
-                    yield seen
-                elif seen["seq"] == after + 1:
-                    after += 1
-                    yield seen
-                elif seen["seq"] > after + 1:  # so slow that something was left out: the journal has it
-                    async for event in self._recorded(run_id, after):
-                        after = event["seq"]
-                        yield event
-            async for event in self._recorded(run_id, after):
-                yield event
+            if goes_on:
+                await self.clock.sleep_until(self.clock.monotonic_ms() + LOOK_AGAIN_MS)
+
+    async def _goes_on_elsewhere(self, run_id: str) -> bool:
+        row = await self.journal.row(run_id)
+        return row.status == "running" and await self.owners.is_owned(run_id)
 
     async def _recorded(self, run_id: str, after: int) -> AsyncIterator[Public]:
         for record in await self.journal.records(run_id, after):

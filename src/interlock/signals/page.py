@@ -122,6 +122,17 @@ def _fence_end(text: str, position: int, opening: str) -> int:
     return len(text)
 
 
+def fence_opened_by(line: str) -> str:
+    """The signs of the fence that a whole line without its break opens; empty if it opens none."""
+    fence = _FENCE.match(line)
+    return fence[1] if fence else ""
+
+
+def closes_fence(line: str, opening: str) -> bool:
+    closing = _FENCE_END.match(line)
+    return closing is not None and closing[1].startswith(opening)
+
+
 def _line_end(text: str, position: int) -> int:
     """The position after the line's break."""
     return text.find("\n", position) + 1 or len(text)

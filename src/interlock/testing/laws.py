@@ -35,7 +35,7 @@ from interlock.engine.timing import BUDGET, RETRY
 from interlock.engine.turns import NUDGES_MAX, RETRIES_MAX
 from interlock.ports import Record
 from interlock.signals.matching import SignalMatcher
-from interlock.testing.ledger import Ledger, is_stale
+from interlock.testing.ledger import Ledger, begins_round, is_stale
 
 # DESIGN.md section 7: how a run may end, and with which reasons.
 REASONS = {
@@ -132,12 +132,14 @@ def departures_are_bounded(seen: Seen) -> Iterator[str]:
 
 def turns_are_bounded(seen: Seen) -> Iterator[str]:
     rounds, nudges = seen.ledger.rounds.copy(), seen.ledger.nudges.copy()
+    with_backup = seen.ledger.with_backup.copy()
     for event in seen.events:
         match event:
             case TurnStarted():
                 rounds[event.agent] = nudges[event.agent] = 0
+                with_backup.discard(event.agent)
             case ModelCalled():
-                rounds[event.agent] += event.attempt == 0
+                rounds[event.agent] += begins_round(event, with_backup)
                 if rounds[event.agent] > seen.crew.settings.max_rounds:
                     yield f"{event.agent} is asked {rounds[event.agent]} times in one turn"
                 if event.attempt > RETRIES_MAX:

@@ -40,6 +40,7 @@ class Ledger(msgspec.Struct, kw_only=True):
     given: dict[str, str] = {}
     rounds: Counter[str] = msgspec.field(default_factory=Counter)
     nudges: Counter[str] = msgspec.field(default_factory=Counter)
+    with_backup: set[str] = set()
     members: tuple[str, ...] = ()
     branches: dict[str, str] = {}
     replies: dict[str, str] = {}
@@ -65,7 +66,7 @@ class Ledger(msgspec.Struct, kw_only=True):
         match event:
             case ModelCalled():
                 self.calls[self.short(event.call)] = event
-                self.rounds[event.agent] += event.attempt == 0
+                self.rounds[event.agent] += begins_round(event, self.with_backup)
             case ToolCalled():
                 self.tools[self.short(event.call)] = event
             case InputRequested():
@@ -88,6 +89,7 @@ class Ledger(msgspec.Struct, kw_only=True):
         match event:
             case TurnStarted():
                 self.rounds[event.agent] = self.nudges[event.agent] = 0
+                self.with_backup.discard(event.agent)
             case Nudged():
                 self.nudges[event.agent] += 1
             case HandedOver():
@@ -105,3 +107,11 @@ class Ledger(msgspec.Struct, kw_only=True):
 
 def is_stale(record: Record) -> bool:
     return any(isinstance(event, WentStale) for event in record.events)
+
+
+def begins_round(event: ModelCalled, with_backup: set[str]) -> bool:
+    """A call that repeats another begins none, nor does the one that goes to an agent's backup for the first time."""
+    is_change = bool(event.model) and event.agent not in with_backup
+    if is_change:
+        with_backup.add(event.agent)
+    return event.attempt == 0 and not is_change

@@ -155,6 +155,10 @@ class MemoryStore:
         if kept is not None and kept.owner == self.owner:
             kept.owner = ""
 
+    async def is_owned(self, run: str) -> bool:
+        self._require_open()
+        return self._kept(run).owner in self._shelf.alive
+
     async def row(self, run: str) -> RunRow:
         self._require_open()
         return self._kept(run).row

@@ -126,6 +126,10 @@ class SimulatedStore:
         await self._line("release")
         await self._memory.release(run)
 
+    async def is_owned(self, run: str) -> bool:
+        await self._line("read")
+        return await self._memory.is_owned(run)
+
     async def row(self, run: str) -> RunRow:
         await self._line("read")
         return await self._memory.row(run)

@@ -23,6 +23,12 @@ from interlock.crew.checks.definitions import (
 )
 from interlock.crew.checks.flow import agents_can_be_reached, agents_can_reach_an_ending, agents_have_a_way_on
 from interlock.crew.checks.hearing import delegation_is_a_tree, subscriptions_can_match
+from interlock.crew.checks.modes import (
+    constrained_agents_rely_on_marks,
+    emit_signal_is_for_tool_mode,
+    only_texts_are_cut,
+    signal_modes_have_marks,
+)
 from interlock.crew.checks.names import (
     ids_are_well_formed,
     names_are_unique,
@@ -80,6 +86,10 @@ CHECKS: tuple[Check, ...] = (
     providers_exist,
     prompts_use_known_fields,
     prompts_use_known_marks,
+    signal_modes_have_marks,
+    only_texts_are_cut,
+    constrained_agents_rely_on_marks,
+    emit_signal_is_for_tool_mode,
     delegation_is_a_tree,
     subscriptions_can_match,
     agents_can_be_reached,

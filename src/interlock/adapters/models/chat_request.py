@@ -1,0 +1,86 @@
+"""A call as the body of a chat completion."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from interlock.ports import ModelRequest, PromptMessage, ToolSchema
+
+# What every server takes as the name of a tool.
+_UNFIT = re.compile(r"[^A-Za-z0-9_-]")
+TOOL_NAME_CHARS_MAX = 64
+
+NO_ARGUMENTS = "{}"
+
+_encoder = msgspec.json.Encoder()
+
+
+def body_of(model: str, request: ModelRequest, extra: Mapping[str, Any] | None = None) -> bytes:
+    """The body in UTF-8; `extra` are fields that only some servers know."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": list(_messages(request)),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if request.tools:
+        body["tools"] = [_tool(schema) for schema in request.tools]
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.top_p is not None:
+        body["top_p"] = request.top_p
+    return _encoder.encode({**body, **extra} if extra else body)
+
+
+def tool_names(request: ModelRequest) -> dict[str, str]:
+    """The tools of a call by the names they have on the wire."""
+    return {wire_name(schema.name): schema.name for schema in request.tools}
+
+
+def wire_name(name: str) -> str:
+    return _UNFIT.sub("_", name)[:TOOL_NAME_CHARS_MAX] or "_"
+
+
+def _messages(request: ModelRequest) -> Iterator[dict[str, Any]]:
+    if request.system:
+        yield {"role": "system", "content": _text(request.system)}
+    for message in request.messages:
+        yield _message(message)
+
+
+def _message(message: PromptMessage) -> dict[str, Any]:
+    text = _text(message.text)
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.tool_call, "content": text}
+    if not message.tool_calls:
+        return {"role": message.role, "content": text}
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": wire_name(call.name), "arguments": _arguments(call.arguments)},
+        }
+        for call in message.tool_calls
+    ]
+    return {"role": message.role, "content": text or None, "tool_calls": calls}
+
+
+def _tool(schema: ToolSchema) -> dict[str, Any]:
+    function = {"name": wire_name(schema.name), "description": schema.description, "parameters": schema.parameters}
+    return {"type": "function", "function": function}
+
+
+def _arguments(text: str) -> str:
+    """Servers refuse a whole conversation for arguments that are no object; the tool's error tells of those."""
+    try:
+        msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except (ValueError, RecursionError):
+        return NO_ARGUMENTS
+    return text
+
+
+def _text(text: str) -> str:
+    """UTF-8 has no form for half a surrogate pair."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,211 @@
+"""A streamed chat completion, put together piece by piece.
+
+Rule 1: a reply is whole when the provider gave a finish_reason and the stream came to its proper end; nothing else is
+ever taken for one.
+Rule 2: what cannot be read is a failed call, never a guess. Arguments of a tool are the model's own words: they are
+handed on as they are, and the toolbox tells the model what is wrong with them.
+Rule 3: text is counted as it comes, arguments included, and too much of it ends the call.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from interlock.adapters.models.endpoint import Server
+from interlock.adapters.models.known_keys import HiddenStream, KnownKeys
+from interlock.adapters.models.provider_failures import failure_of
+from interlock.engine.budgets import micros
+from interlock.engine.events import ToolRequest, Usage
+from interlock.errors import ModelRefused, ModelUnavailable, ReplyCutShort, ReplyTooLarge
+from interlock.ports import ModelReply
+
+DONE = b"[DONE]"
+
+# A reply that asks for more tools at once is out of its mind.
+TOOL_CALLS_MAX = 128
+
+# No call costs more, and decisions are made with these numbers.
+COUNT_MAX = 2**40
+
+
+class _Function(msgspec.Struct):
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class _ToolPiece(msgspec.Struct):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _Delta(msgspec.Struct):
+    content: str | None = None
+    tool_calls: list[_ToolPiece] | None = None
+
+
+class _Choice(msgspec.Struct):
+    index: int = 0
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: float | None = None
+    completion_tokens: float | None = None
+    cost: float | None = None
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_Choice] | None = None
+    usage: _Usage | None = None
+    error: Any = None
+
+
+class _Call(msgspec.Struct):
+    """A call of a tool in the making."""
+
+    id: str
+    index: int | None
+    name: list[str] = []
+    arguments: list[str] = []
+
+
+_decoder = msgspec.json.Decoder(_Chunk)
+
+
+class ChatStream:
+    """Takes payloads in and gives text to hand on; in the end it is the reply, or why there is none."""
+
+    def __init__(self, server: Server, keys: KnownKeys, *, key: str, tools: Mapping[str, str], bytes_max: int) -> None:
+        self._server, self._keys, self._key, self._tools = server, keys, key, tools
+        self._bytes_max, self._size = bytes_max, 0
+        self._stream = HiddenStream(keys)
+        self._texts: list[str] = []
+        self._calls: list[_Call] = []
+        self._usage = Usage()
+        self.finish_reason = ""
+        self.is_done = False
+
+    def take(self, payload: bytes) -> str:
+        """The text that this payload adds."""
+        if payload == DONE:
+            self.is_done = True
+            return ""
+        chunk = self._read(payload)
+        if chunk.error is not None:
+            raise failure_of(self._server, self._keys, None, chunk.error)
+        if chunk.usage is not None:
+            self._usage = _usage(chunk.usage)
+        return "".join(self._chosen(choice) for choice in chunk.choices or () if choice.index == 0)
+
+    def rest(self) -> str:
+        """Text that was held back until it was certain that there is no more."""
+        return self._keep(self._stream.rest())
+
+    def reply(self, *, is_framed: bool) -> ModelReply:
+        """The whole; `is_framed` says that the stream's own end was seen, so that nothing can be missing."""
+        text = "".join(self._texts)
+        if not self.finish_reason or not (self.is_done or is_framed):
+            raise ModelUnavailable(f"the reply of {self._server.name} broke off before its end")
+        if self.finish_reason == "length":
+            raise ReplyCutShort(self._server.name, text)
+        if self.finish_reason == "content_filter":
+            raise ModelRefused(f"{self._server.name} held its reply back (finish_reason content_filter)")
+        if self.finish_reason == "error":
+            raise ModelUnavailable(f"{self._server.name} failed while it replied (finish_reason error)")
+        return ModelReply(text=text, usage=self._usage, tool_calls=tuple(self._requests()))
+
+    def _read(self, payload: bytes) -> _Chunk:
+        try:
+            return _decoder.decode(payload)
+        except (ValueError, RecursionError):
+            return self._read_again(payload)
+
+    def _read_again(self, payload: bytes) -> _Chunk:
+        """Half characters are replaced, in bytes and in escapes; whatever else is wrong with it stays wrong."""
+        try:
+            values = json.loads(payload.decode("utf-8", "replace"), parse_constant=_no_number)
+            return msgspec.convert(values, _Chunk)
+        except (ValueError, RecursionError) as error:
+            raise ModelUnavailable(f"{self._server.name} sent something that is no chat completion") from error
+
+    def _chosen(self, choice: _Choice) -> str:
+        if choice.finish_reason:
+            self.finish_reason = choice.finish_reason
+        if choice.delta is None:
+            return ""
+        for piece in choice.delta.tool_calls or ():
+            self._take_tool(piece)
+        if not choice.delta.content:
+            return ""
+        return self._keep(self._stream.add(self._counted(choice.delta.content)))
+
+    def _keep(self, text: str) -> str:
+        if text:
+            self._texts.append(text)
+        return text
+
+    def _counted(self, text: str) -> str:
+        if not text.isascii():
+            text = text.encode("utf-8", "replace").decode("utf-8")
+            self._size += len(text.encode())
+        else:
+            self._size += len(text)
+        if self._size > self._bytes_max:
+            raise ReplyTooLarge(self._server.name, self._bytes_max)
+        return text
+
+    def _take_tool(self, piece: _ToolPiece) -> None:
+        call = self._call_of(piece)
+        if piece.function is None:
+            return
+        if piece.function.name:
+            call.name.append(self._counted(piece.function.name))
+        arguments = piece.function.arguments
+        if arguments:
+            whole = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+            call.arguments.append(self._counted(whole))
+
+    def _call_of(self, piece: _ToolPiece) -> _Call:
+        """The call that a fragment belongs to: servers number them, or give every call an id of its own, or neither."""
+        alike = [call for call in self._calls if call.index == piece.index]
+        if alike and (not piece.id or alike[-1].id in ("", piece.id)):
+            alike[-1].id = alike[-1].id or piece.id or ""
+            return alike[-1]
+        if len(self._calls) >= TOOL_CALLS_MAX:
+            raise ModelRefused(f"{self._server.name} asked for more than {TOOL_CALLS_MAX} tools in one reply")
+        call = _Call(id=self._counted(piece.id or ""), index=piece.index)
+        self._calls.append(call)
+        return call
+
+    def _requests(self) -> Iterator[ToolRequest]:
+        """Ids are made where there are none, or none of their own: every output must find its call."""
+        used: set[str] = set()
+        for n, call in enumerate(self._calls):
+            name = "".join(call.name)
+            if not name:
+                raise ModelUnavailable(f"{self._server.name} asked for a tool without a name")
+            own = self._keys.hidden(call.id)
+            id_ = own if own and own not in used else f"{self._key}/{n}"
+            used.add(id_)
+            arguments = self._keys.hidden("".join(call.arguments)) or "{}"
+            yield ToolRequest(id=id_, name=self._keys.hidden(self._tools.get(name, name)), arguments=arguments)
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _usage(usage: _Usage) -> Usage:
+    return Usage(
+        input_tokens=_count(usage.prompt_tokens),
+        output_tokens=_count(usage.completion_tokens),
+        cost_micros=_count(micros(min(usage.cost or 0.0, COUNT_MAX))),
+    )
+
+
+def _count(value: float | None) -> int:
+    return int(min(max(value or 0, 0), COUNT_MAX))

@@ -1,0 +1,29 @@
+"""How servers are told that a reply must end in one of its marks.
+
+Rule 1: a server is asked for what it can do: a grammar, or a JSON schema. One that can do neither is not asked.
+Rule 2: with tools nothing is constrained: under a grammar most servers cannot call any.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.engine.grammar import Ending
+from interlock.ports import ModelRequest
+
+GRAMMAR, GUIDED_GRAMMAR, SCHEMA = "grammar", "guided_grammar", "schema"
+
+# What [providers.<id>] may say under `constrains`; nothing means that the server cannot.
+WAYS = ("", GRAMMAR, GUIDED_GRAMMAR, SCHEMA)
+
+
+def ending_for(request: ModelRequest, way: str) -> Ending | None:
+    """The ending that the server will be held to."""
+    return request.ending if way and not request.tools else None
+
+
+def fields_for(ending: Ending, way: str, sentences: int) -> Mapping[str, Any]:
+    """The fields of the body that say so; with `sentences` a small model is kept short as well."""
+    if way == SCHEMA:
+        schema = {"name": "reply", "strict": True, "schema": ending.schema}
+        return {"response_format": {"type": "json_schema", "json_schema": schema}}
+    return {way: ending.brief(sentences) if sentences else ending.grammar}

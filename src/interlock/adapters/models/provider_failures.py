@@ -1,0 +1,125 @@
+"""What a provider's refusal means for the run: try again, show less, or give up.
+
+Rule 1: 429, 408, 409, 425 and 5xx may pass; Retry-After is honoured. A quota that is used up will not, whatever its
+status says.
+Rule 2: a conversation that does not fit is recognised by code or by words, because servers agree on neither.
+Rule 3: of the provider's words one safe line is kept; headers and addresses are not.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from interlock.adapters.models.endpoint import Server
+from interlock.adapters.models.known_keys import KnownKeys
+from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong
+
+# A wait longer than a day is a mistake of the server or of a clock.
+RETRY_AFTER_MAX_MS = 86_400_000
+
+TOO_MANY = 429
+MAY_PASS = (408, 409, 425, TOO_MANY)
+UNAUTHORISED = (401, 403)
+TOO_LARGE = 413
+
+QUOTA_CODES = ("insufficient_quota", "billing_hard_limit_reached")
+PASSING_CODES = ("rate_limit", "overloaded", "server_error", "timeout")
+TOO_LONG_CODES = ("context_length_exceeded", "exceed_context_size_error", "string_above_max_length")
+_TOO_LONG_WORDS = re.compile(
+    r"maximum context length|context (?:length|window|size)|(?:prompt|input|request) is too (?:long|large)"
+    r"|too many (?:input )?tokens|reduce the length of the (?:messages|prompt)|longer than the (?:model|context)",
+    re.IGNORECASE,
+)
+
+
+class _Said(msgspec.Struct, frozen=True):
+    words: str
+    code: str
+    status: int | None
+
+
+def failure_of(
+    server: Server, keys: KnownKeys, status: int | None, error: object, retry_after_ms: int = 0
+) -> PortError:
+    """The error to raise for a status, or for an error that came in the middle of a stream (`status` None)."""
+    said = _said(error)
+    if status is None:
+        status = said.status
+    words = keys.safe_line(said.words)
+    answered = f"{server.name} answered {status}" if status is not None else f"{server.name} failed while it replied"
+    message = f"{answered}: {words}" if words else answered
+    if _is_too_long(status, said):
+        return PromptTooLong(message)
+    if said.code in QUOTA_CODES:
+        return ModelRefused(message)
+    if _may_pass(status, said.code):
+        return ModelUnavailable(message, retry_after_ms=retry_after_ms)
+    return ModelRefused(message + _advice(server, status))
+
+
+def _is_too_long(status: int | None, said: _Said) -> bool:
+    if status == TOO_LARGE or said.code in TOO_LONG_CODES:
+        return True
+    return status != TOO_MANY and _TOO_LONG_WORDS.search(said.words) is not None
+
+
+def _may_pass(status: int | None, code: str) -> bool:
+    if status is not None:
+        return status in MAY_PASS or status >= 500
+    return not code or any(word in code for word in PASSING_CODES)
+
+
+def _advice(server: Server, status: int | None) -> str:
+    if status in UNAUTHORISED:
+        return (
+            f"; check {server.key_env}" if server.key_env else "; it wants a key: name one as key_env of its provider"
+        )
+    if status is not None and 300 <= status < 400:
+        return "; redirects are not followed: correct provider_url"
+    return ""
+
+
+def body_as_error(body: bytes) -> object:
+    """What an error's body holds: the `error` of a JSON object, the object, or the text."""
+    try:
+        values = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        return body.decode("utf-8", "replace")
+    if isinstance(values, list) and values:
+        values = values[0]
+    return values.get("error", values) if isinstance(values, dict) else values
+
+
+def _said(error: object) -> _Said:
+    if not isinstance(error, Mapping):
+        return _Said(error if isinstance(error, str) else "", "", None)
+    code = error.get("code") or error.get("type") or ""
+    words = error.get("message") or error.get("detail") or error.get("error") or ""
+    kind = str(error.get("type") or "")
+    status = code if isinstance(code, int) and 400 <= code < 600 else None
+    named = kind if isinstance(code, int) or kind in TOO_LONG_CODES else str(code)
+    return _Said(words if isinstance(words, str) else _as_text(words), named, status)
+
+
+def _as_text(words: Any) -> str:
+    return msgspec.json.encode(words).decode()
+
+
+def retry_after_ms(header: str | None, now_ms: int) -> int:
+    """How long to wait, from seconds or from a date; 0 where nothing usable is said."""
+    if not header:
+        return 0
+    text = header.strip()
+    if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text, re.ASCII):
+        wait = float(text) * 1000
+    else:
+        try:
+            when = parsedate_to_datetime(text)
+            wait = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000 - now_ms
+        except (ValueError, OverflowError):
+            return 0
+    return int(min(max(wait, 0), RETRY_AFTER_MAX_MS))

@@ -1,0 +1,643 @@
+"""The client against a server that does everything wrong: each call ends in a reply or in a typed failure."""
+
+import asyncio
+import gzip
+import json
+import ssl
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+
+from interlock.adapters.models.connections import Connections
+from interlock.adapters.models.endpoint import CallLimits, Endpoint, Server
+from interlock.adapters.models.known_keys import REDACTED
+from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
+from interlock.engine.events import ToolRequest, Usage
+from interlock.engine.state import Message
+from interlock.errors import ModelRefused, ModelUnavailable, PromptTooLong, ReplyCutShort, ReplyTooLarge
+from interlock.ports import Delta, ModelReply, ModelRequest, ToolSchema
+from tests.adapters.hostile_server import (
+    DONE,
+    USAGE,
+    Behaviour,
+    HostileServer,
+    Line,
+    answers,
+    chunk,
+    data,
+    drips,
+    fails,
+    framed,
+    hangs,
+    head,
+    hostile_server,
+    replies,
+    said,
+    sends,
+    tool_pieces,
+)
+
+KEY = "sk-canary-0123456789abcdef"
+REQUEST = ModelRequest(key="r:1", agent="a", number=1, system="be kind", messages=[Message(role="user", text="hi")])
+HASTY = CallLimits(connect_seconds=0.1, first_byte_seconds=0.3, idle_seconds=0.3, total_seconds=5)
+
+# Longer than any deadline here, shorter than the patience of a person.
+PATIENCE_SECONDS = 10
+
+
+def model_of(server: HostileServer, limits: CallLimits = CallLimits(), key: str = KEY) -> OpenAICompatibleModel:  # noqa: B008
+    return OpenAICompatibleModel(
+        Endpoint(server=Server("test:m at here", "TEST_KEY"), url=server.url, key=key, limits=limits), "m"
+    )
+
+
+async def whole(model: OpenAICompatibleModel, request: ModelRequest = REQUEST) -> tuple[list[str], ModelReply]:
+    deltas: list[str] = []
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        async for piece in model.reply(request):
+            if isinstance(piece, ModelReply):
+                return deltas, piece
+            deltas.append(piece.text)
+    raise AssertionError("a stream of pieces ended without a reply and without an error")
+
+
+def asked(
+    *behaviours: Behaviour,
+    limits: CallLimits = CallLimits(),  # noqa: B008
+    request: ModelRequest = REQUEST,
+    key: str = KEY,
+) -> tuple[list[str], ModelReply, HostileServer]:
+    async def ask() -> tuple[list[str], ModelReply, HostileServer]:
+        async with hostile_server(*behaviours) as server:
+            model = model_of(server, limits, key)
+            try:
+                return *(await whole(model, request)), server
+            finally:
+                await model.close()
+
+    return asyncio.run(ask())
+
+
+def reply_to(*behaviours: Behaviour, **given: Any) -> ModelReply:
+    return asked(*behaviours, **given)[1]
+
+
+# Whole replies
+
+
+def test_a_reply_comes_in_pieces_and_then_whole_with_its_usage() -> None:
+    deltas, reply, server = asked(replies(said("Xin chào! [END]", pieces=5)))
+    assert (len(deltas), "".join(deltas)) == (1, "Xin chào! [END]")  # one packet, one piece
+    assert reply == ModelReply(text="Xin chào! [END]", usage=Usage(input_tokens=11, output_tokens=7))
+    request = server.asked[0]
+    assert request.head.startswith("POST /v1/chat/completions HTTP/1.1\r\n")
+    assert f"Authorization: Bearer {KEY}\r\n" in request.head
+    assert request.body == {
+        "model": "m",
+        "messages": [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hi"}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+def test_without_a_key_none_is_sent() -> None:
+    _, _, server = asked(replies(said("ok")), key="")
+    assert "authorization" not in server.asked[0].head.lower()
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 7, 60, 10_000])
+def test_any_chunking_gives_the_same_reply(pieces: int) -> None:
+    body = said("Được rồi 🙂 — [KẾT_THÚC]", pieces=6)
+    deltas, reply, _ = asked(replies(body, pieces))
+    assert reply.text == "".join(deltas) == "Được rồi 🙂 — [KẾT_THÚC]"
+    assert reply.usage == Usage(input_tokens=11, output_tokens=7)
+
+
+def test_comments_other_fields_and_other_line_breaks_are_passed_over() -> None:
+    body = b": OPENROUTER PROCESSING\r\n\r\nevent: x\r\nid: 7\r\n" + said("fine").replace(b"\n", b"\r\n")
+    assert reply_to(replies(body, 5)).text == "fine"
+
+
+def test_a_marked_end_without_done_is_an_end() -> None:
+    assert reply_to(replies(said("fine").removesuffix(DONE))).text == "fine"
+
+
+def test_a_last_line_without_a_line_break_counts() -> None:
+    assert reply_to(sends(head(chunked=False) + said("fine").rstrip())).text == "fine"
+
+
+def test_tools_settings_and_earlier_rounds_are_in_the_request() -> None:
+    """A temperature of 0 stays 0; arguments that are no object are not sent, as servers refuse the whole for them."""
+    calls = (
+        ToolRequest(id="c1", name="look", arguments='{"at": 1}'),
+        ToolRequest(id="c2", name="mcp:x/y", arguments="{"),
+    )
+    request = ModelRequest(
+        key="r:1",
+        agent="a",
+        number=2,
+        system="",
+        messages=[
+            Message(role="user", text="half \ud800"),
+            Message(role="assistant", text="", tool_calls=calls),
+            Message(role="tool", text="seen", tool_call="c1"),
+        ],
+        tools=(ToolSchema(name="mcp:x/y", description="d", parameters={"type": "object"}),),
+        temperature=0,
+        top_p=0.5,
+    )
+    piece = {"index": 0, "id": "c3", "function": {"name": "mcp_x_y", "arguments": "{}"}}
+    _, reply, server = asked(replies(tool_pieces(piece)), request=request)
+    body = server.asked[0].body
+    assert (body["temperature"], body["top_p"]) == (0, 0.5)
+    assert body["tools"] == [
+        {"type": "function", "function": {"name": "mcp_x_y", "description": "d", "parameters": {"type": "object"}}}
+    ]
+    assert body["messages"] == [
+        {"role": "user", "content": "half ?"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}},
+                {"id": "c2", "type": "function", "function": {"name": "mcp_x_y", "arguments": "{}"}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "seen"},
+    ]
+    assert reply.tool_calls == (ToolRequest(id="c3", name="mcp:x/y", arguments="{}"),)
+
+
+def piece(index: int | None, id_: str | None = None, name: str | None = None, arguments: Any = None) -> dict[str, Any]:
+    return {"index": index, "id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "calls"),
+    [
+        (
+            [
+                piece(0, "c1", "look", ""),
+                piece(0, None, None, '{"at"'),
+                piece(1, "c2", "weigh", "{}"),
+                piece(0, None, None, ":1}"),
+            ],
+            [("c1", "look", '{"at":1}'), ("c2", "weigh", "{}")],
+        ),
+        (
+            [piece(None, "c1", "look", "{}"), piece(None, "c2", "look", "{}")],
+            [("c1", "look", "{}"), ("c2", "look", "{}")],
+        ),
+        ([piece(0, "c1", "look", "{}"), piece(0, "c2", "weigh", "{}")], [("c1", "look", "{}"), ("c2", "weigh", "{}")]),
+        ([piece(0, None, "look", {"at": 1})], [("r:1/0", "look", '{"at":1}')]),
+        (
+            [piece(0, "same", "look", "{}"), piece(1, "same", "weigh", "{}")],
+            [("same", "look", "{}"), ("r:1/1", "weigh", "{}")],
+        ),
+        ([piece(0, "c1", "look", '{"at": ')], [("c1", "look", '{"at": ')]),
+        ([piece(0, "c1", "look")], [("c1", "look", "{}")]),
+    ],
+    ids=["fragments", "ids only", "one index", "an object, no id", "ids twice", "malformed JSON", "no arguments"],
+)
+def test_tool_calls_are_put_together_as_servers_send_them(pieces: list[Any], calls: list[Any]) -> None:
+    """What the model wrote as arguments is its own: the toolbox will tell it what is wrong with them."""
+    found = reply_to(replies(tool_pieces(*pieces), 9)).tool_calls
+    assert [(call.id, call.name, call.arguments) for call in found] == calls
+
+
+# Streams that break off
+
+
+def cut_chunked(body: bytes, n: int) -> bytes:
+    return head() + b"%x\r\n" % len(body) + body[:n]
+
+
+def cut_counted(body: bytes, n: int) -> bytes:
+    return head("200 OK", "text/event-stream", f"Content-Length: {len(body)}", chunked=False) + body[:n]
+
+
+def cut_unmarked(body: bytes, n: int) -> bytes:
+    return head(chunked=False) + body[:n]
+
+
+@pytest.mark.parametrize(("cut", "step"), [(cut_chunked, 1), (cut_counted, 9), (cut_unmarked, 9)])
+def test_a_reply_that_is_cut_at_any_byte_is_no_reply(cut: Any, step: int) -> None:
+    """Every byte of a body of 1 kB. Only what holds [DONE] may be a reply, and then it is the whole one."""
+    body = said("Tạm biệt [END]", pieces=5, usage={**USAGE, "padding": "x" * 100})
+    assert 900 < len(body) < 1_200
+    end = body.index(b"[DONE]") + len(b"[DONE]")
+    cuts = sorted({*range(0, len(body), step), *range(len(body) - 30, len(body))})
+
+    async def every_cut() -> None:
+        async with hostile_server(*(sends(cut(body, n)) for n in cuts)) as server:
+            model = model_of(server)
+            for n in cuts:
+                try:
+                    _, reply = await whole(model)
+                except ModelUnavailable as error:
+                    assert str(error).startswith(("the reply of test:m", "test:m at here")), n
+                else:
+                    assert (n >= end, reply.text) == (True, "Tạm biệt [END]"), n
+            await model.close()
+
+    asyncio.run(every_cut())
+
+
+def test_the_whole_of_what_is_cut_above_is_a_reply() -> None:
+    body = said("Tạm biệt [END]")
+    for cut in (cut_counted, cut_unmarked):
+        assert reply_to(sends(cut(body, len(body)))).text == "Tạm biệt [END]"
+
+
+def test_done_without_a_finish_reason_is_no_end() -> None:
+    with pytest.raises(ModelUnavailable, match="broke off before its end"):
+        reply_to(replies(data(chunk("so far")) + DONE))
+
+
+def test_a_limit_of_tokens_is_no_end_and_what_there_is_can_be_looked_at() -> None:
+    with pytest.raises(ReplyCutShort, match="finish_reason length") as cut:
+        reply_to(replies(said("it goes on and", finish="length")))
+    assert cut.value.text == "it goes on and"
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [(b"", "dropped the connection"), (b"HTTP/1.1 20", "dropped the connection"), (b"\x16\x03\x01 what", "dropped")],
+    ids=["nothing", "half a head", "another protocol"],
+)
+def test_a_closed_socket_is_a_call_to_repeat(raw: bytes, message: str) -> None:
+    with pytest.raises(ModelUnavailable, match=message):
+        reply_to(sends(raw))
+
+
+def test_nobody_at_the_address_is_a_call_to_repeat() -> None:
+    async def ask() -> None:
+        async with hostile_server(replies(said("gone"))) as server:
+            model = model_of(server)
+        await whole(model)
+
+    with pytest.raises(ModelUnavailable, match="cannot be reached"):
+        asyncio.run(ask())
+
+
+# What is malformed
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"{", b"[]", b'"x"', b'{"choices": 7}', b'{"choices": [{"delta": {"content": 7}}]}', b'{"a":' + b"[" * 9_000,
+     b'{"usage": {"prompt_tokens": NaN}}', b"\xff\xfe"],
+)  # fmt: skip
+def test_what_is_no_chat_completion_fails_the_call(payload: bytes) -> None:
+    with pytest.raises(ModelUnavailable, match="something that is no chat completion"):
+        reply_to(replies(data(chunk("so far")) + b"data: " + payload + b"\n\n" + said("fine")))
+
+
+def test_half_characters_are_replaced_and_the_rest_is_kept() -> None:
+    half = json.dumps(chunk("caf§"), ensure_ascii=False).encode().replace("§".encode(), b"\xc3")
+    surrogate = json.dumps(chunk("§§")).replace("\\u00a7\\u00a7", "\\ud83d!").encode()
+    body = b"data: " + half + b"\n\ndata: " + surrogate + b"\n\n" + data(chunk("\x00."), chunk(finish="stop")) + DONE
+    reply = reply_to(replies(body, 3))
+    assert reply.text == "caf\ufffd?!\x00."
+    reply.text.encode("utf-8")
+
+
+@pytest.mark.parametrize("usage", [None, {"prompt_tokens": -5, "completion_tokens": 1e300, "cost": -1}, {}])
+def test_a_usage_that_makes_no_sense_never_counts_below_nothing(usage: Any) -> None:
+    found = reply_to(replies(said("ok", usage={"choices": [], "usage": usage}))).usage
+    assert min(found.input_tokens, found.output_tokens, found.cost_micros) >= 0
+    assert found.output_tokens <= 2**40
+
+
+def test_a_cost_that_the_provider_reports_is_taken() -> None:
+    usage = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2, "cost": 0.0015}}
+    assert reply_to(replies(said("ok", usage=usage))).usage.cost_micros == 1_500
+
+
+def test_a_tool_without_a_name_fails_the_call() -> None:
+    with pytest.raises(ModelUnavailable, match="a tool without a name"):
+        reply_to(replies(tool_pieces(piece(0, "c1", None, "{}"))))
+
+
+def test_ten_thousand_tool_calls_are_refused() -> None:
+    with pytest.raises(ModelRefused, match="more than 128 tools"):
+        reply_to(replies(tool_pieces(*(piece(n, f"c{n}", "look", "{}") for n in range(10_000))), 50))
+
+
+@pytest.mark.parametrize("kind", ["text/html", "application/json", "", "text/event-streams"])
+def test_another_content_type_is_refused_whatever_the_body_says(kind: str) -> None:
+    with pytest.raises(ModelRefused, match="instead of text/event-stream"):
+        reply_to(answers("200 OK", json.dumps({"choices": []}).encode(), kind=kind))
+
+
+def test_a_content_type_may_name_its_character_set() -> None:
+    body = said("fine")
+    kind = "Text/Event-Stream; charset=utf-8"
+    assert reply_to(answers("200 OK", body, kind=kind)).text == "fine"
+
+
+def test_a_compressed_reply_is_refused() -> None:
+    with pytest.raises(ModelRefused, match="compressed"):
+        reply_to(answers("200 OK", gzip.compress(said("x")), "Content-Encoding: gzip", kind="text/event-stream"))
+
+
+def test_a_redirect_is_not_followed() -> None:
+    async def ask() -> None:
+        async with hostile_server(replies(said("trapped"))) as trap:
+            async with hostile_server(answers("307 Temporary Redirect", b"", f"Location: {trap.url}/x")) as server:
+                with pytest.raises(ModelRefused, match="answered 307; redirects are not followed"):
+                    await whole(model_of(server))
+            assert trap.asked == []
+
+    asyncio.run(ask())
+
+
+# What is too much
+
+
+def floods(body: bytes, sent: list[int]) -> Behaviour:
+    async def behave(line: Line) -> None:
+        await line.send(head(chunked=False))
+        for n in range(0, len(body), 65_536):
+            if line.writer.is_closing():
+                break
+            await line.send(body[n : n + 65_536])
+            sent.append(n)
+        line.writer.close()
+
+    return behave
+
+
+@pytest.mark.parametrize(
+    "body",
+    [data(*(chunk("x" * 1_000) for _ in range(10_000))), data(chunk("é" * 5_000_000)), b"data: " + b"x" * 20_000_000],
+    ids=["many pieces", "one piece", "no line break"],
+)
+def test_ten_megabytes_are_refused_and_the_stream_is_cut_off(body: bytes) -> None:
+    sent: list[int] = []
+    with pytest.raises(ReplyTooLarge, match="1,000,000 bytes") as refusal:
+        reply_to(floods(body, sent))
+    assert isinstance(refusal.value, ModelRefused)  # asked again, it would be as large
+    assert sent[-1] < len(body) - 65_536
+
+
+def test_endless_comments_are_cut_off_too() -> None:
+    sent: list[int] = []
+    limits = CallLimits(reply_bytes_max=10_000)
+    with pytest.raises(ReplyTooLarge):
+        reply_to(floods(b": nothing yet\n" * 100_000, sent), limits=limits)
+
+
+def test_arguments_of_tools_count_as_text() -> None:
+    body = tool_pieces(*(piece(0, "c1", None, "x" * 1_000) for _ in range(1_100)))
+    with pytest.raises(ReplyTooLarge):
+        reply_to(replies(body, 20))
+
+
+# What takes too long
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "message"),
+    [
+        (hangs(), "said nothing for 0.3 s"),
+        (hangs(head()), "said nothing for 0.3 s"),
+        (hangs(b"HTTP/1.1 429 Too Many\r\nContent-Length: 9\r\n\r\n"), "said nothing for 0.3 s"),
+        (
+            hangs(head() + framed(data(chunk("so far")))),
+            "stopped in the middle of its reply and said nothing for 0.3 s",
+        ),
+        (drips(head(chunked=False) + said("slow" * 200), 0.02), "took longer than 0.4 s for its reply"),
+    ],
+    ids=["no head", "no body", "no error body", "no more", "one byte at a time"],
+)
+def test_every_wait_has_a_deadline(behaviour: Behaviour, message: str) -> None:
+    limits = HASTY if "nothing" in message else CallLimits(first_byte_seconds=5, total_seconds=0.4)
+    with pytest.raises(ModelUnavailable, match=message):
+        reply_to(behaviour, limits=limits)
+
+
+def test_headers_one_byte_at_a_time_are_no_way_around_the_deadline() -> None:
+    limits = CallLimits(connect_seconds=0.1, first_byte_seconds=0.1, idle_seconds=5, total_seconds=5)
+    with pytest.raises(ModelUnavailable, match=r"said nothing for 0\.1 s"):
+        reply_to(drips(head() * 9, 0.01), limits=limits)
+
+
+def test_nothing_after_the_last_word_does_not_hold_the_reply_up_nor_is_the_connection_used_again() -> None:
+    async def ask() -> tuple[str, int]:
+        async with hostile_server(hangs(head() + framed(said("fine"))), replies(said("again"))) as server:
+            model = model_of(server, CallLimits(idle_seconds=5))
+            _, first = await whole(model)
+            _, second = await whole(model)
+            await model.close()
+            return first.text + second.text, server.connections
+
+    assert asyncio.run(ask()) == ("fineagain", 2)
+
+
+def test_a_connection_is_used_again() -> None:
+    async def ask() -> int:
+        async with hostile_server(replies(said("fine"))) as server:
+            model = model_of(server)
+            for _ in range(5):
+                await whole(model)
+            await model.close()
+            return server.connections
+
+    assert asyncio.run(ask()) == 1
+
+
+def closes(closed: asyncio.Event) -> Behaviour:
+    async def behave(line: Line) -> None:
+        await line.send(head() + framed(data(chunk("so far"))))
+        await line.was_closed()
+        closed.set()
+
+    return behave
+
+
+@pytest.mark.parametrize("by", ["cancel", "close"])
+def test_giving_a_call_up_closes_its_connection(by: str) -> None:
+    async def ask() -> None:
+        closed = asyncio.Event()
+        async with hostile_server(closes(closed)) as server:
+            model = model_of(server)
+            pieces = model.reply(REQUEST)
+            assert isinstance(pieces, AsyncGenerator)
+            assert await anext(pieces) == Delta("so far")
+            if by == "cancel":
+                waiting = asyncio.ensure_future(anext(pieces))
+                await asyncio.sleep(0)
+                waiting.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await waiting
+            else:
+                await pieces.aclose()
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await closed.wait()
+            await model.close()
+
+    asyncio.run(ask())
+
+
+def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert reply_to(replies(said("direct"))).text == "direct"
+
+
+def test_a_proxy_that_the_host_names_is_used() -> None:
+    async def ask() -> str:
+        async with hostile_server(replies(said("through"))) as proxy:
+            endpoint = Endpoint(server=Server("x"), url="http://models.invalid/v1", proxy=proxy.origin)
+            model = OpenAICompatibleModel(endpoint, "m")
+            assert (await whole(model))[1].text == "through"
+            await model.close()
+            return proxy.asked[0].head
+
+    assert asyncio.run(ask()).startswith("POST http://models.invalid/v1/chat/completions HTTP/1.1\r\n")
+
+
+def test_certificates_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/dev/null")
+    context = Connections().context()
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert context.cert_store_stats()["x509_ca"] > 0  # whatever the environment says
+
+
+# What servers refuse
+
+TOO_LONG = [
+    ("400 X", {"message": "too much", "code": "context_length_exceeded"}),
+    ("400 X", {"message": "This model's maximum context length is 8192 tokens. However, you requested 9000"}),
+    ("400 X", {"message": "it exceeds the available context size", "type": "exceed_context_size_error"}),
+    ("400 X", {"message": "prompt is too long: 210000 tokens > 200000 maximum", "type": "invalid_request_error"}),
+    ("413 X", {"message": ""}),
+    ("500 X", {"message": "input is too large, increase the context window"}),
+]
+
+
+@pytest.mark.parametrize(("status", "error"), TOO_LONG)
+def test_a_conversation_that_does_not_fit_is_recognised(status: str, error: dict[str, Any]) -> None:
+    with pytest.raises(PromptTooLong):
+        reply_to(fails(status, **error))
+
+
+@pytest.mark.parametrize("status", ["408 X", "409 X", "425 X", "429 X", "500 X", "502 X", "503 X", "529 X"])
+def test_what_may_pass_is_tried_again(status: str) -> None:
+    with pytest.raises(ModelUnavailable, match=f"answered {status[:3]}: busy"):
+        reply_to(fails(status, "busy"))
+
+
+@pytest.mark.parametrize("status", ["400 X", "401 X", "403 X", "404 X", "422 X", "302 X"])
+def test_what_will_not_pass_is_not(status: str) -> None:
+    with pytest.raises(ModelRefused, match=f"test:m at here answered {status[:3]}: no") as refusal:
+        reply_to(fails(status, "no"))
+    assert not isinstance(refusal.value, PromptTooLong)
+    assert ("check TEST_KEY" in str(refusal.value)) == status.startswith(("401", "403"))
+
+
+def test_a_quota_that_is_used_up_is_no_call_to_repeat() -> None:
+    with pytest.raises(ModelRefused, match="You exceeded your current quota"):
+        reply_to(fails("429 X", "You exceeded your current quota", code="insufficient_quota"))
+
+
+def test_too_many_tokens_a_minute_are_not_too_many_in_a_conversation() -> None:
+    with pytest.raises(ModelUnavailable, match="too many tokens this minute"):
+        reply_to(fails("429 X", "too many tokens this minute", code="rate_limit_exceeded"))
+
+
+def test_what_only_looks_like_a_key_is_hidden_in_errors_and_words_are_not() -> None:
+    with pytest.raises(ModelRefused) as refusal:
+        reply_to(fails("400 X", "sk-other-key-1234567 is no api-key-of-this-project"))
+    assert str(refusal.value).endswith(f"400: {REDACTED} is no api-key-of-this-project")
+
+
+def test_a_filter_that_holds_the_reply_back_is_a_refusal() -> None:
+    with pytest.raises(ModelRefused, match="content_filter"):
+        reply_to(replies(said("half", finish="content_filter")))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"message": "overloaded", "code": 502}, ModelUnavailable),
+        ({"message": "overloaded", "type": "overloaded_error"}, ModelUnavailable),
+        ({"message": "no such thing", "code": 400}, ModelRefused),
+        ({"message": "no", "code": "invalid_request"}, ModelRefused),
+        ({"message": "prompt is too long"}, PromptTooLong),
+        ("it broke", ModelUnavailable),
+    ],
+)
+def test_an_error_in_the_middle_of_a_stream_is_one(error: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        reply_to(replies(data(chunk("so far"), {"error": error}) + said("and on")))
+
+
+def test_an_error_that_comes_with_200_is_one() -> None:
+    with pytest.raises(ModelUnavailable, match="failed while it replied: model is loading"):
+        reply_to(answers("200 OK", b'{"error": "model is loading"}'))
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"error": {"message": "said so"}}', "said so"),
+        (b'{"error": "said so"}', "said so"),
+        (b'[{"error": {"message": "said so"}}]', "said so"),
+        (b'{"detail": "said so"}', "said so"),
+        (b'{"message": "said so", "object": "error"}', "said so"),
+        (b"said so", "said so"),
+        (b"said\x00\r\n\x1b[31m so", r"said \[31m so"),
+        (b"\xff\xfe said so", "said so"),
+        (b"[" * 50_000, "…"),
+        (b"x" * 1_000_000, "…"),
+    ],
+)
+def test_of_what_a_server_says_one_short_line_is_kept(body: bytes, words: str) -> None:
+    with pytest.raises(ModelRefused, match=words) as refusal:
+        reply_to(answers("400 Bad Request", body))
+    assert len(str(refusal.value)) < 400
+    assert str(refusal.value).isprintable()
+
+
+# Keys
+
+
+def test_a_key_that_the_model_says_is_hidden_wherever_the_stream_cuts_it() -> None:
+    for pieces in (1, 2, 5, 26, 60):
+        deltas, reply, _ = asked(replies(said(f"it is {KEY}, {KEY[:9]} and {KEY}", pieces=pieces), 200))
+        assert reply.text == "".join(deltas) == f"it is {REDACTED}, {KEY[:9]} and {REDACTED}"
+
+
+def test_a_key_in_the_arguments_of_a_tool_is_hidden() -> None:
+    half = piece(0, KEY, "look", f'{{"key": "{KEY[:8]}')
+    (call,) = reply_to(replies(tool_pieces(half, piece(0, None, None, KEY[8:] + '"}')))).tool_calls
+    assert (call.id, call.arguments) == (REDACTED, f'{{"key": "{REDACTED}"}}')
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        fails("401 X", f"Incorrect API key provided: {KEY}"),
+        fails("500 X", f"headers: Authorization: Bearer {KEY}"),
+        answers("403 X", KEY.encode(), f"X-Echo: {KEY}"),
+        answers("200 OK", b"", kind=f"text/{KEY}"),
+        replies(data({"error": {"message": KEY}})),
+        replies(b"data: " + KEY.encode() + b"\n\n"),
+        sends(f"{KEY}\r\n\r\n".encode()),
+        answers("302 X", b"", f"Location: http://127.0.0.1/{KEY}"),
+    ],
+)
+def test_a_key_that_comes_back_is_in_no_message(behaviour: Behaviour) -> None:
+    with pytest.raises((ModelRefused, ModelUnavailable)) as failure:
+        reply_to(behaviour)
+    assert KEY not in str(failure.value)
+    assert KEY not in repr(failure.value)
+
+
+def test_an_endpoint_does_not_show_its_key() -> None:
+    assert KEY not in repr(Endpoint(server=Server("x"), url="http://x", key=KEY))

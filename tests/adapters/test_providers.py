@@ -1,0 +1,147 @@
+"""Where models are asked, and where keys may go."""
+
+import pytest
+
+from interlock.adapters.models.endpoint import CallLimits
+from interlock.adapters.models.providers import Environment, ProviderSettings, endpoint_of, is_served, known_keys
+from interlock.crew.definition import ModelRef
+from interlock.errors import ModelRefused
+
+KEYS = {"OPENAI_API_KEY": "sk-openai-0123456789", "OPENROUTER_API_KEY": "sk-or-0123456789", "HOUSE": "house-0123456789"}
+
+
+def place(named: str, url: str = "", environment: Environment = KEYS, **settings: ProviderSettings) -> tuple[str, str]:
+    provider, _, model = named.partition(":")
+    renamed = {name.replace("_", "-"): value for name, value in settings.items()}
+    endpoint = endpoint_of(ModelRef(provider=provider, model=model, provider_url=url), renamed, environment)
+    return endpoint.url, endpoint.key
+
+
+def test_providers_have_addresses_and_keys_of_their_own() -> None:
+    assert place("openai:x") == ("https://api.openai.com/v1", KEYS["OPENAI_API_KEY"])
+    assert place("openrouter:x/y") == ("https://openrouter.ai/api/v1", KEYS["OPENROUTER_API_KEY"])
+    assert place("ollama:x") == ("http://127.0.0.1:11434/v1", "")
+    assert place("vllm:x") == ("http://127.0.0.1:8000/v1", "")
+    assert place("llama.cpp:x") == ("http://127.0.0.1:8080/v1", "")
+    assert place("openai-compatible:x", "https://models.example.org/v1/") == ("https://models.example.org/v1", "")
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("", "http://127.0.0.1:11434/v1"),
+        ("0.0.0.0", "http://127.0.0.1:11434/v1"),
+        (":9000", "http://127.0.0.1:9000/v1"),
+        ("box", "http://box:11434/v1"),
+        ("box:9000", "http://box:9000/v1"),
+        ("http://box:80/", "http://box/v1"),
+        ("https://box:9000", "https://box:9000/v1"),
+        ("[::1]:9000", "http://[::1]:9000/v1"),
+    ],
+)
+def test_ollama_host_is_read_as_ollama_reads_it(host: str, url: str) -> None:
+    assert place("ollama:x", environment={"OLLAMA_HOST": host}) == (url, "")
+
+
+HOUSE = ProviderSettings(
+    url="https://house.example.org/v1", key_env="HOUSE", hosts=("other.example.org", "http://10.0.0.7:8000")
+)
+
+
+def test_a_host_sets_up_providers_and_changes_those_there_are() -> None:
+    assert place("house:x", house=HOUSE) == ("https://house.example.org/v1", KEYS["HOUSE"])
+    slow = ProviderSettings(total_timeout_seconds=5, max_reply_kb=2)
+    model = ModelRef(provider="openai", model="x")
+    endpoint = endpoint_of(model, {"openai": slow}, KEYS)
+    assert (endpoint.url, endpoint.key) == ("https://api.openai.com/v1", KEYS["OPENAI_API_KEY"])
+    assert endpoint.limits == CallLimits(total_seconds=5, reply_bytes_max=2_000)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://house.example.org/other/path",
+        "https://HOUSE.example.org:443/v1",
+        "https://other.example.org/v1",
+        "https://other.example.org:8443/v1",
+        "http://10.0.0.7:8000/v1",
+    ],
+)
+def test_a_key_goes_to_its_own_host_and_to_those_that_are_listed(url: str) -> None:
+    assert place("house:x", url, house=HOUSE)[1] == KEYS["HOUSE"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil.example.org/v1",
+        "http://house.example.org/v1",
+        "https://house.example.org:8443/v1",
+        "http://other.example.org/v1",
+        "https://10.0.0.7:8000/v1",
+        "http://10.0.0.7:8001/v1",
+        "https://house.example.org.evil.org/v1",
+        "https://evilhouse.example.org/v1",
+        "https://xother.example.org/v1",
+        "http://127.0.0.1:8000/v1",
+    ],
+)
+def test_a_key_goes_nowhere_else_whatever_the_crew_says(url: str) -> None:
+    with pytest.raises(ModelRefused, match=r"would send HOUSE to .*\[providers.house\] in interlock.toml") as refusal:
+        place("house:x", url, house=HOUSE)
+    assert KEYS["HOUSE"] not in str(refusal.value)
+    with pytest.raises(ModelRefused, match="would send OPENAI_API_KEY"):
+        place("openai:x", url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://house.example.org@evil.org/v1",
+        "https://evil.org\\@house.example.org/v1",
+        "https://house.example.org/v1?x=1",
+        "https://house.example.org/v1#x",
+        "https://house.example.org:99999/v1",
+        "https://house .example.org",
+        "https://hoüse.example.org/v1",
+        "ftp://house.example.org",
+        "house.example.org/v1",
+        "https://" + "a" * 64 + ".org",
+        "https:///v1",
+        "https://house.example.org/../v1\n",
+    ],
+)
+def test_an_address_that_two_could_read_in_two_ways_is_refused(url: str) -> None:
+    with pytest.raises(ModelRefused, match="is not one"):
+        place("house:x", url, house=HOUSE)
+
+
+@pytest.mark.parametrize("value", ["", " ", "two words", "line\nbreak-in-it", "chìa-khóa-0123"])
+def test_a_variable_without_a_key_is_named_and_not_shown(value: str) -> None:
+    with pytest.raises(ModelRefused, match="environment variable OPENAI_API_KEY") as refusal:
+        place("openai:x", environment={"OPENAI_API_KEY": value})
+    assert not value.strip() or value not in str(refusal.value)
+
+
+def test_without_an_address_it_says_where_to_write_one() -> None:
+    with pytest.raises(ModelRefused, match=r"give its provider_url, or url under \[providers.openai-compatible\]"):
+        place("openai-compatible:x")
+
+
+def test_a_proxy_that_is_no_address_is_refused_before_it_is_used() -> None:
+    with pytest.raises(ModelRefused, match="the address of 'the proxy of ollama' is not one"):
+        place("ollama:x", ollama=ProviderSettings(proxy="socks9:what"))
+
+
+def test_providers_with_clients_of_their_own_are_left_to_them() -> None:
+    assert not is_served("anthropic", {})
+    assert not is_served("anthropic", {"anthropic": ProviderSettings(key_env="X")})
+    assert is_served("groq", {"groq": ProviderSettings(url="https://api.groq.com/openai/v1")})
+    assert is_served("house", {"house": ProviderSettings()})
+    assert not is_served("house", {})
+
+
+def test_every_key_there_is_is_known() -> None:
+    environment = {**KEYS, "ANTHROPIC_API_KEY": "sk-ant-0123456789", "SHORT_API_KEY": "none", "HOME": "/home/somebody"}
+    found = known_keys({"house": HOUSE}, environment)
+    assert set(found.keys) == {*KEYS.values(), "sk-ant-0123456789"}

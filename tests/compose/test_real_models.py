@@ -1,0 +1,352 @@
+"""Whole runs on a server that misbehaves: each ends in a typed outcome, and its journal says why."""
+
+import asyncio
+import json
+import textwrap
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from interlock import Interlock, UsageError, load_crew
+from interlock.adapters.host_file import HostSettings
+from interlock.adapters.models.providers import ProviderSettings
+from interlock.compose.box import Result
+from interlock.crew.definition import Crew
+from interlock.crew.host import Host
+from interlock.engine.events import Event, ModelCalled, ModelFailed, ModelReplied, ToolReturned
+from interlock.testing import ManualClock
+from tests.adapters.hostile_server import (
+    Behaviour,
+    Line,
+    answers,
+    chunk,
+    data,
+    drips,
+    fails,
+    framed,
+    hangs,
+    head,
+    hostile_server,
+    replies,
+    said,
+    sends,
+    tool_pieces,
+)
+
+T = TypeVar("T")
+
+HASTY = ProviderSettings(
+    connect_timeout_seconds=0.1,
+    first_byte_timeout_seconds=0.5,
+    idle_timeout_seconds=0.5,
+    total_timeout_seconds=1,
+)
+HOST = HostSettings(provider_settings={"openai-compatible": ProviderSettings(max_reply_kb=10)})
+HASTY_HOST = HostSettings(provider_settings={"openai-compatible": HASTY})
+PATIENCE_SECONDS = 20
+
+
+def crew_of(folder: Path, url: str, backup: str = "", tools: str = "", more: str = "") -> Crew:
+    other = f", backup: {{model: 'openai-compatible:other', provider_url: '{backup}'}}" if backup else ""
+    text = f"""\
+    version: "2.0"
+    name: story
+    entry_point: a
+    agents: [{{id: a, tools: [{tools}], primary: {{model: 'openai-compatible:m', provider_url: '{url}'}}{other}}}]
+    routing: {{signals: {{a: [{{signal: "[END]"}}]}}}}
+    settings: {{retry_backoff_min_millis: 1{more}}}
+    """
+    folder.mkdir(exist_ok=True)
+    (folder / "crew.yaml").write_text(textwrap.dedent(text), "utf-8")
+    return load_crew(folder, host=Host(tools=("look",)))
+
+
+async def finished(box: Interlock, crew: Crew) -> tuple[Result, list[Event]]:
+    async with box, asyncio.timeout(PATIENCE_SECONDS):
+        run = await box.start(crew, "go")
+        result = await run.result()
+        records = await box.journal.records(run.id)
+    return result, [event for record in records for event in record.events]
+
+
+def outcome(folder: Path, *behaviours: Behaviour, host: HostSettings = HOST) -> tuple[Result, list[Event], int]:
+    """How a run on such a server ends, what its journal holds, and how often the server was asked."""
+
+    async def story() -> tuple[Result, list[Event], int]:
+        async with hostile_server(*behaviours) as server:
+            crew = crew_of(folder / "crew", server.url)
+            result, events = await finished(Interlock(folder / "data", host=host), crew)
+            return result, events, len(server.asked)
+
+    return asyncio.run(story())
+
+
+def failures(events: list[Event]) -> list[str]:
+    return [event.error for event in events if isinstance(event, ModelFailed)]
+
+
+def test_a_run_on_a_server_goes_from_input_to_its_ending(tmp_path: Path) -> None:
+    result, events, _ = outcome(tmp_path, replies(said("xong rồi [END]"), 9))
+    assert (result.status, result.reason, result.text) == ("completed", "signal:[END]", "xong rồi")
+    assert (result.usage.calls, result.usage.input_tokens, result.usage.output_tokens) == (1, 11, 7)
+    assert not failures(events)
+
+
+WHOLE = said("fine [END]")
+
+BAD: dict[str, tuple[Behaviour, str]] = {
+    "a closed socket": (sends(b""), "dropped the connection"),
+    "a truncated stream": (sends(head() + framed(WHOLE)[:300]), "dropped the connection"),
+    "an unmarked truncated stream": (sends(head(chunked=False) + WHOLE[:300]), "broke off before its end"),
+    "the limit of tokens": (replies(said("fine [END]", finish="length")), "finish_reason length"),
+    "malformed JSON": (replies(b"data: {\n\n" + WHOLE), "no chat completion"),
+    "one byte at a time": (drips(WHOLE, 0.02, head(chunked=False)), "took longer than 1 s"),
+    "slow headers": (drips(head("200 OK", "text/event-stream", *["X: y"] * 99), 0.02), "said nothing for 0.5 s"),
+    "silence": (hangs(), "said nothing for 0.5 s"),
+    "silence in the middle": (hangs(head() + framed(data(chunk("so")))), "said nothing for 0.5 s"),
+    "a storm of 429": (fails("429 X", "slow down", "Retry-After: 0"), "answered 429: slow down"),
+    "a broken gateway": (answers("502 X", b"<html>Bad Gateway</html>", kind="text/html"), "answered 502"),
+}
+HOPELESS: dict[str, tuple[Behaviour, str]] = {
+    "ten megabytes": (replies(data(*(chunk("x" * 1_000) for _ in range(10_000))), 200), "larger than 10,000 bytes"),
+    "a wrong content type": (answers("200 OK", WHOLE, kind="text/html"), "instead of text/event-stream"),
+    "a redirect": (answers("301 X", b"", "Location: http://127.0.0.1:9/"), "redirects are not followed"),
+    "a wrong model": (fails("404 X", "no such model"), "answered 404: no such model"),
+}
+
+
+# Each of these takes a deadline to notice; once is enough.
+SLOW = ("one byte at a time", "slow headers", "silence", "silence in the middle")
+
+
+@pytest.mark.parametrize("name", [name for name in BAD if name not in SLOW])
+def test_what_may_pass_is_asked_three_times_and_nothing_is_taken_from_it(tmp_path: Path, name: str) -> None:
+    behaviour, reason = BAD[name]
+    result, events, asked = outcome(tmp_path, behaviour)
+    assert (result.status, result.reason, result.output) == ("failed", "model_error", "")
+    assert asked == 3
+    assert all(reason in error for error in failures(events)), failures(events)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_when_it_has_passed_the_run_completes(tmp_path: Path, name: str) -> None:
+    behaviour, reason = BAD[name]
+    result, events, asked = outcome(tmp_path, behaviour, replies(WHOLE), host=HASTY_HOST if name in SLOW else HOST)
+    assert (result.status, result.text) == ("completed", "fine")
+    assert asked == len(failures(events)) + 1 == 2
+    assert reason in failures(events)[0]
+
+
+@pytest.mark.parametrize("name", HOPELESS)
+def test_what_will_not_pass_is_asked_once(tmp_path: Path, name: str) -> None:
+    behaviour, reason = HOPELESS[name]
+    result, events, asked = outcome(tmp_path, behaviour)
+    assert (result.status, result.reason, asked) == ("failed", "model_error", 1)
+    assert reason in failures(events)[0]
+
+
+def test_half_a_character_is_no_failure(tmp_path: Path) -> None:
+    half = json.dumps(chunk("caf§\n[END]"), ensure_ascii=False).encode().replace("§".encode(), b"\xc3")
+    body = b"data: " + half + b"\n\n" + data(chunk(finish="stop")) + b"data: [DONE]\n\n"
+    result, _, _ = outcome(tmp_path, replies(body))
+    assert (result.status, result.text) == ("completed", "caf\ufffd")
+
+
+def look(at: int) -> str:
+    """Looks there."""
+    return f"a gull at {at}"
+
+
+def call(arguments: str, name: str = "look") -> Behaviour:
+    return replies(tool_pieces({"index": 0, "id": "c1", "function": {"name": name, "arguments": arguments}}))
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "told"),
+    [
+        (call('{"at": 3}'), "a gull at 3"),
+        (call('{"at": '), "error: "),
+        (call('{"at": {}}'), "error: "),
+        (call("{}", "no_such_tool"), "error: agent 'a' has no tool 'no_such_tool'"),
+    ],
+    ids=["well", "malformed JSON", "a wrong type", "an unknown tool"],
+)
+def test_a_model_is_told_what_came_of_its_tool_calls(tmp_path: Path, behaviour: Behaviour, told: str) -> None:
+    async def story() -> tuple[Result, list[Event], list[dict[str, Any]]]:
+        async with hostile_server(behaviour, replies(WHOLE)) as server:
+            crew = crew_of(tmp_path / "crew", server.url, tools="look")
+            box = Interlock(tmp_path / "data", host=HOST, tools=[look])
+            return *(await finished(box, crew)), server.asked[1].body["messages"]
+
+    result, events, messages = asyncio.run(story())
+    (returned,) = [event for event in events if isinstance(event, ToolReturned)]
+    assert returned.output in told or told in f"error: {returned.output}"
+    assert (messages[-1]["role"], messages[-1]["tool_call_id"]) == ("tool", "c1")
+    assert told in messages[-1]["content"]
+    assert result.status == "completed"
+
+
+def test_a_provider_that_asks_for_time_gets_it(tmp_path: Path) -> None:
+    """On a clock that the test moves: nothing is asked before the time is over."""
+
+    async def story() -> tuple[list[int], int]:
+        clock, moved = ManualClock(), list[int]()
+        behaviours = [fails("429 X", "later", "Retry-After: 40"), fails("503 X", "later", "Retry-After: 7000")]
+        async with hostile_server(*behaviours, replies(WHOLE)) as server, asyncio.timeout(PATIENCE_SECONDS):
+            crew = crew_of(tmp_path / "crew", server.url)
+            async with Interlock(tmp_path / "data", host=HOST, clock=clock) as box:
+                run = await box.start(crew, "go")
+                over = asyncio.ensure_future(run.result())
+                while not over.done():
+                    await asyncio.sleep(0.005)
+                    wake = clock.next_wake_ms()
+                    if wake is not None and wake < 500_000:  # the run's own bounds are far away
+                        assert len(server.asked) == len(moved) + 1
+                        moved.append(wake - clock.monotonic_ms())
+                        clock.advance(moved[-1])
+                assert over.result().status == "completed"
+                return moved, len(server.asked)
+
+    (first, second), asked = asyncio.run(story())
+    assert 40_000 <= first <= 50_000
+    assert 60_000 <= second <= 75_000  # an hour would look like death
+    assert asked == 3
+
+
+def test_a_storm_of_429_is_weathered_without_a_stampede(tmp_path: Path) -> None:
+    """Forty runs, turned away for 20 seconds of a clock that the test moves: all complete, and come back one by one."""
+
+    async def story() -> tuple[set[str], list[int]]:
+        clock, times = ManualClock(), list[int]()
+
+        async def busy(line: Line) -> None:
+            times.append(clock.monotonic_ms())
+            left = 20_000 - clock.monotonic_ms()
+            answer = fails("429 X", "later", f"Retry-After: {left // 1000 + 1}") if left > 0 else replies(WHOLE)
+            await answer(line)
+
+        async with hostile_server(busy) as server, asyncio.timeout(PATIENCE_SECONDS):
+            crew = crew_of(tmp_path / "crew", server.url)
+            async with Interlock(tmp_path / "data", clock=clock) as box:
+                over = asyncio.gather(*[(await box.start(crew, "go")).result() for _ in range(40)])
+                await until(lambda: len(times) == 40)
+                while not over.done():
+                    await asyncio.sleep(0.01)
+                    clock.advance(200)
+                return {result.status for result in await over}, times
+
+    statuses, times = asyncio.run(story())
+    assert statuses == {"completed"}
+    assert len(times) == 80
+    again = [moment // 1_000 for moment in times[40:]]
+    assert min(again) >= 20
+    assert max(map(again.count, again)) < 20
+
+
+def test_the_backup_answers_when_the_primary_cannot(tmp_path: Path) -> None:
+    async def story() -> tuple[Result, list[Event], int, int]:
+        async with hostile_server(fails("500 X", "down")) as first, hostile_server(replies(WHOLE)) as second:
+            crew = crew_of(tmp_path / "crew", first.url, second.url)
+            result, events = await finished(Interlock(tmp_path / "data", host=HOST), crew)
+            assert [request.body["model"] for request in second.asked] == ["other"]
+            return result, events, len(first.asked), len(second.asked)
+
+    result, events, asked, asked_backup = asyncio.run(story())
+    assert (result.status, asked, asked_backup) == ("completed", 3, 1)
+    called = [event.model for event in events if isinstance(event, ModelCalled)]
+    assert called == ["", "", "", "openai-compatible:other"]
+    assert [event.model for event in events if isinstance(event, ModelReplied)] == ["openai-compatible:other"]
+
+
+def test_a_circuit_that_is_open_sends_the_next_run_to_the_backup_at_once(tmp_path: Path) -> None:
+    async def story() -> tuple[int, int]:
+        async with hostile_server(fails("500 X", "down")) as first, hostile_server(replies(WHOLE)) as second:
+            crew = crew_of(tmp_path / "crew", first.url, second.url, more=", max_consecutive_errors: 3")
+            for _ in range(3):
+                result, _ = await finished(Interlock(tmp_path / "data", host=HOST), crew)
+                assert (result.status, result.reason) == ("completed", "signal:[END]")
+            return len(first.asked), len(second.asked)
+
+    assert asyncio.run(story()) == (3, 3)
+
+
+def test_a_run_that_was_with_its_backup_goes_on_there_after_a_crash(tmp_path: Path) -> None:
+    async def story() -> tuple[str, int, int]:
+        async with hostile_server(fails("400 X", "no")) as first, hostile_server(hangs(), replies(WHOLE)) as second:
+            crew = crew_of(tmp_path / "crew", first.url, second.url)
+            patient = HostSettings(provider_settings={})
+            async with Interlock(tmp_path / "data", host=patient) as box:
+                run = await box.start(crew, "go")
+                await until(lambda: len(second.asked) == 1)
+            async with (
+                Interlock(tmp_path / "data", host=patient, recover=True) as box,
+                asyncio.timeout(PATIENCE_SECONDS),
+            ):
+                await box.runner.settled(run.id)
+                result = await box.result(run.id)
+            return result.status, len(first.asked), len(second.asked)
+
+    assert asyncio.run(story()) == ("completed", 1, 2)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not is_so():
+            await asyncio.sleep(0.005)
+
+
+def test_cancelling_a_run_hangs_up(tmp_path: Path) -> None:
+    async def story() -> str:
+        closed = asyncio.Event()
+
+        async def listen(line: Any) -> None:
+            await line.send(head() + framed(data(chunk("so"))))
+            await line.was_closed()
+            closed.set()
+
+        async with hostile_server(listen) as server, Interlock(tmp_path / "data") as box:
+            run = await box.start(crew_of(tmp_path / "crew", server.url), "go")
+            await until(lambda: len(server.asked) == 1)
+            await box.cancel(run.id)
+            await until(closed.is_set)
+            return (await run.result()).status
+
+    assert asyncio.run(story()) == "cancelled"
+
+
+def test_a_mapping_of_models_comes_before_a_server(tmp_path: Path) -> None:
+    box = Interlock(tmp_path / "data", models={"openai-compatible": lambda _request: "fine [END]"})
+    result, _ = asyncio.run(finished(box, crew_of(tmp_path / "crew", "http://127.0.0.1:9/v1")))
+    assert result.status == "completed"
+
+
+def test_a_missing_key_is_said_before_anything_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOUSE_KEY", raising=False)
+    settings = ProviderSettings(url="https://house.example.org/v1", key_env="HOUSE_KEY")
+    host = HostSettings(provider_settings={"openai-compatible": settings})
+
+    async def story() -> None:
+        async with Interlock(tmp_path / "data", host=host) as box:
+            with pytest.raises(
+                UsageError, match=r"agent 'a' of crew 'story': .*set the environment variable HOUSE_KEY"
+            ):
+                await box.start(crew_of(tmp_path / "crew", "https://house.example.org/v1"), "go")
+            with pytest.raises(UsageError, match=r"would send HOUSE_KEY to https://evil\.example"):
+                await box.start(crew_of(tmp_path / "crew", "https://evil.example.org/v1"), "go")
+            assert await box.journal.rows() == []
+
+    asyncio.run(story())
+
+
+def test_a_box_that_is_opened_again_in_another_loop_connects_again(tmp_path: Path) -> None:
+    with_server: Callable[[Interlock, Crew], Awaitable[tuple[Result, list[Event]]]] = finished
+
+    async def once(box: Interlock) -> str:
+        async with hostile_server(replies(WHOLE)) as server:
+            result, _ = await with_server(box, crew_of(tmp_path / "crew", server.url))
+            return result.status
+
+    box = Interlock(tmp_path / "data", host=HOST)
+    assert [asyncio.run(once(box)), asyncio.run(once(box))] == ["completed", "completed"]
