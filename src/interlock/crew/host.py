@@ -50,3 +50,6 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] = ()
     mcp_servers: tuple[str, ...] = ()
     providers: tuple[str, ...] = ()
+    installs: dict[str, str] = {}  # by provider: the command that installs what it needs and is not here
+    priced_models: tuple[str, ...] = ()  # models of the crew whose prices are known here
+    has_prices: bool = False  # there is a table of prices; what is not in it has none
