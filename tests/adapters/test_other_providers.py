@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +26,14 @@ from pydantic_ai.messages import (
 from pydantic_ai.messages import ModelRequest as WireRequest
 from pydantic_ai.models import infer_model
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
-from pydantic_ai.models.test import TestModel as CallsEveryTool
+from pydantic_ai.models.test import TestModel as SilentModel
+from pydantic_ai.settings import ModelSettings
 
 from interlock.adapters.models import other_providers
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.models.other_providers import OTHER_PROVIDERS, OtherProviderModel, install_command
 from interlock.adapters.models.pydantic_ai_models import PydanticAIModel, _settings
-from interlock.compose.box import Interlock
+from interlock.compose.box import Interlock, Result
 from interlock.compose.crews import load_crew
 from interlock.crew.definition import ModelRef
 from interlock.crew.host import PROVIDERS
@@ -136,7 +137,7 @@ def test_tools_are_offered_and_called_by_their_own_names() -> None:
 
 
 def test_arguments_that_come_as_an_object_are_json_again() -> None:
-    model = PydanticAIModel(CallsEveryTool(), CLAUDE, KEYS)
+    model = PydanticAIModel(SilentModel(), CLAUDE, KEYS)
     calls = model._reply(
         request(), ModelResponse(parts=[ToolCallPart("find", {"q": 1}), ToolCallPart("now")])
     ).tool_calls
@@ -144,9 +145,9 @@ def test_arguments_that_come_as_an_object_are_json_again() -> None:
 
 
 def test_settings_are_those_of_the_agent_and_a_client_asks_once() -> None:
-    settings = _settings(CallsEveryTool(), request(temperature=0.0, top_p=0.5, top_k=3))
+    settings = _settings(SilentModel(), request(temperature=0.0, top_p=0.5, top_k=3))
     assert (settings["temperature"], settings["top_p"], settings["top_k"], settings["max_retries"]) == (0.0, 0.5, 3, 0)
-    assert not {"temperature", "top_p", "top_k"} & set(_settings(CallsEveryTool(), request()))
+    assert not {"temperature", "top_p", "top_k"} & set(_settings(SilentModel(), request()))
 
 
 def test_a_key_in_a_reply_is_hidden_even_where_pieces_cut_it() -> None:
@@ -258,38 +259,52 @@ def test_a_missing_key_is_said_by_its_name(monkeypatch: pytest.MonkeyPatch) -> N
     assert "Pydantic AI" not in str(refused.value)
 
 
-@pytest.fixture
-def crew_of_claude(tmp_path: Path) -> Iterator[Path]:
-    (tmp_path / "crew.yaml").write_text(
+def crew_of_claude(folder: Path, settings: str = "") -> Path:
+    (folder / "crew.yaml").write_text(
         'version: "2.0"\nname: talk\nentry_point: a\n'
-        "agents: [{id: a, model: 'anthropic:claude-sonnet-4-5', is_terminal: true}]\n",
+        "agents: [{id: a, model: 'anthropic:claude-sonnet-4-5', is_terminal: true, temperature: 0, top_k: 7}]\n"
+        f"settings: {{{settings}}}\n",
         "utf-8",
     )
-    yield tmp_path
+    return folder
+
+
+def run_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Result, list[ModelSettings | None]]:
+    from interlock.adapters.models import pydantic_ai_models
+
+    asked: list[ModelSettings | None] = []
+
+    async def answer(_messages: list[ModelMessage], info: AgentInfo) -> Streamed:
+        asked.append(info.model_settings)
+        yield "fine"
+
+    async def run() -> Result:
+        async with Interlock(folder / "data") as box:
+            return await (await box.start(load_crew(folder), "hi")).result()
+
+    monkeypatch.setattr(pydantic_ai_models, "infer_model", lambda _name: FunctionModel(stream_function=answer))
+    return asyncio.run(run()), asked
 
 
 def test_a_crew_runs_on_such_a_provider_and_what_it_cost_is_added_up(
-    crew_of_claude: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from interlock.adapters.models import pydantic_ai_models
-
-    monkeypatch.setattr(pydantic_ai_models, "infer_model", lambda name: FunctionModel(stream_function=two_pieces))
-
-    async def run() -> tuple[str, int]:
-        async with Interlock(crew_of_claude / "data") as box:
-            result = await (await box.start(load_crew(crew_of_claude), "hi")).result()
-            return result.output, result.usage.cost_micros
-
-    output, cost = asyncio.run(run())
-    assert output == "two more" and cost > 0
+    result, (settings,) = run_of(crew_of_claude(tmp_path), monkeypatch)
+    assert result.output == "fine" and result.usage.cost_micros > 0
+    assert settings is not None and (settings["temperature"], settings["top_k"]) == (0, 7)
 
 
-def test_a_run_is_not_begun_where_packages_are_missing(crew_of_claude: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    crew = load_crew(crew_of_claude)
+def test_a_cost_budget_holds_before_the_call_by_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result, asked = run_of(crew_of_claude(tmp_path, "max_cost_per_call: 0.000001"), monkeypatch)
+    assert (result.reason, asked) == ("budget:cost", [])
+
+
+def test_a_run_is_not_begun_where_packages_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crew = load_crew(crew_of_claude(tmp_path))
     monkeypatch.setattr(other_providers, "is_installed", lambda _module: False)
 
     async def run() -> None:
-        async with Interlock(crew_of_claude / "data") as box:
+        async with Interlock(tmp_path / "data") as box:
             await box.start(crew, "hi")
 
     with pytest.raises(UsageError, match=r"agent 'a' of crew 'talk'.*pip install 'interlock\[llm\]'"):
