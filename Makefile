@@ -15,7 +15,7 @@ help: ## list the targets
 		"uv==$$(sed -n 's/^  "uv==\(.*\)",$$/\1/p' pyproject.toml)"
 
 .venv/ready: .venv/bin/uv pyproject.toml uv.lock
-	@$(BIN)/uv sync --locked --quiet --extra mcp --python $(BIN)/python
+	@$(BIN)/uv sync --locked --quiet --extra llm --extra mcp --python $(BIN)/python
 	@touch $@
 
 demo: .venv/ready ## a tour: no key, no account, no network

@@ -8,11 +8,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from openai import AsyncOpenAI  # type: ignore[import-not-found]
-from pydantic_ai.direct import model_request_stream  # type: ignore[import-not-found]
-from pydantic_ai.messages import ModelRequest  # type: ignore[import-not-found]
-from pydantic_ai.models.openai import OpenAIChatModel  # type: ignore[import-not-found]
-from pydantic_ai.providers.openai import OpenAIProvider  # type: ignore[import-not-found]
+from openai import AsyncOpenAI
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.messages import ModelRequest, TextPart
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
 
 from bench.harness import measure_async
 from bench.model_calls import CALLS, MODEL, TOGETHER, in_a_row, together
@@ -42,7 +42,7 @@ def pydantic_call(client: Any) -> Call:
         async with model_request_stream(model, messages) as stream:
             async for _ in stream:
                 pass
-            return "".join(part.content for part in stream.get().parts)
+            return "".join(part.content for part in stream.get().parts if isinstance(part, TextPart))
 
     return call
 

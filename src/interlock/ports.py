@@ -256,6 +256,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[ToolSchema, ...] = ()
     temperature: float | None = None
     top_p: float | None = None
+    top_k: int | None = None
     ending: Ending | None = None
 
 

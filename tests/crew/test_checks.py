@@ -13,7 +13,14 @@ from interlock.crew.codes import CODES
 from interlock.crew.problem import Problem, Severity
 
 GALLERY = Path("examples/broken")
-QUIET = {"ambiguous-signals", "deprecated-signal", "differing-return", "legacy-key", "unknown-mark-in-prompt"}
+QUIET = {
+    "ambiguous-signals",
+    "deprecated-signal",
+    "differing-return",
+    "legacy-key",
+    "missing-package",
+    "unknown-mark-in-prompt",
+}
 
 Load = Callable[[str], LoadedCrew]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from interlock.adapters.folder import Folder, LeavesFolder, Refusal
+from interlock.adapters.models.known_models import knowing_models_of
 from interlock.adapters.yaml_documents import read_yaml
 from interlock.crew.checks import check_crew
 from interlock.crew.definition import Agent, Crew, ModelRef, SubCrew
@@ -93,7 +94,7 @@ class _Reader:
             sub_crews={name: self._sub_crew(entry, source, file) for name, entry in crew.sub_crews.items()},
         )
         self.trail.pop()
-        check_crew(crew, source, self.problems, self.host)
+        check_crew(crew, source, self.problems, knowing_models_of(crew, self.host))
         return crew
 
     def _agent_files(self, folder: Folder, crew_file: Path) -> tuple[AgentFile, ...] | None:

@@ -106,6 +106,7 @@ class Interlock:
                 outbox=store,
                 clock=self.clock,
                 model_for=self._models.model_for,
+                cost_of=self._models.cost_of,
                 toolbox=HidingToolbox(self.toolbox, self._models.keys()),
                 observers=self._observers,
                 on_external=self._on_external,

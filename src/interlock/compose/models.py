@@ -10,11 +10,14 @@ from interlock.adapters.models.connections import Connections
 from interlock.adapters.models.functions import FunctionModel, ModelFunction
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
+from interlock.adapters.models.other_providers import OTHER_PROVIDERS, OtherProviderModel, require_callable
+from interlock.adapters.models.price_table import table_cost
 from interlock.adapters.models.providers import Providers, endpoint_of, is_served, known_keys
 from interlock.adapters.models.scripted import ScriptedModel
 from interlock.adapters.script_files import read_script
 from interlock.crew.definition import Agent, Crew, ModelRef
 from interlock.crew.host import PROVIDERS
+from interlock.engine.budgets import cost_of
 from interlock.errors import ModelRefused, UsageError, nearest
 from interlock.ports import Clock, Model
 
@@ -37,6 +40,7 @@ class Models:
         self._providers: Providers = providers or {}
         self._clients: dict[ModelRef, OpenAICompatibleModel] = {}
         self._connections: dict[tuple[str, str], Connections] = {}
+        self._others: dict[tuple[ModelRef, bool], OtherProviderModel] = {}
 
     def model_for(self, crew: Crew, agent: Agent) -> Model:
         if self._script is not None:
@@ -49,6 +53,8 @@ class Models:
             return self._scripted(agent.primary.model)
         if agent.primary is not None and is_served(provider, self._providers):
             return self._client(agent.primary)
+        if agent.primary is not None and provider in OTHER_PROVIDERS:
+            return self._other(agent.primary, by_table=not agent.has_prices)
         raise ModelRefused(
             f"agent '{agent.id}' of crew '{crew.name}' has no model that can be called; "
             "use --script FILE, or give the host's models"
@@ -58,10 +64,16 @@ class Models:
         """Refuses a crew whose models have no address or no key here; a run of it stays as it was."""
         for agent, model in self._served(crew):
             try:
-                endpoint_of(model, self._providers, os.environ)
+                self._require(model)
             except ModelRefused as refusal:
                 stays = f"; run '{run}' stays as it was" if run else ""
                 raise UsageError(f"agent '{agent.id}' of crew '{crew.name}': {refusal}{stays}") from refusal
+
+    def cost_of(self, agent: Agent, input_tokens: int, output_tokens: int) -> int:
+        """By the agent's own prices, else by the bundled table; scripts and the host's models say what they cost."""
+        if agent.has_prices or agent.primary is None or not self._is_asked(agent.primary):
+            return cost_of(agent, input_tokens, output_tokens)
+        return table_cost(agent.primary, input_tokens, output_tokens) or 0
 
     def keys(self) -> KnownKeys:
         return known_keys(self._providers, os.environ)
@@ -69,20 +81,39 @@ class Models:
     async def close(self) -> None:
         """Connections belong to the loop that opened them; the next call opens others."""
         connections, self._connections = self._connections, {}
+        others, self._others = self._others, {}
         self._clients = {}
+        for other in others.values():
+            await other.close()
         for opened in connections.values():
             await opened.close()
 
     def _served(self, crew: Crew) -> Iterator[tuple[Agent, ModelRef]]:
         """The models that this process asks a server for."""
-        if self._script is not None or (self._given is not None and not isinstance(self._given, Mapping)):
-            return
         for agent in crew.agents:
             for model in (agent.primary, agent.backup):
-                if model is None or (self._given is not None and model.provider in self._given):
-                    continue
-                if is_served(model.provider, self._providers):
+                if model is not None and self._is_asked(model):
                     yield agent, model
+
+    def _is_asked(self, model: ModelRef) -> bool:
+        """Whether a server is asked for it, and not a script or what the host gave."""
+        if self._script is not None or (self._given is not None and not isinstance(self._given, Mapping)):
+            return False
+        if self._given is not None and model.provider in self._given:
+            return False
+        return is_served(model.provider, self._providers) or model.provider in OTHER_PROVIDERS
+
+    def _require(self, model: ModelRef) -> None:
+        if is_served(model.provider, self._providers):
+            endpoint_of(model, self._providers, os.environ)
+        else:
+            require_callable(model)
+
+    def _other(self, model: ModelRef, *, by_table: bool) -> OtherProviderModel:
+        other = self._others.get((model, by_table))
+        if other is None:
+            other = self._others[model, by_table] = OtherProviderModel(model, self.keys(), by_table=by_table)
+        return other
 
     def _client(self, model: ModelRef) -> OpenAICompatibleModel:
         client = self._clients.get(model)

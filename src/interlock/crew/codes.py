@@ -19,6 +19,8 @@ CODES = {
     "legacy-key": "A key of the old program that means nothing here.",
     "misplaced-key": "A key has no effect here: on a route of this type, or in this signal mode.",
     "missing-key": "A key that must be there is not.",
+    "missing-package": "A provider's client is not installed here.",
+    "missing-price": "There is a cost budget, and nobody knows what the agent's model costs.",
     "missing-setting": "`config_mode: strict` wants a setting written out.",
     "name-clash": "Two things share a name, or an agent poses as somebody else.",
     "no-way-on": "An agent has no route, no default, no handoff target and no ending.",

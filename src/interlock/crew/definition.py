@@ -59,6 +59,12 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     error_limits: ErrorLimits | None = None
     signals: tuple[str, ...] | None = None
 
+    @property
+    def has_prices(self) -> bool:
+        limits = self.cost_limits
+        prices = (limits.input_token_price_per_million, limits.output_token_price_per_million) if limits else ()
+        return any(price is not None for price in prices)
+
     def model(self, *, backup: bool) -> ModelRef | None:
         return self.backup if backup else self.primary
 

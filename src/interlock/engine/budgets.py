@@ -6,6 +6,8 @@ under way. A budget smaller than the estimate of one call lets calls through whi
 Rule 3: money is counted in millionths of a dollar, upwards.
 """
 
+from collections.abc import Callable
+
 import msgspec
 
 from interlock.crew.definition import Agent, Crew
@@ -77,6 +79,10 @@ def _limit(
     return Limit(name=name, what=what, window=window, most=whole, scope=scope, alert=alert, then=then)
 
 
+# What so many tokens read and written cost with the agent's model, in millionths of a dollar.
+CostOf = Callable[[Agent, int, int], int]
+
+
 def micros(dollars: float) -> int:
     return round(dollars * MICROS)
 
@@ -86,15 +92,16 @@ def fits(most: int, spent: int, estimate: int) -> bool:
     return spent < most and (estimate > most or spent + estimate <= most)
 
 
-def priced(agent: Agent, usage: Usage) -> Usage:
-    """The usage with its cost: the provider's word, else by the prices of the agent's file."""
-    if usage.cost_micros or agent.cost_limits is None:
+def priced(agent: Agent, usage: Usage, cost_of: CostOf) -> Usage:
+    """The usage with its cost: the provider's word, else by the prices that are known."""
+    if usage.cost_micros:
         return usage
     cost = cost_of(agent, usage.input_tokens, usage.output_tokens)
     return msgspec.structs.replace(usage, cost_micros=cost) if cost else usage
 
 
 def cost_of(agent: Agent, input_tokens: int, output_tokens: int) -> int:
+    """By the prices of the agent's file; without any it is nothing."""
     limits = agent.cost_limits
     if limits is None:
         return 0

@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 
 from interlock.crew.definition import Agent, Crew
-from interlock.engine.budgets import cost_of, priced
+from interlock.engine.budgets import CostOf, cost_of, priced
 from interlock.engine.contract import usable_marks
 from interlock.engine.conversation import BYTES_PER_TOKEN, UNSCALED, text_tokens
 from interlock.engine.effects import Announce, CallModel, Cancel, Effect, Reserve, RunTool, SetTimer, Settle, Tell
@@ -80,11 +80,12 @@ class Performer:
         budgets: Budgets,
         calls_max: int,
         hook: Hook = no_hook,
+        cost_of: CostOf = cost_of,
     ) -> None:
         self.clock, self.timers = clock, timers
         self.model_for, self.toolbox = model_for, toolbox
         self.on_delta, self.budgets = on_delta, budgets
-        self.hook = hook
+        self.hook, self.cost_of = hook, cost_of
         # Waiters are served in the order they came, so that no run starves.
         self.slots = asyncio.Semaphore(calls_max)
 
@@ -170,6 +171,7 @@ class Performer:
         state, turn = live.run.state, _turn(live, effect.turn)
         budget = live.run.budgets.of(effect.agent)
         model = budget.agent.model(backup=turn.backup)
+        asked = msgspec.structs.replace(budget.agent, primary=model) if turn.backup else budget.agent
         tokens = live.conversation.estimate(state.history, turn, state.scales.get(effect.agent, UNSCALED))
         tokens += _tokens_of(self._tools(live, budget.agent, _group(live, turn)))
         return Reservation(
@@ -178,7 +180,7 @@ class Performer:
             agent=effect.agent,
             at=at,
             tokens=tokens,
-            cost_micros=cost_of(budget.agent, tokens, 0),
+            cost_micros=self.cost_of(asked, tokens, 0),
             limits=budget.of_windows,
             provider=model.server if model is not None else "",
         )
@@ -196,6 +198,7 @@ class Performer:
             tools=self._tools(live, agent, group),
             temperature=agent.temperature,
             top_p=agent.top_p,
+            top_k=agent.top_k,
             ending=live.conversation.ending(agent.id, group),
         )
         if effect.model:
@@ -233,7 +236,7 @@ class Performer:
         effect = call.effect
         try:
             async with self.slots:
-                return _replied(live, call, await self._heard(live, call))
+                return _replied(live, call, await self._heard(live, call), self.cost_of)
         except ScriptExhausted as error:
             return _failed(effect, error, retry=False, reason="script_exhausted")
         except PromptTooLong as error:
@@ -352,7 +355,7 @@ def _group(live: LiveRun, turn: Turn) -> str:
     return group.name if group is not None and is_member else ""
 
 
-def _replied(live: LiveRun, call: Call, heard: Heard) -> ModelReplied:
+def _replied(live: LiveRun, call: Call, heard: Heard, cost_of: CostOf) -> ModelReplied:
     reply, usage = heard.reply, heard.reply.usage
     is_estimated = heard.cut and not usage.tokens
     if min(usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_micros) < 0:
@@ -364,7 +367,7 @@ def _replied(live: LiveRun, call: Call, heard: Heard) -> ModelReplied:
         call=call.effect.key,
         agent=call.effect.agent,
         text=storable(reply.text),
-        usage=priced(call.agent, usage),
+        usage=priced(call.agent, usage, cost_of),
         tool_calls=tuple(map(_storable_call, reply.tool_calls)) if reply.tool_calls else (),
         estimate=_missed_estimate(live, call, reply.usage.input_tokens) if reply.usage.input_tokens else 0,
         cut=heard.cut,

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from interlock.crew.definition import Crew
+from interlock.engine.budgets import CostOf, cost_of
 from interlock.engine.effects import CallModel, Effect
 from interlock.engine.events import CancelRequested, Entry, IncomingEvent, RunResumed, RunStarted
 from interlock.engine.routing import RoutingTable
@@ -90,6 +91,7 @@ class Runner:
         on_external: OnExternal | None = None,
         calls_max: int = CALLS_MAX,
         hook: Hook = no_hook,
+        cost_of: CostOf = cost_of,
     ) -> None:
         self.journal, self.owners, self.clock = journal, owners, clock
         self.observers, self.watchers = observers, Watchers()
@@ -110,6 +112,7 @@ class Runner:
             budgets=budgets,
             calls_max=calls_max,
             hook=hook,
+            cost_of=cost_of,
         )
         self.deliveries = Deliveries(outbox, clock, on_external)
 

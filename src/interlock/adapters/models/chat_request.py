@@ -45,13 +45,13 @@ def wire_name(name: str) -> str:
 
 def _messages(request: ModelRequest) -> Iterator[dict[str, Any]]:
     if request.system:
-        yield {"role": "system", "content": _text(request.system)}
+        yield {"role": "system", "content": fit_text(request.system)}
     for message in request.messages:
         yield _message(message)
 
 
 def _message(message: PromptMessage) -> dict[str, Any]:
-    text = _text(message.text)
+    text = fit_text(message.text)
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.tool_call, "content": text}
     if not message.tool_calls:
@@ -60,7 +60,7 @@ def _message(message: PromptMessage) -> dict[str, Any]:
         {
             "id": call.id,
             "type": "function",
-            "function": {"name": wire_name(call.name), "arguments": _arguments(call.arguments)},
+            "function": {"name": wire_name(call.name), "arguments": fit_arguments(call.arguments)},
         }
         for call in message.tool_calls
     ]
@@ -72,7 +72,7 @@ def _tool(schema: ToolSchema) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _arguments(text: str) -> str:
+def fit_arguments(text: str) -> str:
     """Servers refuse a whole conversation for arguments that are no object; the tool's error tells of those."""
     try:
         msgspec.json.decode(text, type=dict[str, msgspec.Raw])
@@ -81,6 +81,6 @@ def _arguments(text: str) -> str:
     return text
 
 
-def _text(text: str) -> str:
+def fit_text(text: str) -> str:
     """UTF-8 has no form for half a surrogate pair."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

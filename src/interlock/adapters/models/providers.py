@@ -14,6 +14,7 @@ import msgspec
 from interlock.adapters.models.constraining import GRAMMAR, GUIDED_GRAMMAR, SCHEMA
 from interlock.adapters.models.endpoint import CallLimits, Endpoint, Server
 from interlock.adapters.models.known_keys import KnownKeys
+from interlock.adapters.models.other_providers import SECRETS
 from interlock.crew.definition import ModelRef
 from interlock.crew.host import PROVIDERS
 from interlock.errors import ModelRefused
@@ -169,7 +170,7 @@ def _may_have_the_key(provider: ProviderSettings, address: Address) -> bool:
 
 def known_keys(settings: Providers, environment: Environment) -> KnownKeys:
     """Every key in the environment that somebody could be sent, or could say."""
-    named = {provider.key_env for provider in (*BUILT_IN.values(), *settings.values())}
+    named = {*SECRETS, *(provider.key_env for provider in (*BUILT_IN.values(), *settings.values()))}
     return KnownKeys(_values(environment, named))
 
 

@@ -23,6 +23,7 @@ from interlock.crew.checks.definitions import (
 )
 from interlock.crew.checks.flow import agents_can_be_reached, agents_can_reach_an_ending, agents_have_a_way_on
 from interlock.crew.checks.hearing import delegation_is_a_tree, subscriptions_can_match
+from interlock.crew.checks.models import cost_budgets_have_prices, providers_are_installed
 from interlock.crew.checks.modes import (
     constrained_agents_rely_on_marks,
     emit_signal_is_for_tool_mode,
@@ -84,6 +85,8 @@ CHECKS: tuple[Check, ...] = (
     agents_narrow_to_known_signals,
     tools_exist,
     providers_exist,
+    providers_are_installed,
+    cost_budgets_have_prices,
     prompts_use_known_fields,
     prompts_use_known_marks,
     signal_modes_have_marks,

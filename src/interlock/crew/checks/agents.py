@@ -76,14 +76,14 @@ def providers_exist(s: Subject) -> None:
                 continue
             s.at_agent(
                 agent.id,
-                _provider_path(s, agent.id, key),
+                provider_path(s, agent.id, key),
                 "unknown-provider",
                 f"nobody called '{model.provider}' serves models",
                 nearest(model.provider, known, f"add [providers.{model.provider}] to interlock.toml"),
             )
 
 
-def _provider_path(s: Subject, agent: str, key: str) -> Path:
+def provider_path(s: Subject, agent: str, key: str) -> Path:
     """`provider` where it was written, else the `model` that begins with it; flat in older files."""
     node = s.source.agent_node(agent)
     section = node.get(key) if isinstance(node, Mapping) else None

@@ -1,0 +1,110 @@
+"""Providers with clients of their own, through the extra `llm`: which they are, and what has to be installed for them.
+
+Rule 1: nothing of the extra is loaded to answer what is here, and a call loads it away from the loop.
+Rule 2: a crew file does not say where such a provider is: its key would go there.
+"""
+
+import asyncio
+import importlib.util
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from interlock.adapters.models.known_keys import KnownKeys
+from interlock.crew.definition import ModelRef
+from interlock.errors import ModelRefused
+from interlock.ports import Delta, ModelReply, ModelRequest
+
+if TYPE_CHECKING:
+    from interlock.adapters.models.pydantic_ai_models import PydanticAIModel
+
+INSTALL_EXTRA = "pip install 'interlock[llm]'"
+LIBRARY = "pydantic_ai"
+
+
+class OtherProvider(msgspec.Struct, frozen=True):
+    """What the library calls a provider, the module of its client, and the library's extra that brings it along."""
+
+    name: str
+    module: str
+    extra: str = ""  # empty where the extra `llm` has the client already
+    secrets: tuple[str, ...] = ()  # environment variables that hold one and do not end in _API_KEY
+
+
+OTHER_PROVIDERS = {
+    "anthropic": OtherProvider("anthropic", "anthropic", secrets=("ANTHROPIC_AUTH_TOKEN",)),
+    "azure": OtherProvider("azure", "openai"),
+    "bedrock": OtherProvider(
+        "bedrock", "boto3", "bedrock", ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK")
+    ),
+    "cohere": OtherProvider("cohere", "cohere", "cohere"),
+    "deepseek": OtherProvider("deepseek", "openai"),
+    "fireworks": OtherProvider("fireworks", "openai"),
+    "gemini": OtherProvider("google", "google.genai", "google"),
+    "google": OtherProvider("google", "google.genai", "google"),
+    "groq": OtherProvider("groq", "groq", "groq"),
+    "huggingface": OtherProvider("huggingface", "huggingface_hub", "huggingface", ("HF_TOKEN",)),
+    "mistral": OtherProvider("mistral", "mistralai", "mistral"),
+    "together": OtherProvider("together", "openai"),
+    "xai": OtherProvider("xai", "xai_sdk", "xai"),
+}
+
+SECRETS = tuple(name for provider in OTHER_PROVIDERS.values() for name in provider.secrets)
+
+
+def install_command(provider: str) -> str:
+    """The command that installs what this provider needs and is not here; empty if nothing is missing."""
+    other = OTHER_PROVIDERS.get(provider)
+    if other is None or (is_installed(LIBRARY) and is_installed(other.module)):
+        return ""
+    return f"{INSTALL_EXTRA} 'pydantic-ai-slim[{other.extra}]'" if other.extra else INSTALL_EXTRA
+
+
+def is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package that it would be part of
+        return False
+
+
+def require_callable(model: ModelRef) -> None:
+    """`ModelRefused` before anything is loaded or sent, if this host cannot ask for the model."""
+    command = install_command(model.provider)
+    if command:
+        raise ModelRefused(f"'{model.name}' needs packages that are not installed; install them with {command}")
+    if model.provider_url:
+        raise ModelRefused(
+            f"'{model.name}' has a provider_url, and its client would send its key there; remove it, "
+            "or use openai-compatible if the server speaks OpenAI's chat completions"
+        )
+
+
+class OtherProviderModel:
+    """One model of such a provider, made ready by its first call."""
+
+    def __init__(self, model: ModelRef, keys: KnownKeys, *, by_table: bool = True) -> None:
+        """`by_table` says that a reply costs what the bundled table of prices says."""
+        require_callable(model)
+        self._model, self._keys, self._by_table = model, keys, by_table
+        self._loaded: PydanticAIModel | None = None
+        self._loading = asyncio.Lock()
+
+    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+        async with self._loading:
+            if self._loaded is None:
+                self._loaded = await asyncio.to_thread(self._load)
+        async with aclosing(self._loaded.reply(request)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def close(self) -> None:
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None:
+            await loaded.close()
+
+    def _load(self) -> "PydanticAIModel":
+        from interlock.adapters.models.pydantic_ai_models import opened
+
+        return opened(self._model, OTHER_PROVIDERS[self._model.provider].name, self._keys, by_table=self._by_table)

@@ -1,0 +1,74 @@
+"""A call in the words of pydantic-ai.
+
+Rule 1: calls of tools are numbered anew in every call: providers differ in what they take as an id, and a
+conversation may hold ids of several.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pydantic_ai import messages as wire
+from pydantic_ai.tools import ToolDefinition
+
+from interlock.adapters.models.chat_request import fit_arguments, fit_text, wire_name
+from interlock.ports import ModelRequest, PromptMessage
+
+
+def conversation_of(request: ModelRequest) -> list[wire.ModelMessage]:
+    """What was said by turns: everything up to the next words of the model is one request to it."""
+    turns, calls = list(_turns(request.messages)), _Calls()
+    asked = [n for n, turn in enumerate(turns) if turn[0].role != "assistant"]
+    last = asked[-1] if asked else None
+    said = [
+        calls.request(turn, request.system if n == last else "") if n in asked else calls.response(turn)
+        for n, turn in enumerate(turns)
+    ]
+    return said if asked else [*said, calls.request((), request.system)]
+
+
+def tools_of(request: ModelRequest) -> list[ToolDefinition]:
+    return [
+        ToolDefinition(
+            name=wire_name(schema.name), description=schema.description, parameters_json_schema=schema.parameters
+        )
+        for schema in request.tools
+    ]
+
+
+def _turns(messages: Sequence[PromptMessage]) -> Iterator[list[PromptMessage]]:
+    """Messages of the model, and between them all of the others together."""
+    turn: list[PromptMessage] = []
+    for message in messages:
+        if turn and (message.role == "assistant") != (turn[0].role == "assistant"):
+            yield turn
+            turn = []
+        turn.append(message)
+    if turn:
+        yield turn
+
+
+class _Calls:
+    """The calls of tools so far, by the ids that they came with."""
+
+    def __init__(self) -> None:
+        self._numbered: dict[str, tuple[str, str]] = {}
+
+    def response(self, turn: Sequence[PromptMessage]) -> wire.ModelResponse:
+        parts: list[wire.ModelResponsePart] = []
+        for message in turn:
+            if message.text:
+                parts.append(wire.TextPart(fit_text(message.text)))
+            for call in message.tool_calls:
+                name, number = wire_name(call.name), f"call_{len(self._numbered)}"
+                self._numbered[call.id] = (name, number)
+                parts.append(wire.ToolCallPart(name, fit_arguments(call.arguments), number))
+        return wire.ModelResponse(parts=parts)
+
+    def request(self, turn: Sequence[PromptMessage], instructions: str) -> wire.ModelRequest:
+        parts: list[wire.ModelRequestPart] = [self._part(message) for message in turn]
+        return wire.ModelRequest(parts=parts, instructions=fit_text(instructions) or None)
+
+    def _part(self, message: PromptMessage) -> wire.ToolReturnPart | wire.UserPromptPart:
+        if message.role != "tool":
+            return wire.UserPromptPart(fit_text(message.text))
+        name, number = self._numbered.get(message.tool_call, ("tool", f"call_{len(self._numbered)}"))
+        return wire.ToolReturnPart(name, fit_text(message.text), number)

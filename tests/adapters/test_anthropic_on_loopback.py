@@ -1,0 +1,145 @@
+"""The real client of a provider against a server on this machine: one request a call, closed when it is given up."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from interlock.adapters.models.known_keys import KnownKeys
+from interlock.adapters.models.other_providers import OtherProviderModel
+from interlock.crew.definition import ModelRef
+from interlock.engine.state import Message
+from interlock.errors import ModelUnavailable
+from interlock.ports import Delta, ModelReply, ModelRequest
+
+KEY = "sk-ant-0123456789abcdef"
+MODEL = ModelRef(provider="anthropic", model="claude-sonnet-4-6")
+REQUEST = ModelRequest(
+    key="k",
+    agent="a",
+    number=1,
+    system="be kind",
+    messages=(Message(role="user", text="hi"),),
+    temperature=0.0,
+    top_k=5,
+)
+SECONDS = 30
+
+START: dict[str, Any] = {
+    "type": "message_start",
+    "message": {
+        "id": "m", "type": "message", "role": "assistant", "model": "claude-sonnet-4-6", "content": [],
+        "stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 1000, "output_tokens": 1},
+    },
+}  # fmt: skip
+SAID: list[dict[str, Any]] = [
+    START,
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "well "}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "done"}},
+]
+ENDED: list[dict[str, Any]] = [
+    {"type": "content_block_stop", "index": 0},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 100}},
+    {"type": "message_stop"},
+]
+
+
+class Server:
+    """Answers every request with the same bytes, then closes, or waits until the client does."""
+
+    def __init__(self, answer: bytes, *, hold: bool = False) -> None:
+        self.answer, self.hold = answer, hold
+        self.asked: list[dict[str, Any]] = []
+        self.left = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        size = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        self.asked.append({"head": head.decode(), **json.loads(await reader.readexactly(size))})
+        writer.write(self.answer)
+        await writer.drain()
+        if self.hold:
+            await reader.read()
+            self.left.set()
+        writer.close()
+
+
+def stream_of(events: list[dict[str, Any]]) -> bytes:
+    lines = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+    return b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n" + lines.encode()
+
+
+def against(
+    server: Server, monkeypatch: pytest.MonkeyPatch, talk: Callable[[OtherProviderModel], Awaitable[None]]
+) -> None:
+    async def both() -> None:
+        listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+        port = listening.sockets[0].getsockname()[1]
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{port}")
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        model = OtherProviderModel(MODEL, KnownKeys([KEY]))
+        model._load()  # which takes a while, and is not what the deadline is for
+        async with listening, asyncio.timeout(SECONDS):
+            try:
+                await talk(model)
+            finally:
+                await model.close()
+
+    asyncio.run(both())
+
+
+def test_a_call_is_one_request_and_its_reply_has_usage_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(stream_of([*SAID, *ENDED]))
+
+    async def talk(model: OtherProviderModel) -> None:
+        pieces = [piece async for piece in model.reply(REQUEST)]
+        assert pieces[:-1] == [Delta("well "), Delta("done")]
+        reply = pieces[-1]
+        assert isinstance(reply, ModelReply) and reply.text == "well done"
+        assert (reply.usage.input_tokens, reply.usage.output_tokens) == (1000, 100)
+        assert reply.usage.cost_micros == 4500
+
+    against(server, monkeypatch, talk)
+    (asked,) = server.asked
+    assert (asked["temperature"], asked["top_k"], asked["stream"]) == (0.0, 5, True)
+    assert "be kind" in json.dumps(asked["system"]) and asked["messages"][0]["role"] == "user"
+
+
+def test_too_many_requests_are_not_asked_again_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = json.dumps({"type": "error", "error": {"type": "rate_limit_error", "message": f"{KEY} is too eager"}})
+    head = f"HTTP/1.1 429 Too Many Requests\r\nretry-after: 7\r\ncontent-length: {len(body)}\r\n"
+    server = Server(f"{head}content-type: application/json\r\nconnection: close\r\n\r\n{body}".encode())
+
+    async def talk(model: OtherProviderModel) -> None:
+        with pytest.raises(ModelUnavailable, match=r"answered 429: \[redacted\] is too eager") as failed:
+            [piece async for piece in model.reply(REQUEST)]
+        assert failed.value.retry_after_ms == 7000
+
+    against(server, monkeypatch, talk)
+    assert len(server.asked) == 1
+
+
+def test_a_stream_that_breaks_off_is_no_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(stream_of(SAID))
+
+    async def talk(model: OtherProviderModel) -> None:
+        with pytest.raises(ModelUnavailable, match="broke off"):
+            [piece async for piece in model.reply(REQUEST)]
+
+    against(server, monkeypatch, talk)
+    assert len(server.asked) == 1
+
+
+def test_a_call_that_is_given_up_closes_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(stream_of(SAID), hold=True)
+
+    async def talk(model: OtherProviderModel) -> None:
+        pieces = model.reply(REQUEST)
+        assert await anext(pieces) == Delta("well ")
+        await pieces.aclose()  # type: ignore[attr-defined]
+        await server.left.wait()
+
+    against(server, monkeypatch, talk)
