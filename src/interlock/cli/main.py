@@ -21,6 +21,7 @@ _COMMANDS = {
     "explain": ("interlock.cli.explain", "explain"),
     "graph": ("interlock.cli.graph", "graph"),
     "init": ("interlock.cli.init", "init"),
+    "model": ("interlock.cli.models", "model"),
     "resume": ("interlock.cli.run", "resume"),
     "run": ("interlock.cli.run", "run"),
     "runs": ("interlock.cli.runs", "runs"),

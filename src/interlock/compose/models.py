@@ -1,4 +1,5 @@
-"""Which model answers for an agent: the script, what the host gave, the script that the agent names, or its server."""
+"""Which model answers for an agent: the script, what the host gave, the script that the agent names, its server, or the
+model on this machine."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -6,9 +7,11 @@ from pathlib import Path
 
 import msgspec
 
+from interlock.adapters.models import local_files
 from interlock.adapters.models.connections import Connections
 from interlock.adapters.models.functions import FunctionModel, ModelFunction
 from interlock.adapters.models.known_keys import KnownKeys
+from interlock.adapters.models.local_model import LocalModel
 from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
 from interlock.adapters.models.providers import Providers, endpoint_of, is_served, known_keys
 from interlock.adapters.models.scripted import ScriptedModel
@@ -37,6 +40,7 @@ class Models:
         self._providers: Providers = providers or {}
         self._clients: dict[ModelRef, OpenAICompatibleModel] = {}
         self._connections: dict[tuple[str, str], Connections] = {}
+        self._local: dict[str, LocalModel] = {}
 
     def model_for(self, crew: Crew, agent: Agent) -> Model:
         if self._script is not None:
@@ -49,6 +53,8 @@ class Models:
             return self._scripted(agent.primary.model)
         if agent.primary is not None and is_served(provider, self._providers):
             return self._client(agent.primary)
+        if agent.primary is not None and provider == local_files.LOCAL:
+            return self._on_this_machine(agent.primary.model)
         raise ModelRefused(
             f"agent '{agent.id}' of crew '{crew.name}' has no model that can be called; "
             "use --script FILE, or give the host's models"
@@ -58,7 +64,7 @@ class Models:
         """Refuses a crew whose models have no address or no key here; a run of it stays as it was."""
         for agent, model in self._served(crew):
             try:
-                endpoint_of(model, self._providers, os.environ)
+                self._require(model)
             except ModelRefused as refusal:
                 stays = f"; run '{run}' stays as it was" if run else ""
                 raise UsageError(f"agent '{agent.id}' of crew '{crew.name}': {refusal}{stays}") from refusal
@@ -72,6 +78,9 @@ class Models:
         self._clients = {}
         for opened in connections.values():
             await opened.close()
+        local, self._local = self._local, {}
+        for model in local.values():
+            await model.close()
 
     def _served(self, crew: Crew) -> Iterator[tuple[Agent, ModelRef]]:
         """The models that this process asks a server for."""
@@ -81,8 +90,14 @@ class Models:
             for model in (agent.primary, agent.backup):
                 if model is None or (self._given is not None and model.provider in self._given):
                     continue
-                if is_served(model.provider, self._providers):
+                if is_served(model.provider, self._providers) or model.provider == local_files.LOCAL:
                     yield agent, model
+
+    def _require(self, model: ModelRef) -> None:
+        if is_served(model.provider, self._providers):
+            endpoint_of(model, self._providers, os.environ)
+        else:
+            local_files.require_ready(model.model, os.environ)
 
     def _client(self, model: ModelRef) -> OpenAICompatibleModel:
         client = self._clients.get(model)
@@ -93,6 +108,11 @@ class Models:
             client = OpenAICompatibleModel(endpoint, model.model, connections=connections, keys=self.keys())
             self._clients[model] = client
         return client
+
+    def _on_this_machine(self, name: str) -> LocalModel:
+        if name not in self._local:
+            self._local[name] = LocalModel(name, local_files.require_ready(name, os.environ), self.keys())
+        return self._local[name]
 
     def _scripted(self, file: str) -> ScriptedModel:
         if file not in self._scripts:
