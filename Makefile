@@ -4,10 +4,10 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format docs bench campaign lock clean
+.PHONY: help demo demo-real test check format docs bench campaign lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .venv/bin/uv:
 	@$(PYTHON) -m venv .venv
@@ -20,6 +20,11 @@ help: ## list the targets
 
 demo: .venv/ready ## a tour: no key, no account, no network
 	@$(BIN)/interlock demo
+
+demo-real: .venv/ready ## a small real model on this machine: fetches 130 MB, needs no key
+	@$(BIN)/uv sync --locked --quiet --inexact --extra local --python $(BIN)/python
+	@$(BIN)/interlock model get smollm2
+	@$(BIN)/interlock run examples/quiz-local "Begin the exam" $(if $(MAKE_TERMOUT),,--plain)
 
 test: .venv/ready ## the whole test suite
 	@$(BIN)/pytest

@@ -1,4 +1,5 @@
-"""Which model answers for an agent: the script, what the host gave, the script that the agent names, or its server."""
+"""Which model answers for an agent: the script, what the host gave, the script that the agent names, its server, or the
+model on this machine."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -6,9 +7,11 @@ from pathlib import Path
 
 import msgspec
 
+from interlock.adapters.models import local_files
 from interlock.adapters.models.connections import Connections
 from interlock.adapters.models.functions import FunctionModel, ModelFunction
 from interlock.adapters.models.known_keys import KnownKeys
+from interlock.adapters.models.local_model import LocalModel
 from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
 from interlock.adapters.models.other_providers import OTHER_PROVIDERS, OtherProviderModel, require_callable
 from interlock.adapters.models.price_table import table_cost
@@ -41,6 +44,7 @@ class Models:
         self._clients: dict[ModelRef, OpenAICompatibleModel] = {}
         self._connections: dict[tuple[str, str], Connections] = {}
         self._others: dict[tuple[ModelRef, bool], OtherProviderModel] = {}
+        self._local: dict[str, LocalModel] = {}
 
     def model_for(self, crew: Crew, agent: Agent) -> Model:
         if self._script is not None:
@@ -55,6 +59,8 @@ class Models:
             return self._client(agent.primary)
         if agent.primary is not None and provider in OTHER_PROVIDERS:
             return self._other(agent.primary, by_table=not agent.has_prices)
+        if agent.primary is not None and provider == local_files.LOCAL:
+            return self._on_this_machine(agent.primary.model)
         raise ModelRefused(
             f"agent '{agent.id}' of crew '{crew.name}' has no model that can be called; "
             "use --script FILE, or give the host's models"
@@ -87,6 +93,9 @@ class Models:
             await other.close()
         for opened in connections.values():
             await opened.close()
+        local, self._local = self._local, {}
+        for model in local.values():
+            await model.close()
 
     def _served(self, crew: Crew) -> Iterator[tuple[Agent, ModelRef]]:
         """The models that this process asks a server for."""
@@ -101,11 +110,15 @@ class Models:
             return False
         if self._given is not None and model.provider in self._given:
             return False
-        return is_served(model.provider, self._providers) or model.provider in OTHER_PROVIDERS
+        if model.provider in OTHER_PROVIDERS or model.provider == local_files.LOCAL:
+            return True
+        return is_served(model.provider, self._providers)
 
     def _require(self, model: ModelRef) -> None:
         if is_served(model.provider, self._providers):
             endpoint_of(model, self._providers, os.environ)
+        elif model.provider == local_files.LOCAL:
+            local_files.require_ready(model.model, os.environ)
         else:
             require_callable(model)
 
@@ -124,6 +137,11 @@ class Models:
             client = OpenAICompatibleModel(endpoint, model.model, connections=connections, keys=self.keys())
             self._clients[model] = client
         return client
+
+    def _on_this_machine(self, name: str) -> LocalModel:
+        if name not in self._local:
+            self._local[name] = LocalModel(name, local_files.require_ready(name, os.environ), self.keys())
+        return self._local[name]
 
     def _scripted(self, file: str) -> ScriptedModel:
         if file not in self._scripts:

