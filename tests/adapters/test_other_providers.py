@@ -73,7 +73,7 @@ async def two_pieces(_messages: list[ModelMessage], _info: AgentInfo) -> Streame
 
 def test_every_provider_has_a_client() -> None:
     """Those that speak OpenAI's chat completions have ours, scripts need none."""
-    ours = {"llama.cpp", "ollama", "openai", "openai-compatible", "openrouter", "scripted", "vllm"}
+    ours = {"llama.cpp", "local", "ollama", "openai", "openai-compatible", "openrouter", "scripted", "vllm"}
     assert set(OTHER_PROVIDERS) == set(PROVIDERS) - ours
 
 

@@ -12,10 +12,10 @@ import sys
 # What SmolLM2 was trained for.
 CONTEXT_TOKENS = 8192
 
-# Conversations at once, in one context. Agents who take turns keep their places, and are not read anew.
+# Conversations at once, in one context, so that the members of a group go on together.
 SLOTS = 4
 
-# Beginnings of other conversations that are kept; unless told, it would be gigabytes.
+# Beginnings of conversations that are kept, and not read anew; unless told, it would be gigabytes.
 CACHE_MIB = 256
 
 
