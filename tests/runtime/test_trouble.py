@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from interlock import Crew, Interlock, load_crew
+from interlock import Crew, Interlock, load_crew, tool
 from interlock.compose.results import Result
 from interlock.crew.host import Host
+from interlock.engine.conversation import Conversation
 from interlock.engine.effects import Settle
-from interlock.engine.events import Reserved, RunStarted, ToolRequest, Usage, WentStale
+from interlock.engine.events import Entry, Reserved, RunStarted, ToolRequest, Usage, WentStale
 from interlock.engine.routing import REJECTIONS_MAX, OwnReply, RoutingTable
+from interlock.engine.state import Turn
 from interlock.engine.step import RULES, Run
 from interlock.errors import AlreadyResumed, NotWaiting, StoreBroken, UsageError
 from interlock.ports import ModelReply, ModelRequest, StoredRecord
@@ -235,3 +237,45 @@ def test_room_that_nobody_needs_any_more_is_given_back_for_the_one_who_asked(tmp
     step = run.apply(Reserved(call="9.9", agent="somebody"))
     assert [type(fact) for fact in step.facts] == [WentStale]
     assert step.effects == (Settle(key="9.9", agent="somebody", usage=Usage()),)
+
+
+def test_a_tool_that_needs_approval_is_refused_while_nobody_can_be_asked(tmp_path: Path) -> None:
+    async def told() -> None:
+        asking = tool(look, needs_approval=True)
+        async with Interlock(tmp_path / "data", models=lambda _: "done [END]", tools=[asking]) as box:
+            with pytest.raises(UsageError, match="tool 'look' needs approval"):
+                await box.start(a_crew(tmp_path), "go")
+
+    asyncio.run(told())
+
+
+def test_a_lone_long_input_is_cut_to_the_window_and_no_further(tmp_path: Path) -> None:
+    crew = a_crew(tmp_path, CREW.replace("settings: {", "settings: {max_context_window: 1000, "))
+    talk = Conversation(crew, RoutingTable(crew))
+    history = [Entry(role="user", author="user", text="x" * 80_000, turn=0)]
+    shown = talk.messages(history, Turn(number=1, agent="a", history=1))
+    assert talk.estimate_of("a", shown) <= 1_000 < 2 * talk.estimate_of("a", shown)
+
+
+def test_a_host_may_be_told_by_a_plain_function(tmp_path: Path) -> None:
+    told: list[str] = []
+    crew = CREW.replace('{signal: "[WAIT]"}', '{signal: "[REPORT]", type: external}')
+
+    async def story() -> None:
+        async with Interlock(
+            tmp_path / "data",
+            models=lambda _: "well [REPORT] [END]",
+            tools=[look],
+            on_external=lambda tell: told.append(tell.signal),
+        ) as box:
+            await (await box.start(a_crew(tmp_path, crew), "go")).result()
+            while await box.store.pending():
+                await asyncio.sleep(0)
+
+    asyncio.run(story())
+    assert told == ["[REPORT]"]
+
+
+def test_a_crew_may_name_the_tools_that_the_program_will_give(tmp_path: Path) -> None:
+    a_crew(tmp_path)
+    assert load_crew(tmp_path, tools=[look]).name == "story"
