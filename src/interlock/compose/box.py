@@ -20,7 +20,7 @@ from interlock.adapters.tools_hiding import HidingToolbox
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
 from interlock.compose.fitness import require_drivable, require_size
 from interlock.compose.models import AnyModel, Models
-from interlock.compose.recovery import SetAside, orphans, recover_all
+from interlock.compose.recovery import SetAside, recover_all
 from interlock.compose.results import Result as Result
 from interlock.compose.results import result_of
 from interlock.compose.tools import HostTools
@@ -132,8 +132,7 @@ class Interlock:
             await self._recovered(await self.crew_of(row), row.run)
 
         self.set_aside = await recover_all(self.journal, go_on)
-        async for orphan in orphans(self.journal):
-            await self.runner.cancel(await self.crew_of(orphan), orphan.run, by="caller")
+        await self.runner.stop_orphans()
         await self.runner.deliver_again()
 
     async def _recovered(self, crew: Crew, run_id: str) -> None:
