@@ -5,6 +5,7 @@ Nothing executes when a crew is read, and nothing outside its folder is opened.
 
 import os
 from collections.abc import Callable
+from collections.abc import Mapping as ReadOnly
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,32 +27,53 @@ CREW_FILES = ("crew.yaml", "crew.yml")
 
 
 @dataclass(frozen=True, slots=True)
+class CrewFile:
+    """One crew file as it was read: where, from which bytes, and the crew in it without those inside it."""
+
+    path: Path
+    data: bytes
+    crew: Crew
+
+    @property
+    def real(self) -> Path:
+        return Path(os.path.realpath(self.path))
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedCrew:
     """What reading a crew gave. `crew` is there as far as it could be read, sound or not."""
 
     crew: Crew | None
     problems: tuple[Problem, ...]
     readable: bool
+    files: tuple[CrewFile, ...] = ()  # of the crew and of all crews inside it, the outermost first
 
     @property
     def is_sound(self) -> bool:
         return self.crew is not None and is_sound(self.problems)
 
 
-def read_crew(path: str | os.PathLike[str], host: Host | None = None) -> LoadedCrew:
-    """Reads and checks a crew with its agents and sub-crews; every problem is in the answer, none is raised."""
+def read_crew(
+    path: str | os.PathLike[str], host: Host | None = None, instead: ReadOnly[Path, bytes] | None = None
+) -> LoadedCrew:
+    """Reads and checks a crew with its agents and sub-crews; every problem is in the answer, none is raised.
+
+    `instead` are files, by their real paths, that are read as if they held these bytes.
+    """
     problems = Problems()
-    reader = _Reader(problems, host or Host())
+    reader = _Reader(problems, host or Host(), instead or {})
     crew = reader.open(Path(path))
-    return LoadedCrew(crew, tuple(in_file_order(problems.found)), reader.readable)
+    return LoadedCrew(crew, tuple(in_file_order(problems.found)), reader.readable, tuple(reader.files))
 
 
 class _Reader:
     """One reading of a crew and all crews below it."""
 
-    def __init__(self, problems: Problems, host: Host) -> None:
-        self.problems, self.host = problems, host
+    def __init__(self, problems: Problems, host: Host, instead: ReadOnly[Path, bytes]) -> None:
+        self.problems, self.host, self.instead = problems, host, instead
         self.readable = True
+        self.files: list[CrewFile] = []
+        self.bytes_read: dict[Path, bytes] = {}
         self.trail: list[Path] = []  # the crews being read, outermost first
         self.done: dict[Path, Crew | None] = {}
         self.height: dict[Path, int] = {}  # how many levels of crews are below one
@@ -88,6 +110,7 @@ class _Reader:
         source = CrewSource(node, folder.root.name, files or (), agents_lost=files is None)
         crew = parse_crew(source, self.problems)
         crew = self._with_scripts(crew, source, folder)
+        self.files.append(CrewFile(file, self.bytes_read[real], crew))
         self.trail.append(real)
         crew = msgspec.structs.replace(
             crew,
@@ -116,7 +139,7 @@ class _Reader:
 
     def _document(self, folder: Folder, name: str, *, shown: Path) -> Node | None:
         try:
-            data = folder.read(name)
+            data = self._read(folder, name)
         except LeavesFolder as refusal:
             self._add("bad-path", f"{shown.name} {refusal}", shown, "keep the file inside the crew's folder")
         except Refusal as refusal:
@@ -124,6 +147,11 @@ class _Reader:
         else:
             return read_yaml(data, str(shown), self.problems)
         return None
+
+    def _read(self, folder: Folder, name: str) -> bytes:
+        real = folder.resolve(name)
+        self.bytes_read[real] = self.instead[real] if real in self.instead else folder.read(name)
+        return self.bytes_read[real]
 
     def _with_scripts(self, crew: Crew, source: CrewSource, folder: Folder) -> Crew:
         """Scripts are named relative to the crew's folder; afterwards nobody knows which folder that was."""
@@ -188,7 +216,7 @@ class _Reader:
             return None
         if real not in self.done:
             try:
-                data = Folder(file.parent).read(file.name)
+                data = self._read(Folder(file.parent), file.name)
             except Refusal as refusal:
                 refuse("bad-path", f"the crew at '{entry.config_path}' {refusal}", "name a readable crew")
                 return None
