@@ -14,6 +14,8 @@ def subtitle_of(node: Node) -> str:
     own = [clipped(name)] if node.kind == "agent" and name != plain(node.label) else []
     if node.kind == "group":
         own += [clipped(note) for note in node.notes[:1]]
+    if node.closed:
+        own.append(clipped(node.closed))
     return " · ".join([*own, *marks_of(node)])
 
 
