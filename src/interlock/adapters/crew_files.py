@@ -74,6 +74,7 @@ class _Reader:
         self.readable = True
         self.files: list[CrewFile] = []
         self.bytes_read: dict[Path, bytes] = {}
+        self.outermost: Folder | None = None
         self.trail: list[Path] = []  # the crews being read, outermost first
         self.done: dict[Path, Crew | None] = {}
         self.height: dict[Path, int] = {}  # how many levels of crews are below one
@@ -85,15 +86,16 @@ class _Reader:
         if file is None:
             self._unreadable(path, "there is no crew.yaml here", "name a crew's folder or its crew.yaml")
             return None
-        node = self._document(Folder(file.parent), file.name, shown=file)
+        folder = self.outermost = Folder(file.parent)
+        node = self._document(folder, file.name, shown=file)
         if node is None:
             return None
         self.readable = True
         if path != file and all(os.path.lexists(path / name) for name in CREW_FILES):
             self._add("bad-path", f"there are two crew files here: {', '.join(CREW_FILES)}", file, "remove one of them")
-        return self._crew(file, node)
+        return self._crew(file, node, folder)
 
-    def _crew(self, file: Path, node: Node) -> Crew | None:
+    def _crew(self, file: Path, node: Node, folder: Folder) -> Crew | None:
         real = Path(os.path.realpath(file))
         if isinstance(node, Scalar) and node.value is None:
             node = Mapping((), node.place)
@@ -105,16 +107,15 @@ class _Reader:
                 fix="begin with 'version: \"2.0\"'",
             )
             return None
-        folder = Folder(file.parent)
         files = self._agent_files(folder, file)
         source = CrewSource(node, folder.root.name, files or (), agents_lost=files is None)
         crew = parse_crew(source, self.problems)
         crew = self._with_scripts(crew, source, folder)
-        self.files.append(CrewFile(file, self.bytes_read[real], crew))
+        self.files.append(CrewFile(file, self.bytes_read[folder.root / file.name], crew))
         self.trail.append(real)
         crew = msgspec.structs.replace(
             crew,
-            sub_crews={name: self._sub_crew(entry, source, file) for name, entry in crew.sub_crews.items()},
+            sub_crews={name: self._sub_crew(entry, source, file, folder) for name, entry in crew.sub_crews.items()},
         )
         self.trail.pop()
         check_crew(crew, source, self.problems, knowing_models_of(crew, self.host))
@@ -149,9 +150,9 @@ class _Reader:
         return None
 
     def _read(self, folder: Folder, name: str) -> bytes:
-        real = folder.resolve(name)
-        self.bytes_read[real] = self.instead[real] if real in self.instead else folder.read(name)
-        return self.bytes_read[real]
+        instead = self.instead.get(folder.resolve(name))
+        data = self.bytes_read[folder.root / name] = folder.read(name) if instead is None else instead
+        return data
 
     def _with_scripts(self, crew: Crew, source: CrewSource, folder: Folder) -> Crew:
         """Scripts are named relative to the crew's folder; afterwards nobody knows which folder that was."""
@@ -175,7 +176,7 @@ class _Reader:
 
     # Sub-crews
 
-    def _sub_crew(self, entry: SubCrew, source: CrewSource, crew_file: Path) -> SubCrew:
+    def _sub_crew(self, entry: SubCrew, source: CrewSource, crew_file: Path, folder: Folder) -> SubCrew:
         path = ("sub_crews", entry.name, "config_path")
         place = source.place(path)
 
@@ -185,7 +186,7 @@ class _Reader:
         if not entry.config_path:
             return entry  # reported as a missing key
         try:
-            Folder(crew_file.parent).resolve(entry.config_path)
+            folder.resolve(entry.config_path)
         except LeavesFolder as refusal:
             advice = "move the sub-crew inside this crew's folder"
             refuse("bad-path", f"config_path '{entry.config_path}' {refusal}", advice)
@@ -216,12 +217,13 @@ class _Reader:
             return None
         if real not in self.done:
             try:
-                data = self._read(Folder(file.parent), file.name)
+                folder = Folder(file.parent, within=self.outermost)
+                data = self._read(folder, file.name)
             except Refusal as refusal:
                 refuse("bad-path", f"the crew at '{entry.config_path}' {refusal}", "name a readable crew")
                 return None
             node = read_yaml(data, str(file), self.problems)
-            self.done[real] = self._crew(file, node) if node is not None else None
+            self.done[real] = self._crew(file, node, folder) if node is not None else None
         self.height[here] = max(self.height.get(here, 0), 1 + self.height.get(real, 0))
         return self.done[real]
 
