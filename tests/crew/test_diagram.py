@@ -1,5 +1,6 @@
 """A crew as nodes and arrows, as text and as Mermaid."""
 
+import re
 import unicodedata
 from itertools import pairwise
 from pathlib import Path
@@ -321,7 +322,7 @@ def test_a_sub_crew_is_a_block_of_blocks_in_text() -> None:
 
 def test_a_sub_crew_is_a_subgraph_in_mermaid() -> None:
     lines = as_mermaid(diagram_of(nested(routed(route("[END]", "terminate"), others=())))).splitlines()
-    start, end = lines.index('  subgraph n1["s"]'), lines.index("  end")
+    start, end = lines.index('  subgraph n1["s, quiz"]'), lines.index("  end")
     assert lines[start + 1 : end] == [
         '    n2["a"]',
         "    class n2 entry",
@@ -354,6 +355,8 @@ def test_the_name_of_a_crew_is_shown_where_it_is_not_that_of_its_box() -> None:
         "│    starts at  a",
     ]
     assert lines[lines.index("┌─ crew s1") :][3] == "│  other"
+    mermaid = as_mermaid(diagram_of(calling("outer", calling("s0"), calling("other"))))
+    assert re.findall(r'subgraph n\d+\["(.*)"\]', mermaid) == ["s0", "s1, other"]
 
 
 def test_a_crew_that_is_used_twice_is_drawn_once() -> None:

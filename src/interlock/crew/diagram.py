@@ -100,6 +100,13 @@ def called(edge: Edge) -> str:
     return edge.label or CALLED.get(edge.kind, edge.kind)
 
 
+def remark_on(node: Node) -> str:
+    """What must be said beside the name of a box: why it is closed, or what the crew in it calls itself."""
+    if node.closed or node.inside is None:
+        return node.closed
+    return node.inside.name if plain(node.inside.name) != plain(node.name) else ""
+
+
 def marks_of(node: Node) -> Iterator[str]:
     """What is special about a node, in words."""
     if node.entry:
