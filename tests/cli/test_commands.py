@@ -116,6 +116,16 @@ def test_explain_refuses_an_unsound_crew_and_an_unknown_agent() -> None:
     assert unknown.stderr == "interlock: crew 'hello' has no agent 'edtor'; did you mean 'editor'?\n"
 
 
+def test_graph_draws_crews_inside_crews_as_deep_as_it_is_told() -> None:
+    whole, top = run("graph", "examples/multi-team"), run("graph", "examples/multi-team", "--depth", "0")
+    assert (whole.exit_code, top.exit_code) == (0, 0)
+    assert "│  ┌─ researcher · Researcher ── starts here\n" in whole.stdout
+    assert "[RESEARCH] ──▶ team-alpha" in top.stdout
+    assert "│  · 2 agents inside\n" in top.stdout
+    assert "researcher" not in top.stdout
+    assert run("graph", "examples/multi-team", "--depth", "-1").exit_code == 2
+
+
 def test_signals_report_lists_the_registry() -> None:
     lines = run("signals", "report").stdout.splitlines()
     assert lines[:2] == ["=== SIGNAL REGISTRY REPORT ===", "Total Signals Registered: 11"]

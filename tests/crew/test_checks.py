@@ -397,6 +397,15 @@ def test_each_misplaced_key_is_named(load: Load) -> None:
         ("{{.Input | upper}}", "unknown-field"),
         ("{{7*7}}", "unknown-field"),
         ("{{.__class__}}", "unknown-field"),
+        ("{{.Input.__class__}}", "unknown-field"),
+        ("{{.PreviousResults}}", "unknown-field"),
+        ("{{.PreviousResults.library.upper}}", "unknown-field"),
+        ("{{.SharedMemory.}}", "unknown-field"),
+        ("{{.SharedMemory.a.b}}", None),
+        ("{{}}", "unknown-field"),
+        ("{{ }}", "unknown-field"),
+        ("{{.input}}", "unknown-field"),
+        ("{{{{.Secret}}}}", "unknown-field"),
         ("{% for x in y %}{x}", None),
         ("{0.__globals__}", None),
     ],
@@ -417,6 +426,96 @@ def test_an_input_template_knows_its_fields_and_no_others(tmp_path: Path, field:
         """)
     )
     assert [p.code for p in read_crew(tmp_path).problems] == ([code] if code else [])
+
+
+# Calls of other crews
+
+
+@pytest.fixture
+def calling(tmp_path: Path) -> Callable[..., LoadedCrew]:
+    """Reads a crew of agents a, b and c in which a has these routes; [A], [B] and [C] call crews that are there."""
+
+    def read(*routes: str) -> LoadedCrew:
+        (tmp_path / "library").mkdir(exist_ok=True)
+        (tmp_path / "library" / "crew.yaml").write_text('version: "2.0"\nentry_point: a\nagents: [{id: a}]\n')
+        listed = "".join(f"      - {{type: sub_crew, target_crew: library, {route}}}\n" for route in routes)
+        (tmp_path / "crew.yaml").write_text(
+            'version: "2.0"\nentry_point: a\n'
+            "agents: [{id: a, handoff_targets: [b, c]}, {id: b, is_terminal: true}, {id: c, is_terminal: true}]\n"
+            "sub_crews: {library: {config_path: library}}\n"
+            f"routing:\n  signals:\n    a:\n{listed}"
+        )
+        return read_crew(tmp_path)
+
+    return read
+
+
+def differing(loaded: LoadedCrew) -> list[tuple[str, Severity, str]]:
+    return [(p.path, p.severity, p.message) for p in loaded.problems if p.code == "differing-return"]
+
+
+def test_calls_that_may_run_together_and_return_to_different_agents_are_a_warning(
+    calling: Callable[..., LoadedCrew],
+) -> None:
+    loaded = calling('signal: "[A]"', 'signal: "[B]", return_to: b', 'signal: "[C]", return_to: a')
+    message = "'[A]' and '[B]' may run together, and return to different agents"
+    assert differing(loaded) == [("routing.signals.a[1].return_to", Severity.WARNING, message)]
+    assert loaded.is_sound
+
+
+@pytest.mark.parametrize(
+    "routes",
+    [
+        ('signal: "[A]"', 'signal: "[B]", return_to: a'),
+        ('signal: "[A]", return_to: b', 'signal: "[B]", return_to: b'),
+        ('signal: "[A]"', 'signal: "[B]", return_to: b, priority: 59'),
+    ],
+)
+def test_calls_that_return_to_one_agent_or_never_run_together_are_fine(
+    calling: Callable[..., LoadedCrew], routes: tuple[str, ...]
+) -> None:
+    assert differing(calling(*routes)) == []
+
+
+def test_calls_are_compared_with_those_of_their_own_priority(calling: Callable[..., LoadedCrew]) -> None:
+    """The first call of all has another priority than the two that differ."""
+    calls = ('signal: "[A]"', 'signal: "[B]", priority: 7', 'signal: "[C]", priority: 7, return_to: b')
+    assert [message for _, _, message in differing(calling(*calls))] == [
+        "'[B]' and '[C]' may run together, and return to different agents"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "path", "fix"),
+    [
+        ("return_to: d", "return_to", "name one of a, b, c, or add it"),
+        ("on_error: d", "on_error", "name one of a, b, c, fail, return, or add it"),
+        ("on_error: retrun", "on_error", "did you mean 'return'?"),
+        ("on_error: library", "on_error", "name one of a, b, c, fail, return, or add it"),
+        ("return_to: library", "return_to", "name one of a, b, c, or add it"),
+    ],
+)
+def test_control_returns_to_agents_and_errors_lead_to_agents(
+    calling: Callable[..., LoadedCrew], keys: str, path: str, fix: str
+) -> None:
+    problem = only(calling(f'signal: "[A]", {keys}'))
+    assert (problem.code, problem.path, problem.fix) == ("unknown-agent", f"routing.signals.a[0].{path}", fix)
+
+
+@pytest.mark.parametrize("on_error", ["fail", "return", "b", "a"])
+def test_an_error_may_fail_return_or_lead_to_an_agent(calling: Callable[..., LoadedCrew], on_error: str) -> None:
+    assert calling(f'signal: "[A]", on_error: {on_error}').problems == ()
+
+
+def test_an_agent_that_only_errors_or_returns_lead_to_is_reached(tmp_path: Path) -> None:
+    (tmp_path / "library.yaml").write_text('version: "2.0"\nentry_point: a\nagents: [{id: a}]\n')
+    call = "type: sub_crew, target_crew: library, return_to: b, on_error: c"
+    (tmp_path / "crew.yaml").write_text(
+        'version: "2.0"\nentry_point: a\nagents: [{id: a}, {id: b, is_terminal: true}, {id: c, is_terminal: true}]\n'
+        "sub_crews: {library: {config_path: library.yaml}}\n"
+        f'routing: {{signals: {{a: [{{signal: "[A]", {call}}}]}}}}\n'
+    )
+    assert read_crew(tmp_path).problems == ()
 
 
 def test_delegation_faults_are_told_apart(load: Load) -> None:

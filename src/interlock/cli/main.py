@@ -22,6 +22,7 @@ _COMMANDS = {
     "graph": ("interlock.cli.graph", "graph"),
     "init": ("interlock.cli.init", "init"),
     "mcp": ("interlock.cli.mcp", "mcp"),
+    "migrate": ("interlock.cli.migrate", "migrate"),
     "model": ("interlock.cli.models", "model"),
     "resume": ("interlock.cli.run", "resume"),
     "run": ("interlock.cli.run", "run"),
