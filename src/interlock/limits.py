@@ -27,6 +27,9 @@ NESTED_NODES_MAX = 2_000
 # Problems shown for one crew; whoever has more mends these first.
 PROBLEMS_MAX = 1_000
 
+# Tokens of one model call, or millionths of a dollar. No call has more, and sums of these fit into 64 bits.
+USAGE_MAX = 2**40
+
 # One broadcast type or pattern.
 BROADCAST_TYPE_CHARS_MAX = 256
 BROADCAST_SEGMENTS_MAX = 16

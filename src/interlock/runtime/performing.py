@@ -47,7 +47,7 @@ from interlock.ports import (
     Toolbox,
     ToolSchema,
 )
-from interlock.runtime.hearing import Heard, heard_out, heard_to_the_cut
+from interlock.runtime.hearing import Heard, heard_out, heard_to_the_cut, require_sound
 from interlock.runtime.live import Call, LiveRun
 from interlock.runtime.timers import Timers
 
@@ -56,6 +56,9 @@ OnDelta = Callable[[str, str, str], None]
 # Told before and after each effect; what tests kill the process with.
 Hook = Callable[[str], None]
 
+
+# Nobody who says more than a day means it.
+RETRY_AFTER_SAID_MAX_MS = 86_400_000
 
 # While the store is away it is asked again after this many milliseconds.
 STORE_RETRY_MS = 500
@@ -244,14 +247,16 @@ class Performer:
         except ModelRefused as error:
             return _failed(effect, error, retry=False)
         except ModelUnavailable as error:
-            return _failed(effect, error, retry=True, retry_after_ms=error.retry_after_ms)
+            return _failed(effect, error, retry=True, retry_after_ms=_waitable(error.retry_after_ms))
         except PortError as error:
             return _failed(effect, error, retry=True)
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
             return _failed(effect, ModelUnavailable(f"the model gave up by itself: {error!r}"), retry=True)
-        except Exception as error:  # a host's model may fail in any way; the run fails, and nothing else does
+        except (KeyboardInterrupt, GeneratorExit):  # somebody wants the process, or this call of it, to end
+            raise
+        except BaseException as error:  # a host's model may fail in any way; the run fails, and nothing else does
             return _failed(effect, ModelRefused(f"{type(error).__name__}: {error}"), retry=False)
 
     async def _heard(self, live: LiveRun, call: Call) -> Heard:
@@ -356,10 +361,9 @@ def _group(live: LiveRun, turn: Turn) -> str:
 
 
 def _replied(live: LiveRun, call: Call, heard: Heard, cost_of: CostOf) -> ModelReplied:
+    require_sound(heard.reply)
     reply, usage = heard.reply, heard.reply.usage
     is_estimated = heard.cut and not usage.tokens
-    if min(usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_micros) < 0:
-        raise ModelRefused("the model reports a usage below zero")
     if is_estimated:
         usage = _estimated(live, call, reply.text)
     is_free = call.request.ending is not None and not reply.constrained
@@ -385,6 +389,11 @@ def _estimated(live: LiveRun, call: Call, text: str) -> Usage:
 
 def _tokens_of(tools: Sequence[ToolSchema]) -> int:
     return len(msgspec.json.encode(tools)) // BYTES_PER_TOKEN
+
+
+def _waitable(retry_after_ms: float) -> int:
+    """Milliseconds as the journal takes them, whatever a host's model said; the engine has a bound of its own."""
+    return int(min(max(retry_after_ms, 0), RETRY_AFTER_SAID_MAX_MS))
 
 
 def _is_being_cancelled() -> bool:

@@ -20,15 +20,13 @@ from interlock.adapters.models.provider_failures import failure_of
 from interlock.engine.budgets import MICROS
 from interlock.engine.events import ToolRequest, Usage
 from interlock.errors import ModelRefused, ModelUnavailable, ReplyCutShort, ReplyTooLarge
+from interlock.limits import USAGE_MAX
 from interlock.ports import ModelReply
 
 DONE = b"[DONE]"
 
 # A reply that asks for more tools at once is out of its mind.
 TOOL_CALLS_MAX = 128
-
-# No call costs more, and decisions are made with these numbers.
-COUNT_MAX = 2**40
 
 # Why servers stop before the end; they agree neither on words nor on capitals.
 CUT_SHORT = ("length", "max_tokens", "model_length")
@@ -226,4 +224,4 @@ def _usage(usage: Any) -> Usage:
 def _count(value: object, unit: int = 1) -> int:
     """Upwards, but for the last digits that a float gets wrong."""
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
-    return ceil(round(min(max(number * unit, 0), COUNT_MAX), 3))
+    return ceil(round(min(max(number * unit, 0), USAGE_MAX), 3))
