@@ -40,7 +40,7 @@ from interlock.crew.host import PROVIDERS
 from interlock.engine.events import ToolRequest
 from interlock.engine.state import Message
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, UsageError
-from interlock.ports import Delta, ModelReply, ModelRequest, ToolSchema
+from interlock.ports import Delta, ModelReply, ModelRequest, RunRow, ToolSchema
 
 KEY = "sk-ant-0123456789abcdef"
 CLAUDE = ModelRef(provider="anthropic", model="claude-sonnet-4-5")
@@ -282,6 +282,7 @@ def run_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Result, list[
         async with Interlock(folder / "data") as box:
             return await (await box.start(load_crew(folder), "hi")).result()
 
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setattr(pydantic_ai_models, "infer_model", lambda _name: FunctionModel(stream_function=answer))
     return asyncio.run(run()), asked
 
@@ -309,6 +310,19 @@ def test_a_run_is_not_begun_where_packages_are_missing(tmp_path: Path, monkeypat
 
     with pytest.raises(UsageError, match=r"agent 'a' of crew 'talk'.*pip install 'interlock\[llm\]'"):
         asyncio.run(run())
+
+
+def test_a_run_is_not_begun_where_the_key_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+
+    async def run() -> list[RunRow]:
+        async with Interlock(tmp_path / "data") as box:
+            with pytest.raises(UsageError, match=r"agent 'a' of .* set the environment variable ANTHROPIC"):
+                await box.start(load_crew(crew_of_claude(tmp_path)), "hi")
+            return list(await box.journal.rows())
+
+    assert asyncio.run(run()) == []
 
 
 def test_the_real_client_is_closed_with_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
