@@ -158,6 +158,24 @@ def test_arguments_nested_without_end_are_told_to_the_model(tmp_path: Path) -> N
     assert asyncio.run(told())[-1] == "run.finished"
 
 
+def test_a_signal_with_arguments_nested_without_end_is_none_and_the_run_goes_on(tmp_path: Path) -> None:
+    """What the engine cannot take it would not take after a restart either."""
+    deep = f'{{"name": "END", "reason": "", "more": {"[" * 5_000}{"]" * 5_000}}}'
+
+    def nests(request: ModelRequest) -> ModelReply:
+        arguments = deep if request.number == 1 else '{"name": "END", "reason": ""}'
+        return ModelReply(text="so", tool_calls=(ToolRequest(id="1", name="emit_signal", arguments=arguments),))
+
+    async def told() -> tuple[str, int]:
+        async with Interlock(tmp_path / "data", models=nests, tools=[look]) as box:
+            crew = a_crew(tmp_path, CREW.replace("settings: {", "settings: {signal_mode: tool, "))
+            async with asyncio.timeout(20):
+                result = await (await box.start(crew, "go")).result()
+            return result.reason, result.usage.calls
+
+    assert asyncio.run(told()) == ("signal:[END]", 2)
+
+
 def test_an_observer_that_fails_does_not_touch_the_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def clumsy(stored: StoredRecord) -> None:
         raise OSError("the log's disk is full")
