@@ -22,6 +22,7 @@ import msgspec
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client import Transport
 from mcp.client.streamable_http import streamable_http_client
+from pydantic import ValidationError
 
 from interlock.adapters import mcp_guard
 from interlock.adapters.mcp_settings import McpServer
@@ -33,6 +34,8 @@ PAGES_MAX = 100
 CLOSE_SECONDS = 10.0
 TOLD_CHARS = 1_000
 CALL_KEY = "interlock/key"
+# The library's own words for a connection that is over. Its code is also what servers use for errors of any kind.
+CLOSED = ("Connection closed", "SSE stream ")
 
 # What goes wrong is told to whoever called; where nobody has set up a log, the library's is not for the terminal.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
@@ -51,6 +54,7 @@ class McpSession:
         self.name, self.settings = name, settings
         self.tools: dict[str, wire.Tool] = {}
         self.is_gone = False
+        self._is_open = False
         self._over = asyncio.Event()
         self._secrets = _secrets(settings)
 
@@ -81,6 +85,7 @@ class McpSession:
                 transport = _noticed(self._transport(stack, errors), self._gone)
                 self._client = await stack.enter_async_context(Client(transport, cache=None))
                 self.tools = await _listed(self._client)
+                self._is_open = True
                 if not opened.done():
                     opened.set_result(None)
                 await self._over.wait()
@@ -100,9 +105,14 @@ class McpSession:
         errlog = stack.enter_context(os.fdopen(os.dup(errors.fileno()), "w", encoding="utf-8"))
         guarded = ["-I", "-S", str(Path(mcp_guard.__file__)), str(os.getpid()), *settings.command]
         env = {name: _variable(name) for name in settings.env}
-        return stdio_client(
-            StdioServerParameters(command=sys.executable, args=guarded, env=env, cwd=settings.cwd or None), errlog
+        parameters = StdioServerParameters(
+            command=sys.executable,
+            args=guarded,
+            env=env,
+            cwd=settings.cwd or None,
+            encoding_error_handler="replace",  # one odd byte would end the reading, and nobody would be told
         )
+        return stdio_client(parameters, errlog)
 
     def _unreachable(self, why: str, errors: IO[bytes]) -> UsageError:
         errors.seek(0)
@@ -136,7 +146,7 @@ class McpSession:
         task, self._task = self._task, None
         if task is None:
             return
-        if not hasattr(self, "_client"):
+        if not self._is_open:  # it waits for the server, and not for us
             task.cancel()
         done, _ = await asyncio.wait([task], timeout=CLOSE_SECONDS)
         if not done:
@@ -155,10 +165,11 @@ class McpSession:
 
 @asynccontextmanager
 async def _over_http(settings: McpServer) -> AsyncIterator[Any]:
+    """Nothing is taken from the environment: a proxy, or a .netrc, would get or replace the key."""
     headers = {"Authorization": f"Bearer {_variable(settings.key_env)}"} if settings.key_env else {}
     timeout = httpx2.Timeout(settings.start_timeout_seconds, read=settings.timeout_seconds)
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=timeout) as client,
+        httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False) as client,
         streamable_http_client(settings.url, http_client=client) as streams,
     ):
         yield streams
@@ -231,7 +242,8 @@ async def _listed(client: Client) -> dict[str, wire.Tool]:
 
 
 def _is_closed(error: Exception) -> bool:
-    return isinstance(error, MCPError) and error.code == wire.CONNECTION_CLOSED
+    is_code = isinstance(error, MCPError) and error.code == wire.CONNECTION_CLOSED
+    return is_code and str(error).startswith(CLOSED)
 
 
 def _words(error: BaseException) -> str:
@@ -240,6 +252,9 @@ def _words(error: BaseException) -> str:
         error = error.exceptions[0]
     if isinstance(error, UsageError | MCPError):
         return str(error)
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"it answered something that is no MCP; {'.'.join(map(str, first['loc']))}: {first['msg']}"
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
