@@ -7,12 +7,14 @@ import ssl
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import msgspec
 import pytest
 
 from interlock.adapters.models.connections import Connections
 from interlock.adapters.models.endpoint import CallLimits, Endpoint, Server
 from interlock.adapters.models.known_keys import REDACTED
 from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
+from interlock.adapters.tool_names import fit_name
 from interlock.engine.events import ToolRequest, Usage
 from interlock.engine.state import Message
 from interlock.errors import ModelRefused, ModelUnavailable, PromptTooLong, ReplyCutShort, ReplyTooLarge
@@ -151,13 +153,17 @@ def test_tools_settings_and_earlier_rounds_are_in_the_request() -> None:
         tools=(ToolSchema(name="mcp:x/y", description="d", parameters={"type": "object"}),),
         temperature=0,
         top_p=0.5,
+        top_k=7,
     )
-    piece = {"index": 0, "id": "c3", "function": {"name": "mcp_x_y", "arguments": "{}"}}
+    piece = {"index": 0, "id": "c3", "function": {"name": fit_name("mcp:x/y"), "arguments": "{}"}}
     _, reply, server = asked(replies(tool_pieces(piece)), request=request)
     body = server.asked[0].body
-    assert (body["temperature"], body["top_p"]) == (0, 0.5)
+    assert (body["temperature"], body["top_p"], body["top_k"]) == (0, 0.5, 7)
     assert body["tools"] == [
-        {"type": "function", "function": {"name": "mcp_x_y", "description": "d", "parameters": {"type": "object"}}}
+        {
+            "type": "function",
+            "function": {"name": fit_name("mcp:x/y"), "description": "d", "parameters": {"type": "object"}},
+        }
     ]
     assert body["messages"] == [
         {"role": "user", "content": "half ?"},
@@ -166,12 +172,21 @@ def test_tools_settings_and_earlier_rounds_are_in_the_request() -> None:
             "content": None,
             "tool_calls": [
                 {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}},
-                {"id": "c2", "type": "function", "function": {"name": "mcp_x_y", "arguments": "{}"}},
+                {"id": "c2", "type": "function", "function": {"name": fit_name("mcp:x/y"), "arguments": "{}"}},
             ],
         },
         {"role": "tool", "tool_call_id": "c1", "content": "seen"},
     ]
     assert reply.tool_calls == (ToolRequest(id="c3", name="mcp:x/y", arguments="{}"),)
+
+
+@pytest.mark.parametrize("names", [("tìm", "tím"), ("t_m", "tìm"), ("x" * 70 + "a", "x" * 70 + "b"), ("名前", "住所")])
+def test_the_tool_that_a_model_calls_is_the_one_that_it_was_shown(names: tuple[str, str]) -> None:
+    tools = tuple(ToolSchema(name=name, description="", parameters={"type": "object"}) for name in names)
+    shown = [fit_name(name) for name in names]
+    calls = [piece(n, f"c{n}", name, "{}") for n, name in enumerate(shown)]
+    reply = reply_to(replies(tool_pieces(*calls)), request=msgspec.structs.replace(REQUEST, tools=tools))
+    assert [call.name for call in reply.tool_calls] == list(names)
 
 
 def piece(index: int | None, id_: str | None = None, name: str | None = None, arguments: Any = None) -> dict[str, Any]:

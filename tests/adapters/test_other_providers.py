@@ -33,6 +33,7 @@ from interlock.adapters.models import other_providers
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.models.other_providers import OTHER_PROVIDERS, OtherProviderModel, install_command
 from interlock.adapters.models.pydantic_ai_models import PydanticAIModel, _settings
+from interlock.adapters.tool_names import fit_name
 from interlock.compose.box import Interlock, Result
 from interlock.compose.crews import load_crew
 from interlock.crew.definition import ModelRef
@@ -111,9 +112,12 @@ def test_a_conversation_is_shown_as_it_was() -> None:
     assert [part.content for part in first.parts if isinstance(part, UserPromptPart)] == ["one", "two"]
     assert reply.parts[0] == TextPart("let me see")
     tools = [(c.tool_name, c.args, c.tool_call_id) for c in reply.parts if isinstance(c, ToolCallPart)]
-    assert tools == [("mcp_shop_find", '{"q":1}', "call_0"), ("mcp_shop_find", "{}", "call_1")]
+    assert tools == [(fit_name("mcp:shop/find"), '{"q":1}', "call_0"), (fit_name("mcp:shop/find"), "{}", "call_1")]
     outputs = [(r.tool_name, r.content, r.tool_call_id) for r in rest.parts if isinstance(r, ToolReturnPart)]
-    assert outputs == [("mcp_shop_find", "found", "call_0"), ("mcp_shop_find", "bad arguments", "call_1")]
+    assert outputs == [
+        (fit_name("mcp:shop/find"), "found", "call_0"),
+        (fit_name("mcp:shop/find"), "bad arguments", "call_1"),
+    ]
     assert isinstance(rest.parts[-1], UserPromptPart) and rest.parts[-1].content == "and ??"
     assert (first.instructions, rest.instructions) == (None, "be kind")
 
@@ -123,13 +127,13 @@ def test_tools_are_offered_and_called_by_their_own_names() -> None:
 
     async def call_it(_messages: list[ModelMessage], info: AgentInfo) -> Streamed:
         offered.extend(tool.name for tool in info.function_tools)
-        yield {0: DeltaToolCall(name="mcp_shop_find", json_args='{"q": ', tool_call_id="toolu_1")}
+        yield {0: DeltaToolCall(name=fit_name("mcp:shop/find"), json_args='{"q": ', tool_call_id="toolu_1")}
         yield {0: DeltaToolCall(json_args='"tea"}')}
         yield {1: DeltaToolCall(name="nobody", json_args="{", tool_call_id="toolu_2")}
 
     tool = ToolSchema(name="mcp:shop/find", description="finds", parameters={"type": "object", "properties": {}})
     reply = last(asked(call_it, request(tools=(tool,))))
-    assert offered == ["mcp_shop_find"]
+    assert offered == [fit_name("mcp:shop/find")]
     assert reply.tool_calls == (
         ToolRequest(id="toolu_1", name="mcp:shop/find", arguments='{"q": "tea"}'),
         ToolRequest(id="toolu_2", name="nobody", arguments="{"),
