@@ -351,7 +351,7 @@ USAGES = [[], "much", {"prompt_tokens": "12", "cost": "0.1"}, {"cost": {"total_c
 @pytest.mark.parametrize("usage", USAGES)
 def test_a_usage_that_is_none_costs_no_reply(usage: Any) -> None:
     """Perplexity, for one, has an object under cost."""
-    assert reply_to(replies(said("ok", usage={"choices": [], "usage": usage}))) == ModelReply(text="ok")
+    assert reply_to(replies(said("ok", usage={"choices": [], "usage": usage}))) == ModelReply(text="ok", uncounted=True)
 
 
 def test_a_cost_below_everything_is_nothing() -> None:

@@ -41,6 +41,7 @@ from interlock.ports import (
     Clock,
     Grant,
     Model,
+    ModelReply,
     ModelRequest,
     Reservation,
     Settlement,
@@ -363,9 +364,9 @@ def _group(live: LiveRun, turn: Turn) -> str:
 def _replied(live: LiveRun, call: Call, heard: Heard, cost_of: CostOf) -> ModelReplied:
     require_sound(heard.reply)
     reply, usage = heard.reply, heard.reply.usage
-    is_estimated = heard.cut and not usage.tokens
+    is_estimated = (heard.cut or reply.uncounted) and not usage.tokens
     if is_estimated:
-        usage = _estimated(live, call, reply.text)
+        usage = _estimated(live, call, reply)
     is_free = call.request.ending is not None and not reply.constrained
     return ModelReplied(
         call=call.effect.key,
@@ -381,10 +382,12 @@ def _replied(live: LiveRun, call: Call, heard: Heard, cost_of: CostOf) -> ModelR
     )
 
 
-def _estimated(live: LiveRun, call: Call, text: str) -> Usage:
-    """An upper estimate of what a call cost that was stopped before the provider could say."""
+def _estimated(live: LiveRun, call: Call, reply: ModelReply) -> Usage:
+    """An upper estimate of the tokens of a call, where the provider said nothing of them, or was stopped before."""
     shown = live.conversation.estimate_of(call.agent.id, call.request.messages, call.scale)
-    return Usage(input_tokens=shown + _tokens_of(call.request.tools), output_tokens=text_tokens(text))
+    said = text_tokens(reply.text) + sum(text_tokens(asked.name + asked.arguments) for asked in reply.tool_calls)
+    tokens = shown + _tokens_of(call.request.tools)
+    return msgspec.structs.replace(reply.usage, input_tokens=tokens, output_tokens=said)
 
 
 def _tokens_of(tools: Sequence[ToolSchema]) -> int:

@@ -119,7 +119,8 @@ class ChatStream:
             raise ModelUnavailable(f"{self._server.name} failed while it replied (finish_reason {why})")
         if self._refusal and not text:
             raise ModelRefused(f"{self._server.name} refused: {self._keys.safe_line(''.join(self._refusal))}")
-        return ModelReply(text=text, usage=self._usage, tool_calls=tuple(self._requests()))
+        calls = tuple(self._requests())
+        return ModelReply(text=text, usage=self._usage, tool_calls=calls, uncounted=not self._usage.tokens)
 
     def _read(self, payload: bytes) -> _Chunk:
         try:
