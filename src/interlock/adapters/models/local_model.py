@@ -101,7 +101,13 @@ class LocalModel:
                     said = line or said
         except TimeoutError:
             raise ModelUnavailable(f"{self.name} was not ready after {START_SECONDS} s") from None
-        raise ModelRefused(f"{self.name} did not start from {self._file}: {said[:300] or 'it said nothing'}")
+        why = said[:300] or "it said nothing"
+        raise ModelRefused(f"{self.name} did not start from {self._file}: {why}; {self._advice()}")
+
+    def _advice(self) -> str:
+        if self._file.stem in local_files.FETCHABLE:
+            return f"if the file is damaged, 'interlock model get {self._file.stem}' fetches it anew"
+        return "is the file whole, and a model in GGUF?"
 
     def _endpoint(self, url: str, key: str) -> Endpoint:
         return Endpoint(
