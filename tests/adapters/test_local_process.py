@@ -76,9 +76,7 @@ def test_one_that_died_is_started_anew(stand_in: Path) -> None:
 def test_one_that_cannot_start_says_why(stand_in: Path) -> None:
     stand_in.write_text(FAILS)
     for name, advice in (("m", "is the file whole"), ("smollm2", "'interlock model get smollm2' fetches it anew")):
-        with pytest.raises(
-            ModelRefused, match=rf"{name} did not start from {name}\.gguf: this is no model; .*{advice}"
-        ):
+        with pytest.raises(ModelRefused, match=rf"{name} did not start from {name}\.gguf: this is .*{advice}"):
             asyncio.run(LocalModel(name, Path(f"{name}.gguf"))._served())
 
 

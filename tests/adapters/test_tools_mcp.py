@@ -348,7 +348,7 @@ def test_an_address_is_called_with_its_key_which_nobody_gets_to_see(http: HttpSe
         await asyncio.to_thread(until, lambda: "waiting" in notes.read_text("utf-8"), "the call")
         call.cancel()
         await asyncio.to_thread(until, lambda: "cancelled" in notes.read_text("utf-8"), "cancelling it")
-        for name, says in (("w", "error response"), ("n", "NO_KEY is not set")):
+        for name, says in (("w", "it answered 401; check WRONG_KEY"), ("n", "NO_KEY is not set")):
             with pytest.raises(UsageError, match=says) as refused:
                 await box.ready([f"mcp:{name}"])
             assert "wrong-4712" not in str(refused.value)

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -34,7 +34,9 @@ PAGES_MAX = 100
 CLOSE_SECONDS = 10.0
 TOLD_CHARS = 1_000
 CALL_KEY = "interlock/key"
-# The library's own words for a connection that is over. Its code is also what servers use for errors of any kind.
+# The library's own words for a refusal over HTTP, and for a connection that is over, whose code servers also use for
+# errors of any kind.
+REFUSED = "Server returned an error response"
 CLOSED = ("Connection closed", "SSE stream ")
 
 # What goes wrong is told to whoever called; where nobody has set up a log, the library's is not for the terminal.
@@ -55,6 +57,7 @@ class McpSession:
         self.tools: dict[str, wire.Tool] = {}
         self.is_gone = False
         self._is_open = False
+        self._status = 0  # of the last answer over HTTP that was a refusal, which the library keeps to itself
         self._over = asyncio.Event()
         self._secrets = _secrets(settings)
 
@@ -77,7 +80,7 @@ class McpSession:
                 await self.close()
                 raise
             except Exception as error:
-                raise self._unreachable(_words(error), errors) from error
+                raise self._unreachable(self._reason(error), errors) from error
 
     async def _own(self, opened: "asyncio.Future[None]", errors: IO[bytes]) -> None:
         try:
@@ -101,7 +104,7 @@ class McpSession:
     def _transport(self, stack: AsyncExitStack, errors: IO[bytes]) -> Transport:
         settings = self.settings
         if settings.url:
-            return _over_http(settings)
+            return _over_http(settings, self._refused)
         errlog = stack.enter_context(os.fdopen(os.dup(errors.fileno()), "w", encoding="utf-8"))
         guarded = ["-I", "-S", str(Path(mcp_guard.__file__)), str(os.getpid()), *settings.command]
         env = {name: _variable(name) for name in settings.env}
@@ -113,6 +116,17 @@ class McpSession:
             encoding_error_handler="replace",  # one odd byte would end the reading, and nobody would be told
         )
         return stdio_client(parameters, errlog)
+
+    async def _refused(self, response: httpx2.Response) -> None:
+        if response.request.method == "POST" and response.status_code >= 400:
+            self._status = response.status_code
+
+    def _reason(self, error: BaseException) -> str:
+        words = _words(error)
+        if words != REFUSED:
+            return words
+        check = f"; check {self.settings.key_env or 'key_env'}" if self._status in (401, 403) else ""
+        return f"it answered {self._status}{check}"
 
     def _unreachable(self, why: str, errors: IO[bytes]) -> UsageError:
         errors.seek(0)
@@ -135,7 +149,7 @@ class McpSession:
             if self.is_gone or _is_closed(error):
                 self._gone()
                 raise ServerGone(f"MCP server '{self.name}' broke off") from error
-            raise ToolFailed(self._hidden(_words(error))) from error
+            raise ToolFailed(self._hidden(self._reason(error))) from error
         if result.is_error:
             raise ToolFailed(text or f"tool '{tool}' failed and did not say why")
         return text
@@ -164,12 +178,13 @@ class McpSession:
 
 
 @asynccontextmanager
-async def _over_http(settings: McpServer) -> AsyncIterator[Any]:
+async def _over_http(settings: McpServer, seen: Callable[[httpx2.Response], Awaitable[None]]) -> AsyncIterator[Any]:
     """Nothing is taken from the environment: a proxy, or a .netrc, would get or replace the key."""
     headers = {"Authorization": f"Bearer {_variable(settings.key_env)}"} if settings.key_env else {}
+    hooks = {"response": [seen]}
     timeout = httpx2.Timeout(settings.start_timeout_seconds, read=settings.timeout_seconds)
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False) as client,
+        httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False, event_hooks=hooks) as client,
         streamable_http_client(settings.url, http_client=client) as streams,
     ):
         yield streams

@@ -155,9 +155,9 @@ class Models:
 
 def with_model(crew: Crew, named: str, providers: Providers | None = None) -> Crew:
     """The crew with one model for every agent and no backup; a run of it goes on with that model, wherever it does."""
-    provider, _, model = named.partition(":")
+    provider, model = (part.strip() for part in (named.partition(":")[0], named.partition(":")[2]))
     known = (*PROVIDERS, *(providers or {}))
-    if not model.strip():
+    if not provider or not model:
         raise UsageError(f"--model {named!r} is not a provider and a name; write openai:NAME, or scripted:FILE")
     if provider not in known:
         advice = nearest(provider, known, f"add [providers.{provider}] to interlock.toml")
