@@ -44,6 +44,20 @@ def test_all_callers_share_one_process_that_ends_with_the_model(stand_in: Path) 
     assert asyncio.run(story()) == 0
 
 
+@pytest.mark.parametrize("chatter", ["print()", "print('x' * 200_000)", "print('http: soon')"])
+def test_what_it_says_while_it_starts_does_not_matter(stand_in: Path, chatter: str) -> None:
+    stand_in.write_text(SERVES.replace("print(f", f"{chatter}\nprint(f"))
+
+    async def story() -> str:
+        model = LocalModel("m", Path("m.gguf"))
+        try:
+            return (await model._served()).endpoint.url
+        finally:
+            await model.close()
+
+    assert asyncio.run(story()) == "http://127.0.0.1:9/43/v1"
+
+
 def test_one_that_died_is_started_anew(stand_in: Path) -> None:
     stand_in.write_text(SERVES)
 
@@ -61,8 +75,9 @@ def test_one_that_died_is_started_anew(stand_in: Path) -> None:
 
 def test_one_that_cannot_start_says_why(stand_in: Path) -> None:
     stand_in.write_text(FAILS)
-    with pytest.raises(ModelRefused, match=r"local:m did not start from m\.gguf: this is no model"):
-        asyncio.run(LocalModel("m", Path("m.gguf"))._served())
+    for name, advice in (("m", "is the file whole"), ("smollm2", "'interlock model get smollm2' fetches it anew")):
+        with pytest.raises(ModelRefused, match=rf"{name} did not start from {name}\.gguf: this is .*{advice}"):
+            asyncio.run(LocalModel(name, Path(f"{name}.gguf"))._served())
 
 
 def test_one_that_hangs_is_given_up(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:

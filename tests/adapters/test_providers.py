@@ -112,8 +112,24 @@ def test_a_key_goes_nowhere_else_whatever_the_crew_says(url: str) -> None:
     ],
 )
 def test_an_address_that_two_could_read_in_two_ways_is_refused(url: str) -> None:
-    with pytest.raises(ModelRefused, match="is not one"):
+    with pytest.raises(ModelRefused, match="is no address"):
         place("house:x", url, house=HOUSE)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://bob:hunter2@house.example.org/v1", "https://hunter2@x", "https://x?key=hunter2", "x//a@hunter2@b"],
+)
+def test_what_is_wrong_with_an_address_is_said_without_what_it_hides(url: str) -> None:
+    for refused in ({"url": url}, {"house": ProviderSettings(url="https://house.example.org/v1", proxy=url)}):
+        with pytest.raises(ModelRefused, match="keys come from the environment") as refusal:
+            place("house:x", **{"house": HOUSE, **refused})  # type: ignore[arg-type]
+        assert "hunter2" not in str(refusal.value)
+
+
+def test_an_odd_ollama_host_is_named() -> None:
+    with pytest.raises(ModelRefused, match=r"variable OLLAMA_HOST: .* is no address"):
+        place("ollama:x", environment={"OLLAMA_HOST": "http://[bad"})
 
 
 @pytest.mark.parametrize("value", ["", " ", "two words", "line\nbreak-in-it", "chìa-khóa-0123"])
@@ -129,7 +145,7 @@ def test_without_an_address_it_says_where_to_write_one() -> None:
 
 
 def test_a_proxy_that_is_no_address_is_refused_before_it_is_used() -> None:
-    with pytest.raises(ModelRefused, match="the address of 'the proxy of ollama' is not one"):
+    with pytest.raises(ModelRefused, match=r"the address of 'the proxy of ollama': .* is no address"):
         place("ollama:x", ollama=ProviderSettings(proxy="socks9:what"))
 
 

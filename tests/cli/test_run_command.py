@@ -273,6 +273,7 @@ def test_a_scripted_model_can_be_named_for_every_agent(tmp_path: Path) -> None:
         ("openai-compatible:x", "give its provider_url, or url under [providers.openai-compatible]"),
         ("scripted:", "write openai:NAME, or scripted:FILE"),
         ("scripted", "write openai:NAME, or scripted:FILE"),
+        (":x", "write openai:NAME, or scripted:FILE"),
         ("", "write openai:NAME, or scripted:FILE"),
     ],
 )

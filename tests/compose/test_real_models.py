@@ -350,3 +350,18 @@ def test_a_box_that_is_opened_again_in_another_loop_connects_again(tmp_path: Pat
 
     box = Interlock(tmp_path / "data", host=HOST)
     assert [asyncio.run(once(box)), asyncio.run(once(box))] == ["completed", "completed"]
+
+
+def test_a_budget_holds_where_a_provider_counts_no_tokens(tmp_path: Path) -> None:
+    """Nothing would ever be spent otherwise."""
+
+    async def told() -> tuple[Result, list[Event]]:
+        uncounted = data(chunk("What? " * 50), chunk(finish="stop"))
+        async with hostile_server(replies(uncounted)) as server:
+            crew = crew_of(tmp_path, server.url, more=", max_tokens_per_run: 200, on_no_signal: nudge")
+            return await finished(Interlock(tmp_path / "data", host=HOST), crew)
+
+    result, events = asyncio.run(told())
+    heard = [(event.estimated, event.usage.output_tokens) for event in events if isinstance(event, ModelReplied)]
+    assert (result.reason, set(heard)) == ("budget:tokens", {(True, 100)})
+    assert result.usage.input_tokens > 0

@@ -88,6 +88,8 @@ RULE_BREAKERS = {
     "only_texts_are_cut": f"{ROUTED % NEXT}settings: {{signal_mode: tool, cut_on_signal: true}}\n",
     "constrained_agents_rely_on_marks": "agents: [{id: teacher}]\nsettings: {signal_mode: constrained}\n"
     "routing: {signals: {teacher: [{signal: '[END]'}]}, defaults: {teacher: teacher}}\n",
+    "addresses_are_addresses": "agents: [{id: teacher, is_terminal: true, primary: {provider: openai-compatible, "
+    "model: m, provider_url: 'https://me:secret@h/v1'}}]\n",
     "emit_signal_is_for_tool_mode": "agents: [{id: teacher, is_terminal: true, tools: [emit_signal]}]\n",
     "templates_use_known_fields": ROUTED
     % "{signal: '[A]', type: sub_crew, target_crew: x, input_template: '{{.Nonsense}}'}",
@@ -676,3 +678,29 @@ def test_siblings_that_contain_each_other_are_a_cycle(tmp_path: Path) -> None:
 def test_a_default_target_that_nothing_would_use_is_refused(load: Load, behavior: str) -> None:
     loaded = load(CREW + AGENTS + f"signals: [{{name: '[A]', behavior: {behavior}, default_target: teacher}}]\n")
     assert (only(loaded).code, only(loaded).path) == ("misplaced-key", "signals[0].default_target")
+
+
+@pytest.mark.parametrize(
+    ("crew", "fix"),
+    [
+        (AGENTS + "settings: {max_tokens_per_day: 99999999999999}\n", "write at most 1,000,000,000"),
+        ("agents: [{id: teacher, is_terminal: true, model: 'openai:'}]\n", "write 'openai:NAME'"),
+        ("agents: [{id: teacher, is_terminal: true, model: ':gpt'}]\n", "write 'openai:gpt' or whoever serves it"),
+        (
+            "agents: [{id: teacher, is_terminal: true, model: 'openai:m', provider_url: 'https://me:pw@h'}]\n",
+            "write it as https://HOST/v1, without a name, a password or a query; keys come from the environment",
+        ),
+    ],
+)
+def test_the_fix_is_one(crew: str, fix: str, tmp_path: Path) -> None:
+    (tmp_path / "crew.yaml").write_text(CREW + crew, "utf-8")
+    (problem,) = read_crew(tmp_path).problems
+    assert (problem.fix, "pw" in problem.message) == (fix, False)
+
+
+def test_white_space_around_a_model_is_none_of_its_name(tmp_path: Path) -> None:
+    agent = "agents: [{id: teacher, is_terminal: true, model: 'openai: gpt '}]\n"
+    (tmp_path / "crew.yaml").write_text(CREW + agent, "utf-8")
+    crew = read_crew(tmp_path).crew
+    assert crew is not None and crew.agents[0].primary is not None
+    assert crew.agents[0].primary.name == "openai:gpt"

@@ -13,7 +13,7 @@ from interlock.adapters.models.functions import FunctionModel, ModelFunction
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.models.local_model import LocalModel
 from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
-from interlock.adapters.models.other_providers import OTHER_PROVIDERS, OtherProviderModel, require_callable
+from interlock.adapters.models.other_providers import OTHER_PROVIDERS, OtherProviderModel, require_callable, require_key
 from interlock.adapters.models.price_table import table_cost
 from interlock.adapters.models.providers import Providers, endpoint_of, is_served, known_keys
 from interlock.adapters.models.scripted import ScriptedModel
@@ -121,6 +121,7 @@ class Models:
             local_files.require_ready(model.model, os.environ)
         else:
             require_callable(model)
+            require_key(model, os.environ)
 
     def _other(self, model: ModelRef, *, by_table: bool) -> OtherProviderModel:
         other = self._others.get((model, by_table))
@@ -154,9 +155,9 @@ class Models:
 
 def with_model(crew: Crew, named: str, providers: Providers | None = None) -> Crew:
     """The crew with one model for every agent and no backup; a run of it goes on with that model, wherever it does."""
-    provider, _, model = named.partition(":")
+    provider, model = (part.strip() for part in (named.partition(":")[0], named.partition(":")[2]))
     known = (*PROVIDERS, *(providers or {}))
-    if not model.strip():
+    if not provider or not model:
         raise UsageError(f"--model {named!r} is not a provider and a name; write openai:NAME, or scripted:FILE")
     if provider not in known:
         advice = nearest(provider, known, f"add [providers.{provider}] to interlock.toml")

@@ -54,5 +54,6 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     mcp_tools: dict[str, tuple[str, ...]] = {}
     providers: tuple[str, ...] = ()
     installs: dict[str, str] = {}  # by provider: the command that installs what it needs and is not here
+    bad_addresses: dict[str, str] = {}  # by provider_url of the crew: what is wrong with it
     priced_models: tuple[str, ...] = ()  # models of the crew whose prices are known here
     has_prices: bool = False  # there is a table of prices; what is not in it has none

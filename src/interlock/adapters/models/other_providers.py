@@ -6,7 +6,7 @@ Rule 2: a crew file does not say where such a provider is: its key would go ther
 
 import asyncio
 import importlib.util
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -31,24 +31,30 @@ class OtherProvider(msgspec.Struct, frozen=True):
     module: str
     extra: str = ""  # empty where the extra `llm` has the client already
     secrets: tuple[str, ...] = ()  # environment variables that hold one and do not end in _API_KEY
+    keys: tuple[str, ...] = ()  # environment variables of which one must be set; none where there are other ways
 
 
 OTHER_PROVIDERS = {
-    "anthropic": OtherProvider("anthropic", "anthropic", secrets=("ANTHROPIC_AUTH_TOKEN",)),
+    "anthropic": OtherProvider(
+        "anthropic",
+        "anthropic",
+        secrets=("ANTHROPIC_AUTH_TOKEN",),
+        keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    ),
     "azure": OtherProvider("azure", "openai"),
     "bedrock": OtherProvider(
         "bedrock", "boto3", "bedrock", ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK")
     ),
-    "cohere": OtherProvider("cohere", "cohere", "cohere"),
-    "deepseek": OtherProvider("deepseek", "openai"),
-    "fireworks": OtherProvider("fireworks", "openai"),
+    "cohere": OtherProvider("cohere", "cohere", "cohere", keys=("CO_API_KEY",)),
+    "deepseek": OtherProvider("deepseek", "openai", keys=("DEEPSEEK_API_KEY",)),
+    "fireworks": OtherProvider("fireworks", "openai", keys=("FIREWORKS_API_KEY",)),
     "gemini": OtherProvider("google", "google.genai", "google"),
     "google": OtherProvider("google", "google.genai", "google"),
-    "groq": OtherProvider("groq", "groq", "groq"),
+    "groq": OtherProvider("groq", "groq", "groq", keys=("GROQ_API_KEY",)),
     "huggingface": OtherProvider("huggingface", "huggingface_hub", "huggingface", ("HF_TOKEN",)),
-    "mistral": OtherProvider("mistral", "mistralai", "mistral"),
-    "together": OtherProvider("together", "openai"),
-    "xai": OtherProvider("xai", "xai_sdk", "xai"),
+    "mistral": OtherProvider("mistral", "mistralai", "mistral", keys=("MISTRAL_API_KEY",)),
+    "together": OtherProvider("together", "openai", keys=("TOGETHER_API_KEY",)),
+    "xai": OtherProvider("xai", "xai_sdk", "xai", keys=("XAI_API_KEY",)),
 }
 
 SECRETS = tuple(name for provider in OTHER_PROVIDERS.values() for name in provider.secrets)
@@ -79,6 +85,13 @@ def require_callable(model: ModelRef) -> None:
             f"'{model.name}' has a provider_url, and its client would send its key there; remove it, "
             "or use openai-compatible if the server speaks OpenAI's chat completions"
         )
+
+
+def require_key(model: ModelRef, environment: Mapping[str, str]) -> None:
+    """`ModelRefused` if the provider's client would find no key."""
+    keys = OTHER_PROVIDERS[model.provider].keys
+    if keys and not any(environment.get(name, "").strip() for name in keys):
+        raise ModelRefused(f"'{model.name}' needs a key; set the environment variable {keys[0]}")
 
 
 class OtherProviderModel:

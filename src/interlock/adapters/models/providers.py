@@ -24,6 +24,7 @@ _URL = re.compile(
     r"(?::(?P<port>[0-9]{1,5}))?(?P<path>(?:/[A-Za-z0-9._~-]+)*)/?",
     re.IGNORECASE | re.ASCII,
 )
+_USERINFO = re.compile(r"//[^/]*@")
 _LABEL_CHARS_MAX = 63
 _PORTS = {"http": 80, "https": 443}
 _THIS_MACHINE = ("127.0.0.1", "localhost", "[::1]")
@@ -132,11 +133,28 @@ def provider_of(name: str, settings: Providers, environment: Environment) -> Pro
 
 
 def address_of(url: str, model: str) -> Address:
+    address = _read(url)
+    if address is None:
+        raise ModelRefused(f"the address of '{model}': {fault_in_address(url)}")
+    return address
+
+
+def fault_in_address(url: str) -> str:
+    """What is wrong with an address, without the names, passwords and keys that it may hold; nothing if nothing is."""
+    if _read(url) is not None:
+        return ""
+    shown = _USERINFO.sub("//…@", url.partition("?")[0])
+    hint = ", without a name, a password or a query; keys come from the environment" if "@" in url or "?" in url else ""
+    return f"{shown!r} is no address; write it as https://HOST/v1{hint}"
+
+
+def _read(url: str) -> Address | None:
     found = _URL.fullmatch(url)
-    port = int(found["port"] or _PORTS[found["scheme"].lower()]) if found else 0
-    if found is None or port > 65535 or any(len(label) > _LABEL_CHARS_MAX for label in found["host"].split(".")):
-        raise ModelRefused(f"the address of '{model}' is not one: {url!r}; write it as https://HOST/v1")
-    return Address(found["scheme"].lower(), found["host"].lower(), port, found["path"])
+    if found is None or any(len(label) > _LABEL_CHARS_MAX for label in found["host"].split(".")):
+        return None
+    scheme = found["scheme"].lower()
+    port = int(found["port"] or _PORTS[scheme])
+    return Address(scheme, found["host"].lower(), port, found["path"]) if port <= 65535 else None
 
 
 def _key(model: ModelRef, provider: ProviderSettings, address: Address, environment: Environment) -> str:
@@ -189,4 +207,7 @@ def _ollama_url(environment: Environment) -> str:
     host, _, port = rest.rpartition(":") if re.search(r":\d+$", rest) else (rest, "", "")
     if host in ("", "0.0.0.0"):  # noqa: S104 - where a server listens, not where it is asked
         host = "127.0.0.1"
-    return f"{scheme or 'http'}://{host}:{port or OLLAMA_PORT}/v1"
+    url = f"{scheme or 'http'}://{host}:{port or OLLAMA_PORT}/v1"
+    if fault := fault_in_address(url):
+        raise ModelRefused(f"the environment variable OLLAMA_HOST: {fault}")
+    return url

@@ -34,6 +34,18 @@ def providers_are_installed(s: Subject) -> None:
                 )
 
 
+def addresses_are_addresses(s: Subject) -> None:
+    """Old files may hold anything there, and be run without asking anybody."""
+    severity = Severity.WARNING if s.crew.version == "1.0" else Severity.ERROR
+    for agent in s.crew.agents:
+        for key, model in models_of(agent):
+            fault = s.host.bad_addresses.get(model.provider_url)
+            if fault:
+                wrong, _, fix = fault.partition("; ")
+                path = (*provider_path(s, agent.id, key)[:-1], "provider_url")
+                s.at_agent(agent.id, path, "bad-value", f"provider_url: {wrong}", fix, severity)
+
+
 def cost_budgets_have_prices(s: Subject) -> None:
     """Without a table nobody can say whether there is a price; old files were never asked for one."""
     severity = Severity.ERROR if s.host.has_prices and s.crew.version != "1.0" else Severity.WARNING
