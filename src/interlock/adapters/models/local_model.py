@@ -93,10 +93,10 @@ class LocalModel:
         said = ""
         try:
             async with asyncio.timeout(START_SECONDS):
-                while line := (await process.stdout.readline()).decode("utf-8", "replace").strip():
+                while line := (await process.stdout.readline()).decode("utf-8", "replace"):
                     if line.startswith("http://"):
-                        return line
-                    said = line
+                        return line.strip()
+                    said = line.strip() or said
         except TimeoutError:
             raise ModelUnavailable(f"{self.name} was not ready after {START_SECONDS} s") from None
         raise ModelRefused(f"{self.name} did not start from {self._file}: {said[:300] or 'it said nothing'}")
