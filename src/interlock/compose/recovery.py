@@ -45,12 +45,14 @@ async def _outcome(row: RunRow, go_on: Callable[[RunRow], Awaitable[None]]) -> S
     return None
 
 
-async def pages(journal: Journal, size: int, *, status: str | None = None) -> AsyncIterator[Sequence[RunRow]]:
+async def pages(
+    journal: Journal, size: int, *, status: str | None = None, crew: str | None = None
+) -> AsyncIterator[Sequence[RunRow]]:
     """The newest runs first."""
-    page = await journal.rows(status=status, limit=size)
+    page = await journal.rows(status=status, crew=crew, limit=size)
     while page:
         yield page
-        page = await journal.rows(status=status, limit=size, before=page[-1].run)
+        page = await journal.rows(status=status, crew=crew, limit=size, before=page[-1].run)
 
 
 class Crews:
