@@ -13,7 +13,12 @@ from interlock.adapters.models.functions import FunctionModel, ModelFunction
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.models.local_model import LocalModel
 from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
-from interlock.adapters.models.other_providers import OTHER_PROVIDERS, OtherProviderModel, require_callable
+from interlock.adapters.models.other_providers import (
+    OTHER_PROVIDERS,
+    OtherProviderModel,
+    require_callable,
+    require_key,
+)
 from interlock.adapters.models.price_table import table_cost
 from interlock.adapters.models.providers import Providers, endpoint_of, is_served, known_keys
 from interlock.adapters.models.scripted import ScriptedModel
@@ -121,6 +126,7 @@ class Models:
             local_files.require_ready(model.model, os.environ)
         else:
             require_callable(model)
+            require_key(model, os.environ)
 
     def _other(self, model: ModelRef, *, by_table: bool) -> OtherProviderModel:
         other = self._others.get((model, by_table))
