@@ -15,7 +15,7 @@ from interlock.adapters.models.providers import ProviderSettings
 from interlock.compose.box import Result
 from interlock.crew.definition import Crew
 from interlock.crew.host import Host
-from interlock.engine.events import Event, ModelCalled, ModelFailed, ModelReplied, ToolReturned
+from interlock.engine.events import Event, ModelCalled, ModelFailed, ModelReplied, ToolReturned, Usage
 from interlock.testing import ManualClock
 from tests.adapters.hostile_server import (
     Behaviour,
@@ -92,6 +92,24 @@ def test_a_run_on_a_server_goes_from_input_to_its_ending(tmp_path: Path) -> None
     assert (result.status, result.reason, result.text) == ("completed", "signal:[END]", "xong rồi")
     assert (result.usage.calls, result.usage.input_tokens, result.usage.output_tokens) == (1, 11, 7)
     assert not failures(events)
+
+
+def test_pieces_of_a_reply_are_told_as_they_come_and_are_not_stored(tmp_path: Path) -> None:
+    async def story() -> tuple[list[dict[str, Any]], list[Event]]:
+        async with hostile_server(replies(said("xong rồi [END]", pieces=4), 9)) as server:
+            crew = crew_of(tmp_path / "crew", server.url)
+            async with Interlock(tmp_path / "data") as box, asyncio.timeout(PATIENCE_SECONDS):
+                run = await box.start(crew, "go")
+                told = [event async for event in run.events()]
+                return told, [event for record in await box.journal.records(run.id) for event in record.events]
+
+    told, stored = asyncio.run(story())
+    kinds = [event["type"] for event in told]
+    pieces = [event for event in told if event["type"] == "model.delta"]
+    assert len(pieces) > 1 and "".join(event["text"] for event in pieces) == "xong rồi [END]"
+    assert all(event["agent"] == "a" and "seq" not in event for event in pieces)
+    assert kinds.index("model.called") < kinds.index("model.delta") < kinds.index("model.replied")
+    assert len(stored) == len(told) - len(pieces)
 
 
 WHOLE = said("fine [END]")
@@ -213,6 +231,18 @@ def test_a_provider_that_asks_for_time_gets_it(tmp_path: Path) -> None:
     assert 40_000 <= first <= 50_000
     assert 60_000 <= second <= 75_000  # an hour would look like death
     assert asked == 3
+
+
+def test_what_was_heard_of_a_reply_that_broke_off_is_paid_for(tmp_path: Path) -> None:
+    """By an upper estimate at the agent's prices; a call that was turned away costs nothing."""
+    half = framed(data(chunk("so many words before it breaks")))
+    result, events, _ = outcome(tmp_path, sends(head() + half), fails("503 X", "later"), replies(WHOLE))
+    broken, refused = [event for event in events if isinstance(event, ModelFailed)]
+    assert broken.usage.output_tokens >= 6 and broken.usage.input_tokens > 0
+    assert refused.usage == Usage()
+    (reply,) = [event for event in events if isinstance(event, ModelReplied)]
+    assert result.usage == broken.usage + reply.usage + Usage(calls=3)
+    assert result.usage_by_agent == {"a": result.usage}
 
 
 def test_a_storm_of_429_is_weathered_without_a_stampede(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ WORDS = 2  # columns that hold names
 def usage(crew: str | None, days: float | None, data: str, as_json: bool) -> None:
     """What runs have cost by crew and agent, the dearest first: model calls, tokens, dollars.
 
-    Every model call counts once, also failed ones, which cost nothing; forks count from where they went on.
+    Every model call counts once, also those that failed; forks count from where they went on.
     """
 
     async def asked(box: Interlock) -> Spent:

@@ -12,8 +12,7 @@ def usage_by_agent(transitions: Iterable[Sequence[Event]]) -> dict[str, Usage]:
     spent: dict[str, Usage] = {}
     for incoming, *derived in transitions:
         if isinstance(incoming, ModelReplied | ModelFailed) and not _is_in_vain(derived):
-            cost = incoming.usage if isinstance(incoming, ModelReplied) else Usage()
-            spent[incoming.agent] = spent.get(incoming.agent, Usage()) + cost + ONE_CALL
+            spent[incoming.agent] = spent.get(incoming.agent, Usage()) + incoming.usage + ONE_CALL
     return spent
 
 
