@@ -19,7 +19,7 @@ from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.tool_imports import imported_tools
 from interlock.adapters.tools_hiding import HidingToolbox
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
-from interlock.compose.fitness import require_drivable, require_size
+from interlock.compose.fitness import require_drivable, require_no_key, require_size
 from interlock.compose.models import AnyModel, Models
 from interlock.compose.recovery import Crews, SetAside, crew_of, recover_all
 from interlock.compose.results import Result as Result
@@ -170,7 +170,9 @@ class Interlock:
         self._models.require_reachable(crew)
         await self.toolbox.require(crew)
         require_size(crew, text)
+        text = self._models.keys().hidden(text)
         body = msgspec.json.encode(crew, order="deterministic")
+        require_no_key(crew, body, self._models.keys())
         sha = hashlib.sha256(body).hexdigest()
         await self.journal.put_crew(sha, body)
         await self.runner.start(crew, sha, text, run_id=run_id, history=history, continues=continues)
@@ -179,6 +181,7 @@ class Interlock:
     async def resume(self, run_id: str, text: str = "", *, token: str | None = None) -> RunHandle:
         """Answers a wait. The same answer again gives the first outcome; another one is refused."""
         self._require_open()
+        text = self._models.keys().hidden(text)
         row = await self.journal.row(run_id)
         crew = await self.crew_of(row)
         require_size(crew, text)
