@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from interlock.adapters import store_sqlite
@@ -208,20 +209,25 @@ def test_a_file_that_is_not_there_or_no_file_is_refused(tmp_path: Path) -> None:
 # Which file
 
 
+def without_keys(host: Host) -> Host:
+    """Which keys are not set is not the file's business."""
+    return msgspec.structs.replace(host, unset_keys={})
+
+
 def test_the_file_of_the_working_folder_is_taken_if_there_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert load_host() == Host()
+    assert without_keys(load_host()) == Host()
     (tmp_path / "interlock.toml").write_text("[providers.house]\n", encoding="utf-8")
-    assert load_host() == Host(providers=("house",))
+    assert without_keys(load_host()) == Host(providers=("house",))
 
 
 def test_a_named_file_is_taken_instead_and_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "interlock.toml").write_text("[providers.house]\n", encoding="utf-8")
     (tmp_path / "other.toml").write_text("[providers.other]\n", encoding="utf-8")
-    assert load_host("other.toml") == Host(providers=("other",))
+    assert without_keys(load_host("other.toml")) == Host(providers=("other",))
     with pytest.raises(UsageError, match="cannot be read"):
         load_host("missing.toml")
 

@@ -1,6 +1,8 @@
 """The life of a local model's process, with a stand-in for the server: it starts, serves, dies and ends well."""
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,19 @@ sys.stdin.read()
 """
 FAILS = "print('loading')\nprint('this is no model')\nraise SystemExit(1)\n"
 HANGS = "import sys\nsys.stdin.read()\n"
+
+
+# What the real server is made with, as far as it is used. Its threads log half a line, and the rest of it later.
+LIBRARY = """\
+import os
+from types import SimpleNamespace
+def CommonParams():
+    return SimpleNamespace(model=SimpleNamespace(), cpuparams=SimpleNamespace(), cpuparams_batch=SimpleNamespace())
+class Server:
+    listening_address = "http://127.0.0.1:9"
+    def __init__(self, params):
+        os.write(1, b"0.00.478.471 ")
+"""
 
 
 @pytest.fixture
@@ -85,3 +100,25 @@ def test_one_that_hangs_is_given_up(stand_in: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(local_model, "START_SECONDS", 0.01)
     with pytest.raises(ModelUnavailable, match="was not ready after"):
         asyncio.run(LocalModel("m", Path("m.gguf"))._served())
+
+
+def test_the_address_is_found_amid_what_a_server_logs(stand_in: Path) -> None:
+    stand_in.write_text(SERVES.replace("http", "\\n\\nhttp"))
+
+    async def story() -> str:
+        model = LocalModel("m", Path("m.gguf"))
+        url = (await model._served()).endpoint.url
+        await model.close()
+        return url
+
+    assert asyncio.run(story()).startswith("http://127.0.0.1:9/")
+
+
+def test_the_server_says_its_address_on_a_line_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "xllamacpp.py").write_text(LIBRARY)
+    server = Path(local_model.__file__).with_name("local_server.py")
+    command = [sys.executable, "-P", str(server), "m.gguf"]
+    done = subprocess.run(
+        command, input="key\n", capture_output=True, text=True, check=True, env={"PYTHONPATH": str(tmp_path)}
+    )
+    assert done.stdout.splitlines() == ["0.00.478.471 ", "http://127.0.0.1:9"]

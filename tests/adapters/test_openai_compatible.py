@@ -1,8 +1,10 @@
 """The client against a server that does everything wrong: each call ends in a reply or in a typed failure."""
 
 import asyncio
+import contextlib
 import gzip
 import json
+import socket
 import ssl
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -313,6 +315,24 @@ def test_nobody_at_the_address_is_a_call_to_repeat() -> None:
         await whole(model)
 
     with pytest.raises(ModelUnavailable, match="cannot be reached"):
+        asyncio.run(ask())
+
+
+def test_a_server_that_takes_no_connection_is_given_up_in_time() -> None:
+    """Its queue is full, so that nobody answers, and nobody refuses."""
+
+    async def ask() -> None:
+        with socket.create_server(("127.0.0.1", 0), backlog=0) as server, contextlib.ExitStack() as queue:
+            for _ in range(3):
+                waiting = queue.enter_context(socket.socket())
+                waiting.setblocking(False)
+                waiting.connect_ex(server.getsockname())
+            limits = CallLimits(connect_seconds=0.1, first_byte_seconds=5)
+            url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+            model = OpenAICompatibleModel(Endpoint(server=Server("m"), url=url, limits=limits), "m")
+            await whole(model)
+
+    with pytest.raises(ModelUnavailable, match=r"m took longer than 0\.1 s to connect"):
         asyncio.run(ask())
 
 

@@ -288,6 +288,7 @@ def run_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Result, list[
 
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setattr(pydantic_ai_models, "infer_model", lambda _name: FunctionModel(stream_function=answer))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-nobody-1")
     return asyncio.run(run()), asked
 
 

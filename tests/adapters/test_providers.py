@@ -3,7 +3,14 @@
 import pytest
 
 from interlock.adapters.models.endpoint import CallLimits
-from interlock.adapters.models.providers import Environment, ProviderSettings, endpoint_of, is_served, known_keys
+from interlock.adapters.models.providers import (
+    Environment,
+    ProviderSettings,
+    endpoint_of,
+    is_served,
+    known_keys,
+    unset_keys,
+)
 from interlock.crew.definition import ModelRef
 from interlock.errors import ModelRefused
 
@@ -161,3 +168,22 @@ def test_every_key_there_is_is_known() -> None:
     environment = {**KEYS, "ANTHROPIC_API_KEY": "sk-ant-0123456789", "SHORT_API_KEY": "none", "HOME": "/home/somebody"}
     found = known_keys({"house": HOUSE}, environment)
     assert set(found.keys) == {*KEYS.values(), "sk-ant-0123456789"}
+
+
+def test_keys_that_are_not_set_are_named_by_their_variable() -> None:
+    unset = unset_keys({}, {})
+    assert (unset["openai"], unset["google"], unset["huggingface"]) == ("OPENAI_API_KEY", "GOOGLE_API_KEY", "HF_TOKEN")
+    assert not {"ollama", "vllm", "llama.cpp", "openai-compatible", "bedrock", "scripted"} & set(unset)
+    there = {"OPENAI_API_KEY": "sk-1", "GEMINI_API_KEY": "g", "HF_TOKEN": " "}
+    assert set(unset) - set(unset_keys({}, there)) == {"openai", "google", "gemini"}
+
+
+def test_the_hosts_file_says_which_variable_a_provider_needs() -> None:
+    own = {
+        "house": ProviderSettings(url="https://house.example/v1", key_env="HOUSE_KEY"),
+        "open": ProviderSettings(url="https://open.example/v1"),
+        "anthropic": ProviderSettings(url="https://proxy.example/v1"),
+    }
+    unset = unset_keys(own, {})
+    assert unset["house"] == "HOUSE_KEY"
+    assert not {"open", "anthropic"} & set(unset)

@@ -34,6 +34,18 @@ def test_check_of_a_broken_crew_exits_1_and_shows_place_path_and_fix() -> None:
     assert result.stdout.endswith(f"{BROKEN} is not sound: 5 errors, 1 warning\n")
 
 
+def test_check_warns_of_a_key_that_is_not_set_and_still_exits_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crew is checked where it is built; its keys are where it runs."""
+    crew = "examples/broken/missing-api-key.yaml"
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    result = run("check", crew)
+    assert result.exit_code == 0
+    assert f"{crew}:4:" in result.stdout and ": warning: missing-api-key" in result.stdout
+    assert "fix set the environment variable OPENAI_API_KEY where the crew runs" in result.stdout
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-4711-zzzz")
+    assert run("check", crew).stdout == "missing-api-key is sound: 1 agent\n"
+
+
 def test_check_writes_the_protocols_line_for_an_unknown_target_to_the_log() -> None:
     line = "[SIGNAL-ERROR] Agent 'teacher' emitted signal [QUESTION] targeting unknown agent 'studnet'\n"
     assert run("check", BROKEN).stderr == line

@@ -10,6 +10,7 @@ from interlock.adapters.crew_files import LoadedCrew, read_crew
 from interlock.crew import checks
 from interlock.crew.checks import CHECKS
 from interlock.crew.codes import CODES
+from interlock.crew.host import Host
 from interlock.crew.problem import Problem, Severity
 
 GALLERY = Path("examples/broken")
@@ -18,9 +19,13 @@ QUIET = {
     "deprecated-signal",
     "differing-return",
     "legacy-key",
+    "missing-api-key",
     "missing-package",
     "unknown-mark-in-prompt",
 }
+
+# A machine without a key; without a host nobody asks.
+HOST = Host(unset_keys={"openai": "OPENAI_API_KEY"})
 
 Load = Callable[[str], LoadedCrew]
 
@@ -52,7 +57,7 @@ entry_point: teacher
 
 @pytest.mark.parametrize("path", sorted(GALLERY.iterdir()), ids=lambda path: path.stem)
 def test_a_crew_of_the_gallery_has_its_one_problem_and_no_other(path: Path) -> None:
-    loaded = read_crew(path)
+    loaded = read_crew(path, HOST)
     assert {p.code for p in loaded.problems} == {path.stem}
     assert loaded.is_sound == (path.stem in QUIET)
     assert all(p.line > 1 and p.fix and p.message for p in loaded.problems)
@@ -103,9 +108,9 @@ def test_a_crew_exists_that_only_this_rule_refuses(rule: str, tmp_path: Path, mo
     if rule in RULE_BREAKERS:
         (tmp_path / "crew.yaml").write_text(CREW + RULE_BREAKERS[rule])
         crews = [tmp_path]
-    whole = [read_crew(path).problems for path in crews]
+    whole = [read_crew(path, HOST).problems for path in crews]
     monkeypatch.setattr(checks, "CHECKS", tuple(check for check in CHECKS if check.__name__ != rule))
-    assert [read_crew(path).problems for path in crews] != whole
+    assert [read_crew(path, HOST).problems for path in crews] != whole
 
 
 def test_all_problems_come_at_once_in_file_order() -> None:
@@ -704,3 +709,16 @@ def test_white_space_around_a_model_is_none_of_its_name(tmp_path: Path) -> None:
     crew = read_crew(tmp_path).crew
     assert crew is not None and crew.agents[0].primary is not None
     assert crew.agents[0].primary.name == "openai:gpt"
+
+
+def test_a_key_that_is_not_set_is_one_warning_that_names_all_who_need_it(tmp_path: Path) -> None:
+    agents = "agents: [{id: teacher, model: 'openai:a', backup: {model: x, provider: ollama}, is_terminal: true,"
+    agents += " handoff_targets: [pupil]}, {id: pupil, model: 'openai:b', is_terminal: true}]\n"
+    (tmp_path / "crew.yaml").write_text(CREW + agents)
+    problem = only(read_crew(tmp_path, HOST))
+    assert (problem.severity, problem.path) == (Severity.WARNING, "agents[0].model")
+    assert (
+        problem.message == "OPENAI_API_KEY is not set here, and openai is not asked without it for 'teacher', 'pupil'"
+    )
+    assert problem.fix == "set the environment variable OPENAI_API_KEY where the crew runs"
+    assert read_crew(tmp_path, Host()).problems == ()

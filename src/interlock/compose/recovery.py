@@ -45,10 +45,10 @@ async def _outcome(row: RunRow, go_on: Callable[[RunRow], Awaitable[None]]) -> S
 
 
 async def pages(
-    journal: Journal, size: int, *, status: str | None = None, nested: bool | None = None
+    journal: Journal, size: int, *, status: str | None = None, crew: str | None = None, nested: bool | None = None
 ) -> AsyncIterator[Sequence[RunRow]]:
     """The newest runs first."""
-    page = await journal.rows(status=status, limit=size, nested=nested)
+    page = await journal.rows(status=status, crew=crew, limit=size, nested=nested)
     while page:
         yield page
-        page = await journal.rows(status=status, limit=size, before=page[-1].run, nested=nested)
+        page = await journal.rows(status=status, crew=crew, limit=size, before=page[-1].run, nested=nested)

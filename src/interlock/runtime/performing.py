@@ -288,11 +288,19 @@ class Performer:
         return event
 
     async def outcome_of(self, live: LiveRun, call: Call) -> IncomingEvent:
-        """Calls the model; a failure is an outcome too."""
+        """Calls the model; a failure is an outcome too, and what was heard before it is paid for."""
+        said: list[str] = []
+        event = await self._outcome(live, call, said)
+        if said and isinstance(event, ModelFailed):
+            usage = priced(call.agent, _estimated(live, call, ModelReply(text="".join(said))), self.cost_of)
+            return msgspec.structs.replace(event, usage=usage)
+        return event
+
+    async def _outcome(self, live: LiveRun, call: Call, said: list[str]) -> ModelReplied | ModelFailed:
         effect = call.effect
         try:
             async with self.slots:
-                return _replied(live, call, await self._heard(live, call), self.cost_of)
+                return _replied(live, call, await self._heard(live, call, said), self.cost_of)
         except ScriptExhausted as error:
             return _failed(effect, error, retry=False, reason="script_exhausted")
         except PromptTooLong as error:
@@ -312,9 +320,13 @@ class Performer:
         except BaseException as error:  # a host's model may fail in any way; the run fails, and nothing else does
             return _failed(effect, ModelRefused(f"{type(error).__name__}: {error}"), retry=False)
 
-    async def _heard(self, live: LiveRun, call: Call) -> Heard:
+    async def _heard(self, live: LiveRun, call: Call, said: list[str]) -> Heard:
         pieces = self.model_for(live.crew, call.agent).reply(call.request)
-        tell = partial(self.on_delta, live.id, call.agent.id)
+
+        def tell(text: str) -> None:
+            said.append(text)
+            self.on_delta(live.id, call.agent.id, text)
+
         try:
             if not live.crew.settings.cut_on_signal:
                 return await heard_out(pieces, tell)

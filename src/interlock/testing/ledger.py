@@ -91,9 +91,8 @@ class Ledger(msgspec.Struct, kw_only=True):
     def _book_reply(self, event: ModelReplied | ModelFailed | ToolReturned | ChildReturned) -> None:
         if isinstance(event, ModelReplied):
             self.replies[event.agent] = event.text
-            self.own_usage += event.usage
         if isinstance(event, ModelReplied | ModelFailed):
-            self.own_usage += Usage(calls=1)
+            self.own_usage += event.usage + Usage(calls=1)
         if isinstance(event, ChildReturned):
             self.usage_below += event.usage
             if (child := self.children.get(event.call)) is not None:

@@ -29,32 +29,35 @@ class OtherProvider(msgspec.Struct, frozen=True):
 
     name: str
     module: str
+    keys: tuple[str, ...] = ()  # environment variables of which one must hold its key; none where there are other ways
     extra: str = ""  # empty where the extra `llm` has the client already
     secrets: tuple[str, ...] = ()  # environment variables that hold one and do not end in _API_KEY
-    keys: tuple[str, ...] = ()  # environment variables of which one must be set; none where there are other ways
 
 
 OTHER_PROVIDERS = {
     "anthropic": OtherProvider(
         "anthropic",
         "anthropic",
+        ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
         secrets=("ANTHROPIC_AUTH_TOKEN",),
-        keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
     ),
-    "azure": OtherProvider("azure", "openai"),
+    "azure": OtherProvider("azure", "openai", ("AZURE_OPENAI_API_KEY",)),
     "bedrock": OtherProvider(
-        "bedrock", "boto3", "bedrock", ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK")
+        "bedrock",
+        "boto3",
+        extra="bedrock",
+        secrets=("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"),
     ),
-    "cohere": OtherProvider("cohere", "cohere", "cohere", keys=("CO_API_KEY",)),
-    "deepseek": OtherProvider("deepseek", "openai", keys=("DEEPSEEK_API_KEY",)),
-    "fireworks": OtherProvider("fireworks", "openai", keys=("FIREWORKS_API_KEY",)),
-    "gemini": OtherProvider("google", "google.genai", "google"),
-    "google": OtherProvider("google", "google.genai", "google"),
-    "groq": OtherProvider("groq", "groq", "groq", keys=("GROQ_API_KEY",)),
-    "huggingface": OtherProvider("huggingface", "huggingface_hub", "huggingface", ("HF_TOKEN",)),
-    "mistral": OtherProvider("mistral", "mistralai", "mistral", keys=("MISTRAL_API_KEY",)),
-    "together": OtherProvider("together", "openai", keys=("TOGETHER_API_KEY",)),
-    "xai": OtherProvider("xai", "xai_sdk", "xai", keys=("XAI_API_KEY",)),
+    "cohere": OtherProvider("cohere", "cohere", ("CO_API_KEY",), "cohere"),
+    "deepseek": OtherProvider("deepseek", "openai", ("DEEPSEEK_API_KEY",)),
+    "fireworks": OtherProvider("fireworks", "openai", ("FIREWORKS_API_KEY",)),
+    "gemini": OtherProvider("google", "google.genai", ("GOOGLE_API_KEY", "GEMINI_API_KEY"), "google"),
+    "google": OtherProvider("google", "google.genai", ("GOOGLE_API_KEY", "GEMINI_API_KEY"), "google"),
+    "groq": OtherProvider("groq", "groq", ("GROQ_API_KEY",), "groq"),
+    "huggingface": OtherProvider("huggingface", "huggingface_hub", ("HF_TOKEN",), "huggingface", ("HF_TOKEN",)),
+    "mistral": OtherProvider("mistral", "mistralai", ("MISTRAL_API_KEY",), "mistral"),
+    "together": OtherProvider("together", "openai", ("TOGETHER_API_KEY",)),
+    "xai": OtherProvider("xai", "xai_sdk", ("XAI_API_KEY",), "xai"),
 }
 
 SECRETS = tuple(name for provider in OTHER_PROVIDERS.values() for name in provider.secrets)
@@ -87,11 +90,17 @@ def require_callable(model: ModelRef) -> None:
         )
 
 
+def unset_key(provider: str, environment: Mapping[str, str]) -> str:
+    """The variable to set before this provider can be asked; empty if nothing is missing."""
+    names = OTHER_PROVIDERS[provider].keys
+    return names[0] if names and not any(environment.get(name, "").strip() for name in names) else ""
+
+
 def require_key(model: ModelRef, environment: Mapping[str, str]) -> None:
-    """`ModelRefused` if the provider's client would find no key."""
-    keys = OTHER_PROVIDERS[model.provider].keys
-    if keys and not any(environment.get(name, "").strip() for name in keys):
-        raise ModelRefused(f"'{model.name}' needs a key; set the environment variable {keys[0]}")
+    """`ModelRefused` before a run begins, instead of by its first call."""
+    variable = unset_key(model.provider, environment)
+    if variable:
+        raise ModelRefused(f"'{model.name}' needs a key; set the environment variable {variable}")
 
 
 class OtherProviderModel:

@@ -14,7 +14,7 @@ import msgspec
 from interlock.adapters.models.constraining import GRAMMAR, GUIDED_GRAMMAR, SCHEMA
 from interlock.adapters.models.endpoint import CallLimits, Endpoint, Server
 from interlock.adapters.models.known_keys import KnownKeys
-from interlock.adapters.models.other_providers import SECRETS
+from interlock.adapters.models.other_providers import OTHER_PROVIDERS, SECRETS, unset_key
 from interlock.crew.definition import ModelRef
 from interlock.crew.host import PROVIDERS
 from interlock.errors import ModelRefused
@@ -184,6 +184,19 @@ def _may_have_the_key(provider: ProviderSettings, address: Address) -> bool:
         elif entry.lower() in names and address.is_private_to_send:
             return True
     return False
+
+
+def unset_keys(settings: Providers, environment: Environment) -> dict[str, str]:
+    """By provider: the variable for its key, where that is not set."""
+    found = {}
+    for name in dict.fromkeys((*BUILT_IN, *OTHER_PROVIDERS, *settings)):
+        if is_served(name, settings):
+            variable = provider_of(name, settings, environment).key_env
+            if variable and not environment.get(variable, "").strip():
+                found[name] = variable
+        elif variable := unset_key(name, environment):
+            found[name] = variable
+    return found
 
 
 def known_keys(settings: Providers, environment: Environment) -> KnownKeys:
