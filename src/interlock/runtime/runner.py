@@ -251,7 +251,13 @@ class Runner:
         async with self.taking(run_id):
             live = self.live.get(run_id) or await self._take(crew, run_id)
             async with live.lock:
-                parent = await self._woken_parent_or_let_go(live)
+                try:
+                    parent = await self._woken_parent(live)
+                except ParentIsOver:  # all the more is it to end
+                    parent = None
+                except InterlockError:
+                    await self.let_go_unless_driven(live)
+                    raise
                 if live.run.state.status not in OVER:
                     await self.transit(live, CancelRequested(by=by))
             self._goes_on_for(parent, live)
