@@ -219,3 +219,27 @@ def test_a_person_at_the_terminal_answers_the_crews_that_were_called(crew: Path,
         assert person.exit_code() == 0
     assert person.left_behind.count("Which one?\n      [WAIT]") == 1, "what was said is printed once"
     assert person.left_behind.endswith("completed: signal:[END]\n")
+
+
+def test_a_tree_is_deleted_and_says_how_much_went_with_it(crew: Path) -> None:
+    name = finished(crew)
+    refused = run("runs", "delete", f"{name}~4.0")
+    assert refused.exit_code == 2
+    assert f"cannot be deleted by itself: interlock runs delete {name}\n" in refused.stderr
+    assert run("runs", "delete", name).stdout.splitlines()[1:] == ["with it 3 runs of crews that it called"]
+
+
+def test_a_tree_becomes_a_test_that_passes_and_names_routes_of_crews_that_are_called(crew: Path) -> None:
+    name = finished(crew)
+    (crew / "tests").mkdir()
+    (crew / "tests" / "made.yaml").write_text(run("runs", "script", name, "--as-test").stdout, "utf-8")
+    assert run("test", str(crew)).stdout.splitlines() == [
+        "passed  made",
+        "routes taken: 8 of 10",
+        "        never: a [BOTH] -> alpha",
+        "        never: beta/z [WAIT]",
+        "1 passed, 0 failed",
+    ]
+    shorter = (crew / "tests" / "made.yaml").read_text("utf-8").replace('  - "alpha/inner/y"\n', "", 1)
+    (crew / "tests" / "made.yaml").write_text(shorter, "utf-8")
+    assert "turns: expected a, alpha/x, alpha/inner/y, alpha/x" in run("test", str(crew)).stdout

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlock.cli.transcript import Line, lines_of, placed
+from interlock.cli.transcript import Line, lines_of
 from interlock.engine.events import Usage
 from interlock.engine.routing import Verb
-from interlock.ids import is_below, run_of
+from interlock.ids import is_below, placed, run_of
 
 # More than the tallest terminal shows; the whole transcript is printed when the view closes.
 LINES_MAX = 500

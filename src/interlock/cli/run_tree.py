@@ -5,11 +5,11 @@ from typing import Any
 
 from interlock.cli.columns import USAGE_HEADS, aligned, usage_cells
 from interlock.cli.crews import shown
-from interlock.cli.transcript import STEP, Line, placed
+from interlock.cli.transcript import STEP, Line
 from interlock.compose.trees import Member, Tree
 from interlock.engine.events import Entry, Usage
 from interlock.engine.in_full import in_full
-from interlock.ids import RESERVED_IDS
+from interlock.ids import RESERVED_IDS, placed
 
 
 def name_of(member: Member) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from interlock.cli.crews import shown
-from interlock.ids import run_of
+from interlock.ids import placed, run_of
 
 Kind = Literal["speaker", "said", "note", "printed", "log"]
 
@@ -29,11 +29,6 @@ class Line(NamedTuple):
 
     kind: Kind
     text: str
-
-
-def placed(path: tuple[str, ...] | list[str], name: str) -> str:
-    """An agent, or a crew, as it is called from the outermost crew."""
-    return "/".join((*path, name))
 
 
 def lines_of(event: dict[str, Any]) -> Iterator[Line]:
