@@ -47,12 +47,12 @@ def without(text: str, name: str) -> list[str]:
 
 def test_the_list_holds_outermost_runs_and_all_of_them_below_their_callers(crew: Path) -> None:
     name = finished(crew)
-    assert without(run("runs", "list").stdout, name) == ["RUN  WHEN  completed  master  signal:[END]"]
+    assert without(run("runs", "list").stdout, name) == ["RUN  WHEN  completed   $0.5000  master  signal:[END]"]
     assert without(run("runs", "list", "--all").stdout, name) == [
-        "RUN  WHEN  completed  master  signal:[END]",
-        "  RUN~4.0  WHEN  completed  alpha-team  signal:[END]",
-        "    RUN~4.0~4.0  WHEN  completed  inner-team  signal:[END]",
-        "  RUN~15.0  WHEN  completed  beta-team  signal:[END]",
+        "RUN  WHEN  completed   $0.5000  master  signal:[END]",
+        "  RUN~4.0  WHEN  completed         -  alpha-team  signal:[END]",
+        "    RUN~4.0~4.0  WHEN  completed         -  inner-team  signal:[END]",
+        "  RUN~15.0  WHEN  completed         -  beta-team  signal:[END]",
     ]
     assert len(run("runs", "list", "--all", "--json").stdout.splitlines()) == 4
     assert run("runs", "list", "--crew", "alpha-team").stdout.startswith("no runs yet")
@@ -74,12 +74,16 @@ def test_show_has_the_tree_the_talk_under_its_calls_and_what_each_crew_has_cost(
         *("alpha:", "  Found it.", "a:", "  Now.", "  [WRITE]"),
         *("  user:", "    Found it. for Lamps", "  beta/z:", "    Written.", "    [END]"),
         *("beta:", "  Written.", "a:", "  All done.", "  [END]"),
-        "crew         calls  tokens in  tokens out     cost",
-        "master           3         10           0  $0.5000",
-        "alpha            2          0           0        -",
-        "alpha/inner      2          3           4        -",
-        "beta             1          0           0        -",
-        "all              8         13           4  $0.5000",
+        "crew         agent  calls  tokens in  tokens out     cost",
+        "master                  3         10           0  $0.5000",
+        "             a          3         10           0  $0.5000",
+        "alpha                   2          0           0        -",
+        "             x          2          0           0        -",
+        "alpha/inner             2          3           4        -",
+        "             y          2          3           4        -",
+        "beta                    1          0           0        -",
+        "             z          1          0           0        -",
+        "all                     8         13           4  $0.5000",
     ]
 
 
@@ -100,7 +104,7 @@ def test_each_open_wait_of_a_tree_comes_with_the_command_that_answers_it(crew: P
     shown = run("runs", "show", name).stdout
     commands = re.findall(r"^(\S+) waits \(signal:\[WAIT\]\): interlock (.*) --input TEXT$", shown, re.MULTILINE)
     assert [agent for agent, _ in commands] == ["alpha/inner/y", "beta/z"]
-    assert "all              4" in shown, "what children have cost counts before they come back"
+    assert re.search("^all +4 ", shown, re.MULTILINE), "what children have cost counts before they come back"
     first, second = (command.split() for _, command in commands)
     script = ("--input", "yes", "--script", str(crew / "both.yaml"), "--plain")
     assert run(*first, *script).exit_code == 3
@@ -243,3 +247,6 @@ def test_a_tree_becomes_a_test_that_passes_and_names_routes_of_crews_that_are_ca
     shorter = (crew / "tests" / "made.yaml").read_text("utf-8").replace('  - "alpha/inner/y"\n', "", 1)
     (crew / "tests" / "made.yaml").write_text(shorter, "utf-8")
     assert "turns: expected a, alpha/x, alpha/inner/y, alpha/x" in run("test", str(crew)).stdout
+    own = re.sub(r'^  - "(alpha|beta)/.*\n', "", shorter, flags=re.MULTILINE)
+    (crew / "tests" / "made.yaml").write_text(own, "utf-8")
+    assert "passed  made" in run("test", str(crew)).stdout, "a test may speak of the crew's own turns alone"

@@ -1,7 +1,9 @@
 """A run with all that it called, as lines for people and as values for programs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
+
+import click
 
 from interlock.cli.columns import USAGE_HEADS, aligned, usage_cells
 from interlock.cli.crews import shown
@@ -76,11 +78,24 @@ def open_waits(tree: Tree) -> list[Open]:
     return [Open(tree, member, wait.token, wait.agent, wait.reason, alone=alone) for member, wait in waits]
 
 
-def usage_lines(tree: Tree) -> Iterator[str]:
-    """What each crew has cost by itself, and all of them together."""
-    rows: list[Sequence[str]] = [("crew", *USAGE_HEADS)]
-    rows += [(shown(name), *usage_cells(usage)) for name, usage in usage_by_crew(tree).items()]
-    return aligned([*rows, ("all", *usage_cells(tree.total))], 1)
+def tell_usage(tree: Tree) -> None:
+    """What each crew has cost by itself, agent by agent, and all of them together."""
+    rows: list[tuple[str, ...]] = [("crew", "agent", *USAGE_HEADS)]
+    agents = agents_by_crew(tree)
+    for name, usage in usage_by_crew(tree).items():
+        rows.append((shown(name), "", *usage_cells(usage)))
+        rows += [("", shown(agent), *usage_cells(used)) for agent, used in agents.get(name, {}).items()]
+    for n, line in enumerate(aligned([*rows, ("all", "", *usage_cells(tree.total))], 2)):
+        click.secho(line, dim=n == 0)
+
+
+def agents_by_crew(tree: Tree) -> dict[str, dict[str, Usage]]:
+    crews: dict[str, dict[str, Usage]] = {}
+    for member in tree.members:
+        agents = crews.setdefault(name_of(member), {})
+        for agent, usage in member.by_agent.items():
+            agents[agent] = agents.get(agent, Usage()) + usage
+    return crews
 
 
 def usage_by_crew(tree: Tree) -> dict[str, Usage]:

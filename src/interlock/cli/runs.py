@@ -7,15 +7,18 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
+from interlock.cli.columns import cost
 from interlock.cli.crews import shown
 from interlock.cli.keeping import delete, export, fork, import_, prune, script
 from interlock.cli.looking import with_look
 from interlock.cli.reasons import reason_lines
 from interlock.cli.run import data_option, json_option, print_lines, with_box
-from interlock.cli.run_tree import in_values, open_waits, run_lines, said_lines, usage_lines
+from interlock.cli.run_tree import in_values, open_waits, run_lines, said_lines, tell_usage
 from interlock.cli.transcript import STEP
+from interlock.cli.usage import tell_of_run, usage
 from interlock.compose.box import Interlock, Result
 from interlock.compose.trees import Tree, in_order, tree_of
+from interlock.engine.events import Usage
 from interlock.engine.in_full import in_full
 from interlock.engine.step import OVER
 from interlock.ids import CHILD_MARK, parent_of, root_of
@@ -27,7 +30,7 @@ def runs() -> None:
     """What ran, how it stands, and why."""
 
 
-for command in (delete, export, fork, import_, prune, script):
+for command in (delete, export, fork, import_, prune, script, usage):
     runs.add_command(command)
 
 
@@ -39,7 +42,7 @@ for command in (delete, export, fork, import_, prune, script):
 @data_option
 @json_option
 def list_runs(status: str | None, crew: str | None, limit: int, with_children: bool, data: str, as_json: bool) -> None:
-    """The newest runs first; those of crews that were called are part of their callers' and left out."""
+    """The newest runs first, with what each has cost; those of crews that were called are part of their callers'."""
 
     async def asked(box: Interlock) -> list[RunRow]:
         rows = await box.journal.rows(status=status, crew=crew, limit=limit, nested=False)
@@ -53,7 +56,7 @@ def list_runs(status: str | None, crew: str | None, limit: int, with_children: b
     for row in rows:
         when = datetime.fromtimestamp(row.updated_at / 1000, UTC)
         origin = f"  from {row.continues}" if row.continues else ""
-        what = f"{row.status:<9}  {shown(row.crew)}  {shown(row.reason)}{shown(origin)}"
+        what = f"{row.status:<9}  {cost(row.usage):>8}  {shown(row.crew)}  {shown(row.reason)}{shown(origin)}"
         click.echo(f"{STEP * row.run.count(CHILD_MARK)}{row.run}  {when:%Y-%m-%d %H:%M:%S}  {what}".rstrip())
     if not rows:
         click.echo("no runs yet; 'interlock run CREW INPUT' makes one")
@@ -68,7 +71,7 @@ async def _with_children(box: Interlock, rows: Sequence[RunRow]) -> list[RunRow]
 @data_option
 @json_option
 def show(run_id: str, data: str, as_json: bool) -> None:
-    """How RUN stands, and what was said; with the runs of crews that it called."""
+    """How RUN stands, what was said, and what each agent has cost; with the runs of crews that it called."""
 
     async def told(box: Interlock) -> tuple[Result, Tree]:
         return await box.result(run_id), await tree_of(box, run_id)
@@ -88,8 +91,10 @@ def show(run_id: str, data: str, as_json: bool) -> None:
     print_lines(said_lines(tree))
     for wait in open_waits(tree):
         click.echo(wait.line)
-    for n, line in enumerate(usage_lines(tree) if called else ()):
-        click.secho(line, dim=n == 0)
+    if called or tree.members[0].elsewhere != Usage():
+        tell_usage(tree)
+    elif result.usage_by_agent:
+        tell_of_run(result.usage, result.usage_by_agent)
 
 
 @runs.command()

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from interlock.compose.box import Interlock
+from interlock.engine.accounting import usage_by_agent
 from interlock.engine.events import ChildReturned, ChildStarted, Entry, Event, Usage, WentStale
 from interlock.engine.state import Wait
 from interlock.engine.step import Run
@@ -26,6 +27,7 @@ class Member(msgspec.Struct, kw_only=True):
     row: RunRow
     path: tuple[str, ...] = ()
     own: Usage = Usage()
+    by_agent: dict[str, Usage] = {}
     elsewhere: Usage = Usage()
     waits: tuple[Wait, ...] = ()
     said: "tuple[Entry | str, ...]" = ()  # in order; a run that was called stands where it was called
@@ -87,6 +89,7 @@ def _read(run: Run, row: RunRow, records: Sequence[Record], here: set[str], *, i
         row=row,
         path=state.path,
         own=without(state.usage, returned),
+        by_agent=usage_by_agent(record.events for record in records),
         elsewhere=elsewhere,
         waits=waits,
         said=tuple(said),
