@@ -135,6 +135,11 @@ def test_show_as_values_holds_the_runs_and_the_costs(crew: Path) -> None:
     }
 
 
+def test_a_paused_run_has_the_question_of_the_crew_that_was_called(crew: Path) -> None:
+    told = json.loads(run("runs", "show", paused(crew), "--json").stdout)
+    assert (told["text"], told["output"], told["reason"]) == ("Which one?", "Which one?\n[WAIT]", "signal:[WAIT]")
+
+
 def test_explain_tells_the_whole_tree_in_the_order_of_the_store(crew: Path) -> None:
     name = finished(crew)
     lines = [line.partition(";")[0] for line in without(run("runs", "explain", name).stdout, name)]
