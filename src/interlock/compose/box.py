@@ -134,7 +134,6 @@ class Interlock:
             await self._recovered(await self.crew_of(row), row.run)
 
         self.set_aside = await recover_all(self.journal, go_on)
-        await self.runner.stop_orphans()
         await self.runner.deliver_again()
 
     async def _recovered(self, crew: Crew, run_id: str) -> None:

@@ -103,7 +103,7 @@ def whole_crews(file: TreeFile) -> Callable[[str], Crew]:
         if sha not in read:
             plain = _crew(file.crews[sha], run)
             subs = {
-                name: msgspec.structs.replace(entry, crew=crew(entry.crew_sha))
+                name: msgspec.structs.replace(entry, crew=entry.crew or crew(entry.crew_sha))
                 for name, entry in plain.sub_crews.items()
             }
             read[sha] = msgspec.structs.replace(plain, sub_crews=subs) if subs else plain

@@ -165,7 +165,7 @@ def _is_stale(t: Transition, event: IncomingEvent) -> bool:
         case ChildReturned() | ChildWaits() | ChildGoesOn():
             return is_old_news(t, event)
         case CancelRequested():
-            return False
+            return t.state.ending is not None  # it ends already
         case _:
             assert_never(event)
 
@@ -185,7 +185,11 @@ def _started(t: Transition, event: RunStarted) -> Move:
 
 
 def _out_of_working_time(t: Transition, event: IncomingEvent) -> Move | None:
-    if t.state.status != "running" or t.state.worked_ms < t.settings.timeout_seconds * 1000:
+    if (
+        t.state.status != "running"
+        or t.state.ending is not None
+        or t.state.worked_ms < t.settings.timeout_seconds * 1000
+    ):
         return None
     if isinstance(event, ModelReplied | ModelFailed):
         call_ended(t, event)  # what it cost counts, although it came too late
