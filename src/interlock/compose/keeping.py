@@ -75,7 +75,8 @@ async def export_run(box: Interlock, run: str) -> bytes:
         sha = ahead.pop(0)
         if sha not in crews:
             crews[sha] = await box.journal.crew(sha)
-            ahead += [entry.crew_sha for entry in _crew(crews[sha], run).sub_crews.values()]
+            subs = _crew(crews[sha], run).sub_crews.values()
+            ahead += [entry.crew_sha for entry in subs if entry.crew is None]  # one that is written out is there
     return tree_files.written(TreeFile(tree=tree, crews=crews))
 
 
