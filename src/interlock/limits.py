@@ -46,7 +46,7 @@ SUBSCRIPTIONS_PER_AGENT_MAX = 1_000
 # Broadcasts that cause broadcasts. Real chains have two or three links; past sixteen agents are waking each other.
 BROADCAST_HOPS_MAX = 16
 
-# Of one agent, counting only what somebody hears. Model calls take seconds, so more than two a second is no conversation.
+# Of one agent, counting only what somebody hears. Model calls take seconds: more than two a second is no conversation.
 BROADCASTS_PER_MINUTE_MAX = 120
 
 # Signals of which an agent was not told yet. A model reads a screen of news, not a year of it; the newest are kept.
@@ -54,6 +54,9 @@ INBOX_MAX = 1_000
 
 # Of those, so many are shown to one turn; the next turn gets the next ones.
 INBOX_TAKEN_MAX = 50
+
+# What could not be delivered and nobody looked at; the newest are kept.
+DEAD_LETTERS_MAX = 10_000
 
 # A time further away, in either direction, is a mistake of units.
 HORIZON_MS = 10 * 366 * 24 * 3600 * 1000

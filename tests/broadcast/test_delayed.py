@@ -92,7 +92,7 @@ def test_a_failure_waits_longer_each_time_and_then_it_is_dead() -> None:
     assert tuple(waits) == DELIVERY_PAUSES_MS
     assert tried is not None
     dead = buried(tried, "nobody is there", NOW)
-    assert (dead.id, dead.attempts, dead.reason) == ("aaa", len(DELIVERY_PAUSES_MS), "nobody is there")
+    assert (dead.id, dead.attempts, dead.reason) == ("aaa", len(DELIVERY_PAUSES_MS) + 1, "nobody is there")
 
 
 def test_what_goes_out_once_leaves_the_queue() -> None:

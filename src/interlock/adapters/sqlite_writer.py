@@ -87,7 +87,7 @@ class Writer:
         self._database, self._log = str(path), f"{path}-wal"
         self._database_inode, self._log_inode = _inode(self._database), _inode(self._log)
         self._checked_at = 0.0
-        self._tips: Tips = {}
+        self._tips = Tips()
         self._lock = Lock()
         self._home: asyncio.AbstractEventLoop | None = None
         self._gathered: list[Job] = []
@@ -292,7 +292,7 @@ class Writer:
 
     def _undo(self, error: BaseException) -> None:
         """Leaves no transaction behind, and remembers the failures after which nothing may be acknowledged."""
-        self._tips.clear()
+        self._tips.forget()
         if code_of(error) in FINAL:
             self.broken = f"the disk failed to keep what was written ({error}); check it, then start again"
         # SQLite may have rolled back by itself, and a rollback may fail like any other statement.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 from weakref import WeakSet
 
-from interlock.adapters import alongside_sqlite, journal_format, keeping_sqlite, migrations, sqlite_rows
+from interlock.adapters import alongside_sqlite, bus_rows, journal_format, keeping_sqlite, migrations, sqlite_rows
 from interlock.adapters.migrations import Connect
 from interlock.adapters.mounts import require_local
 from interlock.adapters.owner_files import OWNERS as OWNERS
@@ -205,7 +205,8 @@ class SqliteStore:
         """What SQLite finds wrong with the whole database; reads every page."""
 
         def found(connection: sqlite3.Connection) -> list[str]:
-            return [*keeping_sqlite.problems(connection), *sqlite_rows.damaged(connection)]
+            damaged = [*sqlite_rows.damaged(connection), *bus_rows.damaged(connection)]
+            return [*keeping_sqlite.problems(connection), *damaged]
 
         return await self._read("check the database", found)
 
@@ -280,6 +281,13 @@ class SqliteStore:
     def _require_unbroken(self) -> None:
         if self._writer.broken is not None:
             raise StoreBroken(self._writer.broken)
+
+    async def write(self, doing: str, work: Work[T], size: int = 0) -> T:
+        """For whoever keeps something else in the same database, such as the bus."""
+        return await self._write(doing, work, size)
+
+    async def read(self, doing: str, work: Query[T]) -> T:
+        return await self._read(doing, work)
 
     async def _write(self, doing: str, work: Work[T], size: int = 0) -> T:
         self._require_usable()

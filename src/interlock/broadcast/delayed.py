@@ -41,7 +41,10 @@ class Delayed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Dead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What could not be delivered, with all that is needed to try again. `for_agent` is empty if it reached nobody."""
+    """What could not be delivered, with all that is needed to try again. `for_agent` is empty if it reached nobody.
+
+    `from_crew` is that of the agent whose own it is.
+    """
 
     id: str
     broadcast: Broadcast
@@ -50,6 +53,7 @@ class Dead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempts: int = 0
     for_crew: str = msgspec.field(name="crew", default="")
     for_agent: str = msgspec.field(name="agent", default="")
+    from_crew: str = msgspec.field(name="fromCrew", default="")
 
 
 def checked_time(at: object, now: int) -> int:
@@ -81,7 +85,8 @@ def emission_of(entry: Delayed, now: int) -> Emission:
     """What goes out. The same whenever it is tried, but for the time."""
     occurrence = entry.id if entry.schedule is None else derived_id(f"{entry.id}:{entry.deliver_at}")
     broadcast = Broadcast(id=occurrence, type=entry.type, source=entry.source, data=entry.data, created_at=now)
-    return Emission(broadcast=broadcast, crew=entry.crew, hops=entry.hops)
+    agent = entry.source.id if entry.source.type == "agent" else ""
+    return Emission(broadcast=broadcast, crew=entry.crew, agent=agent, hops=entry.hops)
 
 
 def after_dispatch(entry: Delayed, now: int) -> Delayed | None:
@@ -101,8 +106,9 @@ def after_failure(entry: Delayed, now: int) -> Delayed | None:
 
 
 def buried(entry: Delayed, reason: str, now: int) -> Dead:
-    emission = emission_of(entry, now)
-    return Dead(id=emission.broadcast.id, broadcast=emission.broadcast, reason=reason, at=now, attempts=entry.attempts)
+    broadcast = emission_of(entry, now).broadcast
+    tries = entry.attempts + 1
+    return Dead(id=broadcast.id, broadcast=broadcast, reason=reason, at=now, attempts=tries, from_crew=entry.crew)
 
 
 def view_of(entry: Delayed) -> dict[str, Any]:

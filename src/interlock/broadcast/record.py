@@ -47,10 +47,18 @@ class Broadcast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Emission(msgspec.Struct, frozen=True, kw_only=True):
-    """A broadcast on its way into the store. `crew` is that of the agent it is from, `hops` how many caused it."""
+    """A broadcast on its way into the store: whose own it is, if an agent's, and how many broadcasts led to it."""
 
     broadcast: Broadcast
     crew: str = ""
+    agent: str = ""
+    hops: int = 0
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True):
+    """A broadcast as somebody gets it; what they announce because of it has one hop more."""
+
+    broadcast: Broadcast
     hops: int = 0
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from interlock.adapters import journal_format
+from interlock.adapters.bus_rules import carry_out_on_bus
 from interlock.adapters.journal_format import Tip
 from interlock.adapters.spending import Counter, Held, spend
 from interlock.errors import NotOwner, OwnedElsewhere, RunDeleted, RunExists, RunNotFound, StoreFailed
@@ -26,6 +27,7 @@ from interlock.ports import (
     StoredRecord,
     Tombstone,
 )
+from interlock.testing.memory_bus import MemoryBus, MemoryTables
 
 
 class _Kept(msgspec.Struct, kw_only=True):
@@ -87,6 +89,7 @@ class _Shelf(msgspec.Struct, kw_only=True):
     order: list[tuple[str, int]] = []  # of which run, and which of its records
     outbox: dict[str, Outgoing] = {}
     ledger: _Ledger = msgspec.field(default_factory=_Ledger)
+    tables: MemoryTables = msgspec.field(default_factory=MemoryTables)
     alive: set[str] = set()
     owners: int = 0
 
@@ -101,6 +104,7 @@ class MemoryStore:
         self.owner = f"memory-{self._shelf.owners}"
         self._shelf.alive.add(self.owner)
         self._is_open = True
+        self.bus = MemoryBus(self._shelf.tables, self._require_open)
 
     async def create(self, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
         self._require_open()
@@ -110,7 +114,7 @@ class MemoryStore:
         journal_format.require_first(row.run, record)
         kept = _Kept(row=row, owner=self.owner)
         self._shelf.runs[row.run] = kept
-        return Appended(self._add(kept, row, record, body), self._carry_out(also))
+        return self._carry_out(also, self._add(kept, row, record, body))
 
     async def append(self, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
         self._require_open()
@@ -120,13 +124,13 @@ class MemoryStore:
             position = self._add(kept, row, record, body)
         else:
             position = self._position_of(kept, row, record, body)
-        return Appended(position, self._carry_out(also))
+        return self._carry_out(also, position)
 
     async def spend(self, row: RunRow, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
         self._require_open()
         if self._kept(row.run).row.epoch != row.epoch:
             raise NotOwner(row.run)
-        return self._carry_out(Alongside(spending=tuple(orders)))
+        return self._carry_out(Alongside(spending=tuple(orders)), 0).grants
 
     async def pending(self, run: str | None = None) -> Sequence[Outgoing]:
         self._require_open()
@@ -261,13 +265,14 @@ class MemoryStore:
             journal_format.require_next(kept.tip, row, record)
         return max(at for at, (run, _) in enumerate(self._shelf.order, 1) if run == row.run)
 
-    def _carry_out(self, also: Alongside) -> tuple[Grant, ...]:
+    def _carry_out(self, also: Alongside, position: int) -> Appended:
         if also is NOTHING_ELSE:
-            return ()
+            return Appended(position)
         for each in also.outgoing:
             self._shelf.outbox.setdefault(each.key, each)
         grants = [spend(self._shelf.ledger, order) for order in also.spending]
-        return tuple(grant for grant in grants if grant is not None)
+        mail, announced = carry_out_on_bus(self._shelf.tables, also)
+        return Appended(position, tuple(grant for grant in grants if grant is not None), mail, announced)
 
     def _kept(self, run: str) -> _Kept:
         if run in self._shelf.tombstones:
