@@ -5,7 +5,7 @@ Rule 2: who owns a run is asked apart from what is appended; an append with a st
 Rule 3: foreign errors stop at the adapter: everything a port raises is a `PortError` or one of the refusals below.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -153,7 +153,8 @@ class Alongside(msgspec.Struct, frozen=True, kw_only=True):
     """What is done in the transaction of a record: all of it, or none.
 
     `heard` are deliveries that the record takes in; `taken` and `put_back` are keys of takings whose answer
-    the record holds, or that nobody will ever show to a model.
+    the record holds, or that nobody will ever show to a model; `handed_back` are crew, agent and broadcast of
+    deliveries that were taken in, and not acted upon.
     """
 
     spending: tuple[Reservation | Settlement, ...] = ()
@@ -164,10 +165,12 @@ class Alongside(msgspec.Struct, frozen=True, kw_only=True):
     taking: tuple[Taking, ...] = ()
     taken: tuple[str, ...] = ()
     put_back: tuple[str, ...] = ()
+    handed_back: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def concerns_bus(self) -> bool:
-        return bool(self.broadcasts or self.activity or self.heard or self.taking or self.taken or self.put_back)
+        taken = self.taking or self.taken or self.put_back or self.heard or self.handed_back
+        return bool(self.broadcasts or self.activity or taken)
 
 
 NOTHING_ELSE = Alongside()
@@ -337,8 +340,8 @@ class Bus(Protocol):
         """In a transaction of its own, for a taking whose answer was lost."""
         ...
 
-    async def deliveries(self, now: int, limit: int) -> Sequence[Delivery]:
-        """The oldest first, without those that are to be tried later."""
+    async def deliveries(self, now: int, limit: int, after: int = 0) -> Sequence[Delivery]:
+        """The oldest first, without those that are to be tried later, and those up to a number."""
         ...
 
     async def delivery_failed(self, number: int, reason: str, now: int) -> Dead | None: ...
@@ -353,6 +356,10 @@ class Bus(Protocol):
 
     async def revive(self, id: str) -> int:  # noqa: A002
         """Delivers again what is dead under this id, as if it were new; how many letters that were."""
+        ...
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Calls back when another process has changed something; gives what ends that."""
         ...
 
 

@@ -359,7 +359,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 def test_after_commits_the_views_follow_by_themselves(store: SqliteStore, tmp_path: Path) -> None:
     async def story() -> None:
-        bus, keeper = SqliteBus(store), ViewKeeper(tmp_path)
+        bus, keeper = SqliteBus(store), ViewKeeper(store)
         for n in range(3):
             broadcast = Broadcast(id=derived_id(str(n)), type="x", source=PROCESS, created_at=NOW)
             await bus.emit(Emission(broadcast=broadcast))
@@ -383,7 +383,7 @@ def test_a_damaged_broadcast_in_the_store_hides_no_other_from_the_view(store: Sq
         await store.write("damage", lambda c, _: c.execute("update broadcasts set body = x'00' where position = 2"))
         assert [each.id for each in await bus.newest(10)] == ["b0", "b2"]
         problems = list(await store.problems())
-        truth = SqliteTruth(tmp_path)
+        truth = SqliteTruth(store.one_more_connection())
         SignalFiles(tmp_path, truth, print, lambda: NOW).refresh()
         truth.close()
         await store.close()
@@ -398,7 +398,7 @@ def test_a_folder_that_cannot_be_written_is_reported_once_and_commits_go_on(stor
     reports: list[str] = []
 
     async def story() -> None:
-        bus, keeper = SqliteBus(store), ViewKeeper(tmp_path, reports.append)
+        bus, keeper = SqliteBus(store), ViewKeeper(store, reports.append)
         for n in range(20):
             await bus.emit(Emission(broadcast=Broadcast(id=f"b{n}", type="x", source=PROCESS, created_at=NOW)))
             keeper.notice()

@@ -121,11 +121,16 @@ class SqliteTables:
 
     # Deliveries
 
-    def queue(self, crew: str, agent: str, position: int, *, attempts: int = 0, try_at: int = 0) -> None:
+    def queue(self, crew: str, agent: str, position: int) -> int:
         self._execute(
-            "insert or ignore into deliveries (crew, agent, broadcast, attempts, try_at) values (?, ?, ?, ?, ?)",
-            (crew, agent, position, attempts, try_at),
+            "insert or ignore into deliveries (crew, agent, broadcast, attempts, try_at) values (?, ?, ?, 0, 0)",
+            (crew, agent, position),
         )
+        query = "select count(*) from deliveries where crew = ? and agent = ?"
+        return int(self._execute(query, (crew, agent)).fetchone()[0])
+
+    def oldest_queued(self, crew: str, agent: str) -> Delivery | None:
+        return next(iter(deliveries(self._connection, "crew = ? and agent = ?", (crew, agent))), None)
 
     def delivery(self, number: int) -> Delivery | None:
         return next(iter(deliveries(self._connection, "number = ?", (number,))), None)

@@ -21,7 +21,7 @@ from interlock.errors import NoSuchSignal, UsageError
 from interlock.limits import DELIVERY_PAUSES_MS, INBOX_MAX, INBOX_TAKEN_MAX, SUBSCRIPTIONS_PER_AGENT_MAX
 from interlock.ports import Activity, Alongside, Announced, Delivery, Taking
 
-INBOX_FULL = "its inbox is full, and newer ones came"
+INBOX_FULL = "too many are waiting for this agent, and newer ones came"
 
 
 class Tables(Allowances, Protocol):
@@ -55,7 +55,11 @@ class Tables(Allowances, Protocol):
         """What was taken under the key is unread again."""
         ...
 
-    def queue(self, crew: str, agent: str, position: int, *, attempts: int = 0, try_at: int = 0) -> None: ...
+    def queue(self, crew: str, agent: str, position: int) -> int:
+        """To be delivered; how many are, to this agent."""
+        ...
+
+    def oldest_queued(self, crew: str, agent: str) -> Delivery | None: ...
 
     def delivery(self, number: int) -> Delivery | None: ...
 
@@ -103,7 +107,7 @@ def announce(tables: Tables, emissions: Iterable[Emission]) -> Announced:
         if position is None:
             continue
         news = True
-        hearers = tables.hearers(emission.broadcast.type, emission.crew, emission.agent)
+        hearers = _hearers(tables, emission)
         reason = _withheld(tables, emission) if hearers else ""
         if reason:
             tables.bury(_withheld_letter(emission, reason))
@@ -112,6 +116,13 @@ def announce(tables: Tables, emissions: Iterable[Emission]) -> Announced:
             _put_before(tables, hearers, position, emission.broadcast.created_at)
             reached += hearers
     return Announced(reached=tuple(reached), withheld=tuple(held_back), news=news)
+
+
+def _hearers(tables: Tables, emission: Emission) -> tuple[Hearer, ...]:
+    hearers = tables.hearers(emission.broadcast.type, emission.crew, emission.agent)
+    if not emission.told:
+        return hearers
+    return tuple(each for each in hearers if each.crew != emission.crew or each.agent not in emission.told)
 
 
 def _withheld(tables: Tables, emission: Emission) -> str:
@@ -129,14 +140,13 @@ def _withheld_letter(emission: Emission, reason: str) -> Dead:
 
 def _put_before(tables: Tables, hearers: Iterable[Hearer], position: int, at: int) -> None:
     for hearer in hearers:
-        if not hearer.silent:
-            tables.queue(hearer.crew, hearer.agent, position)
-        elif tables.put(hearer.crew, hearer.agent, position) > INBOX_MAX:
+        keep = tables.put if hearer.silent else tables.queue
+        if keep(hearer.crew, hearer.agent, position) > INBOX_MAX:
             _evict(tables, hearer, at)
 
 
 def _evict(tables: Tables, hearer: Hearer, at: int) -> None:
-    oldest = tables.oldest_unread(hearer.crew, hearer.agent)
+    oldest = tables.oldest_unread(hearer.crew, hearer.agent) if hearer.silent else _oldest_queued(tables, hearer)
     if oldest is not None:
         letter = oldest.broadcast
         tables.bury(
@@ -149,6 +159,14 @@ def _evict(tables: Tables, hearer: Hearer, at: int) -> None:
                 for_agent=hearer.agent,
             )
         )
+
+
+def _oldest_queued(tables: Tables, hearer: Hearer) -> Heard | None:
+    oldest = tables.oldest_queued(hearer.crew, hearer.agent)
+    if oldest is None:
+        return None
+    tables.drop_delivery(oldest.number)
+    return oldest.heard
 
 
 def both(one: Announced, other: Announced) -> Announced:
@@ -165,6 +183,9 @@ def carry_out_on_bus(tables: Tables, also: Alongside) -> tuple[tuple[tuple[Heard
         tables.strike(key)
     for key in also.put_back:
         tables.unmark(key)
+    for crew, agent, name in also.handed_back:
+        if (position := tables.position_of(name)) is not None:
+            tables.queue(crew, agent, position)
     mail = tuple(take(tables, taking) for taking in also.taking)
     announced = announce(tables, also.broadcasts)
     return mail, both(announced, rouse(tables, also.activity)) if also.activity else announced

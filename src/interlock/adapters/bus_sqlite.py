@@ -4,8 +4,9 @@ Rule 1: what a run announces is written in the transaction of the record that ca
 is written by the same writer, in transactions of its own.
 """
 
+import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,9 @@ from interlock.broadcast.record import Broadcast, Emission, Heard, encoded
 from interlock.broadcast.subscriptions import Subscribed
 from interlock.ports import Activity, Announced, Delivery, Taking
 
+# How often it is looked whether other processes of the data folder have announced or scheduled something.
+LOOK_S = 0.25
+
 
 class SqliteBus:
     """`Bus` beside the journal, in the same database, by the same writer."""
@@ -32,6 +36,24 @@ class SqliteBus:
             return rule(SqliteTables(connection, tips.hearing), *values)
 
         return await self._store.write(doing, work, size)
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Looks four times a second whether another process has committed something."""
+        loop = asyncio.get_running_loop()
+        timer: asyncio.TimerHandle | None = None
+
+        def look() -> None:
+            nonlocal timer
+            timer = loop.call_later(LOOK_S, look)
+            if self._store.was_changed_elsewhere():
+                changed()
+
+        def stop() -> None:
+            if timer is not None:
+                timer.cancel()
+
+        look()
+        return stop
 
     # Announcing
 
@@ -113,8 +135,8 @@ class SqliteBus:
         taken: tuple[Heard, ...] = await self._change("take mail", bus_rules.take, taking)
         return taken
 
-    async def deliveries(self, now: int, limit: int) -> Sequence[Delivery]:
-        ready = partial(bus_rows.deliveries, test="try_at <= ?", values=(now,), limit=limit)
+    async def deliveries(self, now: int, limit: int, after: int = 0) -> Sequence[Delivery]:
+        ready = partial(bus_rows.deliveries, test="try_at <= ? and number > ?", values=(now, after), limit=limit)
         return await self._store.read("read deliveries", ready)
 
     async def delivery_failed(self, number: int, reason: str, now: int) -> Dead | None:

@@ -103,6 +103,7 @@ class SqliteStore:
         self._pid = os.getpid()
         self._closed = False
         self._connect, self._mode = connect, "rw"
+        self._more: list[sqlite3.Connection] = []
 
     @property
     def owner(self) -> str:
@@ -253,7 +254,7 @@ class SqliteStore:
 
     def disown(self) -> None:
         """In a forked child: lets go of everything without touching what the parent uses."""
-        for connection in (self._reading, self._writing):
+        for connection in (self._reading, self._writing, *self._more):
             abandon(connection)
         with suppress(OSError):
             os.close(self._owner.descriptor)
@@ -288,6 +289,18 @@ class SqliteStore:
 
     async def read(self, doing: str, work: Query[T]) -> T:
         return await self._read(doing, work)
+
+    def was_changed_elsewhere(self) -> bool:
+        """Whether another process has committed something since this was asked last."""
+        return not self._closed and self._writer.was_changed_elsewhere()
+
+    def one_more_connection(self) -> sqlite3.Connection:
+        """To read with, in a thread of the caller's; it is let go of in a forked child like the others."""
+        self._require_usable()
+        connection = self._connect(self.folder / DATABASE, "rw")
+        connection.execute("pragma query_only = on")
+        self._more.append(connection)
+        return connection
 
     async def _write(self, doing: str, work: Work[T], size: int = 0) -> T:
         self._require_usable()

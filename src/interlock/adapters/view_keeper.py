@@ -8,15 +8,14 @@ is not written out for each of them.
 import logging
 import sqlite3
 import time
-from pathlib import Path
 from threading import Event, Thread
 
 from interlock.adapters import bus_rows
-from interlock.adapters.migrations import Connect, connect
 from interlock.adapters.signal_files import Busy, Report, SignalFiles
-from interlock.adapters.store_sqlite import DATABASE
+from interlock.adapters.store_sqlite import SqliteStore
 from interlock.broadcast.delayed import Delayed
 from interlock.broadcast.record import decoded
+from interlock.errors import StoreFailed
 
 _log = logging.getLogger("interlock")
 
@@ -33,9 +32,8 @@ STOP_S = 5.0
 class SqliteTruth:
     """What views are made from, read from the database."""
 
-    def __init__(self, data: Path, connect: Connect = connect) -> None:
-        self._connection: sqlite3.Connection = connect(data / DATABASE, "rw")
-        self._connection.execute("pragma query_only = on")
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
 
     def close(self) -> None:
         self._connection.close()
@@ -78,8 +76,8 @@ def logged(message: str) -> None:
 class ViewKeeper:
     """Its thread is started by the first notice, and ends with `stop`."""
 
-    def __init__(self, data: Path, report: Report = logged) -> None:
-        self._data, self._report = data, report
+    def __init__(self, store: SqliteStore, report: Report = logged) -> None:
+        self._store, self._report = store, report
         self._woken, self._stopping = Event(), Event()
         self._thread: Thread | None = None
         self._complaint = ""
@@ -100,11 +98,11 @@ class ViewKeeper:
 
     def _keep(self) -> None:
         try:
-            truth = SqliteTruth(self._data)
-        except sqlite3.Error as error:
+            truth = SqliteTruth(self._store.one_more_connection())
+        except (sqlite3.Error, StoreFailed) as error:
             self._report(f"the views of the bus cannot be written: {error}")
             return
-        files = SignalFiles(self._data, truth, self._report, lambda: time.time_ns() // 1_000_000)
+        files = SignalFiles(self._store.folder, truth, self._report, lambda: time.time_ns() // 1_000_000)
         try:
             while True:
                 self._woken.wait()

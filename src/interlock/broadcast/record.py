@@ -47,12 +47,16 @@ class Broadcast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Emission(msgspec.Struct, frozen=True, kw_only=True):
-    """A broadcast on its way into the store: whose own it is, if an agent's, and how many broadcasts led to it."""
+    """A broadcast on its way into the store: whose own it is, if an agent's, and how many broadcasts led to it.
+
+    `told` are agents of that crew who hear of it in another way.
+    """
 
     broadcast: Broadcast
     crew: str = ""
     agent: str = ""
     hops: int = 0
+    told: tuple[str, ...] = ()
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):

@@ -96,3 +96,8 @@ def _end_of_gap(zone: ZoneInfo, local: datetime) -> datetime:
         else:
             before = middle
     return after
+
+
+def said_time(ms: int) -> str:
+    """For models and people: `2026-11-16T10:31:49.000Z`."""
+    return (_EPOCH + ms * _MILLISECOND).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.broadcast.record import Heard
 from interlock.engine.routing import Candidate, Verb
 from interlock.signals.matching import MatchMethod
 
@@ -53,18 +54,26 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Incoming(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
-    """From the driver. `worked_ms` is the working time since the event before, on the monotonic clock."""
+    """From the driver. `worked_ms` is the working time since the event before, on the monotonic clock.
+
+    `mail` are agents with something in their inbox, for those who begin a turn.
+    """
 
     worked_ms: int = 0
+    mail: tuple[str, ...] = ()
 
 
 class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
+    """`entry` is where it starts, if not at the entry point; `heard` is the broadcast that it is the answer to."""
+
     crew: str
     input: str
     rules: int
     crew_sha: str = ""
     continues: str = ""
     history: tuple[Entry, ...] = ()
+    entry: str = ""
+    heard: Heard | None = None
 
 
 class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):
@@ -135,6 +144,22 @@ class RunResumed(Incoming, frozen=True, kw_only=True, tag="run.resumed"):
     input: str = ""
 
 
+class BroadcastHeard(Incoming, frozen=True, kw_only=True, tag="broadcast.heard"):
+    """An agent of the run hears a broadcast, and is to act on it. `delivery` is its number in the store."""
+
+    agent: str
+    heard: Heard
+    delivery: int
+
+
+class MailTaken(Incoming, frozen=True, kw_only=True, tag="broadcast.taken"):
+    """What was in the inbox of an agent whose turn begins."""
+
+    call: str
+    agent: str
+    heard: tuple[Heard, ...] = ()
+
+
 class CancelRequested(Incoming, frozen=True, kw_only=True, tag="cancel.requested"):
     by: str
 
@@ -144,8 +169,11 @@ class Derived(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_
 
 
 class TurnStarted(Derived, frozen=True, kw_only=True, tag="turn.started"):
+    """`side` if somebody has called the agent aside: the floor stays where it is."""
+
     agent: str
     turn: int
+    side: bool = False
 
 
 class ModelCalled(Derived, frozen=True, kw_only=True, tag="model.called"):
@@ -232,7 +260,17 @@ class ExternalSent(Derived, frozen=True, kw_only=True, tag="external"):
 
 
 class BroadcastEmitted(Derived, frozen=True, kw_only=True, tag="broadcast.emitted"):
+    """When it was is when the event was."""
+
     signal: dict[str, Any]
+
+
+class BroadcastDelivered(Derived, frozen=True, kw_only=True, tag="broadcast.delivered"):
+    """`silent` if it came with the agent's turn, and not the turn with it."""
+
+    agent: str
+    signal: dict[str, Any]
+    silent: bool
 
 
 class MemoryWritten(Derived, frozen=True, kw_only=True, tag="memory.written"):
@@ -281,6 +319,8 @@ IncomingEvent = (
     | ToolOutcomeLost
     | TimerFired
     | RunResumed
+    | BroadcastHeard
+    | MailTaken
     | CancelRequested
 )
 
@@ -300,6 +340,7 @@ DerivedEvent = (
     | InputGiven
     | ExternalSent
     | BroadcastEmitted
+    | BroadcastDelivered
     | MemoryWritten
     | ToolReturned  # of tools that Interlock itself carries out
     | Warned

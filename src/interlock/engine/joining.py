@@ -1,6 +1,7 @@
 """Parallel groups: members start from the same history, and their replies become one entry."""
 
 from interlock.crew.definition import Group
+from interlock.engine.beginning import first, new_turn
 from interlock.engine.emitting import emitted
 from interlock.engine.events import BranchFinished, GroupJoined, GroupStarted, LimitReached
 from interlock.engine.moves import Ask, Begin, CloseBranch, Finish, Follow, Fork, Join, Move
@@ -11,7 +12,7 @@ from interlock.engine.state import Branch, GroupState
 from interlock.engine.steering import write_down
 from interlock.engine.timing import GROUP, OF_TURNS, drop_timer, start_timer
 from interlock.engine.transition import Transition
-from interlock.engine.turns import ask, new_turn
+from interlock.engine.turns import ask
 
 
 def fork(t: Transition, move: Fork) -> Move | None:
@@ -27,7 +28,8 @@ def fork(t: Transition, move: Fork) -> Move | None:
     seconds = t.settings.parallel_timeout_seconds if group.timeout_seconds is None else group.timeout_seconds
     start_timer(t, GROUP, int(seconds * 1000))
     for branch in branches:
-        spent = ask(t, Ask(branch.turn))
+        begun = first(t, branch.turn)
+        spent = ask(t, begun) if isinstance(begun, Ask) else None
         if isinstance(spent, Finish):
             return spent
     return None

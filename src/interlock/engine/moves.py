@@ -55,9 +55,21 @@ class Join(msgspec.Struct, frozen=True):
     """The group is complete, or out of time."""
 
 
+class StepAside(msgspec.Struct, frozen=True):
+    """Let those who heard a broadcast act on it, before the run goes on."""
+
+    then: "Begin | Follow"
+
+
+class EndAside(msgspec.Struct, frozen=True):
+    """The side turn is over; with an error, if it could not come to an end."""
+
+    error: str = ""
+
+
 class Finish(msgspec.Struct, frozen=True):
     status: str
     reason: str
 
 
-Move = Begin | Ask | Conclude | Follow | Depart | Fork | CloseBranch | Join | Finish
+Move = Begin | Ask | Conclude | Follow | Depart | Fork | CloseBranch | Join | StepAside | EndAside | Finish

@@ -1,7 +1,7 @@
 """Budgets within a run: room for a call, what it cost, and what is given back."""
 
 from interlock.engine.budgets import WAIT, fits, micros
-from interlock.engine.effects import Settle
+from interlock.engine.effects import MailRead, Settle
 from interlock.engine.events import Reserved, Usage, Warned
 from interlock.engine.state import Turn
 from interlock.engine.timing import BUDGET, start_timer
@@ -26,6 +26,9 @@ def account_for(t: Transition, turn: Turn, usage: Usage, *, failed: bool = False
 def abandon_call(t: Transition, turn: Turn) -> None:
     """Nobody waits for the call any more. What it cost will never be known, so what was held for it counts."""
     t.give_up(turn.call)
+    if turn.taking:
+        t.order(MailRead(key=turn.taking, put_back=True))
+        turn.taking = ""
     if turn.reserving:
         t.give_up(turn.reserving)
         t.order(Settle(key=turn.reserving, agent=turn.agent, usage=NOTHING))

@@ -11,13 +11,16 @@ from typing import Any, assert_never
 import msgspec
 
 from interlock.crew.definition import Crew
+from interlock.engine.beginning import comes_too_late, hear, mail_taken
 from interlock.engine.budgets import Budgets
-from interlock.engine.effects import Effect, Reserve, RunTool, SetTimer, Settle
+from interlock.engine.effects import Effect, Reserve, RunTool, SetTimer, Settle, TakeMail
 from interlock.engine.events import (
+    BroadcastHeard,
     CancelRequested,
     DerivedEvent,
     IncomingEvent,
     LimitReached,
+    MailTaken,
     ModelFailed,
     ModelReplied,
     Reserved,
@@ -31,8 +34,22 @@ from interlock.engine.events import (
     WentStale,
 )
 from interlock.engine.joining import close_branch, fork, join, out_of_time
-from interlock.engine.moves import Ask, Begin, CloseBranch, Conclude, Depart, Finish, Follow, Fork, Join, Move
+from interlock.engine.moves import (
+    Ask,
+    Begin,
+    CloseBranch,
+    Conclude,
+    Depart,
+    EndAside,
+    Finish,
+    Follow,
+    Fork,
+    Join,
+    Move,
+    StepAside,
+)
 from interlock.engine.routing import RoutingTable
+from interlock.engine.side_turns import aside_first, end_aside, heard_aside, step_aside
 from interlock.engine.state import RunState
 from interlock.engine.steering import conclude, depart, finish, follow
 from interlock.engine.timing import BUDGET, GROUP, RETRY, RUN, TOOLS, WARNING, keep_time, left, purpose_of, start_timer
@@ -78,6 +95,7 @@ class Run:
         self.state.seq += 1
         self.state.worked_ms += event.worked_ms
         t = Transition(self.crew, self.table, self.budgets, self.state)
+        t.mail = event.mail
         if _is_stale(t, event):
             if isinstance(event, Reserved) and not event.refused:  # nobody will make the call
                 t.order(Settle(key=event.call, agent=event.agent, usage=Usage()))
@@ -86,6 +104,8 @@ class Run:
         stood_still = bool(self.state.waits)
         move = _out_of_working_time(t, event) or _RECEIVED[type(event)](t, event)
         while move is not None:
+            if self.state.side:
+                move = aside_first(t, move)
             move = _CARRIED_OUT[type(move)](t, move)
         if self.state.waits:
             pause_if_idle(t)
@@ -101,6 +121,8 @@ class Run:
         for turn in t.turns():
             if turn.reserving:
                 owed.append(Reserve(key=turn.reserving, agent=turn.agent, turn=turn.number))
+            if turn.taking:
+                owed.append(TakeMail(key=turn.taking, agent=turn.agent))
             if turn.call:
                 owed.append(call_of(t, turn))
             owed += [
@@ -142,6 +164,8 @@ def _is_stale(t: Transition, event: IncomingEvent) -> bool:
             return purpose_of(t, event.timer) is None
         case RunResumed():
             return t.wait_with(event.token) is None
+        case BroadcastHeard() | MailTaken():
+            return comes_too_late(t, event)
         case CancelRequested():
             return False
         case _:
@@ -151,11 +175,15 @@ def _is_stale(t: Transition, event: IncomingEvent) -> bool:
 def _started(t: Transition, event: RunStarted) -> Move:
     t.state.status = "running"
     t.state.history = list(event.history)
-    t.remember("user", "user", event.input, 0)
+    if event.heard is None:
+        t.remember("user", "user", event.input, 0)
+    else:
+        t.state.hops = event.heard.hops + 1
+        hear(t, event.entry, event.heard, "floor")
     milliseconds = int(t.settings.timeout_seconds * 1000)
     start_timer(t, RUN, milliseconds)
     start_timer(t, WARNING, int(milliseconds * t.settings.timeout_warning_threshold_pct / 100))
-    return Begin(t.crew.entry_point)
+    return Begin(event.entry or t.crew.entry_point)
 
 
 def _out_of_working_time(t: Transition, event: IncomingEvent) -> Move | None:
@@ -199,6 +227,8 @@ _RECEIVED: dict[type, Callable[[Transition, Any], Move | None]] = {
     ToolOutcomeLost: tool_lost,
     TimerFired: _timer_fired,
     RunResumed: resumed,
+    BroadcastHeard: heard_aside,
+    MailTaken: mail_taken,
     CancelRequested: _cancelled,
 }
 
@@ -211,5 +241,7 @@ _CARRIED_OUT: dict[type, Callable[[Transition, Any], Move | None]] = {
     Fork: fork,
     CloseBranch: close_branch,
     Join: join,
+    StepAside: step_aside,
+    EndAside: end_aside,
     Finish: finish,
 }

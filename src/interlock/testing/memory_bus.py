@@ -38,6 +38,7 @@ class MemoryTables:
         self.announced: dict[tuple[str, str], tuple[int, int]] = {}
         self.delayed: dict[str, Delayed] = {}
         self.dead: dict[tuple[str, str, str], Dead] = {}
+        self.watchers: dict[MemoryBus, Callable[[], None]] = {}
 
     def heard(self, position: int) -> Heard:
         body, hops = self.broadcasts[position - 1]
@@ -88,14 +89,18 @@ class MemoryTables:
             if letter.taken == key:
                 letter.taken = ""
 
-    def queue(self, crew: str, agent: str, position: int, *, attempts: int = 0, try_at: int = 0) -> None:
+    def queue(self, crew: str, agent: str, position: int) -> int:
         heard = self.heard(position)
-        if any((d.crew, d.agent, d.heard) == (crew, agent, heard) for d in self.deliveries.values()):
-            return
+        own = [each for each in self.deliveries.values() if (each.crew, each.agent) == (crew, agent)]
+        if any(each.heard == heard for each in own):
+            return len(own)
         self.queued += 1
-        number = self.queued
-        self.deliveries[number] = Delivery(number=number, crew=crew, agent=agent, heard=heard, attempts=attempts)
-        self.try_at[number] = try_at
+        self.deliveries[self.queued] = Delivery(number=self.queued, crew=crew, agent=agent, heard=heard)
+        self.try_at[self.queued] = 0
+        return len(own) + 1
+
+    def oldest_queued(self, crew: str, agent: str) -> Delivery | None:
+        return next((each for each in self.deliveries.values() if (each.crew, each.agent) == (crew, agent)), None)
 
     def delivery(self, number: int) -> Delivery | None:
         return self.deliveries.get(number)
@@ -176,11 +181,25 @@ class MemoryBus:
         self._require_open()
         return self._all
 
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        self._all.watchers[self] = changed
+        return lambda: self._all.watchers.pop(self, None) and None
+
+    def changed(self) -> None:
+        """Other processes hear of it."""
+        for bus, call in list(self._all.watchers.items()):
+            if bus is not self:
+                call()
+
     async def emit(self, emission: Emission) -> Announced:
-        return bus_rules.announce(self._tables, (emission,))
+        done = bus_rules.announce(self._tables, (emission,))
+        self.changed()
+        return done
 
     async def work(self, activity: Sequence[Activity]) -> Announced:
-        return bus_rules.rouse(self._tables, activity)
+        done = bus_rules.rouse(self._tables, activity)
+        self.changed()
+        return done
 
     async def newest(self, limit: int, pattern: str | None = None) -> Sequence[Broadcast]:
         assert limit > 0, "callers bound their pages"
@@ -210,7 +229,9 @@ class MemoryBus:
         return self._tables.directory.all()
 
     async def schedule(self, entry: Delayed) -> Delayed | None:
-        return bus_rules.schedule(self._tables, entry)
+        done = bus_rules.schedule(self._tables, entry)
+        self.changed()
+        return done
 
     async def cancel(self, id: str = "", *, type: str = "", repeat_key: str = "") -> Delayed | None:  # noqa: A002
         return bus_rules.cancel(self._tables, id, type, repeat_key)
@@ -227,7 +248,9 @@ class MemoryBus:
         return min((*times, *self._tables.try_at.values()), default=None)
 
     async def dispatch(self, entries: Sequence[Delayed], now: int) -> Announced:
-        return bus_rules.dispatch(self._tables, entries, now)
+        done = bus_rules.dispatch(self._tables, entries, now)
+        self.changed()
+        return done
 
     async def dispatch_failed(self, entry: Delayed, reason: str, now: int) -> Dead | None:
         return bus_rules.dispatch_failed(self._tables, entry, reason, now)
@@ -239,9 +262,10 @@ class MemoryBus:
     async def take(self, taking: Taking) -> tuple[Heard, ...]:
         return bus_rules.take(self._tables, taking)
 
-    async def deliveries(self, now: int, limit: int) -> Sequence[Delivery]:
+    async def deliveries(self, now: int, limit: int, after: int = 0) -> Sequence[Delivery]:
         tables = self._tables
-        return [each for each in tables.deliveries.values() if tables.try_at[each.number] <= now][:limit]
+        ready = [each for each in tables.deliveries.values() if tables.try_at[each.number] <= now]
+        return [each for each in ready if each.number > after][:limit]
 
     async def delivery_failed(self, number: int, reason: str, now: int) -> Dead | None:
         return bus_rules.delivery_failed(self._tables, number, reason, now)
@@ -250,4 +274,6 @@ class MemoryBus:
         return list(reversed(self._tables.dead.values()))[:limit]
 
     async def revive(self, id: str) -> int:  # noqa: A002
-        return bus_rules.revive(self._tables, id)
+        done = bus_rules.revive(self._tables, id)
+        self.changed()
+        return done

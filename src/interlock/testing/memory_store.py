@@ -272,6 +272,8 @@ class MemoryStore:
             self._shelf.outbox.setdefault(each.key, each)
         grants = [spend(self._shelf.ledger, order) for order in also.spending]
         mail, announced = carry_out_on_bus(self._shelf.tables, also)
+        if announced.reached:
+            self.bus.changed()
         return Appended(position, tuple(grant for grant in grants if grant is not None), mail, announced)
 
     def _kept(self, run: str) -> _Kept:
