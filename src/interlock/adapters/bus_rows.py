@@ -301,7 +301,7 @@ def due(connection: sqlite3.Connection, *, now: int, limit: int) -> list[Delayed
 
 
 def next_due(connection: sqlite3.Connection) -> int | None:
-    query = "select min(due_at) from delayed union all select min(try_at) from deliveries"
+    query = "select min(due_at) from delayed union all select min(try_at) from deliveries where try_at > 0"
     times = [at for (at,) in connection.execute(query) if at is not None]
     return min(times, default=None)
 

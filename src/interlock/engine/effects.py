@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.engine.bounds import Given
 from interlock.engine.events import Usage
 
 
@@ -49,6 +50,29 @@ class RunTool(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     name: str
     arguments: str
+
+
+class StartChild(msgspec.Struct, frozen=True, kw_only=True):
+    """Start a sub-crew under this id, or take the child up where it stands, and say what came of it.
+
+    It is shown the `history` newest of the entries up to `until`, and gives back as many as `returns` says.
+    """
+
+    key: str
+    crew: str
+    child: str
+    input: str
+    until: int
+    history: int
+    returns: int
+    given: tuple[Given, ...]
+
+
+class StopChild(msgspec.Struct, frozen=True, kw_only=True):
+    """Cancel a child that was started under this key, and say what it cost."""
+
+    key: str
+    child: str
 
 
 class SetTimer(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,4 +133,18 @@ class HandBack(msgspec.Struct, frozen=True, kw_only=True):
     id: str
 
 
-Effect = Reserve | Settle | CallModel | RunTool | SetTimer | Cancel | Tell | Announce | TakeMail | MailRead | HandBack
+Effect = (
+    Reserve
+    | Settle
+    | CallModel
+    | RunTool
+    | StartChild
+    | StopChild
+    | SetTimer
+    | Cancel
+    | Tell
+    | Announce
+    | TakeMail
+    | MailRead
+    | HandBack
+)

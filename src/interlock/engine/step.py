@@ -12,11 +12,15 @@ import msgspec
 
 from interlock.crew.definition import Crew
 from interlock.engine.beginning import comes_too_late, hear, mail_taken
+from interlock.engine.bounds import UNBOUNDED, Bounds, capped
 from interlock.engine.budgets import Budgets
-from interlock.engine.effects import Effect, Reserve, RunTool, SetTimer, Settle, TakeMail
+from interlock.engine.effects import Effect, Reserve, RunTool, SetTimer, Settle, StopChild, TakeMail
 from interlock.engine.events import (
     BroadcastHeard,
     CancelRequested,
+    ChildGoesOn,
+    ChildReturned,
+    ChildWaits,
     DerivedEvent,
     IncomingEvent,
     LimitReached,
@@ -37,6 +41,7 @@ from interlock.engine.joining import close_branch, fork, join, out_of_time
 from interlock.engine.moves import (
     Ask,
     Begin,
+    Call,
     CloseBranch,
     Conclude,
     Depart,
@@ -48,6 +53,7 @@ from interlock.engine.moves import (
     Move,
     StepAside,
 )
+from interlock.engine.nesting import call, child_goes_on, child_returned, child_waits, is_old_news, order_for
 from interlock.engine.routing import RoutingTable
 from interlock.engine.side_turns import aside_first, end_aside, heard_aside, step_aside
 from interlock.engine.state import RunState
@@ -87,14 +93,25 @@ class Run:
     def __init__(self, crew: Crew, run: str, *, table: RoutingTable | None = None) -> None:
         self.crew = crew
         self.table = table or RoutingTable(crew)
-        self.budgets = Budgets(crew)
         self.state = RunState(run=run)
+        self._bind(UNBOUNDED)
+
+    def _bind(self, bounds: Bounds) -> None:
+        """What holds for this run: the crew's own settings and budgets, and what its caller allows."""
+        self.settings = capped(self.crew.settings, bounds.caps)
+        self.budgets = Budgets(self.crew, self.settings, bounds)
+        # The callers' crews in whose budgets calls count as well; one of the same name has its own counted.
+        above = [limit.crew for limit in bounds.limits if limit.crew != self.crew.name]
+        self.crews_above = tuple(dict.fromkeys(above))
 
     def apply(self, event: IncomingEvent) -> Step:
         """Takes a fact in, and says what follows from it and what is to be done."""
         self.state.seq += 1
         self.state.worked_ms += event.worked_ms
-        t = Transition(self.crew, self.table, self.budgets, self.state)
+        if isinstance(event, RunStarted) and event.bounds != UNBOUNDED and self.state.status == "new":
+            self.state.bounds = event.bounds
+            self._bind(event.bounds)
+        t = Transition(self.crew, self.settings, self.table, self.budgets, self.state)
         t.mail = event.mail
         if _is_stale(t, event):
             if isinstance(event, Reserved) and not event.refused:  # nobody will make the call
@@ -115,7 +132,7 @@ class Run:
 
     def outstanding(self) -> tuple[Effect, ...]:
         """What is still owed after a replay: what was ordered, never answered, and is nobody's question."""
-        t = Transition(self.crew, self.table, self.budgets, self.state)
+        t = Transition(self.crew, self.settings, self.table, self.budgets, self.state)
         asked_about = [wait.tool for wait in self.state.waits]
         owed: list[Effect] = []
         for turn in t.turns():
@@ -130,6 +147,8 @@ class Run:
                 for tool in turn.tools
                 if tool.output is None and tool.key not in asked_about
             ]
+        owed += [order_for(child) for child in t.children() if child.status == "working"]
+        owed += [StopChild(key=child.key, child=child.run) for child in self.state.leaving]
         owed += [
             SetTimer(key=timer.key, duration_ms=left(t, timer)) for timer in self.state.timers.values() if timer.key
         ]
@@ -143,6 +162,7 @@ class Run:
     def restore(cls, crew: Crew, snapshot: Any) -> "Run":
         run = cls(crew, snapshot["run"])
         run.state = msgspec.convert(snapshot, RunState)
+        run._bind(run.state.bounds)
         return run
 
 
@@ -154,26 +174,35 @@ def _is_stale(t: Transition, event: IncomingEvent) -> bool:
             return t.turn_that(event.call) is None
         case Reserved():
             return t.turn_that_reserves(event.call) is None
-        case RunStarted():
-            return t.state.status != "new"
+        case RunStarted() | CancelRequested():
+            return isinstance(event, RunStarted) and t.state.status != "new"
         case ToolReturned() | ToolOutcomeLost():
-            asked_about = [wait.tool for wait in t.state.waits]
-            keys = [tool.key for turn in t.turns() for tool in turn.tools if tool.output is None]
-            return event.call not in keys or event.call in asked_about
+            return not _is_awaited(t, event.call)
         case TimerFired():
             return purpose_of(t, event.timer) is None
         case RunResumed():
-            return t.wait_with(event.token) is None
+            wait = t.wait_with(event.token)
+            return wait is None or bool(wait.child)  # what a child asks is answered there
         case BroadcastHeard() | MailTaken():
             return comes_too_late(t, event)
-        case CancelRequested():
-            return False
+        case ChildReturned() | ChildWaits() | ChildGoesOn():
+            return is_old_news(t, event)
         case _:
             assert_never(event)
 
 
+def _is_awaited(t: Transition, tool: str) -> bool:
+    """Whether a tool has no output yet, and nobody is asked about it."""
+    keys = [each.key for turn in t.turns() for each in turn.tools if each.output is None]
+    return tool in keys and tool not in [wait.tool for wait in t.state.waits]
+
+
 def _started(t: Transition, event: RunStarted) -> Move:
     t.state.status = "running"
+    t.state.path, t.state.input = event.path, event.input
+    t.state.calls = dict(event.calls)
+    t.state.original_input = event.context.original_input or event.input
+    t.state.results, t.state.memory = dict(event.context.previous_results), dict(event.context.shared_memory)
     t.state.history = list(event.history)
     if event.heard is None:
         t.remember("user", "user", event.input, 0)
@@ -229,6 +258,9 @@ _RECEIVED: dict[type, Callable[[Transition, Any], Move | None]] = {
     RunResumed: resumed,
     BroadcastHeard: heard_aside,
     MailTaken: mail_taken,
+    ChildReturned: child_returned,
+    ChildWaits: child_waits,
+    ChildGoesOn: child_goes_on,
     CancelRequested: _cancelled,
 }
 
@@ -239,6 +271,7 @@ _CARRIED_OUT: dict[type, Callable[[Transition, Any], Move | None]] = {
     Follow: follow,
     Depart: depart,
     Fork: fork,
+    Call: call,
     CloseBranch: close_branch,
     Join: join,
     StepAside: step_aside,

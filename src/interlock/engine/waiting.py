@@ -30,6 +30,7 @@ def wait_for(t: Transition, decision: Decision, reason: str, token: str = "") ->
             turn=t.state.turns,
             signal=decision.signal,
             target=decision.target,
+            calls=decision.calls,
         )
     )
     question = t.table.without_marks(t.state.output)
@@ -59,6 +60,8 @@ def pause_if_idle(t: Transition) -> None:
 
 
 def _is_working(t: Transition) -> bool:
+    if any(child.status == "working" for child in t.children()):
+        return True
     return any(is_at_work(t.state, turn) for turn in t.turns())
 
 
@@ -79,8 +82,9 @@ def agents_at_work(state: RunState) -> dict[str, int]:
     if state.group is not None:
         turns = [branch.turn for branch in state.group.branches if branch.status == "working"]
     else:
-        turns = [state.turn] if state.turn is not None else []
-    return {turn.agent: turn.hops for turn in turns if not state.waits or is_at_work(state, turn)}
+        turns = [state.turn]
+    open_ones = [turn for turn in turns if turn is not None]
+    return {turn.agent: turn.hops for turn in open_ones if not state.waits or is_at_work(state, turn)}
 
 
 def resumed(t: Transition, event: RunResumed) -> Move | None:
@@ -93,7 +97,7 @@ def resumed(t: Transition, event: RunResumed) -> Move | None:
     if wait.tool:
         return _tool_decided(t, wait, event.input)
     if wait.reason.startswith("held:") and event.input.strip().lower() in APPROVALS:
-        return Follow(t.table.decision_of(wait.agent, wait.signal))
+        return Follow(t.table.decision_of(wait.agent, wait.signal, wait.calls))
     author = "external" if wait.reason.startswith("external:") else "user"
     if event.input:
         t.remember("user", author, event.input, t.state.turns)

@@ -174,20 +174,20 @@ class MemoryBus:
     """`Bus` beside a `MemoryStore`; the check says whether that is still open."""
 
     def __init__(self, tables: MemoryTables, require_open: Callable[[], None]) -> None:
-        self._all, self._require_open = tables, require_open
+        self.tables, self._require_open = tables, require_open
 
     @property
     def _tables(self) -> MemoryTables:
         self._require_open()
-        return self._all
+        return self.tables
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
-        self._all.watchers[self] = changed
-        return lambda: self._all.watchers.pop(self, None) and None
+        self.tables.watchers[self] = changed
+        return lambda: self.tables.watchers.pop(self, None) and None
 
     def changed(self) -> None:
         """Other processes hear of it."""
-        for bus, call in list(self._all.watchers.items()):
+        for bus, call in list(self.tables.watchers.items()):
             if bus is not self:
                 call()
 
@@ -245,7 +245,7 @@ class MemoryBus:
 
     async def next_due(self) -> int | None:
         times = [each.due_at for each in self._tables.delayed.values()]
-        return min((*times, *self._tables.try_at.values()), default=None)
+        return min((*times, *filter(None, self._tables.try_at.values())), default=None)
 
     async def dispatch(self, entries: Sequence[Delayed], now: int) -> Announced:
         done = bus_rules.dispatch(self._tables, entries, now)

@@ -13,6 +13,7 @@ from interlock.adapters.bus_rules import carry_out_on_bus
 from interlock.adapters.journal_format import Tip
 from interlock.adapters.spending import Counter, Held, spend
 from interlock.errors import NotOwner, OwnedElsewhere, RunDeleted, RunExists, RunNotFound, StoreFailed
+from interlock.ids import CHILD_MARK, is_below
 from interlock.ports import (
     NOTHING_ELSE,
     Alongside,
@@ -104,10 +105,10 @@ class MemoryStore:
         self.owner = f"memory-{self._shelf.owners}"
         self._shelf.alive.add(self.owner)
         self._is_open = True
-        self.bus = MemoryBus(self._shelf.tables, self._require_open)
+        self.bus = MemoryBus(self._shelf.tables, self.require_open)
 
     async def create(self, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
-        self._require_open()
+        self.require_open()
         body = journal_format.encoded(record)
         if row.run in self._shelf.runs or row.run in self._shelf.tombstones:
             raise RunExists(row.run)
@@ -117,7 +118,7 @@ class MemoryStore:
         return self._carry_out(also, self._add(kept, row, record, body))
 
     async def append(self, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
-        self._require_open()
+        self.require_open()
         body = journal_format.encoded(record)
         kept = self._kept(row.run)
         if record.seq == kept.row.seq + 1 and row.epoch == kept.row.epoch:
@@ -127,13 +128,13 @@ class MemoryStore:
         return self._carry_out(also, position)
 
     async def spend(self, row: RunRow, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
-        self._require_open()
+        self.require_open()
         if self._kept(row.run).row.epoch != row.epoch:
             raise NotOwner(row.run)
         return self._carry_out(Alongside(spending=tuple(orders)), 0).grants
 
     async def pending(self, run: str | None = None) -> Sequence[Outgoing]:
-        self._require_open()
+        self.require_open()
         return [each for each in self._shelf.outbox.values() if run in (None, each.run)]
 
     def held_keys(self) -> list[str]:
@@ -141,11 +142,11 @@ class MemoryStore:
         return self._shelf.ledger.keys()
 
     async def delivered(self, key: str) -> None:
-        self._require_open()
+        self.require_open()
         self._shelf.outbox.pop(key, None)
 
     async def claim(self, run: str) -> int:
-        self._require_open()
+        self.require_open()
         kept = self._kept(run)
         if kept.owner != self.owner and kept.owner in self._shelf.alive:
             raise OwnedElsewhere(run, kept.owner)
@@ -154,38 +155,63 @@ class MemoryStore:
         return kept.row.epoch
 
     async def release(self, run: str) -> None:
-        self._require_open()
+        self.require_open()
         kept = self._shelf.runs.get(run)
         if kept is not None and kept.owner == self.owner:
             kept.owner = ""
 
     async def is_owned(self, run: str) -> bool:
-        self._require_open()
+        self.require_open()
         return self._kept(run).owner in self._shelf.alive
 
     async def row(self, run: str) -> RunRow:
-        self._require_open()
+        self.require_open()
         return self._kept(run).row
 
     async def records(self, run: str, after: int = 0) -> Sequence[Record]:
-        self._require_open()
+        self.require_open()
         kept = self._kept(run)
         records = journal_format.opened_chain(run, kept.records, journal_format.start_of(run), kept.tip)
         return tuple(record for record in records if record.last_seq > after)
 
     async def rows(
-        self, *, status: str | None = None, crew: str | None = None, limit: int = 200, before: str | None = None
+        self,
+        *,
+        status: str | None = None,
+        crew: str | None = None,
+        limit: int = 200,
+        before: str | None = None,
+        nested: bool | None = None,
     ) -> Sequence[RunRow]:
         assert limit > 0, "callers bound their pages"
-        self._require_open()
+        self.require_open()
         runs = list(self._shelf.runs)
         older = runs[: runs.index(self._kept(before).row.run)] if before is not None else runs
-        rows = (self._shelf.runs[run].row for run in reversed(older))
+        kinds = (True, False) if nested is None else (nested,)
+        rows = (self._shelf.runs[run].row for run in reversed(older) if (CHILD_MARK in run) in kinds)
         return [row for row in rows if status in (None, row.status) and crew in (None, row.crew)][:limit]
+
+    async def below(self, run: str) -> Sequence[RunRow]:
+        self.require_open()
+        return [kept.row for each, kept in self._shelf.runs.items() if is_below(each, run)]
+
+    async def tree(self, run: str, after: int = 0, position: int = 0) -> Sequence[StoredRecord]:
+        self.require_open()
+        first = max(stored.seq for stored in self._kept(run).records if stored.seq <= after + 1)
+        found: list[StoredRecord] = []
+        is_since = False
+        for at, (of, number) in enumerate(self._shelf.order, 1):
+            if of != run and not is_below(of, run):
+                continue
+            stored = self._shelf.runs[of].records[number]
+            is_since = is_since or (of == run and stored.seq >= first)
+            if is_since and at > position:
+                found.append(StoredRecord(position=at, run=of, record=journal_format.opened(of, stored)))
+        return found
 
     async def since(self, position: int, limit: int = 200) -> Sequence[StoredRecord]:
         assert limit > 0, "callers bound their pages"
-        self._require_open()
+        self.require_open()
         found: list[StoredRecord] = []
         for at, (run, number) in enumerate(self._shelf.order[position:], position + 1):
             if len(found) == limit:
@@ -200,7 +226,7 @@ class MemoryStore:
         return tuple(self._kept(run).records)
 
     async def add(self, row: RunRow, records: Sequence[SealedRecord]) -> None:
-        self._require_open()
+        self.require_open()
         tip = journal_format.tip_of(row.run, records)
         left = self._shelf.tombstones.get(row.run)
         if row.run in self._shelf.runs or (left is not None and (left.seq, left.link) != (tip.seq, tip.link)):
@@ -211,7 +237,7 @@ class MemoryStore:
         self._shelf.order += [(row.run, number) for number in range(len(records))]
 
     async def delete(self, run: str, at: int) -> Tombstone:
-        self._require_open()
+        self.require_open()
         kept = self._kept(run)
         if kept.owner != self.owner and kept.owner in self._shelf.alive:
             raise OwnedElsewhere(run, kept.owner)
@@ -222,16 +248,16 @@ class MemoryStore:
         return left
 
     async def tombstones(self) -> Sequence[Tombstone]:
-        self._require_open()
+        self.require_open()
         return tuple(self._shelf.tombstones.values())
 
     async def put_crew(self, sha: str, body: bytes) -> None:
-        self._require_open()
+        self.require_open()
         journal_format.require_sha(sha, body)
         self._shelf.crews[sha] = body
 
     async def crew(self, sha: str) -> bytes:
-        self._require_open()
+        self.require_open()
         if sha not in self._shelf.crews:
             raise StoreFailed(f"there is no crew with sha256 {sha} in this store; put it there first")
         return self._shelf.crews[sha]
@@ -283,6 +309,6 @@ class MemoryStore:
             raise RunNotFound(run)
         return self._shelf.runs[run]
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
         if not self._is_open:
             raise StoreFailed("the store is closed; open another one beside it")
