@@ -59,4 +59,6 @@ def hear(t: Transition, agent: str, heard: Heard, how: How) -> None:
     text = envelope(t.settings.language, heard.broadcast, name, how)
     t.remember("user", "system", text, t.state.turns)
     signal = msgspec.to_builtins(heard.broadcast)
+    if not heard.broadcast.created_at:  # it was announced in this run: when, the journal says
+        del signal["createdAt"]
     t.conclude(BroadcastDelivered(agent=agent, signal=signal, silent=how == "silent"))

@@ -83,7 +83,7 @@ class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
     """`path` are the names of the sub-crews from the outermost run down to this one.
 
     `calls` are those that its agents have made in earlier runs of the same sub-crew. `entry` is where it starts, if
-    not at the entry point; `heard` is the broadcast that it is the answer to.
+    not at the entry point; `heard` is the broadcast that it is the answer to, `delivery` its number in the store.
     """
 
     crew: str
@@ -98,6 +98,7 @@ class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
     bounds: Bounds = UNBOUNDED
     entry: str = ""
     heard: Heard | None = None
+    delivery: int = 0
 
 
 class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):

@@ -67,7 +67,7 @@ from interlock.runtime.delivery import Deliveries, OnExternal
 from interlock.runtime.dispatching import Dispatcher
 from interlock.runtime.live import LiveRun
 from interlock.runtime.performing import STORE_RETRY_MS, Hook, ModelFor, Performer, answers, no_hook, storable
-from interlock.runtime.switchboard import Switchboard, activity_of, no_notice
+from interlock.runtime.switchboard import Switchboard, no_notice
 from interlock.runtime.timers import Timers
 from interlock.runtime.watching import Followed, Public, Watcher, Watchers, public_events
 
@@ -231,15 +231,12 @@ class Runner:
             run=run_id, crew=crew.name, crew_sha=crew_sha, status="new", created_at=now, organization=organization
         )
         run = Run(crew, run_id, table=self.table(crew, crew_sha))
-        await self._seen_through(self._begin_for(run, row, event, delivery.number))
+        await self._seen_through(self.begin(run, row, event))
 
-    async def _begin_for(self, run: Run, row: RunRow, event: RunStarted, delivery: int) -> None:
-        await self.begin(run, row, event, heard=(delivery,))
-
-    async def begin(self, run: Run, row: RunRow, event: RunStarted, heard: tuple[int, ...] = ()) -> LiveRun:
+    async def begin(self, run: Run, row: RunRow, event: RunStarted) -> LiveRun:
         live = LiveRun(run, row)
         live.last_ms = self.clock.monotonic_ms()
-        await self.transit(live, event, first=True, heard=heard)
+        await self.transit(live, event, first=True)
         self.drive(live)
         return live
 
@@ -272,7 +269,7 @@ class Runner:
             self._goes_on_for(parent, live)
         return None
 
-    async def _seen_through(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _seen_through(self, work: Coroutine[Any, Any, Any]) -> None:
         """Whoever asked may go away; what was begun is not left half done."""
         task = asyncio.ensure_future(work)
         self._asked.add(task)
@@ -348,7 +345,7 @@ class Runner:
     async def go_on_with(self, live: LiveRun) -> None:
         """A run that was just taken up does what it still owes, or is let go of again."""
         if live.run.state.status == "running":
-            self.board.announced(await self.board.bus.work(activity_of(live, self.clock.now_ms())))
+            await self.board.is_awake(live)
             self.performer.lose_tools(live, live.run.outstanding())
             self.drive(live)
         else:
@@ -580,9 +577,7 @@ class Runner:
         """Whoever wants to take up a run waits for whoever is doing so."""
         return self._locks.setdefault(run_id, asyncio.Lock())
 
-    async def transit(
-        self, live: LiveRun, event: IncomingEvent, *, first: bool = False, heard: tuple[int, ...] = ()
-    ) -> None:
+    async def transit(self, live: LiveRun, event: IncomingEvent, *, first: bool = False) -> None:
         worked_ms = live.worked_ms(self.clock.monotonic_ms())
         if worked_ms:
             event = msgspec.structs.replace(event, worked_ms=worked_ms)
@@ -594,8 +589,6 @@ class Runner:
         live.row = row_of(live.run, live.row, record.at)
         also = NOTHING_ELSE if _is_one_call(step.effects) else self._alongside(live, step.effects, record.at)
         also = self.board.alongside(live, event, step, seq, record.at, also)
-        if heard:
-            also = msgspec.structs.replace(also, heard=heard)
         try:
             appended = await (self.journal.create if first else self.journal.append)(live.row, record, also)
         except StoreBroken:

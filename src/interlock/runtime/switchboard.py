@@ -15,9 +15,10 @@ import msgspec
 from interlock.broadcast.record import Broadcast, Emission, Heard, Source
 from interlock.broadcast.storms import why
 from interlock.engine.effects import Announce, Effect, HandBack, MailRead, TakeMail
-from interlock.engine.events import BroadcastHeard, IncomingEvent, WentStale
+from interlock.engine.events import BroadcastHeard, IncomingEvent, RunStarted, WentStale
 from interlock.engine.step import Step
 from interlock.engine.waiting import agents_at_work
+from interlock.errors import PortError
 from interlock.ports import NOTHING_ELSE, Activity, Alongside, Announced, Appended, Bus, Clock, Taking
 from interlock.runtime.live import LiveRun
 
@@ -95,6 +96,15 @@ class Switchboard:
                 self._mail.get(each.crew, {}).pop(each.agent, None)
         return {each.key: mail for each, mail in zip(also.taking, appended.mail, strict=True)}
 
+    async def is_awake(self, live: LiveRun) -> None:
+        """A run was taken up in the middle: whoever works in it is awake. Mostly that is known; of a fork it is not."""
+        at, place = self._clock.now_ms(), str(live.run.state.seq)
+        try:
+            awake = [_one(live, agent, place, at, active=True, hops=hops) for agent, hops in live.at_work.items()]
+            self.announced(await self.bus.work(awake))
+        except PortError as error:
+            _log.warning("that agents of run %s are awake could not be noted: %s", live.id, error)
+
     # What was announced, by whomever
 
     def announced(self, announced: Announced) -> None:
@@ -134,11 +144,6 @@ def taking(live: LiveRun, order: TakeMail) -> Taking:
     return Taking(key=live.key(order.key), crew=live.crew.name, agent=order.agent)
 
 
-def activity_of(live: LiveRun, at: int) -> tuple[Activity, ...]:
-    """Of a run that was taken up in the middle: whoever works in it is awake."""
-    return tuple(_one(live, agent, f"{live.run.state.seq}", at, active=True) for agent in live.at_work)
-
-
 def _activity(live: LiveRun, before: Mapping[str, int], seq: int, at: int) -> tuple[Activity, ...]:
     """Those who end first: an agent that hands over to another falls asleep before the other wakes."""
     ended = [agent for agent in before if agent not in live.at_work]
@@ -161,9 +166,9 @@ def _emission(live: LiveRun, order: Announce, at: int) -> Emission:
 
 
 def _taken_in(event: IncomingEvent, step: Step) -> tuple[int, ...]:
-    if not isinstance(event, BroadcastHeard) or any(isinstance(fact, WentStale) for fact in step.facts):
+    if not isinstance(event, BroadcastHeard | RunStarted) or not event.delivery:
         return ()
-    return (event.delivery,)
+    return () if any(isinstance(fact, WentStale) for fact in step.facts) else (event.delivery,)
 
 
 def _keys(live: LiveRun, effects: Sequence[Effect], *, put_back: bool) -> tuple[str, ...]:
