@@ -32,7 +32,7 @@ Deliver = Callable[[Delivery], Awaitable[bool]]
 class Dispatcher:
     def __init__(self, board: Switchboard, clock: Clock, deliver: Deliver) -> None:
         self._board, self._bus, self._clock, self._deliver = board, board.bus, clock, deliver
-        self._under_way: dict[int, asyncio.Task[None]] = {}
+        self._under_way: dict[tuple[str, str], asyncio.Task[None]] = {}  # by crew and agent
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -116,24 +116,32 @@ class Dispatcher:
             after = page[-1].number
 
     def _begin(self, delivery: Delivery) -> None:
-        if delivery.number in self._under_way or len(self._under_way) >= DELIVERIES_MAX:
+        """One at a time to an agent, so that order is kept and one that is slow takes up one place."""
+        hearer = delivery.crew, delivery.agent
+        if hearer in self._under_way or len(self._under_way) >= DELIVERIES_MAX:
             return
-        task = asyncio.create_task(self._delivered(delivery))
-        self._under_way[delivery.number] = task
-        task.add_done_callback(lambda _: self._under_way.pop(delivery.number, None))
+        self._under_way[hearer] = asyncio.create_task(self._delivered(delivery, hearer))
 
-    async def _delivered(self, delivery: Delivery) -> None:
+    async def _delivered(self, delivery: Delivery, hearer: tuple[str, str]) -> None:
         try:
-            if not await self._deliver(delivery):
-                self._board.is_undelivered = True
-                return
+            is_taken = await self._tried(delivery)
+        finally:
+            del self._under_way[hearer]
+        if is_taken:  # or put off; the next one for this agent may follow
+            self._board.wanted.set()
+        else:
+            self._board.is_undelivered = True
+
+    async def _tried(self, delivery: Delivery) -> bool:
+        try:
+            return await self._deliver(delivery)
         except StoreBroken:
-            return
+            return False
         except Exception as error:  # whatever keeps a run from starting, the next delivery goes on
             _log.warning("%s cannot hear %s yet: %s", delivery.agent, delivery.heard.broadcast.type, error)
             reason = str(error) if isinstance(error, InterlockError) else repr(error)
             await self._put_off(delivery, reason)
-        self._board.wanted.set()
+            return True
 
     async def _put_off(self, delivery: Delivery, reason: str) -> None:
         try:

@@ -225,6 +225,7 @@ class Runner:
             crew_sha=crew_sha,
             entry=delivery.agent,
             heard=heard,
+            delivery=delivery.number,
         )
         now, organization = self.clock.now_ms(), crew.settings.organization
         row = RunRow(

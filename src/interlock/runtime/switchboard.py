@@ -39,6 +39,7 @@ class Switchboard:
     def __init__(self, bus: Bus, clock: Clock, on_news: Callable[[], None] = no_notice) -> None:
         self.bus, self._clock, self._on_news = bus, clock, on_news
         self._mail: dict[str, dict[str, None]] = {}
+        self._noted: list[tuple[str, str]] = []  # who got mail while the store was being asked
         self._listeners: list[asyncio.Event] = []
         # There is something to dispatch or to deliver, or there may be.
         self.wanted = asyncio.Event()
@@ -56,8 +57,10 @@ class Switchboard:
         return tuple(self._mail.get(crew, ()))
 
     async def look_for_mail(self) -> None:
+        self._noted = []
+        kept = await self.bus.mail()
         found: dict[str, dict[str, None]] = {}
-        for crew, agent in await self.bus.mail():
+        for crew, agent in (*kept, *self._noted):
             found.setdefault(crew, {})[agent] = None
         self._mail = found
 
@@ -113,6 +116,7 @@ class Switchboard:
         for hearer in announced.reached:
             if hearer.silent:
                 self._mail.setdefault(hearer.crew, {})[hearer.agent] = None
+                self._noted.append((hearer.crew, hearer.agent))
             else:
                 self.wanted.set()
         for broadcast, reason in announced.withheld:
