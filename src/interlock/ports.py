@@ -297,6 +297,10 @@ class Bus(Protocol):
         """Keeps it, and puts it before all who hear it; once, however often it is asked for."""
         ...
 
+    async def restore(self, broadcasts: Sequence[Broadcast]) -> int:
+        """Keeps what was announced elsewhere and is told to nobody any more; how many were not known yet."""
+        ...
+
     async def newest(self, limit: int, pattern: str | None = None) -> Sequence[Broadcast]:
         """The oldest of them first."""
         ...

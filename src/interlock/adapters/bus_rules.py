@@ -118,6 +118,10 @@ def announce(tables: Tables, emissions: Iterable[Emission]) -> Announced:
     return Announced(reached=tuple(reached), withheld=tuple(held_back), news=news)
 
 
+def restore(tables: Tables, broadcasts: Iterable[Broadcast]) -> int:
+    return sum(tables.keep(broadcast, 0) is not None for broadcast in broadcasts)
+
+
 def _hearers(tables: Tables, emission: Emission) -> tuple[Hearer, ...]:
     hearers = tables.hearers(emission.broadcast.type, emission.crew, emission.agent)
     if not emission.told:

@@ -62,6 +62,10 @@ class SqliteBus:
         announced: Announced = await self._change("announce a broadcast", bus_rules.announce, (emission,), size=size)
         return announced
 
+    async def restore(self, broadcasts: Sequence[Broadcast]) -> int:
+        size = sum(len(encoded(broadcast)) for broadcast in broadcasts)
+        return int(await self._change("restore broadcasts", bus_rules.restore, broadcasts, size=size))
+
     async def work(self, activity: Sequence[Activity]) -> Announced:
         announced: Announced = await self._change("note who works", bus_rules.rouse, activity)
         return announced

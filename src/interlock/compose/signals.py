@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from interlock.adapters.new_ids import new_broadcast_id
+from interlock.adapters.signal_import import Found
 from interlock.broadcast.delayed import Dead, Delayed, checked_repeat_key, checked_time
 from interlock.broadcast.pattern import matches
 from interlock.broadcast.record import (
@@ -163,6 +164,14 @@ class Signals:
         number = await self.bus.revive(id)
         self._board.scheduled()
         return number
+
+    async def take_in(self, found: Found) -> tuple[int, int]:
+        """What files of the original program hold: broadcasts that were not known, and signals for later."""
+        new = await self.bus.restore(found.broadcasts)
+        for entry in found.delayed:
+            await self.bus.schedule(entry)
+        self._board.scheduled()
+        return new, len(found.delayed)
 
 
 def _first(at: int | None, in_ms: int | None, repeat: Schedule | None, now: int) -> int:

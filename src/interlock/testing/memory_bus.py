@@ -196,6 +196,9 @@ class MemoryBus:
         self.changed()
         return done
 
+    async def restore(self, broadcasts: Sequence[Broadcast]) -> int:
+        return bus_rules.restore(self._tables, broadcasts)
+
     async def work(self, activity: Sequence[Activity]) -> Announced:
         done = bus_rules.rouse(self._tables, activity)
         self.changed()
