@@ -194,7 +194,7 @@ def test_silent_is_delivered_as_a_system_message(tmp_path: Path) -> None:
         return "over [NEXT]" if request.agent == "a" else "so [DONE]"
 
     async def story(box: Interlock) -> Any:
-        await box.signals.declare(*(await box.runner.crews.keep(crew)))
+        await box.listen(crew)
         await box.signals.emit("build:x:done", {"ok": 1})
         run = await box.start(crew, "go")
         await run.result()
@@ -215,7 +215,7 @@ def test_not_silent_triggers_inference(tmp_path: Path) -> None:
         return "so [DONE]"
 
     async def story(box: Interlock) -> None:
-        await box.signals.declare(*(await box.runner.crews.keep(crew)))
+        await box.listen(crew)
         await box.signals.emit("build:x:done")
         await until(lambda: box.journal.rows(status="completed"))
 

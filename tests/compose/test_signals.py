@@ -89,7 +89,7 @@ def test_a_silent_broadcast_is_shown_with_the_next_turn_and_only_once(tmp_path: 
     crew = crew_of(tmp_path, WATCH % "true")
 
     async def story(box: Interlock) -> list[Broadcast]:
-        await box.signals.declare(*(await box.runner.crews.keep(crew)))
+        await box.listen(crew)
         announced = await box.signals.emit("build:x:done", {"ok": True, "text": "[DONE]"})
         run = await box.start(crew, "go")
         await run.result()
@@ -107,7 +107,7 @@ def test_mail_is_taken_by_the_next_turn_in_any_run_and_by_no_other(tmp_path: Pat
     crew = crew_of(tmp_path, WATCH % "true")
 
     async def story(box: Interlock) -> None:
-        await box.signals.declare(*(await box.runner.crews.keep(crew)))
+        await box.listen(crew)
         await box.signals.emit("build:x:done")
         for n in range(2):
             await (await box.start(crew, "go", run_id=f"r{n}")).result()
@@ -191,7 +191,7 @@ def test_without_a_running_run_a_host_that_serves_starts_one_at_the_agent(tmp_pa
     model = Watched(b=["noted [DONE]"])
 
     async def story(box: Interlock) -> Any:
-        await box.signals.declare(*(await box.runner.crews.keep(crew)))
+        await box.listen(crew)
         announced = await box.signals.emit("build:x:done", {"ok": 1})
         (row,) = await until(lambda: runs(box))
         return announced, row, await box.result(row.run), await box.signals.bus.deliveries(10**15, 10)
@@ -207,7 +207,7 @@ def test_a_host_that_does_not_serve_leaves_it_for_one_that_does(tmp_path: Path) 
     model = Watched(b=["noted [DONE]"])
 
     async def announce(box: Interlock) -> None:
-        await box.signals.declare(*(await box.runner.crews.keep(crew)))
+        await box.listen(crew)
         await box.signals.emit("build:x:done")
         for _ in range(50):
             await asyncio.sleep(0)

@@ -18,7 +18,6 @@ from zlib import crc32
 
 import msgspec
 
-from interlock.adapters.crash_points import crash_point
 from interlock.broadcast.delayed import Delayed, view_of
 from interlock.broadcast.record import decoded
 from interlock.limits import EVENTS_FILE_BYTES_MAX, EVENTS_FILES_KEPT
@@ -211,7 +210,6 @@ class SignalFiles:
         draft = path.with_name(f"{path.name}.new")
         draft.unlink(missing_ok=True)
         state = self._appended(draft, state, rotates=False)
-        crash_point("before a view is replaced")
         draft.replace(path)
         return state
 
@@ -229,7 +227,6 @@ class SignalFiles:
                         descriptor = self._rotated(path)
                         state = EventsState(last=state.last)
                     _write(descriptor, part[1])
-                    crash_point("a view is appended to")
                     state = EventsState(last=part[0], bytes=state.bytes + len(part[1]), crc=crc32(part[1], state.crc))
         finally:
             os.close(descriptor)
@@ -277,7 +274,6 @@ class SignalFiles:
         fresh = DelayedState(number=number, crcs=tuple(crcs) or known.crcs or (crc32(body),))
         self._write_state(msgspec.structs.replace(state, delayed=fresh))
         if crcs:
-            crash_point("before a view is replaced")
             _replace(path, body)
         self._seen[DELAYED] = self._looks(path)
 

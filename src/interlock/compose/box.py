@@ -182,6 +182,17 @@ class Interlock:
             raise UsageError(f"'{run_id[:80]}' cannot be a run's id; use up to 100 letters, digits, '.', '_' and '-'")
         return await self._start(crew, text, run_id or new_run_id(self.clock), context=context)
 
+    async def listen(self, crew: Crew) -> None:
+        """The agents of the crew hear from now on what its file subscribes them to, also when nothing of it runs.
+
+        What is not silent starts runs of it, if this host was opened with `recover`.
+        """
+        self._require_open()
+        for each in crew.whole_tree():
+            require_drivable(each)
+        await self._require_usable(crew)
+        await self.signals.declare(*(await self.runner.crews.keep(crew)))
+
     async def continue_run(self, crew: Crew, text: str, finished: str) -> RunHandle:
         """A new run that starts from the history of a finished one."""
         row = await self.journal.row(finished)
