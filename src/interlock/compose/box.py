@@ -121,11 +121,11 @@ class Interlock:
                 observers=self._observers,
                 on_external=self._on_external,
                 hook=crash_point,
-                on_news=keeper.notice,
                 start_for=self._start_for if self._recover else None,
                 listens=self._listens,
             )
         )
+        self.runner.board.on_news = keeper.notice
         self.signals = Signals(self.runner.board, self.clock)
         if self._listens:
             keeper.notice()  # what a crash left behind

@@ -67,7 +67,7 @@ from interlock.runtime.delivery import Deliveries, OnExternal
 from interlock.runtime.dispatching import Dispatcher
 from interlock.runtime.live import LiveRun
 from interlock.runtime.performing import STORE_RETRY_MS, Hook, ModelFor, Performer, answers, no_hook, storable
-from interlock.runtime.switchboard import Switchboard, no_notice
+from interlock.runtime.switchboard import Switchboard
 from interlock.runtime.timers import Timers
 from interlock.runtime.watching import Followed, Public, Watcher, Watchers, public_events
 
@@ -99,7 +99,10 @@ STORE_RETRIES_MAX = 600
 
 
 class Runner:
-    """Owns every run of this process, and every task that works for one."""
+    """Owns every run of this process, and every task that works for one.
+
+    `start_for` starts a run for an agent that is to act on a broadcast; `listens` if anything is heard at all.
+    """
 
     def __init__(
         self,
@@ -117,13 +120,11 @@ class Runner:
         calls_max: int = CALLS_MAX,
         hook: Hook = no_hook,
         cost_of: CostOf = cost_of,
-        on_news: Callable[[], None] = no_notice,
         start_for: StartFor | None = None,
         listens: bool = True,
     ) -> None:
-        """`start_for` starts a run for an agent that is to act on a broadcast; `listens` if others are heard at all."""
         self.journal, self.owners, self.clock = journal, owners, clock
-        self.board = Switchboard(bus, clock, on_news)
+        self.board = Switchboard(bus, clock)
         self._start_for, self._listens = start_for, listens
         self.crews = StoredCrews(journal)
         self.observers, self.watchers = observers, Watchers()

@@ -36,8 +36,9 @@ def no_notice() -> None: ...
 class Switchboard:
     """The bus as the runs of this process use it. `on_news` is called after every commit that changes a view."""
 
-    def __init__(self, bus: Bus, clock: Clock, on_news: Callable[[], None] = no_notice) -> None:
-        self.bus, self._clock, self._on_news = bus, clock, on_news
+    def __init__(self, bus: Bus, clock: Clock) -> None:
+        self.bus, self._clock = bus, clock
+        self.on_news: Callable[[], None] = no_notice
         self._mail: dict[str, dict[str, None]] = {}
         self._noted: list[tuple[str, str]] = []  # who got mail while the store was being asked
         self._listeners: list[asyncio.Event] = []
@@ -125,12 +126,12 @@ class Switchboard:
 
     def news(self) -> None:
         """Something is to be seen that was not there before."""
-        self._on_news()
+        self.on_news()
         for listener in self._listeners:
             listener.set()
 
     def scheduled(self) -> None:
-        self._on_news()
+        self.on_news()
         self.wanted.set()
 
     @contextmanager
