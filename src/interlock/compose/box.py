@@ -21,19 +21,20 @@ from interlock.adapters.tools_hiding import HidingToolbox
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
 from interlock.adapters.view_keeper import ViewKeeper
 from interlock.broadcast.naming import derived_id
-from interlock.compose.fitness import require_drivable, require_size
+from interlock.compose.fitness import require_drivable, require_no_key, require_size
 from interlock.compose.models import AnyModel, Models
-from interlock.compose.recovery import SetAside, orphans, recover_all
+from interlock.compose.recovery import SetAside, recover_all
 from interlock.compose.results import Result as Result
 from interlock.compose.results import result_of
 from interlock.compose.signals import Signals
 from interlock.compose.tools import HostTools
+from interlock.compose.usage import Spent, spent_in
 from interlock.crew.definition import Crew
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry
 from interlock.engine.state import RunState
 from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, UsageError
-from interlock.ids import root_of
-from interlock.ports import Clock, Delivery, Journal, Keeping, Observer, Owners, RunRow
+from interlock.ids import parent_of, root_of
+from interlock.ports import Clock, Delivery, Journal, Keeping, KeepingTrees, Observer, Owners, RunRow
 from interlock.runtime.delivery import OnExternal
 from interlock.runtime.forking import forked
 from interlock.runtime.performing import storable
@@ -91,6 +92,7 @@ class Interlock:
 
     store: SqliteStore
     keeping: Keeping
+    trees: KeepingTrees
     signals: Signals
     # Whether this process dispatches and delivers signals, rather than looks.
     _listens = True
@@ -100,7 +102,7 @@ class Interlock:
     async def __aenter__(self) -> Self:
         store = self._opened_store()
         self._stack.push_async_callback(store.close)
-        self.store, self.keeping = store, store
+        self.store, self.keeping, self.trees = store, store, store
         self.journal: Journal = store
         self.owners: Owners = store
         keeper = ViewKeeper(store)
@@ -148,8 +150,7 @@ class Interlock:
             await self._recovered(await self.crew_of(row), row.run)
 
         self.set_aside = await recover_all(self.journal, go_on)
-        async for orphan in orphans(self.journal):
-            await self.runner.cancel(await self.crew_of(orphan), orphan.run, by="caller")
+        await self.runner.stop_orphans()
         await self.runner.deliver_again()
 
     async def _start_for(self, delivery: Delivery) -> None:
@@ -217,6 +218,9 @@ class Interlock:
             require_drivable(each)
         await self._require_usable(crew)
         require_size(crew, text)
+        text = self._models.keys().hidden(text)
+        for each in crew.whole_tree():
+            require_no_key(each, self._models.keys())
         kept, sha = await self.runner.crews.keep(crew)
         await self.signals.declare(kept, sha)
         await self.runner.start(kept, sha, text, run_id=run_id, history=history, continues=continues, context=context)
@@ -231,6 +235,7 @@ class Interlock:
     async def resume(self, run_id: str, text: str = "", *, token: str | None = None) -> RunHandle:
         """Answers a wait. The same answer again gives the first outcome; another one is refused."""
         self._require_open()
+        text = self._models.keys().hidden(text)
         row = await self.journal.row(run_id)
         crew = await self.crew_of(row)
         require_size(crew, text)
@@ -271,7 +276,13 @@ class Interlock:
         return RunHandle(self, run_id)
 
     async def fork(self, run_id: str, after: int) -> RunHandle:
-        """A new run that shares the recorded past of another one up to a seq, and goes on from there."""
+        """A new run that shares the recorded past of another one up to a seq, and goes on from there.
+
+        What crews that were called have said and cost is in that past; their runs stay with the original.
+        """
+        if parent_of(run_id):
+            root = root_of(run_id)
+            raise UsageError(f"run '{run_id}' is part of run '{root}' and has bounds of its callers; fork '{root}'")
         row = await self.journal.row(run_id)
         crew, new_id, now = await self.crew_of(row), new_run_id(self.clock), self.clock.now_ms()
         await self._require_usable(crew)
@@ -283,6 +294,10 @@ class Interlock:
 
     async def result(self, run_id: str) -> Result:
         return await result_of(self.journal, run_id)
+
+    async def usage(self, *, crew: str | None = None, since_ms: int = 0) -> Spent:
+        """What runs have cost by crew and agent: those started since then, of one crew or of all."""
+        return await spent_in(self.journal, crew=crew, since_ms=since_ms)
 
     async def state(self, run_id: str) -> RunState:
         """The run as its journal tells it; `JournalDiverged` if the engine would now conclude otherwise."""

@@ -12,4 +12,6 @@ def in_full(value: Any) -> Any:
         return {name: in_full(each) for name, each in fields if each is not msgspec.UNSET}
     if isinstance(value, tuple | list):
         return [in_full(each) for each in value]
+    if isinstance(value, dict):
+        return {key: in_full(each) for key, each in value.items()}
     return msgspec.to_builtins(value)
