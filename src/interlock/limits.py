@@ -27,6 +27,11 @@ NESTED_NODES_MAX = 2_000
 # Problems shown for one crew; whoever has more mends these first.
 PROBLEMS_MAX = 1_000
 
+# What the crews of one task remember together: notes, not documents. Every child gets a copy.
+MEMORY_KEY_CHARS_MAX = 200
+MEMORY_KEYS_MAX = 1_000
+MEMORY_VALUE_BYTES_MAX = 64 * 1024
+
 # One broadcast type or pattern.
 BROADCAST_TYPE_CHARS_MAX = 256
 BROADCAST_SEGMENTS_MAX = 16

@@ -7,6 +7,7 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
     pass MS              so much working time goes by before the next event
     reply AGENT: TEXT    the model of AGENT answers; `\\n` is a line break
     tools AGENT: A, B    the model of AGENT calls tools A and B; `tools AGENT: A | TEXT` says something with it
+    use AGENT: TOOL JSON the model of AGENT calls one tool with these arguments
     emit AGENT: X, Y     the model of AGENT emits signals X and Y; `+A` calls tool A beside them, `| TEXT` as for tools
     free AGENT: TEXT     like reply, from a model that could not be held to its ending
     output TOOL: TEXT    the tool gives its output; `broke TOOL: TEXT` is an error, `lost TOOL` an unknown outcome
@@ -88,6 +89,7 @@ class Story:
             "continue": self._continue,
             "reply": self._reply,
             "tools": self._tools,
+            "use": self._use,
             "emit": self._emit,
             "free": lambda rest: msgspec.structs.replace(self._reply(rest), unconstrained=True),
             "output": lambda rest: self._returned(rest, ok=True),
@@ -203,6 +205,12 @@ class Story:
         )
         key = self._key(f"call of {agent}")
         return ModelReplied(call=key, agent=agent, text=text.strip(), usage=Usage(), tool_calls=calls)
+
+    def _use(self, rest: str) -> ModelReplied:
+        agent, call = _said(rest)
+        name, _, arguments = call.partition(" ")
+        calls = (ToolRequest(id="t0", name=name, arguments=arguments),)
+        return ModelReplied(call=self._key(f"call of {agent}"), agent=agent, text="", tool_calls=calls)
 
     def _emit(self, rest: str) -> ModelReplied:
         agent, names = _said(rest)

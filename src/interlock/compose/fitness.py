@@ -6,6 +6,7 @@ from interlock.adapters.tools_python import PythonToolbox
 from interlock.crew.definition import Crew
 from interlock.crew.host import BUILT_IN_TOOLS
 from interlock.engine.emitting import EMIT_SIGNAL
+from interlock.engine.own_tools import OWN_TOOLS
 from interlock.errors import UsageError
 from interlock.signals.definition import SignalBehavior
 
@@ -20,7 +21,7 @@ def require_drivable(crew: Crew) -> None:
         )
     if crew.delegation is not None:
         raise UsageError(f"crew '{crew.name}' delegates; this version checks delegation and cannot run it yet")
-    driven = (EMIT_SIGNAL,) if crew.settings.signal_mode == "tool" else ()
+    driven = (*OWN_TOOLS, *((EMIT_SIGNAL,) if crew.settings.signal_mode == "tool" else ()))
     named = [tool for agent in crew.agents for tool in agent.tools if tool not in driven]
     built_in = [tool for tool in named if tool in BUILT_IN_TOOLS]
     if built_in:

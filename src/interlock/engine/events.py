@@ -235,6 +235,13 @@ class BroadcastEmitted(Derived, frozen=True, kw_only=True, tag="broadcast.emitte
     signal: dict[str, Any]
 
 
+class MemoryWritten(Derived, frozen=True, kw_only=True, tag="memory.written"):
+    """`by` is an agent, or the sub-crew that has come back."""
+
+    key: str
+    by: str
+
+
 class Warned(Derived, frozen=True, kw_only=True, tag="warning"):
     code: str
     message: str
@@ -293,6 +300,8 @@ DerivedEvent = (
     | InputGiven
     | ExternalSent
     | BroadcastEmitted
+    | MemoryWritten
+    | ToolReturned  # of tools that Interlock itself carries out
     | Warned
     | LimitReached
     | WentStale

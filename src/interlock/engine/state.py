@@ -1,5 +1,7 @@
 """All that a run is at one moment. Plain data; only `step` changes it."""
 
+from typing import Any
+
 import msgspec
 
 from interlock.engine.events import Entry, ToolRequest, Usage
@@ -105,3 +107,5 @@ class RunState(msgspec.Struct, kw_only=True):
     scales: dict[str, int] = {}
     unconstrained: list[str] = []
     endings: dict[str, list[int]] = {}
+    memory: dict[str, Any] = {}
+    written: list[str] = []  # keys of the memory that this run has written, or that came back to it

@@ -8,6 +8,10 @@ from interlock.engine.routing import RoutingTable
 from interlock.engine.state import Branch, RunState, Turn, Wait
 
 
+class Refusal(Exception):
+    """What a model asked for is not done; the text says why, and what now."""
+
+
 class Transition:
     """Collects facts and effects while moves are carried out; the state is changed in place."""
 

@@ -22,6 +22,7 @@ from interlock.engine.events import (
     Warned,
 )
 from interlock.engine.moves import Ask, Begin, CloseBranch, Conclude, Finish, Move
+from interlock.engine.own_tools import carry_out, own_tool
 from interlock.engine.phrases import EMITTED, EMITTED_TOO_EARLY, cut, nudge, refused_emission
 from interlock.engine.routing import Decision, Outcome, OwnReply
 from interlock.engine.spending import (
@@ -147,8 +148,7 @@ def replied(t: Transition, event: ModelReplied) -> Move | None:
         return Conclude(turn, event.text)
     if only_emits(t.crew, event.tool_calls):
         return _emitted(t, turn, event)
-    _run_tools(t, turn, event)
-    return None
+    return _run_tools(t, turn, event)
 
 
 def _emitted(t: Transition, turn: Turn, event: ModelReplied) -> Move:
@@ -167,7 +167,7 @@ def _answer_emits(turn: Turn, text: str, emits: tuple[ToolRequest, ...], answer:
     turn.said += [Message(role="tool", text=answer, tool_call=emit.id) for emit in emits]
 
 
-def _run_tools(t: Transition, turn: Turn, event: ModelReplied) -> None:
+def _run_tools(t: Transition, turn: Turn, event: ModelReplied) -> Move | None:
     reply = OwnReply(turn.agent, event.text, emitted(event.tool_calls) if is_tool_mode(t.crew) else ())
     note_marks(t, t.table.decide(reply), steers=False)
     turn.said.append(Message(role="assistant", text=event.text, tool_calls=event.tool_calls))
@@ -178,8 +178,12 @@ def _run_tools(t: Transition, turn: Turn, event: ModelReplied) -> None:
             tool.output = EMITTED_TOO_EARLY
             continue
         t.conclude(ToolCalled(agent=turn.agent, call=tool.key, name=request.name, arguments=request.arguments))
-        t.order(RunTool(key=tool.key, agent=turn.agent, name=request.name, arguments=request.arguments))
+        if own := own_tool(t, turn.agent, request.name):
+            carry_out(t, turn, tool, own)
+        else:
+            t.order(RunTool(key=tool.key, agent=turn.agent, name=request.name, arguments=request.arguments))
     start_timer(t, f"{TOOLS}{turn.number}", int(t.settings.tool_result_timeout_seconds * 1000))
+    return _after_tools(t, turn)
 
 
 def call_ended(t: Transition, event: ModelReplied | ModelFailed) -> Turn:
@@ -267,8 +271,12 @@ def tool_returned(t: Transition, event: ToolReturned) -> Move | None:
 
 
 def tool_done(t: Transition, turn: Turn, tool: OpenTool, output: str) -> Move | None:
-    """The turn goes on when the last tool of its reply has an output."""
     tool.output = output
+    return _after_tools(t, turn)
+
+
+def _after_tools(t: Transition, turn: Turn) -> Move | None:
+    """The turn goes on when the last tool of its reply has an output."""
     if any(other.output is None for other in turn.tools):
         return None
     drop_timer(t, f"{TOOLS}{turn.number}")

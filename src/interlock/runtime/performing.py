@@ -24,6 +24,7 @@ from interlock.engine.events import (
     Usage,
 )
 from interlock.engine.listening import Listener
+from interlock.engine.own_tools import OWN_TOOLS
 from interlock.engine.phrases import cut
 from interlock.engine.state import Turn
 from interlock.errors import (
@@ -206,8 +207,8 @@ class Performer:
         return Call(effect, agent, request, scale)
 
     def _tools(self, live: LiveRun, agent: Agent, group: str) -> tuple[ToolSchema, ...]:
-        """The agent's own, and how it steers where that is a tool."""
-        schemas = self.toolbox.schemas(agent.tools)
+        """The agent's own, first the host's and then Interlock's, and how it steers where that is a tool."""
+        schemas = (*self.toolbox.schemas(agent.tools), *own_schemas(agent))
         if not is_tool_mode(live.crew):
             return schemas
         names = [route.signal for route in usable_marks(live.crew, agent.id, group).routes]
@@ -283,11 +284,17 @@ class Performer:
 
     def _require_own(self, agent: Agent, name: str) -> None:
         """A model calls a tool by the name that it was shown, which need not be the one in the crew file."""
-        shown = tuple(schema.name for schema in self.toolbox.schemas(agent.tools))
+        shown = tuple(schema.name for schema in (*self.toolbox.schemas(agent.tools), *own_schemas(agent)))
         if name not in shown and name not in agent.tools:
             unshown = (tool for tool in agent.tools if not tool.startswith("mcp:"))
             owned = ", ".join(dict.fromkeys((*unshown, *shown))) or "none"
             raise ToolFailed(f"agent '{agent.id}' has no tool '{name}'; it has {owned}")
+
+
+def own_schemas(agent: Agent) -> tuple[ToolSchema, ...]:
+    """What a model is told of the tools that Interlock itself carries out."""
+    own = [OWN_TOOLS[name] for name in agent.tools if name in OWN_TOOLS]
+    return tuple(ToolSchema(name=t.name, description=t.description, parameters=t.parameters) for t in own)
 
 
 def _lone_call(effects: Sequence[Effect]) -> CallModel | None:

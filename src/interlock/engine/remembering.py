@@ -1,0 +1,57 @@
+"""Memory that the crews of one task share. Agents read and write it with two tools, a host may fill it at the start.
+
+Rule 1: a run has its own copy: a child begins with what its parent has, and what it wrote comes back when it completes.
+Rule 2: within a run a write counts at once, for every agent of it.
+Rule 3: what comes back from several children is taken in file order, so that the last one counts; keys that more than
+one of them wrote differently are warned about.
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from interlock.engine.events import MemoryWritten
+from interlock.engine.state import Turn
+from interlock.engine.transition import Refusal, Transition
+from interlock.limits import MEMORY_KEY_CHARS_MAX, MEMORY_KEYS_MAX, MEMORY_VALUE_BYTES_MAX
+
+
+class MemoryRead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    key: Annotated[str, msgspec.Meta(description="Leave it out to see which keys there are.")] = ""
+
+
+class MemoryWrite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=MEMORY_KEY_CHARS_MAX)]
+    value: Annotated[Any, msgspec.Meta(description="A text, a number, a list or an object.")]
+
+
+def memory_read(t: Transition, turn: Turn, given: MemoryRead) -> str:
+    if given.key in t.state.memory:
+        return as_text(t.state.memory[given.key])
+    known = ", ".join(t.state.memory) or "none yet"
+    if not given.key:
+        return f"keys: {known}"
+    raise Refusal(f"nothing is kept under '{given.key}'; keys: {known}")
+
+
+def memory_write(t: Transition, turn: Turn, given: MemoryWrite) -> str:
+    size = len(msgspec.json.encode(given.value))
+    if size > MEMORY_VALUE_BYTES_MAX:
+        raise Refusal(f"the value has {size} bytes, and a value may have {MEMORY_VALUE_BYTES_MAX}; keep less")
+    if given.key not in t.state.memory and len(t.state.memory) >= MEMORY_KEYS_MAX:
+        raise Refusal(f"there are {MEMORY_KEYS_MAX} keys already, and no room for another; write over one of them")
+    keep(t, given.key, given.value, by=turn.agent)
+    return f"kept under '{given.key}'"
+
+
+def keep(t: Transition, key: str, value: Any, by: str) -> None:
+    """`by` is an agent, or the sub-crew that has come back."""
+    t.state.memory[key] = value
+    if key not in t.state.written:
+        t.state.written.append(key)
+    t.conclude(MemoryWritten(key=key, by=by))
+
+
+def as_text(value: Any) -> str:
+    """A value as it stands in prompts and templates."""
+    return value if isinstance(value, str) else msgspec.json.encode(value, order="deterministic").decode()
