@@ -284,6 +284,10 @@ class Toolbox(Protocol):
 
     def is_idempotent(self, name: str) -> bool: ...
 
+    def needs_approval(self, name: str) -> bool:
+        """Whether a person must agree before it runs."""
+        ...
+
     async def run(self, name: str, arguments: str, *, key: str) -> str:
         """The tool's output as text; raises `ToolFailed` with what the model should be told."""
         ...

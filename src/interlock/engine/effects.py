@@ -30,7 +30,8 @@ class Settle(msgspec.Struct, frozen=True, kw_only=True):
 class CallModel(msgspec.Struct, frozen=True, kw_only=True):
     """Ask the agent's model, showing shared history up to `history` and what happened in the turn so far.
 
-    `model` names the agent's backup, where that is the one to ask.
+    `model` names the agent's backup, where that is the one to ask. `purpose` is what the call is for, if not the turn
+    itself: `select` children for a task, `check` a report. A host's function may answer those.
     """
 
     key: str
@@ -40,19 +41,31 @@ class CallModel(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     number: int
     model: str = ""
+    purpose: str = ""
 
 
 class RunTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that needs approval is run only if it is `approved`; else the answer is that it was held."""
+
     key: str
     agent: str
     name: str
     arguments: str
+    approved: bool = False
 
 
 class SetTimer(msgspec.Struct, frozen=True, kw_only=True):
     """Fire once after this much working time."""
 
     key: str
+    duration_ms: int
+
+
+class SetAlarm(msgspec.Struct, frozen=True, kw_only=True):
+    """Say when this much time has passed since the question was asked, whether or not anybody worked."""
+
+    key: str
+    token: str
     duration_ms: int
 
 
@@ -82,4 +95,4 @@ class Announce(msgspec.Struct, frozen=True, kw_only=True):
     content: str
 
 
-Effect = Reserve | Settle | CallModel | RunTool | SetTimer | Cancel | Tell | Announce
+Effect = Reserve | Settle | CallModel | RunTool | SetTimer | SetAlarm | Cancel | Tell | Announce

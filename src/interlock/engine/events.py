@@ -135,6 +135,18 @@ class RunResumed(Incoming, frozen=True, kw_only=True, tag="run.resumed"):
     input: str = ""
 
 
+class InputExpired(Incoming, frozen=True, kw_only=True, tag="input.expired"):
+    """Nobody answered a question before its deadline, in time as people have it."""
+
+    token: str
+
+
+class ApprovalNeeded(Incoming, frozen=True, kw_only=True, tag="tool.held"):
+    """The tool was not run: its declaration says that a person must approve it first."""
+
+    call: str
+
+
 class CancelRequested(Incoming, frozen=True, kw_only=True, tag="cancel.requested"):
     by: str
 
@@ -155,6 +167,7 @@ class ModelCalled(Derived, frozen=True, kw_only=True, tag="model.called"):
     call: str
     attempt: int = 0
     model: str = ""
+    purpose: str = ""  # what it is for, if not the turn itself: select, check
 
 
 class ToolCalled(Derived, frozen=True, kw_only=True, tag="tool.called"):
@@ -215,9 +228,14 @@ class Nudged(Derived, frozen=True, kw_only=True, tag="nudged"):
 
 
 class InputRequested(Derived, frozen=True, kw_only=True, tag="input.requested"):
+    """`message_id` is that of the REQUEST_USER_INPUT; `expects` says in words what an answer must look like."""
+
     agent: str
     question: str
     token: str
+    message_id: str = ""
+    expects: str = ""
+    deadline_ms: int = 0
 
 
 class InputGiven(Derived, frozen=True, kw_only=True, tag="input.given"):
@@ -240,6 +258,50 @@ class MemoryWritten(Derived, frozen=True, kw_only=True, tag="memory.written"):
 
     key: str
     by: str
+
+
+class MessageSent(Derived, frozen=True, kw_only=True, tag="message.sent"):
+    """`attempt` counts how often it was sent before."""
+
+    message: dict[str, Any]
+    attempt: int = 0
+
+
+class MessageAcknowledged(Derived, frozen=True, kw_only=True, tag="message.acknowledged"):
+    """Its addressee has taken it up; that is not the answer."""
+
+    message_id: str
+
+
+class MessageSettled(Derived, frozen=True, kw_only=True, tag="message.settled"):
+    """What became of it: answered, refused, undelivered, timed_out. `code` is that of the refusal."""
+
+    message_id: str
+    outcome: str
+    code: str = ""
+    because: str = ""
+
+
+class AgentStateChanged(Derived, frozen=True, kw_only=True, tag="agent.state"):
+    agent: str
+    state: str
+
+
+class ChildrenSelected(Derived, frozen=True, kw_only=True, tag="children.selected"):
+    """Whom a task needs, as the agent's model or the host sees it."""
+
+    agent: str
+    children: tuple[str, ...]
+    because: str
+
+
+class ReportChecked(Derived, frozen=True, kw_only=True, tag="report.checked"):
+    """Whether a report addresses its task, who found so (rules, model), and why."""
+
+    message_id: str
+    ok: bool
+    by: str
+    reason: str = ""
 
 
 class Warned(Derived, frozen=True, kw_only=True, tag="warning"):
@@ -281,6 +343,8 @@ IncomingEvent = (
     | ToolOutcomeLost
     | TimerFired
     | RunResumed
+    | InputExpired
+    | ApprovalNeeded
     | CancelRequested
 )
 
@@ -301,6 +365,12 @@ DerivedEvent = (
     | ExternalSent
     | BroadcastEmitted
     | MemoryWritten
+    | MessageSent
+    | MessageAcknowledged
+    | MessageSettled
+    | AgentStateChanged
+    | ChildrenSelected
+    | ReportChecked
     | ToolReturned  # of tools that Interlock itself carries out
     | Warned
     | LimitReached

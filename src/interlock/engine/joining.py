@@ -1,9 +1,10 @@
 """Parallel groups: members start from the same history, and their replies become one entry."""
 
 from interlock.crew.definition import Group
+from interlock.engine.delegating import asked_at_once, leave
 from interlock.engine.emitting import emitted
 from interlock.engine.events import BranchFinished, GroupJoined, GroupStarted, LimitReached
-from interlock.engine.moves import Ask, Begin, CloseBranch, Finish, Follow, Fork, Join, Move
+from interlock.engine.moves import Begin, CloseBranch, Finish, Follow, Fork, Join, Move
 from interlock.engine.phrases import merged
 from interlock.engine.routing import Decision, OwnReply
 from interlock.engine.spending import abandon_call
@@ -11,7 +12,7 @@ from interlock.engine.state import Branch, GroupState
 from interlock.engine.steering import write_down
 from interlock.engine.timing import GROUP, OF_TURNS, drop_timer, start_timer
 from interlock.engine.transition import Transition
-from interlock.engine.turns import ask, new_turn
+from interlock.engine.turns import new_turn
 
 
 def fork(t: Transition, move: Fork) -> Move | None:
@@ -27,7 +28,7 @@ def fork(t: Transition, move: Fork) -> Move | None:
     seconds = t.settings.parallel_timeout_seconds if group.timeout_seconds is None else group.timeout_seconds
     start_timer(t, GROUP, int(seconds * 1000))
     for branch in branches:
-        spent = ask(t, Ask(branch.turn))
+        spent = asked_at_once(t, branch.turn)
         if isinstance(spent, Finish):
             return spent
     return None
@@ -41,6 +42,7 @@ def close_branch(t: Transition, move: CloseBranch) -> Move | None:
 
 def _close(t: Transition, branch: Branch, status: str, error: str = "") -> None:
     branch.status, branch.error = status, error
+    leave(t, branch.turn, failed=status == "failed")
     t.conclude(BranchFinished(agent=branch.turn.agent, status=status, error=error))
 
 

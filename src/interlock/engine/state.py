@@ -5,15 +5,23 @@ from typing import Any
 import msgspec
 
 from interlock.engine.events import Entry, ToolRequest, Usage
+from interlock.messages.answers import AnswerRules
+from interlock.messages.mailbox import AgentMailbox
+from interlock.messages.states import AgentState
+from interlock.messages.wire import Report
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """Something said within a turn that only its own agent sees: tool rounds, nudges, what came before one."""
+    """Something said within a turn that only its own agent sees: tool rounds, nudges, mail, what came before one.
+
+    `author` is who wrote it, if that is neither the agent nor Interlock.
+    """
 
     role: str
     text: str
     tool_calls: tuple[ToolRequest, ...] = ()
     tool_call: str = ""
+    author: str = ""
 
 
 class OpenTool(msgspec.Struct, kw_only=True):
@@ -22,10 +30,15 @@ class OpenTool(msgspec.Struct, kw_only=True):
     request: ToolRequest
     key: str
     output: str | None = None
+    approved: bool = False
+    edited: str = ""  # the arguments that a person put in place of the model's
 
 
 class Turn(msgspec.Struct, kw_only=True):
-    """One agent working until it hands over."""
+    """One agent working until it hands over, on a delegated task (`kind` is task), or on an errand (select, check).
+
+    A suspended turn waits for mail. `about` says what an errand is for: a turn's number, a message's id.
+    """
 
     number: int
     agent: str
@@ -46,6 +59,25 @@ class Turn(msgspec.Struct, kw_only=True):
     said: list[Message] = []
     tools: list[OpenTool] = []
     emits: tuple[ToolRequest, ...] = ()
+    kind: str = ""
+    about: str = ""
+    suspended: bool = False
+    rests: bool = False  # the reply called nothing but tools that wait for mail
+    reported: bool = False
+    notices: list[str] = []  # what became of what it waited for, where that is no message
+    children: tuple[str, ...] | None = None  # whom it may delegate to; None until that is known
+
+
+class Task(msgspec.Struct, kw_only=True):
+    """A DELEGATE at work: `message` is its id, `parent` the number of the turn that waits for its report."""
+
+    turn: Turn
+    message: str
+    parent: int
+    assigned: str  # what was to be done, without what follow-ups add
+    follow_ups: int = 0
+    report: Report | None = None  # being checked
+    refused: bool = False  # the report came too late
 
 
 class Branch(msgspec.Struct, kw_only=True):
@@ -73,6 +105,12 @@ class Wait(msgspec.Struct, kw_only=True):
     signal: str = ""
     target: str = ""
     tool: str = ""
+    message: str = ""  # the id of the question, where an agent asked it
+    question: str = ""
+    rules: AnswerRules = AnswerRules()
+    deadline_ms: int = 0
+    default: str | None = None
+    alarm: str = ""  # the key of the alarm at its deadline
 
 
 class Timer(msgspec.Struct, kw_only=True):
@@ -108,4 +146,23 @@ class RunState(msgspec.Struct, kw_only=True):
     unconstrained: list[str] = []
     endings: dict[str, list[int]] = {}
     memory: dict[str, Any] = {}
+    tasks: list[Task] = []
+    errands: list[Turn] = []
+    mailboxes: dict[str, AgentMailbox] = {}
+    agents: dict[str, AgentState] = {}
+    messages: int = 0
+    remarks: dict[str, str] = {}  # what is to be said with a message, by its id
+    asked: dict[str, str] = {}  # the token of the answer that counted, by the id of its question
     written: list[str] = []  # keys of the memory that this run has written, or that came back to it
+
+
+def turns_of(state: RunState) -> list[Turn]:
+    """The turns under way: the one with the floor or those of the group's members at work, tasks and errands."""
+    if state.group is not None:
+        turns = [branch.turn for branch in state.group.branches if branch.status == "working"]
+    else:
+        turns = [state.turn] if state.turn is not None else []
+    if state.tasks or state.errands:
+        turns += [task.turn for task in state.tasks if not task.turn.reported]
+        turns += state.errands
+    return turns

@@ -14,6 +14,7 @@ from interlock.engine.events import (
     RunFinished,
 )
 from interlock.engine.moves import Begin, CloseBranch, Conclude, Depart, Finish, Follow, Fork, Move
+from interlock.engine.parting import end_conversations
 from interlock.engine.routing import Decision, Outcome, OwnReply, Verb
 from interlock.engine.spending import abandon_call
 from interlock.engine.state import Turn
@@ -33,14 +34,14 @@ def conclude(t: Transition, move: Conclude) -> Move:
     branch = t.branch_of(turn)
     if branch is not None:  # members only note their marks; the join decides
         note_marks(t, decision, steers=False)
-        _fire_tells(t, turn, decision, reply, waits=False)
+        fire_tells(t, turn, decision, reply, waits=False)
         branch.reply = reply
         return CloseBranch(branch, "ok")
     if decision.then == "nudge" and decision.signal and turn.nudges >= NUDGES_MAX:
         decision = t.table.winner_of(decision)  # the allowance is spent, so the winner is taken after all
     note_marks(t, decision, steers=decision.verb is not None)
     write_down(t, decision)
-    _fire_tells(t, turn, decision, reply)
+    fire_tells(t, turn, decision, reply)
     if decision.then == "nudge" and turn.nudges < NUDGES_MAX:
         return nudged(t, turn, reply, decision)
     t.remember("assistant", turn.agent, reply, turn.number)
@@ -64,7 +65,7 @@ def write_down(t: Transition, decision: Decision) -> None:
     )
 
 
-def _fire_tells(t: Transition, turn: Turn, decision: Decision, reply: str, *, waits: bool = True) -> None:
+def fire_tells(t: Transition, turn: Turn, decision: Decision, reply: str, *, waits: bool = True) -> None:
     """Each once a turn, though a reply is said again after a nudge. What would wait, and may not, is told as well."""
     for candidate in decision.candidates:
         route = t.table.route(decision.agent, candidate.signal)
@@ -161,6 +162,9 @@ def finish(t: Transition, move: Finish) -> None:
         for tool in turn.tools:
             if tool.output is None:
                 t.give_up(tool.key)
+    for wait in t.state.waits:
+        t.give_up(wait.alarm)
+    end_conversations(t, move)
     for purpose in list(t.state.timers):
         drop_timer(t, purpose)
     t.state.waits, t.state.turn, t.state.group = [], None, None

@@ -11,12 +11,17 @@ from typing import Any, assert_never
 import msgspec
 
 from interlock.crew.definition import Crew
+from interlock.engine.approving import approval_needed
 from interlock.engine.budgets import Budgets
-from interlock.engine.effects import Effect, Reserve, RunTool, SetTimer, Settle
+from interlock.engine.delegating import ask_ready, close_task, conclude_turn, deliver, judged, overdue, rest
+from interlock.engine.effects import Effect, Reserve, SetAlarm, SetTimer, Settle
+from interlock.engine.errands import close_errand
 from interlock.engine.events import (
+    ApprovalNeeded,
     CancelRequested,
     DerivedEvent,
     IncomingEvent,
+    InputExpired,
     LimitReached,
     ModelFailed,
     ModelReplied,
@@ -31,18 +36,47 @@ from interlock.engine.events import (
     WentStale,
 )
 from interlock.engine.joining import close_branch, fork, join, out_of_time
-from interlock.engine.moves import Ask, Begin, CloseBranch, Conclude, Depart, Finish, Follow, Fork, Join, Move
+from interlock.engine.moves import (
+    Ask,
+    Begin,
+    CloseBranch,
+    CloseErrand,
+    CloseTask,
+    Conclude,
+    Depart,
+    Finish,
+    Follow,
+    Fork,
+    Join,
+    Judged,
+    Move,
+    Rest,
+)
+from interlock.engine.questions import question_expired
 from interlock.engine.routing import RoutingTable
 from interlock.engine.state import RunState
-from interlock.engine.steering import conclude, depart, finish, follow
-from interlock.engine.timing import BUDGET, GROUP, RETRY, RUN, TOOLS, WARNING, keep_time, left, purpose_of, start_timer
+from interlock.engine.steering import depart, finish, follow
+from interlock.engine.timing import (
+    ACK,
+    ANSWER,
+    BUDGET,
+    GROUP,
+    RETRY,
+    RUN,
+    TOOLS,
+    WARNING,
+    keep_time,
+    left,
+    purpose_of,
+    start_timer,
+)
 from interlock.engine.transition import Transition
 from interlock.engine.turns import (
-    ask,
     begin,
     call_ended,
     call_of,
     failed,
+    order_of,
     replied,
     reserved,
     retry,
@@ -84,9 +118,9 @@ class Run:
             t.conclude(WentStale(about=event.__struct_config__.tag))  # type: ignore[arg-type]
             return Step(tuple(t.facts), tuple(t.effects))
         stood_still = bool(self.state.waits)
-        move = _out_of_working_time(t, event) or _RECEIVED[type(event)](t, event)
+        move = _out_of_working_time(t, event) or _RECEIVED[type(event)](t, event) or deliver(t)
         while move is not None:
-            move = _CARRIED_OUT[type(move)](t, move)
+            move = _CARRIED_OUT[type(move)](t, move) or deliver(t)
         if self.state.waits:
             pause_if_idle(t)
         if t.timers_changed or stood_still or self.state.waits:
@@ -103,13 +137,14 @@ class Run:
                 owed.append(Reserve(key=turn.reserving, agent=turn.agent, turn=turn.number))
             if turn.call:
                 owed.append(call_of(t, turn))
-            owed += [
-                RunTool(key=tool.key, agent=turn.agent, name=tool.request.name, arguments=tool.request.arguments)
-                for tool in turn.tools
-                if tool.output is None and tool.key not in asked_about
-            ]
+            owed += [order_of(turn, tool) for tool in turn.tools if tool.output is None and tool.key not in asked_about]
         owed += [
             SetTimer(key=timer.key, duration_ms=left(t, timer)) for timer in self.state.timers.values() if timer.key
+        ]
+        owed += [
+            SetAlarm(key=wait.alarm, token=wait.message, duration_ms=wait.deadline_ms)
+            for wait in self.state.waits
+            if wait.alarm
         ]
         return tuple(owed)
 
@@ -134,7 +169,7 @@ def _is_stale(t: Transition, event: IncomingEvent) -> bool:
             return t.turn_that_reserves(event.call) is None
         case RunStarted():
             return t.state.status != "new"
-        case ToolReturned() | ToolOutcomeLost():
+        case ToolReturned() | ToolOutcomeLost() | ApprovalNeeded():
             asked_about = [wait.tool for wait in t.state.waits]
             keys = [tool.key for turn in t.turns() for tool in turn.tools if tool.output is None]
             return event.call not in keys or event.call in asked_about
@@ -142,6 +177,8 @@ def _is_stale(t: Transition, event: IncomingEvent) -> bool:
             return purpose_of(t, event.timer) is None
         case RunResumed():
             return t.wait_with(event.token) is None
+        case InputExpired():
+            return not any(wait.message == event.token for wait in t.state.waits)
         case CancelRequested():
             return False
         case _:
@@ -179,6 +216,8 @@ def _timer_fired(t: Transition, event: TimerFired) -> Move | None:
         return None
     if purpose.startswith(TOOLS):
         return tools_out_of_time(t, int(purpose.removeprefix(TOOLS)))
+    if purpose.startswith((ACK, ANSWER)):
+        return overdue(t, purpose)
     if purpose.startswith((RETRY, BUDGET)):
         return retry(t, int(purpose.partition(":")[2]))
     t.conclude(LimitReached(limit="timeout"))
@@ -199,17 +238,23 @@ _RECEIVED: dict[type, Callable[[Transition, Any], Move | None]] = {
     ToolOutcomeLost: tool_lost,
     TimerFired: _timer_fired,
     RunResumed: resumed,
+    InputExpired: question_expired,
+    ApprovalNeeded: approval_needed,
     CancelRequested: _cancelled,
 }
 
 _CARRIED_OUT: dict[type, Callable[[Transition, Any], Move | None]] = {
     Begin: begin,
-    Ask: ask,
-    Conclude: conclude,
+    Ask: ask_ready,
+    Conclude: conclude_turn,
     Follow: follow,
     Depart: depart,
     Fork: fork,
     CloseBranch: close_branch,
     Join: join,
+    Rest: rest,
+    CloseTask: close_task,
+    CloseErrand: close_errand,
+    Judged: judged,
     Finish: finish,
 }

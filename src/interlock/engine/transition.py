@@ -5,7 +5,10 @@ from interlock.engine.budgets import Budgets
 from interlock.engine.effects import Cancel, Effect
 from interlock.engine.events import DerivedEvent, Entry
 from interlock.engine.routing import RoutingTable
-from interlock.engine.state import Branch, RunState, Turn, Wait
+from interlock.engine.state import Branch, RunState, Task, Turn, Wait, turns_of
+
+# What a turn is, if it has not the floor and is no group's.
+TASK, SELECT, CHECK = "task", "select", "check"
 
 
 class Refusal(Exception):
@@ -52,15 +55,12 @@ class Transition:
     # Finding things
 
     def turns(self) -> list[Turn]:
-        """The turns under way: the one with the floor, or those of the group's members at work."""
-        if self.state.group is not None:
-            return [branch.turn for branch in self.state.group.branches if branch.status == "working"]
-        return [self.state.turn] if self.state.turn is not None else []
+        return turns_of(self.state)
 
     def turn_that(self, called: str) -> Turn | None:
-        if self.state.group is None:
-            turn = self.state.turn
-            return turn if turn is not None and turn.call == called else None
+        turn = self.state.turn
+        if turn is not None and turn.call == called:
+            return turn
         return next((turn for turn in self.turns() if turn.call == called), None)
 
     def turn_that_reserves(self, key: str) -> Turn | None:
@@ -70,6 +70,11 @@ class Transition:
         if self.state.group is None:
             return None
         return next((branch for branch in self.state.group.branches if branch.turn is turn), None)
+
+    def task_of(self, turn: Turn) -> Task | None:
+        if turn.kind != TASK:
+            return None
+        return next((task for task in self.state.tasks if task.turn is turn), None)
 
     def wait_with(self, token: str) -> Wait | None:
         return next((wait for wait in self.state.waits if wait.token == token), None)

@@ -10,9 +10,21 @@ from interlock.crew.definition import Agent, Crew
 from interlock.engine.budgets import CostOf, cost_of, priced
 from interlock.engine.contract import usable_marks
 from interlock.engine.conversation import BYTES_PER_TOKEN, UNSCALED, text_tokens
-from interlock.engine.effects import Announce, CallModel, Cancel, Effect, Reserve, RunTool, SetTimer, Settle, Tell
+from interlock.engine.effects import (
+    Announce,
+    CallModel,
+    Cancel,
+    Effect,
+    Reserve,
+    RunTool,
+    SetAlarm,
+    SetTimer,
+    Settle,
+    Tell,
+)
 from interlock.engine.emitting import DESCRIPTION, EMIT_SIGNAL, is_tool_mode, parameters
 from interlock.engine.events import (
+    ApprovalNeeded,
     IncomingEvent,
     ModelFailed,
     ModelReplied,
@@ -24,9 +36,10 @@ from interlock.engine.events import (
     Usage,
 )
 from interlock.engine.listening import Listener
-from interlock.engine.own_tools import OWN_TOOLS
+from interlock.engine.own_tools import OF_PLACE, shown_to
 from interlock.engine.phrases import cut
-from interlock.engine.state import Turn
+from interlock.engine.state import Turn, turns_of
+from interlock.engine.transition import CHECK, SELECT
 from interlock.errors import (
     ModelRefused,
     ModelUnavailable,
@@ -49,11 +62,13 @@ from interlock.ports import (
     ToolSchema,
 )
 from interlock.runtime.hearing import Heard, heard_out, heard_to_the_cut
+from interlock.runtime.judging import Judges
 from interlock.runtime.live import Call, LiveRun
 from interlock.runtime.timers import Timers
 
 ModelFor = Callable[[Crew, Agent], Model]
 OnDelta = Callable[[str, str, str], None]
+OnAlarm = Callable[[LiveRun, SetAlarm], None]
 # Told before and after each effect; what tests kill the process with.
 Hook = Callable[[str], None]
 
@@ -82,7 +97,10 @@ class Performer:
         calls_max: int,
         hook: Hook = no_hook,
         cost_of: CostOf = cost_of,
+        on_alarm: OnAlarm,
+        judges: Judges,
     ) -> None:
+        self.on_alarm, self.judges = on_alarm, judges
         self.clock, self.timers = clock, timers
         self.model_for, self.toolbox = model_for, toolbox
         self.on_delta, self.budgets = on_delta, budgets
@@ -119,6 +137,8 @@ class Performer:
                     self._give_up(live, effect.key)
                 case Reserve():
                     self._reserve(live, effect, grants.get(live.key(effect.key)))
+                case SetAlarm():
+                    self.on_alarm(live, effect)
                 case Settle() | Tell() | Announce():
                     pass  # done in the transaction of the record, or by whoever hears of it
 
@@ -126,11 +146,18 @@ class Performer:
         """After a crash: what may have run and cannot be run again is for a person to decide."""
         again: list[Effect] = []
         for effect in effects:
-            if isinstance(effect, RunTool) and not self.toolbox.is_idempotent(effect.name):
+            if isinstance(effect, RunTool) and not self._may_run_again(effect):
                 self._answer(live, ToolOutcomeLost(call=effect.key))
             else:
                 again.append(effect)
         self.perform(live, again)
+
+    def _may_run_again(self, effect: RunTool) -> bool:
+        """Also what was never run: it waits for an approval that nobody was asked for yet."""
+        return self.toolbox.is_idempotent(effect.name) or self._is_held(effect)
+
+    def _is_held(self, effect: RunTool) -> bool:
+        return self.toolbox.needs_approval(effect.name) and not effect.approved
 
     def _start(self, live: LiveRun, key: str, work: Awaitable[None]) -> None:
         live.own(key, asyncio.ensure_future(work))
@@ -174,7 +201,7 @@ class Performer:
         model = budget.agent.model(backup=turn.backup)
         asked = msgspec.structs.replace(budget.agent, primary=model) if turn.backup else budget.agent
         tokens = live.conversation.estimate(state.history, turn, state.scales.get(effect.agent, UNSCALED))
-        tokens += _tokens_of(self._tools(live, budget.agent, _group(live, turn)))
+        tokens += _tokens_of(self._tools(live, budget.agent, turn))
         return Reservation(
             key=live.key(effect.key),
             crew=live.crew.name,
@@ -194,24 +221,26 @@ class Performer:
             key=live.key(effect.key),
             agent=agent.id,
             number=effect.number,
-            system=live.conversation.instructions(agent.id, group),
+            system=live.conversation.instructions_of(turn, group),
             messages=live.conversation.messages(state.history, turn, scale),
-            tools=self._tools(live, agent, group),
+            tools=self._tools(live, agent, turn),
             temperature=agent.temperature,
             top_p=agent.top_p,
             top_k=agent.top_k,
-            ending=live.conversation.ending(agent.id, group),
+            ending=live.conversation.ending_of(turn, group),
         )
         if effect.model:
             agent = msgspec.structs.replace(agent, primary=agent.backup)
         return Call(effect, agent, request, scale)
 
-    def _tools(self, live: LiveRun, agent: Agent, group: str) -> tuple[ToolSchema, ...]:
+    def _tools(self, live: LiveRun, agent: Agent, turn: Turn) -> tuple[ToolSchema, ...]:
         """The agent's own, first the host's and then Interlock's, and how it steers where that is a tool."""
-        schemas = (*self.toolbox.schemas(agent.tools), *own_schemas(agent))
-        if not is_tool_mode(live.crew):
+        if turn.kind in (SELECT, CHECK):
+            return ()
+        schemas = (*self.toolbox.schemas(agent.tools), *own_schemas(live.crew, agent, turn))
+        if not is_tool_mode(live.crew) or turn.kind:
             return schemas
-        names = [route.signal for route in usable_marks(live.crew, agent.id, group).routes]
+        names = [route.signal for route in usable_marks(live.crew, agent.id, _group(live, turn)).routes]
         emit = ToolSchema(name=EMIT_SIGNAL, description=DESCRIPTION, parameters=parameters(names))
         return (*schemas, emit) if names else schemas
 
@@ -236,6 +265,8 @@ class Performer:
         """Calls the model; a failure is an outcome too."""
         effect = call.effect
         try:
+            if effect.purpose and self.judges.has(effect.purpose):
+                return await self.judges.reply(live, effect)
             async with self.slots:
                 return _replied(live, call, await self._heard(live, call), self.cost_of)
         except ScriptExhausted as error:
@@ -271,7 +302,10 @@ class Performer:
         seconds = live.crew.settings.tool_execution_timeout_seconds
         ok = False
         try:
-            self._require_own(agent, effect.name)
+            self._require_own(live, agent, effect)
+            if self._is_held(effect):
+                self._answer(live, ApprovalNeeded(call=effect.key))
+                return
             async with asyncio.timeout(seconds):
                 output = await self.toolbox.run(effect.name, effect.arguments, key=live.key(effect.key))
             ok = True
@@ -282,19 +316,24 @@ class Performer:
         most = live.crew.settings.max_tool_output_chars
         self._answer(live, ToolReturned(call=effect.key, ok=ok, output=cut(storable(output), most)))
 
-    def _require_own(self, agent: Agent, name: str) -> None:
+    def _require_own(self, live: LiveRun, agent: Agent, effect: RunTool) -> None:
         """A model calls a tool by the name that it was shown, which need not be the one in the crew file."""
-        shown = tuple(schema.name for schema in (*self.toolbox.schemas(agent.tools), *own_schemas(agent)))
-        if name not in shown and name not in agent.tools:
+        turns, name = turns_of(live.run.state), effect.name
+        mine = [turn for turn in turns for tool in turn.tools if tool.key == effect.key]
+        own = [schema for turn in mine for schema in own_schemas(live.crew, agent, turn)]
+        shown = tuple(schema.name for schema in (*self.toolbox.schemas(agent.tools), *own))
+        if name in OF_PLACE or (name not in shown and name not in agent.tools):
             unshown = (tool for tool in agent.tools if not tool.startswith("mcp:"))
             owned = ", ".join(dict.fromkeys((*unshown, *shown))) or "none"
             raise ToolFailed(f"agent '{agent.id}' has no tool '{name}'; it has {owned}")
 
 
-def own_schemas(agent: Agent) -> tuple[ToolSchema, ...]:
+def own_schemas(crew: Crew, agent: Agent, turn: Turn) -> tuple[ToolSchema, ...]:
     """What a model is told of the tools that Interlock itself carries out."""
-    own = [OWN_TOOLS[name] for name in agent.tools if name in OWN_TOOLS]
-    return tuple(ToolSchema(name=t.name, description=t.description, parameters=t.parameters) for t in own)
+    return tuple(
+        ToolSchema(name=name, description=description, parameters=parameters)
+        for name, description, parameters in shown_to(crew, agent, turn)
+    )
 
 
 def _lone_call(effects: Sequence[Effect]) -> CallModel | None:
@@ -350,9 +389,7 @@ def _storable_call(call: ToolRequest) -> ToolRequest:
 
 def _turn(live: LiveRun, number: int) -> Turn:
     """The turn that has just ordered something."""
-    state = live.run.state
-    turns = [branch.turn for branch in state.group.branches] if state.group else [state.turn]
-    return next(turn for turn in turns if turn is not None and turn.number == number)
+    return next(turn for turn in turns_of(live.run.state) if turn.number == number)
 
 
 def _group(live: LiveRun, turn: Turn) -> str:

@@ -17,8 +17,8 @@ import msgspec
 
 from interlock.crew.definition import Crew
 from interlock.engine.budgets import CostOf, cost_of
-from interlock.engine.effects import CallModel, Effect
-from interlock.engine.events import CancelRequested, Entry, IncomingEvent, RunResumed, RunStarted
+from interlock.engine.effects import CallModel, Effect, SetAlarm
+from interlock.engine.events import CancelRequested, Entry, IncomingEvent, InputExpired, RunResumed, RunStarted
 from interlock.engine.routing import RoutingTable
 from interlock.engine.step import OVER, RULES, Run
 from interlock.errors import (
@@ -47,6 +47,7 @@ from interlock.ports import (
     Toolbox,
 )
 from interlock.runtime.delivery import Deliveries, OnExternal
+from interlock.runtime.judging import Judges
 from interlock.runtime.live import LiveRun
 from interlock.runtime.performing import STORE_RETRY_MS, Hook, ModelFor, Performer, answers, no_hook, storable
 from interlock.runtime.timers import Timers
@@ -92,6 +93,7 @@ class Runner:
         calls_max: int = CALLS_MAX,
         hook: Hook = no_hook,
         cost_of: CostOf = cost_of,
+        judges: Judges | None = None,
     ) -> None:
         self.journal, self.owners, self.clock = journal, owners, clock
         self.observers, self.watchers = observers, Watchers()
@@ -113,6 +115,8 @@ class Runner:
             calls_max=calls_max,
             hook=hook,
             cost_of=cost_of,
+            on_alarm=self._set_alarm,
+            judges=judges or Judges(),
         )
         self.deliveries = Deliveries(outbox, clock, on_external)
 
@@ -167,6 +171,7 @@ class Runner:
         async with self._taking(run_id):
             live = self.live.get(run_id) or await self._take(crew, run_id)
             async with live.lock:
+                await self._expire(live)
                 waits = [wait.token for wait in live.run.state.waits]
                 if token is None and len(waits) == 1:
                     token = waits[0]
@@ -175,6 +180,47 @@ class Runner:
                     raise self._refused(live, token, text)
                 await self._transit(live, RunResumed(token=token, input=storable(text)))
             self._drive(live)
+
+    # Deadlines of people
+
+    def _set_alarm(self, live: LiveRun, effect: SetAlarm) -> None:
+        """It rings whether or not the run is in anybody's hands by then."""
+        key, crew, run_id = live.key(effect.key), live.crew, live.id
+        due = live.asked_at.get(effect.token, self.clock.now_ms()) + effect.duration_ms
+        self.timers.set(key, max(0, due - self.clock.now_ms()), lambda: self._ring(crew, run_id))
+
+    def _ring(self, crew: Crew, run_id: str) -> None:
+        task = asyncio.ensure_future(self._rung(crew, run_id))
+        self._asked.add(task)
+        task.add_done_callback(self._asked.discard)
+
+    async def _rung(self, crew: Crew, run_id: str) -> None:
+        try:
+            await self.remind(crew, run_id)
+        except (RunError, PortError) as error:  # whoever has the run by now keeps its deadlines
+            _log.info("a deadline of run %s is not kept here: %s", run_id, error)
+
+    async def remind(self, crew: Crew, run_id: str) -> None:
+        """Looks at the deadlines of a run's questions: what is overdue goes on without an answer, the rest is set."""
+        async with self._taking(run_id):
+            live = self.live.get(run_id) or await self._take(crew, run_id)
+            async with live.lock:
+                if await self._expire(live):
+                    self._drive(live)
+                    return
+            alarms = [effect for effect in live.run.outstanding() if isinstance(effect, SetAlarm)]
+            for alarm in alarms:
+                self._set_alarm(live, alarm)
+            await self._let_go_unless_driven(live)
+
+    async def _expire(self, live: LiveRun) -> bool:
+        """Whether something was overdue."""
+        now = self.clock.now_ms()
+        questions = [wait for wait in live.run.state.waits if wait.deadline_ms]
+        late = [wait.message for wait in questions if live.asked_at[wait.message] + wait.deadline_ms <= now]
+        for message in late:
+            await self._transit(live, InputExpired(token=message))
+        return bool(late)
 
     async def _seen_through(self, work: Coroutine[Any, Any, None]) -> None:
         """Whoever asked may go away; what was begun is not left half done."""
@@ -294,6 +340,8 @@ class Runner:
             row = msgspec.structs.replace(await self.journal.row(run_id), epoch=epoch)
             records = await self.journal.records(run_id)
             live = LiveRun(replayed(crew, run_id, records, self._table(crew, row.crew_sha)), row)
+            for record in records:
+                live.heed(record)
         except BaseException:
             await self.owners.release(run_id)
             raise
@@ -401,6 +449,7 @@ class Runner:
         step = live.run.apply(event)
         record = Record(seq=seq, at=self.clock.now_ms(), events=(event, *step.facts))
         live.row = row_of(live.run, live.row, record.at)
+        live.heed(record)
         also = NOTHING_ELSE if _is_one_call(step.effects) else self._alongside(live, step.effects, record.at)
         try:
             appended = await (self.journal.create if first else self.journal.append)(live.row, record, also)
