@@ -246,6 +246,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `ending` says how the reply must end: a client that can constrain decoding does so (by `ending.grammar`, or by
     `ending.schema` and then `ending.reply_of`), and says `constrained` in its reply. `ending.marks` are the marks.
+    `purpose` is what the call is for, if not the agent's own turn: `select` children for a task, `check` a report.
     """
 
     key: str
@@ -258,6 +259,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     top_p: float | None = None
     top_k: int | None = None
     ending: Ending | None = None
+    purpose: str = ""
 
 
 class Delta(msgspec.Struct, frozen=True):

@@ -221,6 +221,7 @@ class Performer:
             key=live.key(effect.key),
             agent=agent.id,
             number=effect.number,
+            purpose=effect.purpose,
             system=live.conversation.instructions_of(turn, group),
             messages=live.conversation.messages(state.history, turn, scale),
             tools=self._tools(live, agent, turn),

@@ -11,12 +11,15 @@ import msgspec
 
 from interlock.crew.definition import Crew
 from interlock.engine.events import (
+    AgentStateChanged,
     BranchFinished,
     Event,
     GroupJoined,
     GroupStarted,
     HandedOver,
     InputRequested,
+    MessageSent,
+    MessageSettled,
     ModelCalled,
     ModelFailed,
     ModelReplied,
@@ -29,10 +32,12 @@ from interlock.engine.events import (
     ToolReturned,
     TurnStarted,
 )
-from interlock.engine.state import RunState, Turn
+from interlock.engine.state import RunState, turns_of
 from interlock.engine.step import Run
-from interlock.engine.timing import BUDGET, RETRY
+from interlock.engine.timing import ACK, ANSWER, BUDGET, RETRY
 from interlock.engine.turns import NUDGES_MAX, RETRIES_MAX
+from interlock.messages.mailbox import OUTCOMES
+from interlock.messages.states import MOVES, AgentState
 from interlock.ports import Record
 from interlock.signals.matching import SignalMatcher
 from interlock.testing.ledger import Ledger, begins_round, is_stale
@@ -139,7 +144,7 @@ def turns_are_bounded(seen: Seen) -> Iterator[str]:
                 rounds[event.agent] = nudges[event.agent] = 0
                 with_backup.discard(event.agent)
             case ModelCalled():
-                rounds[event.agent] += begins_round(event, with_backup)
+                rounds[event.agent] += not event.purpose and begins_round(event, with_backup)
                 if rounds[event.agent] > seen.crew.settings.max_rounds:
                     yield f"{event.agent} is asked {rounds[event.agent]} times in one turn"
                 if event.attempt > RETRIES_MAX:
@@ -178,6 +183,34 @@ def joins_keep_every_result(seen: Seen) -> Iterator[str]:
             yield f"the group joined, and the result of {member} is not handed on"
 
 
+def messages_are_settled_once(seen: Seen) -> Iterator[str]:
+    """Sent is answered, refused, undelivered or timed out: each once, and none is left when the run is over."""
+    letters = dict(seen.ledger.letters)
+    for event in seen.events:
+        if isinstance(event, MessageSent):
+            id_ = event.message["message_id"]
+            if (id_ in letters) is not bool(event.attempt):
+                yield f"message {id_} was sent for the {event.attempt + 1}th time, and the journal knows otherwise"
+            letters.setdefault(id_, "")
+        elif isinstance(event, MessageSettled):
+            if letters.get(event.message_id) != "" or event.outcome not in OUTCOMES:
+                yield f"message {event.message_id} is {event.outcome}, and was {letters.get(event.message_id)!r}"
+            letters[event.message_id] = event.outcome
+    left = [id_ for id_, outcome in letters.items() if not outcome]
+    if left and (_ends(seen) or seen.ledger.finished is not None):
+        yield f"the run is over, and nobody knows what became of {', '.join(left)}"
+
+
+def agents_move_by_the_table(seen: Seen) -> Iterator[str]:
+    states = dict(seen.ledger.states)
+    for event in seen.events:
+        if isinstance(event, AgentStateChanged):
+            before, after = AgentState(states.get(event.agent, "idle")), AgentState(event.state)
+            if not any(was is before and move is after for (was, _), move in MOVES.items()):
+                yield f"{event.agent} went from {before} to {after}"
+            states[event.agent] = event.state
+
+
 def ends_say_why(seen: Seen) -> Iterator[str]:
     for event in seen.events:
         if isinstance(event, RunFinished) and not event.reason.startswith(REASONS.get(event.status, ())):
@@ -188,12 +221,13 @@ def pauses_only_when_idle(seen: Seen) -> Iterator[str]:
     """Paused means that nothing is under way; running means that something is."""
     state = seen.replayed.state
     later = [purpose for purpose in state.timers if purpose.startswith((RETRY, BUDGET))]
-    working = [*owed(state), *later, *(turn.reserving for turn in _turns(state) if turn.reserving)]
+    working = [*owed(state), *later, *(turn.reserving for turn in turns_of(state) if turn.reserving)]
+    owed_mail = [purpose for purpose in state.timers if purpose.startswith((ACK, ANSWER))]
     if state.status == "paused" and working:
         yield f"the run is paused, and {', '.join(working)} can go on"
     if state.status == "paused" and not state.waits:
         yield "the run is paused, and there is nothing that anybody could answer"
-    if state.status == "running" and not working:
+    if state.status == "running" and not working and not owed_mail:
         yield "the run is running, and nothing is under way"
     if any(isinstance(e, RunPaused) for e in seen.events) and state.status != "paused":
         yield f"the journal says that the run is paused, and its status is {state.status}"
@@ -201,7 +235,7 @@ def pauses_only_when_idle(seen: Seen) -> Iterator[str]:
 
 def owed(state: RunState) -> list[str]:
     """The keys of the calls that a run waits for: models that have not answered, tools that nobody is asked about."""
-    turns = _turns(state)
+    turns = turns_of(state)
     asked_about = [wait.tool for wait in state.waits]
     calls = [turn.call for turn in turns if turn.call]
     tools = [tool.key for turn in turns for tool in turn.tools if tool.output is None]
@@ -222,6 +256,8 @@ LAWS: tuple[Law, ...] = (
     turns_are_bounded,
     working_time_is_bounded,
     joins_keep_every_result,
+    messages_are_settled_once,
+    agents_move_by_the_table,
     ends_say_why,
     pauses_only_when_idle,
 )
@@ -232,12 +268,6 @@ def broken(seen: Seen) -> Iterator[tuple[str, str]]:
     for law in LAWS:
         for what in law(seen):
             yield law.__name__.replace("_", " "), what
-
-
-def _turns(state: RunState) -> list[Turn]:
-    if state.group is not None:
-        return [branch.turn for branch in state.group.branches if branch.status == "working"]
-    return [state.turn] if state.turn is not None else []
 
 
 def _names(things: tuple[object, ...]) -> str:

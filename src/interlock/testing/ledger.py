@@ -5,12 +5,15 @@ from collections import Counter
 import msgspec
 
 from interlock.engine.events import (
+    AgentStateChanged,
     BranchFinished,
     Event,
     GroupJoined,
     GroupStarted,
     HandedOver,
     InputRequested,
+    MessageSent,
+    MessageSettled,
     ModelCalled,
     ModelFailed,
     ModelReplied,
@@ -44,6 +47,8 @@ class Ledger(msgspec.Struct, kw_only=True):
     members: tuple[str, ...] = ()
     branches: dict[str, str] = {}
     replies: dict[str, str] = {}
+    letters: dict[str, str] = {}  # what became of each message, by its id; empty while it is open
+    states: dict[str, str] = {}
 
     def short(self, key: str) -> str:
         return key.removeprefix(f"{self.run}:")
@@ -66,7 +71,7 @@ class Ledger(msgspec.Struct, kw_only=True):
         match event:
             case ModelCalled():
                 self.calls[self.short(event.call)] = event
-                self.rounds[event.agent] += begins_round(event, self.with_backup)
+                self.rounds[event.agent] += not event.purpose and begins_round(event, self.with_backup)
             case ToolCalled():
                 self.tools[self.short(event.call)] = event
             case InputRequested():
@@ -78,12 +83,23 @@ class Ledger(msgspec.Struct, kw_only=True):
                 self.given[event.token] = event.input
             case RunFinished():
                 self.finished = event
+            case MessageSent() | MessageSettled() | AgentStateChanged():
+                self._book_mail(event)
             case _:
                 self._book_move(event)
 
     def _book_reply(self, event: ModelReplied | ModelFailed | ToolReturned) -> None:
         if isinstance(event, ModelReplied):
             self.replies[event.agent] = event.text
+
+    def _book_mail(self, event: MessageSent | MessageSettled | AgentStateChanged) -> None:
+        match event:
+            case MessageSent():
+                self.letters.setdefault(event.message["message_id"], "")
+            case MessageSettled():
+                self.letters[event.message_id] = event.outcome
+            case AgentStateChanged():
+                self.states[event.agent] = event.state
 
     def _book_move(self, event: Event) -> None:
         match event:

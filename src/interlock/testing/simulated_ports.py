@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from interlock.adapters.tools_mcp import PREFIX, server_of, shown_name
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
 from interlock.crew.definition import Crew
+from interlock.crew.host import BUILT_IN_TOOLS
 from interlock.errors import ModelRefused, ModelUnavailable, StoreFailed, ToolFailed
 from interlock.ports import (
     NOTHING_ELSE,
@@ -227,7 +228,7 @@ def toolbox_for(crew: Crew, tools: Iterable[PythonTool | Callable[..., Any]], se
     given = [_inline(entry if isinstance(entry, PythonTool) else PythonTool(entry)) for entry in tools]
     names = {declared.name for declared in given}
     named = dict.fromkeys(_shown(name) for agent in crew.agents for name in agent.tools)
-    missing = [name for name in named if name not in names]
+    missing = [name for name in named if name not in names and name not in BUILT_IN_TOOLS]
     return PythonToolbox([*given, *(_stand_in(name, seed) for name in missing)])
 
 

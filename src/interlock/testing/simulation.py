@@ -187,5 +187,7 @@ def _refuse_inside_a_loop() -> None:
 def _refuse_what_cannot_run_yet(crew: Crew) -> None:
     calls = any(route.behavior is SignalBehavior.SUB_CREW for routes in crew.routes.values() for route in routes)
     members = any(member in crew.sub_crews for group in crew.groups.values() for member in group.agents)
-    if calls or members or crew.delegation is not None:
-        raise UsageError(f"crew '{crew.name}' calls other crews or delegates; this version cannot run it yet")
+    children = crew.delegation.children.values() if crew.delegation is not None else ()
+    given_out = any(child in crew.sub_crews for each in children for child in each)
+    if calls or members or given_out:
+        raise UsageError(f"crew '{crew.name}' calls other crews; this version cannot run it yet")
