@@ -75,6 +75,7 @@ class Progress:
         self.group = ""
         self.branches: dict[str, dict[str, str]] = {}
         self.questions: dict[str, Question] = {}
+        self._messages: dict[str, str] = {}  # by token: the message that asked
         self.lines: deque[Line] = deque(maxlen=LINES_MAX)
         self._spent_ms = 0
         self._since_ms: int | None = None
@@ -178,7 +179,16 @@ class Progress:
         self.questions.pop(event.get("token", ""), None)
 
     def _asked(self, event: Public) -> None:
-        self.questions[event["token"]] = Question(event["token"], event["agent"], event["question"])
+        expects = f"\n({event['expects']})" if event["expects"] else ""
+        question = f"{event['question']}{expects}"
+        self._messages[event["token"]] = event["message_id"]
+        self.questions[event["token"]] = Question(event["token"], event["agent"], question)
+
+    def _expired(self, event: Public) -> None:
+        """Its agent goes on without an answer."""
+        self._goes_on(event)
+        asked = {token: q for token, q in self.questions.items() if self._messages.get(token) != event["token"]}
+        self.questions = asked
 
     def _paused(self, event: Public) -> None:
         self._stand(event, "paused")
@@ -214,6 +224,7 @@ _OWN: Mapping[str, Follow] = {
     "input.requested": Progress._asked,
     "run.started": Progress._goes_on,
     "run.resumed": Progress._goes_on,
+    "input.expired": Progress._expired,
     "run.paused": Progress._paused,
     "run.finished": Progress._finished,
 }

@@ -1,25 +1,33 @@
 """`interlock runs`: what ran, how it stands, and why it went as it did."""
 
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import click
 import msgspec
 
+from interlock.cli.asking import answer, questions
 from interlock.cli.crews import shown
 from interlock.cli.keeping import delete, export, fork, import_, prune, script
+from interlock.cli.letters import mermaid, transcript, waiting
 from interlock.cli.looking import with_look
 from interlock.cli.run import data_option, json_option, with_box
 from interlock.compose.box import Interlock, Result
+from interlock.compose.questions import Waiting, waits_of
 from interlock.engine.events import (
     BranchFinished,
+    ChildrenSelected,
     Decided,
     Event,
     GroupJoined,
     LimitReached,
+    MessageSent,
+    MessageSettled,
     ModelCalled,
     ModelFailed,
     Nudged,
+    ReportChecked,
     RunFinished,
     RunPaused,
     SignalRejected,
@@ -27,6 +35,8 @@ from interlock.engine.events import (
 from interlock.engine.in_full import in_full
 from interlock.engine.state import RunState
 from interlock.engine.step import OVER
+from interlock.errors import UsageError
+from interlock.ports import Record
 
 
 @click.group()
@@ -34,7 +44,7 @@ def runs() -> None:
     """What ran, how it stands, and why."""
 
 
-for command in (delete, export, fork, import_, prune, script):
+for command in (answer, delete, export, fork, import_, prune, questions, script):
     runs.add_command(command)
 
 
@@ -62,10 +72,15 @@ def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_js
 
 @runs.command()
 @click.argument("run_id", metavar="RUN")
+@click.option("--messages", is_flag=True, help="What its agents and people said to each other, message by message.")
+@click.option("--mermaid", "as_mermaid", is_flag=True, help="The messages as a sequence diagram.")
 @data_option
 @json_option
-def show(run_id: str, data: str, as_json: bool) -> None:
+def show(run_id: str, messages: bool, as_mermaid: bool, data: str, as_json: bool) -> None:
     """How RUN stands, and what was said."""
+    if messages or as_mermaid:
+        _show_messages(run_id, data, as_mermaid, as_json)
+        return
 
     async def told(box: Interlock) -> tuple[Result, RunState | None]:
         return await box.result(run_id), None if as_json else await box.state(run_id)
@@ -91,11 +106,20 @@ def show(run_id: str, data: str, as_json: bool) -> None:
 @data_option
 def explain(run_id: str, data: str) -> None:
     """Why RUN went as it did: every decision with its reasons."""
-    for record in with_look(data, lambda box: box.journal.records(run_id)):
+
+    async def told(box: Interlock) -> tuple[Sequence[Record], list[Waiting]]:
+        records, row = await box.journal.records(run_id), await box.journal.row(run_id)
+        is_over = row.status in OVER
+        return records, [] if is_over else waits_of(await box.state(run_id), records, row.crew)
+
+    records, waits = with_look(data, told)
+    for record in records:
         for n, event in enumerate(record.events):
             line = _reason(event)
             if line:
                 click.echo(f"{record.seq + n:>5}  {shown(line)}")
+    for wait in waits:
+        click.echo(f"  now  {shown(waiting(wait))}")
 
 
 @runs.command()
@@ -121,6 +145,19 @@ def cancel(run_id: str, data: str) -> None:
     sys.exit(0 if status == "cancelled" else 1)
 
 
+def _show_messages(run_id: str, data: str, as_mermaid: bool, as_json: bool) -> None:
+    if as_json and as_mermaid:
+        raise UsageError("--mermaid prints a diagram; take --json or --mermaid away")
+    records = with_look(data, lambda box: box.journal.records(run_id))
+    if as_json:
+        sent = [event for record in records for event in record.events if isinstance(event, MessageSent)]
+        lines = [msgspec.json.encode(event.message).decode() for event in sent if not event.attempt]
+    else:
+        lines = list(mermaid(records) if as_mermaid else transcript(records))
+    for line in lines or [f"{run_id} has no messages"]:
+        click.echo(line)
+
+
 def _reason(event: Event) -> str:
     match event:
         case Decided():
@@ -131,10 +168,10 @@ def _reason(event: Event) -> str:
             return _call(event)
         case Nudged():
             return f"{event.agent} is asked again, because of {event.because}"
-        case BranchFinished():
-            return f"branch of {event.agent} is {event.status} {event.error}".rstrip()
-        case GroupJoined():
-            return f"group {event.group} joins, and goes on at {event.next or 'its end'}"
+        case ChildrenSelected() | ReportChecked() | MessageSettled():
+            return _mail(event)
+        case BranchFinished() | GroupJoined():
+            return _group(event)
         case LimitReached():
             return f"bound reached: {event.limit}"
         case RunPaused():
@@ -143,6 +180,27 @@ def _reason(event: Event) -> str:
             return f"{event.status}: {event.reason}"
         case _:
             return ""
+
+
+def _group(event: BranchFinished | GroupJoined) -> str:
+    if isinstance(event, BranchFinished):
+        return f"branch of {event.agent} is {event.status} {event.error}".rstrip()
+    return f"group {event.group} joins, and goes on at {event.next or 'its end'}"
+
+
+def _mail(event: ChildrenSelected | ReportChecked | MessageSettled) -> str:
+    """What was decided about tasks and reports, and what went wrong with a message."""
+    match event:
+        case ChildrenSelected():
+            return f"{event.agent} needs {', '.join(event.children) or 'nobody'}, because of {event.because}"
+        case ReportChecked():
+            verdict = "accepted" if event.ok else "not accepted"
+            return f"report {event.message_id.rpartition(':')[2]} is {verdict} by {event.by}: {event.reason}"
+        case MessageSettled(outcome="answered"):
+            return ""
+        case MessageSettled():
+            what = f"message {event.message_id.rpartition(':')[2]} is {event.outcome}"
+            return f"{what} ({event.code}): {event.because}" if event.code else f"{what}: {event.because}"
 
 
 def _call(event: ModelCalled | ModelFailed) -> str:

@@ -5,7 +5,7 @@ import os
 import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from interlock.adapters.tools_hiding import HidingToolbox
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
 from interlock.compose.fitness import require_drivable, require_size
 from interlock.compose.models import AnyModel, Models
+from interlock.compose.questions import OpenQuestion, open_questions, token_of
 from interlock.compose.recovery import Crews, SetAside, crew_of, recover_all
 from interlock.compose.results import Result as Result
 from interlock.compose.results import result_of
@@ -28,10 +29,11 @@ from interlock.compose.tools import HostTools
 from interlock.crew.definition import Crew
 from interlock.engine.events import Entry
 from interlock.engine.state import RunState
-from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, UsageError
+from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, RunNotFound, UsageError
 from interlock.ports import Clock, Journal, Keeping, Observer, Owners, RunRow
 from interlock.runtime.delivery import OnExternal
 from interlock.runtime.forking import forked
+from interlock.runtime.judging import CheckReport, Judges, SelectChildren
 from interlock.runtime.performing import storable
 from interlock.runtime.runner import Runner, replayed, row_of
 from interlock.runtime.watching import Public
@@ -70,17 +72,24 @@ class Interlock:
         script: str | os.PathLike[str] | None = None,
         on_external: OnExternal | None = None,
         observers: Sequence[Observer] = (),
+        select_children: SelectChildren | None = None,
+        check_report: CheckReport | None = None,
         recover: bool = False,
         durability: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """With `host` the modules that it names are imported now, and its durability counts unless one is given."""
+        """With `host` the modules that it names are imported now, and its durability counts unless one is given.
+
+        `select_children(task, ids)` and `check_report(task, report)` decide in place of a model where a crew's
+        delegation says `select: model` or `report_check: model`.
+        """
         settings = host or HostSettings()
         self.data = Path(data)
         self.toolbox = HostTools(PythonToolbox([*tools, *imported_tools(settings)]), settings.mcp)
         self.clock = clock or SystemClock()
         self._models = Models(models, script, self.clock, settings.provider_settings)
         self._on_external, self._observers = on_external, observers
+        self._judges = Judges(select_children, check_report)
         self._recover = recover
         self._durability = settings.durability if durability is None else durability
         self._stack = AsyncExitStack()
@@ -111,6 +120,7 @@ class Interlock:
                 observers=self._observers,
                 on_external=self._on_external,
                 hook=crash_point,
+                judges=self._judges,
             )
         )
         if self._recover:
@@ -134,7 +144,16 @@ class Interlock:
             await self._recovered(await crews.of(row), row.run)
 
         self.set_aside = await recover_all(self.journal, go_on)
+        await self._remind_all(crews)
         await self.runner.deliver_again()
+
+    async def _remind_all(self, crews: Crews) -> None:
+        """Deadlines of questions that nobody has answered are kept again, also where a run rests."""
+        now = await open_questions(self.journal)
+        for run_id in dict.fromkeys(question.run for question in now if question.until):
+            if run_id not in self.runner.live:
+                with suppress(OwnedElsewhere, RunNotFound):
+                    await self.runner.remind(await crews.of(await self.journal.row(run_id)), run_id)
 
     async def _recovered(self, crew: Crew, run_id: str) -> None:
         self._models.require_reachable(crew, run_id)
@@ -198,6 +217,22 @@ class Interlock:
         except OwnedElsewhere as elsewhere:
             await self._require_same_answer(run_id, token, text, elsewhere)
         return RunHandle(self, run_id)
+
+    async def answer(self, question: str, text: str) -> RunHandle:
+        """Answers a question by the id of its message, or a wait by its token. One answer counts.
+
+        The same answer again gives the first outcome, another one is refused (`AlreadyResumed`).
+        """
+        self._require_open()
+        run_id = question.rpartition(":")[0]
+        if not run_id:
+            raise UsageError(f"'{question[:80]}' is no question's id; 'interlock runs questions' lists those there are")
+        return await self.resume(run_id, text, token=token_of(await self.state(run_id), question))
+
+    async def questions(self) -> list[OpenQuestion]:
+        """What people are asked in this folder, the oldest first."""
+        self._require_open()
+        return await open_questions(self.journal)
 
     async def _require_same_answer(self, run_id: str, token: str | None, text: str, elsewhere: OwnedElsewhere) -> None:
         """Another process works on the run; whoever repeats the answer that it works on has been served."""

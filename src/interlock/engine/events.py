@@ -78,6 +78,7 @@ class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):
     estimated: bool = False  # the usage is our own upper estimate: the provider reported none
     unconstrained: bool = False  # the reply should have been held to its ending, and was not
     model: str = ""  # where it was the agent's backup
+    purpose: str = ""  # of the call, as in `model.called`
 
 
 class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):

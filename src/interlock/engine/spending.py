@@ -27,8 +27,8 @@ def abandon_call(t: Transition, turn: Turn) -> None:
     """Nobody waits for the call any more. What it cost will never be known, so what was held for it counts."""
     t.give_up(turn.call)
     if turn.reserving:
-        t.give_up(turn.reserving)
-        t.order(Settle(key=turn.reserving, agent=turn.agent, usage=NOTHING))
+        if t.give_up(turn.reserving):
+            t.order(Settle(key=turn.reserving, agent=turn.agent, usage=NOTHING))
         turn.reserving = ""
     if turn.reserved:
         t.order(Settle(key=turn.reserved, agent=turn.agent, usage=None))

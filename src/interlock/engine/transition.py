@@ -2,7 +2,7 @@
 
 from interlock.crew.definition import Crew
 from interlock.engine.budgets import Budgets
-from interlock.engine.effects import Cancel, Effect
+from interlock.engine.effects import Cancel, Effect, Settle
 from interlock.engine.events import DerivedEvent, Entry
 from interlock.engine.routing import RoutingTable
 from interlock.engine.state import Branch, RunState, Task, Turn, Wait, turns_of
@@ -48,9 +48,14 @@ class Transition:
         """People and programs hand it in without saying which run it is of."""
         return f"{self.state.run}:{self.new_key()}"
 
-    def give_up(self, key: str) -> None:
-        if key:
+    def give_up(self, key: str) -> bool:
+        """Whether the effect was ordered before; one of this very transition is not ordered after all."""
+        fresh = [effect for effect in self.effects if effect.key == key and not isinstance(effect, Cancel | Settle)]
+        if fresh:
+            self.effects.remove(fresh[0])
+        elif key:
             self.order(Cancel(key=key))
+        return not fresh
 
     # Finding things
 

@@ -34,7 +34,7 @@ class Judges:
         """As a model would have said it; whatever the function raises is a call that failed."""
         said = await (self._selected(live, effect) if effect.purpose == SELECT else self._checked(live, effect))
         text = msgspec.json.encode(said, order="deterministic").decode()
-        return ModelReplied(call=effect.key, agent=effect.agent, text=text)
+        return ModelReplied(call=effect.key, agent=effect.agent, text=text, purpose=effect.purpose)
 
     async def _selected(self, live: LiveRun, effect: CallModel) -> Any:
         assert self._select is not None, "asked only where there is one"

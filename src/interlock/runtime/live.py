@@ -82,7 +82,7 @@ class LiveRun:
     @property
     def may_call_alone(self) -> bool:
         """Whether the driver will look for a call to await next, and nothing else is under way."""
-        if self.tasks or self.alone or not self.inbox.empty():
+        if self.tasks or self.alone or self.lone is not None or not self.inbox.empty():
             return False
         return self.driver is None or self.driver is asyncio.current_task()
 

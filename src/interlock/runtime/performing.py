@@ -419,6 +419,7 @@ def _replied(live: LiveRun, call: Call, heard: Heard, cost_of: CostOf) -> ModelR
         estimated=is_estimated,
         unconstrained=is_free and not heard.cut and not reply.tool_calls,
         model=call.effect.model,
+        purpose=call.effect.purpose,
     )
 
 

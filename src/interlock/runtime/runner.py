@@ -431,6 +431,8 @@ class Runner:
             live.give_up(live.alone)
         finally:
             live.pump = None
+            if not live.alone:  # its call has ended meanwhile, and it may wait for what this has brought to an end
+                live.inbox.put_nowait(None)
 
     async def _let_go_unless_driven(self, live: LiveRun) -> None:
         if live.id not in self.drivers:
