@@ -587,7 +587,7 @@ COVERED: dict[str, Case] = {
 
 COVERED |= RUNS
 
-MODELS, CREWS, MESSAGES, SERVER = 4, 5, 7, 8
+MODELS, CREWS, SERVER = 4, 5, 8
 
 TO_COME: dict[str, int] = {
     "agents[].top_k": MODELS,
@@ -603,11 +603,6 @@ TO_COME: dict[str, int] = {
     "sub_crews.*.settings.max_calls_per_run": CREWS,
     "sub_crews.*.settings.max_tokens_per_run": CREWS,
     "sub_crews.*.settings.max_cost_per_run": CREWS,
-    "delegation.select": MESSAGES,
-    "delegation.report_check": MESSAGES,
-    "delegation.ack_timeout_seconds": MESSAGES,
-    "delegation.answer_timeout_seconds": MESSAGES,
-    "delegation.max_follow_ups": MESSAGES,
     "settings.max_request_body_size_kb": SERVER,
     "settings.sse_keep_alive_seconds": SERVER,
 }

@@ -3,18 +3,22 @@
 Rule 1: a run's state says what is open; its journal says since when.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import msgspec
 
-from interlock.compose.recovery import Crews, pages
+from interlock.compose.recovery import pages
+from interlock.crew.definition import Crew
 from interlock.engine.events import InputRequested, MessageSent
 from interlock.engine.state import RunState
 from interlock.engine.timing import ACK, ANSWER
 from interlock.errors import NotWaiting
 from interlock.messages.wire import USER
-from interlock.ports import Journal, Record
+from interlock.ports import Journal, Record, RunRow
 from interlock.runtime.runner import replayed
+
+# The crew of a run as it was when the run started.
+CrewOf = Callable[[RunRow], Awaitable[Crew]]
 
 # Runs looked at together.
 PAGE = 200
@@ -50,19 +54,18 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     until: int = 0
 
 
-async def open_questions(journal: Journal) -> list[OpenQuestion]:
+async def open_questions(journal: Journal, crew_of: CrewOf) -> list[OpenQuestion]:
     """Those of every run that is not over, the oldest first."""
-    found = [question async for question in _open(journal)]
+    found = [question async for question in _open(journal, crew_of)]
     return sorted(found, key=lambda question: (question.since, question.id))
 
 
-async def _open(journal: Journal) -> AsyncIterator[OpenQuestion]:
-    crews = Crews(journal)
+async def _open(journal: Journal, crew_of: CrewOf) -> AsyncIterator[OpenQuestion]:
     for status in ("paused", "running"):
         async for page in pages(journal, PAGE, status=status):
             for row in page:
                 records = await journal.records(row.run)
-                state = replayed(await crews.of(row), row.run, records).state
+                state = replayed(await crew_of(row), row.run, records).state
                 for question in questions_of(state, records, row.crew):
                     yield question
 
@@ -89,6 +92,7 @@ def questions_of(state: RunState, records: Sequence[Record], crew: str) -> list[
             until=since[wait.message] + wait.deadline_ms if wait.deadline_ms else 0,
         )
         for wait in state.waits
+        if not wait.child  # that is asked in the child, and listed there
     ]
 
 

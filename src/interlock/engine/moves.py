@@ -45,6 +45,12 @@ class Fork(msgspec.Struct, frozen=True):
     decision: Decision
 
 
+class Call(msgspec.Struct, frozen=True):
+    """Start the sub-crews that a reply called."""
+
+    decision: Decision
+
+
 class CloseBranch(msgspec.Struct, frozen=True):
     branch: Branch
     status: str
@@ -86,6 +92,7 @@ class Judged(msgspec.Struct, frozen=True):
 class Finish(msgspec.Struct, frozen=True):
     status: str
     reason: str
+    above: int = 0  # whose bound it is: the run's own, or that of a caller so many levels up
 
 
 Move = (
@@ -95,6 +102,7 @@ Move = (
     | Follow
     | Depart
     | Fork
+    | Call
     | CloseBranch
     | Join
     | Rest

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.engine.bounds import UNBOUNDED, Bounds, Given
 from interlock.engine.events import Entry, ToolRequest, Usage
 from interlock.messages.answers import AnswerRules
 from interlock.messages.mailbox import AgentMailbox
@@ -80,10 +81,38 @@ class Task(msgspec.Struct, kw_only=True):
     refused: bool = False  # the report came too late
 
 
-class Branch(msgspec.Struct, kw_only=True):
-    """One member of a group at work."""
+class Child(msgspec.Struct, kw_only=True):
+    """A sub-crew at work for this run: `working`, `waiting` for a person, or over as `ok` or `failed`."""
 
-    turn: Turn
+    key: str
+    crew: str
+    run: str
+    input: str
+    until: int
+    shows: int = 0
+    returns: int = 0
+    signal: str = ""
+    given: tuple[Given, ...] = ()
+    status: str = "working"
+    text: str = ""
+    memory: dict[str, Any] = {}
+    history: tuple[Entry, ...] = ()
+
+
+class Calling(msgspec.Struct, kw_only=True):
+    """The sub-crews that one reply called, in file order; control comes back when all of them are over."""
+
+    agent: str
+    signal: str
+    children: list[Child]
+
+
+class Branch(msgspec.Struct, kw_only=True):
+    """One member of a group at work: an agent with its turn, or a sub-crew."""
+
+    member: str
+    turn: Turn | None = None
+    child: Child | None = None
     status: str = "working"
     reply: str = ""
     error: str = ""
@@ -104,6 +133,7 @@ class Wait(msgspec.Struct, kw_only=True):
     turn: int
     signal: str = ""
     target: str = ""
+    calls: tuple[str, ...] = ()  # the sub-crew signals that are held
     tool: str = ""
     message: str = ""  # the id of the question, where an agent asked it
     question: str = ""
@@ -111,6 +141,7 @@ class Wait(msgspec.Struct, kw_only=True):
     deadline_ms: int = 0
     default: str | None = None
     alarm: str = ""  # the key of the alarm at its deadline
+    child: str = ""  # the key of the child that waits; its token answers there
 
 
 class Timer(msgspec.Struct, kw_only=True):
@@ -122,7 +153,10 @@ class Timer(msgspec.Struct, kw_only=True):
 
 
 class RunState(msgspec.Struct, kw_only=True):
-    """The fold of a run's events. `endings` says at which handoffs an agent ended a turn with the same words."""
+    """The fold of a run's events. `endings` says at which handoffs an agent ended a turn with the same words.
+
+    `calls` counts those of agents, and as `crew/agent` those of sub-crews.
+    """
 
     run: str
     seq: int = 0
@@ -130,6 +164,8 @@ class RunState(msgspec.Struct, kw_only=True):
     reason: str = ""
     agent: str = ""
     output: str = ""
+    text: str = ""  # the output without marks, once the run is over
+    above: int = 0  # whose bound ended it
     worked_ms: int = 0
     turns: int = 0
     handoffs: int = 0
@@ -138,6 +174,8 @@ class RunState(msgspec.Struct, kw_only=True):
     history: list[Entry] = []
     turn: Turn | None = None
     group: GroupState | None = None
+    calling: Calling | None = None
+    leaving: list[Child] = []  # children that were given up and have not stopped yet
     waits: list[Wait] = []
     answered: dict[str, str] = {}
     timers: dict[str, Timer] = {}
@@ -145,6 +183,12 @@ class RunState(msgspec.Struct, kw_only=True):
     scales: dict[str, int] = {}
     unconstrained: list[str] = []
     endings: dict[str, list[int]] = {}
+    input: str = ""
+    original_input: str = ""
+    path: tuple[str, ...] = ()
+    bounds: Bounds = UNBOUNDED
+    results: dict[str, str] = {}  # of sub-crews, by name, the newest of each
+    last_result: str = ""
     memory: dict[str, Any] = {}
     tasks: list[Task] = []
     errands: list[Turn] = []
@@ -159,7 +203,7 @@ class RunState(msgspec.Struct, kw_only=True):
 def turns_of(state: RunState) -> list[Turn]:
     """The turns under way: the one with the floor or those of the group's members at work, tasks and errands."""
     if state.group is not None:
-        turns = [branch.turn for branch in state.group.branches if branch.status == "working"]
+        turns = [b.turn for b in state.group.branches if b.turn is not None and b.status == "working"]
     else:
         turns = [state.turn] if state.turn is not None else []
     if state.tasks or state.errands:

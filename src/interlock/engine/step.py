@@ -12,13 +12,17 @@ import msgspec
 
 from interlock.crew.definition import Crew
 from interlock.engine.approving import approval_needed
+from interlock.engine.bounds import UNBOUNDED, Bounds, capped
 from interlock.engine.budgets import Budgets
 from interlock.engine.delegating import ask_ready, close_task, conclude_turn, deliver, judged, overdue, rest
-from interlock.engine.effects import Effect, Reserve, SetAlarm, SetTimer, Settle
+from interlock.engine.effects import Effect, Reserve, SetAlarm, SetTimer, Settle, StopChild
 from interlock.engine.errands import close_errand
 from interlock.engine.events import (
     ApprovalNeeded,
     CancelRequested,
+    ChildGoesOn,
+    ChildReturned,
+    ChildWaits,
     DerivedEvent,
     IncomingEvent,
     InputExpired,
@@ -39,6 +43,7 @@ from interlock.engine.joining import close_branch, fork, join, out_of_time
 from interlock.engine.moves import (
     Ask,
     Begin,
+    Call,
     CloseBranch,
     CloseErrand,
     CloseTask,
@@ -52,6 +57,7 @@ from interlock.engine.moves import (
     Move,
     Rest,
 )
+from interlock.engine.nesting import call, child_goes_on, child_returned, child_waits, is_old_news, order_for
 from interlock.engine.questions import question_expired
 from interlock.engine.routing import RoutingTable
 from interlock.engine.state import RunState
@@ -104,14 +110,25 @@ class Run:
     def __init__(self, crew: Crew, run: str, *, table: RoutingTable | None = None) -> None:
         self.crew = crew
         self.table = table or RoutingTable(crew)
-        self.budgets = Budgets(crew)
         self.state = RunState(run=run)
+        self._bind(UNBOUNDED)
+
+    def _bind(self, bounds: Bounds) -> None:
+        """What holds for this run: the crew's own settings and budgets, and what its caller allows."""
+        self.settings = capped(self.crew.settings, bounds.caps)
+        self.budgets = Budgets(self.crew, self.settings, bounds)
+        # The callers' crews in whose budgets calls count as well; one of the same name has its own counted.
+        above = [limit.crew for limit in bounds.limits if limit.crew != self.crew.name]
+        self.crews_above = tuple(dict.fromkeys(above))
 
     def apply(self, event: IncomingEvent) -> Step:
         """Takes a fact in, and says what follows from it and what is to be done."""
         self.state.seq += 1
         self.state.worked_ms += event.worked_ms
-        t = Transition(self.crew, self.table, self.budgets, self.state)
+        if isinstance(event, RunStarted) and event.bounds != UNBOUNDED and self.state.status == "new":
+            self.state.bounds = event.bounds
+            self._bind(event.bounds)
+        t = Transition(self.crew, self.settings, self.table, self.budgets, self.state)
         if _is_stale(t, event):
             if isinstance(event, Reserved) and not event.refused:  # nobody will make the call
                 t.order(Settle(key=event.call, agent=event.agent, usage=Usage()))
@@ -129,7 +146,7 @@ class Run:
 
     def outstanding(self) -> tuple[Effect, ...]:
         """What is still owed after a replay: what was ordered, never answered, and is nobody's question."""
-        t = Transition(self.crew, self.table, self.budgets, self.state)
+        t = Transition(self.crew, self.settings, self.table, self.budgets, self.state)
         asked_about = [wait.tool for wait in self.state.waits]
         owed: list[Effect] = []
         for turn in t.turns():
@@ -138,6 +155,8 @@ class Run:
             if turn.call:
                 owed.append(call_of(t, turn))
             owed += [order_of(turn, tool) for tool in turn.tools if tool.output is None and tool.key not in asked_about]
+        owed += [order_for(child) for child in t.children() if child.status == "working"]
+        owed += [StopChild(key=child.key, child=child.run) for child in self.state.leaving]
         owed += [
             SetTimer(key=timer.key, duration_ms=left(t, timer)) for timer in self.state.timers.values() if timer.key
         ]
@@ -156,6 +175,7 @@ class Run:
     def restore(cls, crew: Crew, snapshot: Any) -> "Run":
         run = cls(crew, snapshot["run"])
         run.state = msgspec.convert(snapshot, RunState)
+        run._bind(run.state.bounds)
         return run
 
 
@@ -175,18 +195,30 @@ def _is_stale(t: Transition, event: IncomingEvent) -> bool:
             return event.call not in keys or event.call in asked_about
         case TimerFired():
             return purpose_of(t, event.timer) is None
-        case RunResumed():
-            return t.wait_with(event.token) is None
-        case InputExpired():
-            return not any(wait.message == event.token for wait in t.state.waits)
+        case RunResumed() | InputExpired():
+            return _asks_nobody(t, event)
+        case ChildReturned() | ChildWaits() | ChildGoesOn():
+            return is_old_news(t, event)
         case CancelRequested():
             return False
         case _:
             assert_never(event)
 
 
+def _asks_nobody(t: Transition, event: RunResumed | InputExpired) -> bool:
+    """What a child asks is answered there; a deadline is that of a question, whatever its token is by now."""
+    if isinstance(event, InputExpired):
+        return not any(wait.message == event.token for wait in t.state.waits)
+    wait = t.wait_with(event.token)
+    return wait is None or bool(wait.child)
+
+
 def _started(t: Transition, event: RunStarted) -> Move:
     t.state.status = "running"
+    t.state.path, t.state.input = event.path, event.input
+    t.state.calls = dict(event.calls)
+    t.state.original_input = event.context.original_input or event.input
+    t.state.results, t.state.memory = dict(event.context.previous_results), dict(event.context.shared_memory)
     t.state.history = list(event.history)
     t.remember("user", "user", event.input, 0)
     milliseconds = int(t.settings.timeout_seconds * 1000)
@@ -240,6 +272,9 @@ _RECEIVED: dict[type, Callable[[Transition, Any], Move | None]] = {
     RunResumed: resumed,
     InputExpired: question_expired,
     ApprovalNeeded: approval_needed,
+    ChildReturned: child_returned,
+    ChildWaits: child_waits,
+    ChildGoesOn: child_goes_on,
     CancelRequested: _cancelled,
 }
 
@@ -250,6 +285,7 @@ _CARRIED_OUT: dict[type, Callable[[Transition, Any], Move | None]] = {
     Follow: follow,
     Depart: depart,
     Fork: fork,
+    Call: call,
     CloseBranch: close_branch,
     Join: join,
     Rest: rest,

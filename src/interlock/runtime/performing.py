@@ -1,6 +1,7 @@
 """Carries out what a run orders, and brings back what came of it."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
@@ -20,6 +21,8 @@ from interlock.engine.effects import (
     SetAlarm,
     SetTimer,
     Settle,
+    StartChild,
+    StopChild,
     Tell,
 )
 from interlock.engine.emitting import DESCRIPTION, EMIT_SIGNAL, is_tool_mode, parameters
@@ -39,6 +42,7 @@ from interlock.engine.listening import Listener
 from interlock.engine.own_tools import OF_PLACE, shown_to
 from interlock.engine.phrases import cut
 from interlock.engine.state import Turn, turns_of
+from interlock.engine.step import OVER
 from interlock.engine.transition import CHECK, SELECT
 from interlock.errors import (
     ModelRefused,
@@ -61,10 +65,13 @@ from interlock.ports import (
     Toolbox,
     ToolSchema,
 )
+from interlock.runtime.children import Children
 from interlock.runtime.hearing import Heard, heard_out, heard_to_the_cut
 from interlock.runtime.judging import Judges
-from interlock.runtime.live import Call, LiveRun
+from interlock.runtime.live import STOPPING, Call, LiveRun
 from interlock.runtime.timers import Timers
+
+_log = logging.getLogger("interlock")
 
 ModelFor = Callable[[Crew, Agent], Model]
 OnDelta = Callable[[str, str, str], None]
@@ -99,12 +106,13 @@ class Performer:
         cost_of: CostOf = cost_of,
         on_alarm: OnAlarm,
         judges: Judges,
+        children: Children,
     ) -> None:
         self.on_alarm, self.judges = on_alarm, judges
         self.clock, self.timers = clock, timers
         self.model_for, self.toolbox = model_for, toolbox
         self.on_delta, self.budgets = on_delta, budgets
-        self.hook, self.cost_of = hook, cost_of
+        self.hook, self.cost_of, self.children = hook, cost_of, children
         # Waiters are served in the order they came, so that no run starves.
         self.slots = asyncio.Semaphore(calls_max)
 
@@ -131,14 +139,14 @@ class Performer:
                     self._start(live, effect.key, self._call_model(live, self._call(live, effect)))
                 case RunTool():
                     self._start(live, effect.key, self._run_tool(live, effect))
-                case SetTimer():
+                case StartChild() | StopChild():
+                    self._see_to_child(live, effect)
+                case SetTimer() | SetAlarm():
                     self._set_timer(live, effect)
                 case Cancel():
                     self._give_up(live, effect.key)
                 case Reserve():
                     self._reserve(live, effect, grants.get(live.key(effect.key)))
-                case SetAlarm():
-                    self.on_alarm(live, effect)
                 case Settle() | Tell() | Announce():
                     pass  # done in the transaction of the record, or by whoever hears of it
 
@@ -159,6 +167,37 @@ class Performer:
     def _is_held(self, effect: RunTool) -> bool:
         return self.toolbox.needs_approval(effect.name) and not effect.approved
 
+    def _see_to_child(self, live: LiveRun, order: StartChild | StopChild) -> None:
+        if isinstance(order, StartChild):
+            self._start(live, order.key, self._follow_child(live, order))
+        else:
+            live.give_up(order.key)
+            self._start(live, f"{STOPPING}{order.key}", self._stop_child(live, order))
+
+    def follow_child(self, live: LiveRun, key: str) -> None:
+        """A child that has gone on is followed again, unless it still is."""
+        order = next((each for each in live.run.outstanding() if each.key == key), None)
+        if isinstance(order, StartChild) and key not in live.tasks:
+            self._start(live, key, self._follow_child(live, order))
+
+    async def _follow_child(self, live: LiveRun, order: StartChild) -> None:
+        try:
+            event = await self.children.outcome(live, order)
+        except Exception as error:  # the child cannot be driven here, and neither can this run
+            live.fail(error)
+            return
+        if event is not None:
+            self._answer(live, event)
+
+    async def _stop_child(self, live: LiveRun, order: StopChild) -> None:
+        try:
+            event = await self.children.stopped(order)
+        except PortError as error:
+            _log.warning("could not stop child %s: %s; whoever recovers the data folder does", order.child, error)
+            return
+        if live.run.state.status not in OVER:
+            self._answer(live, event)
+
     def _start(self, live: LiveRun, key: str, work: Awaitable[None]) -> None:
         live.own(key, asyncio.ensure_future(work))
 
@@ -166,7 +205,10 @@ class Performer:
         self.timers.give_up(live.key(key))
         live.give_up(key)
 
-    def _set_timer(self, live: LiveRun, effect: SetTimer) -> None:
+    def _set_timer(self, live: LiveRun, effect: SetTimer | SetAlarm) -> None:
+        if isinstance(effect, SetAlarm):
+            self.on_alarm(live, effect)
+            return
         fired = TimerFired(timer=effect.key)
         self.timers.set(live.key(effect.key), effect.duration_ms, lambda: self._answer(live, fired))
 
@@ -188,8 +230,7 @@ class Performer:
             except StoreFailed:
                 await self.clock.sleep_until(self.clock.monotonic_ms() + STORE_RETRY_MS)
             except RunError as error:  # the run belongs to somebody else by now
-                live.failure = error
-                live.tell(None)
+                live.fail(error)
                 return
             else:
                 self._answer(live, _reserved(effect, order, grant))
@@ -229,6 +270,7 @@ class Performer:
             top_p=agent.top_p,
             top_k=agent.top_k,
             ending=live.conversation.ending_of(turn, group),
+            path=state.path,
         )
         if effect.model:
             agent = msgspec.structs.replace(agent, primary=agent.backup)
@@ -364,6 +406,7 @@ def _reserved(effect: Reserve, order: Reservation, grant: Grant) -> Reserved:
         then=grant.then,
         wait_ms=grant.wait_ms,
         alerts=grant.alerts,
+        above=grant.above,
     )
 
 
@@ -376,6 +419,7 @@ def _settlement(live: LiveRun, effect: Settle, at: int) -> Settlement:
         usage=effect.usage,
         failed=effect.failed,
         provider=effect.provider,
+        crews_above=live.run.crews_above,
     )
 
 
