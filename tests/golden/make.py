@@ -35,8 +35,11 @@ BEGAN_MS = 1_790_000_000_000
 
 # Chosen so that every kind of fact, and every reason for one, is among them.
 STORIES = (
+    "a_bound_of_the_caller_reached_in_a_child_stops_the_tree",
+    "a_child_sees_as_much_as_its_caller_says",
     "a_contradiction_fails_the_run_where_the_crew_says_so",
     "a_conversation_within_the_window_that_is_refused_as_too_long_gets_shorter",
+    "a_group_may_go_on_without_its_sub_crew",
     "a_group_without_a_success_fails_the_run",
     "a_question_has_a_deadline_and_a_default",
     "a_report_is_judged_by_the_parents_model",
@@ -47,9 +50,11 @@ STORIES = (
     "a_limit_of_a_window_may_be_waited_for",
     "a_limit_of_a_window_stops_the_run",
     "a_pause_takes_no_working_time",
+    "a_run_is_paused_when_all_its_children_wait",
     "a_run_that_was_stopped_can_be_continued_too",
     "a_tool_that_is_asked_about_may_still_answer",
     "a_yes_may_be_written_in_capitals",
+    "agents_share_a_memory",
     "an_acknowledgement_is_noted_and_steers_nothing",
     "an_agent_sees_its_own_words_as_its_own",
     "an_external_answer_is_written_by_external",
@@ -66,6 +71,7 @@ STORIES = (
     "marks_on_lines_of_their_own",
     "marks_that_do_not_steer_are_named_with_their_reason",
     "max_rounds_and_max_occurs",
+    "memory_of_children_comes_back_in_file_order",
     "nudges_for_conflict_and_for_no_signal_share_one_allowance",
     "outputs_of_tools_come_in_the_order_of_the_calls",
     "recognition_is_tolerant",

@@ -8,11 +8,13 @@ import click
 import msgspec
 
 from interlock.cli.asking import answer, questions
+from interlock.cli.columns import cost
 from interlock.cli.crews import shown
 from interlock.cli.keeping import delete, export, fork, import_, prune, script
 from interlock.cli.letters import mermaid, transcript, waiting
 from interlock.cli.looking import with_look
 from interlock.cli.run import data_option, json_option, with_box
+from interlock.cli.usage import tell_of_run, usage
 from interlock.compose.box import Interlock, Result
 from interlock.compose.questions import Waiting, waits_of
 from interlock.engine.events import (
@@ -44,7 +46,7 @@ def runs() -> None:
     """What ran, how it stands, and why."""
 
 
-for command in (answer, delete, export, fork, import_, prune, questions, script):
+for command in (answer, delete, export, fork, import_, prune, questions, script, usage):
     runs.add_command(command)
 
 
@@ -55,7 +57,7 @@ for command in (answer, delete, export, fork, import_, prune, questions, script)
 @data_option
 @json_option
 def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_json: bool) -> None:
-    """The newest runs first."""
+    """The newest runs first, with what each has cost."""
     rows = with_look(data, lambda box: box.journal.rows(status=status, crew=crew, limit=limit))
     if as_json:
         for row in rows:
@@ -64,7 +66,7 @@ def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_js
     for row in rows:
         when = datetime.fromtimestamp(row.updated_at / 1000, UTC)
         origin = f"  from {row.continues}" if row.continues else ""
-        what = f"{row.status:<9}  {shown(row.crew)}  {shown(row.reason)}{shown(origin)}"
+        what = f"{row.status:<9}  {cost(row.usage):>8}  {shown(row.crew)}  {shown(row.reason)}{shown(origin)}"
         click.echo(f"{row.run}  {when:%Y-%m-%d %H:%M:%S}  {what}".rstrip())
     if not rows:
         click.echo("no runs yet; 'interlock run CREW INPUT' makes one")
@@ -77,7 +79,7 @@ def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_js
 @data_option
 @json_option
 def show(run_id: str, messages: bool, as_mermaid: bool, data: str, as_json: bool) -> None:
-    """How RUN stands, and what was said."""
+    """How RUN stands, what was said, and what each agent has cost."""
     if messages or as_mermaid:
         _show_messages(run_id, data, as_mermaid, as_json)
         return
@@ -99,6 +101,8 @@ def show(run_id: str, messages: bool, as_mermaid: bool, data: str, as_json: bool
     for wait in state.waits:
         which = f" --token {wait.token}" if len(state.waits) > 1 else ""
         click.echo(f"{wait.agent} waits ({wait.reason}): interlock resume {run_id}{which} --input TEXT")
+    if result.usage_by_agent:
+        tell_of_run(result.usage, result.usage_by_agent)
 
 
 @runs.command()

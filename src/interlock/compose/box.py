@@ -18,13 +18,14 @@ from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.tool_imports import imported_tools
 from interlock.adapters.tools_hiding import HidingToolbox
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
-from interlock.compose.fitness import require_drivable, require_size
+from interlock.compose.fitness import require_drivable, require_no_key, require_size
 from interlock.compose.models import AnyModel, Models
-from interlock.compose.questions import OpenQuestion, open_questions, token_of
-from interlock.compose.recovery import SetAside, orphans, recover_all
+from interlock.compose.questions import OpenQuestion, open_questions, runs_with_deadlines, token_of
+from interlock.compose.recovery import SetAside, recover_all
 from interlock.compose.results import Result as Result
 from interlock.compose.results import result_of
 from interlock.compose.tools import HostTools
+from interlock.compose.usage import Spent, spent_in
 from interlock.crew.definition import Crew
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry
 from interlock.engine.state import RunState
@@ -143,14 +144,12 @@ class Interlock:
 
         self.set_aside = await recover_all(self.journal, go_on)
         await self._remind_all()
-        async for orphan in orphans(self.journal):
-            await self.runner.cancel(await self.crew_of(orphan), orphan.run, by="caller")
+        await self.runner.stop_orphans()
         await self.runner.deliver_again()
 
     async def _remind_all(self) -> None:
         """Deadlines of questions that nobody has answered are kept again, also where a run rests."""
-        now = await open_questions(self.journal, self.crew_of)
-        for run_id in dict.fromkeys(question.run for question in now if question.until):
+        for run_id in await runs_with_deadlines(self.journal, self.crew_of):
             if run_id not in self.runner.live:
                 with suppress(OwnedElsewhere, RunNotFound):
                     await self.runner.deadlines.remind(run_id)
@@ -196,6 +195,9 @@ class Interlock:
             require_drivable(each)
         await self._require_usable(crew)
         require_size(crew, text)
+        text = self._models.keys().hidden(text)
+        for each in crew.whole_tree():
+            require_no_key(each, self._models.keys())
         kept, sha = await self.runner.crews.keep(crew)
         await self.runner.start(kept, sha, text, run_id=run_id, history=history, continues=continues, context=context)
         return RunHandle(self, run_id)
@@ -209,6 +211,7 @@ class Interlock:
     async def resume(self, run_id: str, text: str = "", *, token: str | None = None) -> RunHandle:
         """Answers a wait. The same answer again gives the first outcome; another one is refused."""
         self._require_open()
+        text = self._models.keys().hidden(text)
         row = await self.journal.row(run_id)
         crew = await self.crew_of(row)
         require_size(crew, text)
@@ -243,7 +246,7 @@ class Interlock:
     async def questions(self) -> list[OpenQuestion]:
         """What people are asked in this folder, the oldest first."""
         self._require_open()
-        return await open_questions(self.journal, self.crew_of)
+        return (await open_questions(self.journal, self.crew_of))[0]
 
     async def _recover_tree(self, run_id: str) -> None:
         """A child goes on with whoever called it."""
@@ -277,6 +280,10 @@ class Interlock:
 
     async def result(self, run_id: str) -> Result:
         return await result_of(self.journal, run_id)
+
+    async def usage(self, *, crew: str | None = None, since_ms: int = 0) -> Spent:
+        """What runs have cost by crew and agent: those started since then, of one crew or of all."""
+        return await spent_in(self.journal, crew=crew, since_ms=since_ms)
 
     async def state(self, run_id: str) -> RunState:
         """The run as its journal tells it; `JournalDiverged` if the engine would now conclude otherwise."""

@@ -3,16 +3,18 @@
 Rule 1: a run's state says what is open; its journal says since when.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
-from interlock.compose.recovery import pages
+from interlock.compose.recovery import SetAside, pages
 from interlock.crew.definition import Crew
 from interlock.engine.events import InputRequested, MessageSent
+from interlock.engine.standing import ASK_USER
 from interlock.engine.state import RunState
 from interlock.engine.timing import ACK, ANSWER
-from interlock.errors import NotWaiting
+from interlock.errors import InterlockError, NotWaiting
 from interlock.messages.wire import USER
 from interlock.ports import Journal, Record, RunRow
 from interlock.runtime.runner import replayed
@@ -54,20 +56,40 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     until: int = 0
 
 
-async def open_questions(journal: Journal, crew_of: CrewOf) -> list[OpenQuestion]:
-    """Those of every run that is not over, the oldest first."""
-    found = [question async for question in _open(journal, crew_of)]
-    return sorted(found, key=lambda question: (question.since, question.id))
-
-
-async def _open(journal: Journal, crew_of: CrewOf) -> AsyncIterator[OpenQuestion]:
+async def open_questions(journal: Journal, crew_of: CrewOf) -> tuple[list[OpenQuestion], tuple[SetAside, ...]]:
+    """Those of every run that is not over, the oldest first; and the runs that cannot be read, with the reason."""
+    found: list[OpenQuestion] = []
+    aside: list[SetAside] = []
     for status in ("paused", "running"):
         async for page in pages(journal, PAGE, status=status):
             for row in page:
-                records = await journal.records(row.run)
-                state = replayed(await crew_of(row), row.run, records).state
-                for question in questions_of(state, records, row.crew):
-                    yield question
+                try:
+                    found += await _questions_of(journal, crew_of, row)
+                except InterlockError as error:
+                    aside.append(SetAside(run=row.run, reason=str(error)))
+    return sorted(found, key=lambda question: (question.since, question.id)), tuple(aside)
+
+
+async def _questions_of(journal: Journal, crew_of: CrewOf, row: RunRow) -> list[OpenQuestion]:
+    records = await journal.records(row.run)
+    state = replayed(await crew_of(row), row.run, records).state
+    return questions_of(state, records, row.crew)
+
+
+async def runs_with_deadlines(journal: Journal, crew_of: CrewOf) -> list[str]:
+    """The runs that rest, and have a question to a person that will not be open for ever.
+
+    Only crews whose agents may ask have any; the journals of the others are not read.
+    """
+    found = []
+    async for page in pages(journal, PAGE, status="paused"):
+        for row in page:
+            with suppress(InterlockError):  # whoever takes it up says what is wrong with it
+                crew = await crew_of(row)
+                may_ask = any(ASK_USER in agent.tools for agent in crew.agents)
+                if may_ask and any(question.until for question in await _questions_of(journal, crew_of, row)):
+                    found.append(row.run)
+    return found
 
 
 def questions_of(state: RunState, records: Sequence[Record], crew: str) -> list[OpenQuestion]:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from interlock.engine.effects import CallModel
-from interlock.engine.events import IncomingEvent, ModelReplied
+from interlock.engine.events import ModelReplied
 from interlock.engine.standing import children_of
 from interlock.engine.state import turns_of
 from interlock.engine.transition import SELECT
@@ -30,7 +30,7 @@ class Judges:
     def has(self, purpose: str) -> bool:
         return (self._select if purpose == SELECT else self._check) is not None
 
-    async def reply(self, live: LiveRun, effect: CallModel) -> IncomingEvent:
+    async def reply(self, live: LiveRun, effect: CallModel) -> ModelReplied:
         """As a model would have said it; whatever the function raises is a call that failed."""
         said = await (self._selected(live, effect) if effect.purpose == SELECT else self._checked(live, effect))
         text = msgspec.json.encode(said, order="deterministic").decode()

@@ -7,6 +7,8 @@ import msgspec
 from interlock.engine.events import (
     AgentStateChanged,
     BranchFinished,
+    ChildReturned,
+    ChildStarted,
     Event,
     GroupJoined,
     GroupStarted,
@@ -23,6 +25,7 @@ from interlock.engine.events import (
     ToolCalled,
     ToolReturned,
     TurnStarted,
+    Usage,
     WentStale,
 )
 from interlock.ports import Record
@@ -49,6 +52,9 @@ class Ledger(msgspec.Struct, kw_only=True):
     replies: dict[str, str] = {}
     letters: dict[str, str] = {}  # what became of each message, by its id; empty while it is open
     states: dict[str, str] = {}
+    children: dict[str, ChildStarted] = {}
+    own_usage: Usage = Usage()
+    usage_below: Usage = Usage()
 
     def short(self, key: str) -> str:
         return key.removeprefix(f"{self.run}:")
@@ -66,6 +72,7 @@ class Ledger(msgspec.Struct, kw_only=True):
         if not is_stale(record):
             for event in record.events:
                 self._book(event)
+            self.departures += calls_of(record)
 
     def _book(self, event: Event) -> None:
         match event:
@@ -76,7 +83,7 @@ class Ledger(msgspec.Struct, kw_only=True):
                 self.tools[self.short(event.call)] = event
             case InputRequested():
                 self.tokens[event.token] = event
-            case ModelReplied() | ModelFailed() | ToolReturned():
+            case ModelReplied() | ModelFailed() | ToolReturned() | ChildReturned():
                 self.answers[self.short(event.call)] = event
                 self._book_reply(event)
             case RunResumed():
@@ -88,9 +95,15 @@ class Ledger(msgspec.Struct, kw_only=True):
             case _:
                 self._book_move(event)
 
-    def _book_reply(self, event: ModelReplied | ModelFailed | ToolReturned) -> None:
+    def _book_reply(self, event: ModelReplied | ModelFailed | ToolReturned | ChildReturned) -> None:
         if isinstance(event, ModelReplied):
             self.replies[event.agent] = event.text
+        if isinstance(event, ModelReplied | ModelFailed):
+            self.own_usage += event.usage + Usage(calls=1)
+        if isinstance(event, ChildReturned):
+            self.usage_below += event.usage
+            if (child := self.children.get(event.call)) is not None:
+                self.replies[child.crew] = event.text
 
     def _book_mail(self, event: MessageSent | MessageSettled | AgentStateChanged) -> None:
         match event:
@@ -110,6 +123,8 @@ class Ledger(msgspec.Struct, kw_only=True):
                 self.nudges[event.agent] += 1
             case HandedOver():
                 self.departures += 1
+            case ChildStarted():
+                self.children[event.call] = event
             case GroupStarted():
                 self.departures += 1
                 self.members, self.branches = event.members, {}
@@ -119,6 +134,12 @@ class Ledger(msgspec.Struct, kw_only=True):
                 self.members = ()
             case _:
                 pass
+
+
+def calls_of(record: Record) -> int:
+    """One departure, however many sub-crews are called at once; those of a group left with the group."""
+    started = any(isinstance(event, ChildStarted) for event in record.events)
+    return int(started and not any(isinstance(event, GroupStarted) for event in record.events))
 
 
 def is_stale(record: Record) -> bool:

@@ -1,0 +1,21 @@
+"""Who spent what in a run, by its journal. The state keeps only the whole: by the parts nobody decides."""
+
+from collections.abc import Iterable, Sequence
+
+from interlock.engine.events import Event, ModelFailed, ModelReplied, Usage, WentStale
+
+ONE_CALL = Usage(calls=1)
+
+
+def usage_by_agent(transitions: Iterable[Sequence[Event]]) -> dict[str, Usage]:
+    """What calls have cost, agent by agent in the order of their first; together it is the run's own usage."""
+    spent: dict[str, Usage] = {}
+    for incoming, *derived in transitions:
+        if isinstance(incoming, ModelReplied | ModelFailed) and not _is_in_vain(derived):
+            spent[incoming.agent] = spent.get(incoming.agent, Usage()) + incoming.usage + ONE_CALL
+    return spent
+
+
+def _is_in_vain(derived: Sequence[Event]) -> bool:
+    """An answer that nobody waited for any more was accounted for when the call was given up."""
+    return any(isinstance(event, WentStale) for event in derived)
