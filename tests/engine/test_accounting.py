@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlock.adapters import run_files
-from interlock.engine.accounting import usage_by_agent
+from interlock.engine.accounting import usage_below, usage_by_agent
 from interlock.engine.events import Event, ModelFailed, ModelReplied, RunStarted, Usage, WentStale
 
 JOURNALS = sorted((Path(__file__).parents[1] / "golden").glob("*.journal"))
@@ -38,8 +38,9 @@ def test_an_answer_that_nobody_waited_for_is_not_accounted_for() -> None:
 @pytest.mark.parametrize("file", JOURNALS, ids=lambda file: file.stem)
 def test_the_parts_are_the_whole(file: Path) -> None:
     found = run_files.read(file.read_bytes(), file.name)
-    spent = usage_by_agent(record.events for record in run_files.opened(found))
-    assert sum(spent.values(), Usage()) == found.row.usage
+    transitions = [record.events for record in run_files.opened(found)]
+    spent = [*usage_by_agent(transitions).values(), *usage_below(transitions).values()]
+    assert sum(spent, Usage()) == found.row.usage
 
 
 def test_the_journals_hold_answers_in_vain() -> None:

@@ -11,8 +11,9 @@ from interlock.cli.run import data_option, drive, for_people, given_text, json_o
 from interlock.compose.box import Interlock, RunHandle
 from interlock.compose.crews import host_settings
 from interlock.compose.questions import OpenQuestion, open_questions
-from interlock.crew.registry import registry_of
+from interlock.crew.registry import registry_of_tree
 from interlock.engine.in_full import in_full
+from interlock.ids import root_of
 from interlock.signals.builtin import load_default_signals
 
 
@@ -61,7 +62,7 @@ def answer(
 
     async def answered(box: Interlock) -> RunHandle:
         handle = await box.answer(question, given)
-        log.registry = registry_of(await box.crew_of(await box.journal.row(handle.id)))
+        log.registry = registry_of_tree(await box.crew_of(await box.journal.row(root_of(handle.id))))
         return handle
 
     box = Interlock(data, host=host_settings(config), script=script, observers=[log])

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+import msgspec
+
 from interlock.cli.crews import shown
 from interlock.compose.questions import Waiting
 from interlock.engine.events import MessageSent, MessageSettled
@@ -51,6 +53,14 @@ def _told(event: MessageSent, at: int, fates: dict[str, MessageSettled]) -> Iter
     yield from (f"    {shown(line)}" for line in said(message).splitlines())
     if fate is not None and fate.because:
         yield shown(f"    ({fate.code}: {fate.because})" if fate.code else f"    ({fate.because})")
+
+
+def wires(records: Sequence[Record]) -> Iterator[str]:
+    """Each message once, as it travels."""
+    for record in records:
+        for event in record.events:
+            if isinstance(event, MessageSent) and not event.attempt:
+                yield msgspec.json.encode(event.message).decode()
 
 
 def mermaid(records: Sequence[Record]) -> Iterator[str]:

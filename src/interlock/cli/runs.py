@@ -11,34 +11,22 @@ from interlock.cli.asking import answer, questions
 from interlock.cli.columns import cost
 from interlock.cli.crews import shown
 from interlock.cli.keeping import delete, export, fork, import_, prune, script
-from interlock.cli.letters import mermaid, transcript, waiting
+from interlock.cli.letters import mermaid, transcript, waiting, wires
 from interlock.cli.looking import with_look
-from interlock.cli.run import data_option, json_option, with_box
+from interlock.cli.reasons import reason_lines
+from interlock.cli.run import data_option, json_option, print_lines, with_box
+from interlock.cli.run_tree import in_values, open_waits, run_lines, said_lines, tell_usage
+from interlock.cli.transcript import STEP
 from interlock.cli.usage import tell_of_run, usage
 from interlock.compose.box import Interlock, Result
-from interlock.compose.questions import Waiting, waits_of
-from interlock.engine.events import (
-    BranchFinished,
-    ChildrenSelected,
-    Decided,
-    Event,
-    GroupJoined,
-    LimitReached,
-    MessageSent,
-    MessageSettled,
-    ModelCalled,
-    ModelFailed,
-    Nudged,
-    ReportChecked,
-    RunFinished,
-    RunPaused,
-    SignalRejected,
-)
+from interlock.compose.questions import waits_of
+from interlock.compose.trees import Tree, in_order, tree_of
+from interlock.engine.events import Usage
 from interlock.engine.in_full import in_full
-from interlock.engine.state import RunState
 from interlock.engine.step import OVER
 from interlock.errors import UsageError
-from interlock.ports import Record
+from interlock.ids import CHILD_MARK, parent_of, root_of
+from interlock.ports import RunRow, StoredRecord
 
 
 @click.group()
@@ -54,11 +42,17 @@ for command in (answer, delete, export, fork, import_, prune, questions, script,
 @click.option("--status", type=click.Choice(("running", "paused", *OVER)), help="Only runs that stand so.")
 @click.option("--crew", help="Only runs of this crew.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option("--all", "with_children", is_flag=True, help="Also runs of crews that were called, below their callers.")
 @data_option
 @json_option
-def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_json: bool) -> None:
-    """The newest runs first, with what each has cost."""
-    rows = with_look(data, lambda box: box.journal.rows(status=status, crew=crew, limit=limit))
+def list_runs(status: str | None, crew: str | None, limit: int, with_children: bool, data: str, as_json: bool) -> None:
+    """The newest runs first, with what each has cost; those of crews that were called are part of their callers'."""
+
+    async def asked(box: Interlock) -> list[RunRow]:
+        rows = await box.journal.rows(status=status, crew=crew, limit=limit, nested=False)
+        return await _with_children(box, rows) if with_children else list(rows)
+
+    rows = with_look(data, asked)
     if as_json:
         for row in rows:
             click.echo(msgspec.json.encode(in_full(row)).decode())
@@ -67,9 +61,13 @@ def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_js
         when = datetime.fromtimestamp(row.updated_at / 1000, UTC)
         origin = f"  from {row.continues}" if row.continues else ""
         what = f"{row.status:<9}  {cost(row.usage):>8}  {shown(row.crew)}  {shown(row.reason)}{shown(origin)}"
-        click.echo(f"{row.run}  {when:%Y-%m-%d %H:%M:%S}  {what}".rstrip())
+        click.echo(f"{STEP * row.run.count(CHILD_MARK)}{row.run}  {when:%Y-%m-%d %H:%M:%S}  {what}".rstrip())
     if not rows:
         click.echo("no runs yet; 'interlock run CREW INPUT' makes one")
+
+
+async def _with_children(box: Interlock, rows: Sequence[RunRow]) -> list[RunRow]:
+    return [each for row in rows for each in in_order([row, *await box.journal.below(row.run)])]
 
 
 @runs.command()
@@ -79,29 +77,32 @@ def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_js
 @data_option
 @json_option
 def show(run_id: str, messages: bool, as_mermaid: bool, data: str, as_json: bool) -> None:
-    """How RUN stands, what was said, and what each agent has cost."""
+    """How RUN stands, what was said, and what each agent has cost; with the runs of crews that it called."""
     if messages or as_mermaid:
         _show_messages(run_id, data, as_mermaid, as_json)
         return
 
-    async def told(box: Interlock) -> tuple[Result, RunState | None]:
-        return await box.result(run_id), None if as_json else await box.state(run_id)
+    async def told(box: Interlock) -> tuple[Result, Tree]:
+        return await box.result(run_id), await tree_of(box, run_id)
 
-    result, state = with_look(data, told)
-    if state is None:
-        click.echo(msgspec.json.encode(in_full(result)).decode())
+    result, tree = with_look(data, told)
+    if as_json:
+        click.echo(msgspec.json.encode(in_full(result) | in_values(tree)).decode())
         return
     click.secho(f"{run_id} {result.status}: {result.reason}", bold=True)
     if result.continues:
         click.echo(f"it goes on from {shown(result.continues)}")
-    for entry in state.history:
-        click.secho(f"{entry.author}:", bold=True)
-        for line in entry.text.splitlines():
-            click.echo(f"  {shown(line)}")
-    for wait in state.waits:
-        which = f" --token {wait.token}" if len(state.waits) > 1 else ""
-        click.echo(f"{wait.agent} waits ({wait.reason}): interlock resume {run_id}{which} --input TEXT")
-    if result.usage_by_agent:
+    if parent_of(run_id):
+        click.echo(f"it was called by {parent_of(run_id)}")
+    called = len(tree.members) > 1
+    for line in run_lines(tree) if called else ():
+        click.echo(line)
+    print_lines(said_lines(tree))
+    for wait in open_waits(tree):
+        click.echo(wait.line)
+    if called or tree.members[0].elsewhere != Usage():
+        tell_usage(tree)
+    elif result.usage_by_agent:
         tell_of_run(result.usage, result.usage_by_agent)
 
 
@@ -109,21 +110,23 @@ def show(run_id: str, messages: bool, as_mermaid: bool, data: str, as_json: bool
 @click.argument("run_id", metavar="RUN")
 @data_option
 def explain(run_id: str, data: str) -> None:
-    """Why RUN went as it did: every decision with its reasons."""
+    """Why RUN went as it did: every decision with its reasons, those of crews that it called with their path."""
 
-    async def told(box: Interlock) -> tuple[Sequence[Record], list[Waiting]]:
-        records, row = await box.journal.records(run_id), await box.journal.row(run_id)
-        is_over = row.status in OVER
-        return records, [] if is_over else waits_of(await box.state(run_id), records, row.crew)
+    async def told(box: Interlock) -> tuple[Sequence[StoredRecord], list[str]]:
+        tree = await box.journal.tree(run_id)
+        return tree, [line for run in dict.fromkeys(stored.run for stored in tree) for line in await _waits(box, run)]
 
-    records, waits = with_look(data, told)
-    for record in records:
-        for n, event in enumerate(record.events):
-            line = _reason(event)
-            if line:
-                click.echo(f"{record.seq + n:>5}  {shown(line)}")
-    for wait in waits:
-        click.echo(f"  now  {shown(waiting(wait))}")
+    tree, waits = with_look(data, told)
+    for line in (*reason_lines(tree), *(f"  now  {line}" for line in waits)):
+        click.echo(shown(line))
+
+
+async def _waits(box: Interlock, run_id: str) -> list[str]:
+    """Who waits for whom in a run, now."""
+    records, row = await box.journal.records(run_id), await box.journal.row(run_id)
+    if row.status in OVER:
+        return []
+    return [waiting(wait) for wait in waits_of(await box.state(run_id), records, row.crew)]
 
 
 @runs.command()
@@ -139,13 +142,16 @@ def replay(run_id: str, data: str) -> None:
 @click.argument("run_id", metavar="RUN")
 @data_option
 def cancel(run_id: str, data: str) -> None:
-    """End RUN now; what it has under way is given up."""
+    """End RUN now; what it has under way is given up. Whoever called it goes on as after any other failure."""
 
-    async def ask(box: Interlock) -> str:
-        return (await (await box.cancel(run_id)).result()).status
+    async def ask(box: Interlock) -> tuple[str, str]:
+        status = (await (await box.cancel(run_id)).result()).status
+        return status, (await box.journal.row(root_of(run_id))).status
 
-    status = with_box(data, ask)
+    status, outermost = with_box(data, ask)
     click.echo(f"{run_id} is {status}")
+    if parent_of(run_id) and outermost == "running":
+        click.echo(f"whoever called it goes on with: interlock resume {root_of(run_id)}")
     sys.exit(0 if status == "cancelled" else 1)
 
 
@@ -153,67 +159,5 @@ def _show_messages(run_id: str, data: str, as_mermaid: bool, as_json: bool) -> N
     if as_json and as_mermaid:
         raise UsageError("--mermaid prints a diagram; take --json or --mermaid away")
     records = with_look(data, lambda box: box.journal.records(run_id))
-    if as_json:
-        sent = [event for record in records for event in record.events if isinstance(event, MessageSent)]
-        lines = [msgspec.json.encode(event.message).decode() for event in sent if not event.attempt]
-    else:
-        lines = list(mermaid(records) if as_mermaid else transcript(records))
-    for line in lines or [f"{run_id} has no messages"]:
+    for line in wires(records) if as_json else mermaid(records) if as_mermaid else transcript(records):
         click.echo(line)
-
-
-def _reason(event: Event) -> str:
-    match event:
-        case Decided():
-            return _decision(event)
-        case SignalRejected():
-            return f"{event.agent} said {event.mark}, which does not steer: {event.reason}"
-        case ModelCalled() | ModelFailed():
-            return _call(event)
-        case Nudged():
-            return f"{event.agent} is asked again, because of {event.because}"
-        case ChildrenSelected() | ReportChecked() | MessageSettled():
-            return _mail(event)
-        case BranchFinished() | GroupJoined():
-            return _group(event)
-        case LimitReached():
-            return f"bound reached: {event.limit}"
-        case RunPaused():
-            return f"paused at {event.agent}: {event.reason}"
-        case RunFinished():
-            return f"{event.status}: {event.reason}"
-        case _:
-            return ""
-
-
-def _group(event: BranchFinished | GroupJoined) -> str:
-    if isinstance(event, BranchFinished):
-        return f"branch of {event.agent} is {event.status} {event.error}".rstrip()
-    return f"group {event.group} joins, and goes on at {event.next or 'its end'}"
-
-
-def _mail(event: ChildrenSelected | ReportChecked | MessageSettled) -> str:
-    """What was decided about tasks and reports, and what went wrong with a message."""
-    match event:
-        case ChildrenSelected():
-            return f"{event.agent} needs {', '.join(event.children) or 'nobody'}, because of {event.because}"
-        case ReportChecked():
-            verdict = "accepted" if event.ok else "not accepted"
-            return f"report {event.message_id.rpartition(':')[2]} is {verdict} by {event.by}: {event.reason}"
-        case MessageSettled(outcome="answered"):
-            return ""
-        case MessageSettled():
-            what = f"message {event.message_id.rpartition(':')[2]} is {event.outcome}"
-            return f"{what} ({event.code}): {event.because}" if event.code else f"{what}: {event.because}"
-
-
-def _call(event: ModelCalled | ModelFailed) -> str:
-    if isinstance(event, ModelFailed):
-        return f"{event.agent} got no reply: {event.error}"
-    return f"{event.agent} asks its backup {event.model}" if event.model else ""
-
-
-def _decision(event: Decided) -> str:
-    marks = ", ".join(f"{c.signal} ({c.method}, priority {c.priority}) {c.outcome}" for c in event.candidates)
-    what = f"{event.verb} {event.target}".strip() if event.verb else "nothing moves"
-    return f"{event.agent}: {what}, because of {event.signal or event.because}" + (f"; marks: {marks}" if marks else "")

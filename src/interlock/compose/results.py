@@ -6,6 +6,7 @@ import msgspec
 
 from interlock.engine.accounting import usage_by_agent
 from interlock.engine.events import InputRequested, ModelReplied, RunFinished, RunPaused, Usage
+from interlock.ids import run_of
 from interlock.ports import Journal, Record
 
 
@@ -44,7 +45,8 @@ async def result_of(journal: Journal, run: str) -> Result:
             if isinstance(event, RunFinished):
                 return msgspec.structs.replace(result, output=event.output, text=event.text)
             if isinstance(event, RunPaused) and row.status == "paused":
-                return _paused(result, event, records)
+                asking = run_of(event.token)  # perhaps a run of a crew that was called
+                return _paused(result, event, records if asking == run else await journal.records(asking))
     return result
 
 

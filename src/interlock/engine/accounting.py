@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from interlock.engine.events import Event, ModelFailed, ModelReplied, Usage, WentStale
+from interlock.engine.events import ChildReturned, ChildStarted, Event, ModelFailed, ModelReplied, Usage, WentStale
 
 ONE_CALL = Usage(calls=1)
 
@@ -13,6 +13,18 @@ def usage_by_agent(transitions: Iterable[Sequence[Event]]) -> dict[str, Usage]:
     for incoming, *derived in transitions:
         if isinstance(incoming, ModelReplied | ModelFailed) and not _is_in_vain(derived):
             spent[incoming.agent] = spent.get(incoming.agent, Usage()) + incoming.usage + ONE_CALL
+    return spent
+
+
+def usage_below(transitions: Iterable[Sequence[Event]]) -> dict[str, Usage]:
+    """What children have cost, by the names that the crew has for them; the rest of the run's usage is its own."""
+    spent: dict[str, Usage] = {}
+    names: dict[str, str] = {}
+    for incoming, *derived in transitions:
+        names |= {event.call: event.crew for event in derived if isinstance(event, ChildStarted)}
+        if isinstance(incoming, ChildReturned) and not _is_in_vain(derived):
+            name = names[incoming.call]
+            spent[name] = spent.get(name, Usage()) + incoming.usage
     return spent
 
 
