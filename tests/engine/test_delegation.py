@@ -111,7 +111,7 @@ def test_mail_is_shown_in_the_language_of_the_crew(tmp_path: Path, language: str
     talk = Talk(msgspec.structs.replace(crew, settings=settings))
     talk.says("root", gives("c0"))
     child = next(turn for turn in turns_of(talk.run.state) if turn.agent == "c0")
-    assert child.said[0].text.startswith({"en": "Task 6.1 from root", "vi": "Nhiệm vụ 6.1 từ root"}[language])
+    assert child.said[0].text.startswith({"en": "Task m1 from root", "vi": "Nhiệm vụ m1 từ root"}[language])
 
 
 def test_a_long_task_is_shown_within_the_window(tmp_path: Path) -> None:

@@ -233,8 +233,8 @@ class Progress:
 
     def _asked(self, event: Public) -> None:
         agent = placed(_path(event), event["agent"])
-        expects = f"\n({event['expects']})" if event["expects"] else ""
-        self._messages[event["token"]] = event["message_id"]
+        expects = f"\n({event['expects']})" if event.get("expects") else ""
+        self._messages[event["token"]] = event.get("message_id", "")
         self.questions[event["token"]] = Question(event["token"], agent, f"{event['question']}{expects}")
 
     def _answered(self, event: Public) -> None:

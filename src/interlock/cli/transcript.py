@@ -42,7 +42,7 @@ def lines_of(event: dict[str, Any]) -> Iterator[Line]:
 
 
 def _said(event: dict[str, Any], path: tuple[str, ...]) -> list[Line]:
-    if event["type"] != "model.replied" or not event["text"] or event["purpose"]:
+    if event["type"] != "model.replied" or not event["text"] or event.get("purpose"):
         return []
     speaker = Line("speaker", f"{shown(placed(path, event['agent']))}:")
     return [speaker, *(Line("said", f"  {shown(line)}") for line in event["text"].splitlines())]

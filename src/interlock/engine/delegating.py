@@ -327,7 +327,7 @@ def _follow_up(t: Transition, task: Task, reason: str) -> Move:
     """The child goes on from what it said, with why that was not enough."""
     before, parent = task.turn, parent_of(t.crew, task.turn.agent)
     message = Delegate(
-        message_id=t.new_token(),
+        message_id=t.new_message_id(),
         from_=parent,
         to=before.agent,
         task=f"Your report does not complete the task: {reason}\nThe task was: {task.assigned}",

@@ -40,7 +40,7 @@ class AskUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def ask_user(t: Transition, turn: Turn, given: AskUser) -> str:
-    id_ = t.new_token()
+    id_ = t.new_message_id()
     require_room(t, id_)
     try:
         rules = _rules(given)
@@ -101,7 +101,7 @@ def question_answered(t: Transition, wait: Wait, text: str) -> Move | None:
         return None
     t.give_up(wait.alarm)
     t.state.asked[wait.message] = wait.token
-    message = UserResponse(message_id=t.new_token(), to=wait.agent, answer=answer, in_response_to=wait.message)
+    message = UserResponse(message_id=t.new_message_id(), to=wait.agent, answer=answer, in_response_to=wait.message)
     fault_of_mail = send_now(t, message)
     assert fault_of_mail is None, "a wait that is open has a turn that waits"
     return None

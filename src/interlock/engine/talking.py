@@ -67,7 +67,7 @@ class AnswerQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def delegate(t: Transition, turn: Turn, given: GiveTask) -> str:
-    id_, known = t.new_token(), turn.children or ()
+    id_, known = t.new_message_id(), turn.children or ()
     require_room(t, id_)
     message = _made(
         lambda: Delegate(message_id=id_, from_=turn.agent, to=given.to, task=given.task, context=given.context)
@@ -101,7 +101,7 @@ def send_report(t: Transition, task: Task, result: str, status: ReportStatus) ->
     turn = task.turn
     parent = parent_of(t.crew, turn.agent)
     message = Report(
-        message_id=t.new_token(),
+        message_id=t.new_message_id(),
         from_=turn.agent,
         to=parent,
         result=result,
@@ -114,7 +114,7 @@ def send_report(t: Transition, task: Task, result: str, status: ReportStatus) ->
 
 
 def query_parent(t: Transition, turn: Turn, given: AskParent) -> str:
-    id_ = t.new_token()
+    id_ = t.new_message_id()
     require_room(t, id_)
     parent = parent_of(t.crew, turn.agent)
     message = _made(lambda: Query(message_id=id_, from_=turn.agent, to=parent, question=given.question))
@@ -124,7 +124,7 @@ def query_parent(t: Transition, turn: Turn, given: AskParent) -> str:
 
 
 def answer_child(t: Transition, turn: Turn, given: AnswerQuestion) -> str:
-    id_ = t.new_token()
+    id_ = t.new_message_id()
     asked = _asked(t, turn, given, id_)
     message = Answer(
         message_id=id_, from_=turn.agent, to=asked.sender, answer=given.answer, in_response_to=asked.message_id

@@ -47,6 +47,10 @@ class Transition:
         """People and programs hand it in without saying which run it is of."""
         return f"{self.state.run}:{self.new_key()}"
 
+    def new_message_id(self) -> str:
+        """Of the next message that is sent; short and steady, because models see it without the run."""
+        return f"{self.state.run}:m{self.state.messages + 1}"
+
     def give_up(self, key: str) -> bool:
         """Whether the effect was ordered before; one of this very transition is not ordered after all."""
         fresh = [effect for effect in self.effects if effect.key == key and not isinstance(effect, Cancel | Settle)]
