@@ -73,7 +73,7 @@ def rest(t: Transition, move: Rest) -> Move | None:
     task = t.task_of(turn)
     if turn.reported and task is not None:
         return CloseTask(task)
-    if not _has_open(t, turn):
+    if _wakes(t, turn):  # nothing is open, or what came meanwhile has not been seen yet
         return Ask(turn)
     turn.suspended = True
     moved(t, turn.agent, _why_waits(t, turn.agent))

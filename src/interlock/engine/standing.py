@@ -1,12 +1,12 @@
 """What each agent is doing, as `agent.state` says: those in the delegation tree, and those who may ask people.
 
-Rule 1: every move is one of `messages.states.MOVES`; an illegal one is a mistake of the engine, and raises.
+Rule 1: every move is one of `messages.states.MOVES`; an illegal one would be a mistake of ours.
 """
 
 from interlock.crew.definition import Crew
 from interlock.engine.events import AgentStateChanged
 from interlock.engine.transition import Transition
-from interlock.messages.states import AgentState, Cause, move
+from interlock.messages.states import MOVES, AgentState, Cause
 
 ASK_USER = "ask_user"
 
@@ -38,7 +38,9 @@ def moved(t: Transition, agent: str, cause: Cause) -> None:
     """Makes the move, and writes it down."""
     if agent not in t.state.agents and not speaks(t.crew, agent):
         return
-    t.state.agents[agent] = after = move(state_of(t, agent), cause)
+    before = state_of(t, agent)
+    assert (before, cause) in MOVES, f"the engine moves agents by the table alone, not from {before} by {cause}"
+    t.state.agents[agent] = after = MOVES[before, cause]
     t.conclude(AgentStateChanged(agent=agent, state=after))
 
 
