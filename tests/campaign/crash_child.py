@@ -65,12 +65,20 @@ class SeeingModel:
         self._scripted, self._world = ScriptedModel(story.script), world
 
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
-        shown = json.dumps([[m.role, m.text] for m in request.messages])
-        seen = zlib.crc32(MESSAGE_NUMBER.sub("m", shown).encode())
+        seen = zlib.crc32(json.dumps(_shown(request)).encode())
         async for piece in self._scripted.reply(request):
             if isinstance(piece, ModelReply):
                 self._world.saw("model", request.key, f"{request.agent} {request.number}")
                 yield msgspec.structs.replace(piece, text=f"{seen:08x} {piece.text}")
+
+
+def _shown(request: ModelRequest) -> list[list[str]]:
+    """All of it, in order. Agents that talk at the same time may be heard in any order, and a death decides which:
+    for them it is what others said, whatever its order and its numbers."""
+    messages = [[message.role, message.text] for message in request.messages]
+    if not any(schema.name in ("delegate", "report") for schema in request.tools):
+        return messages
+    return sorted([role, MESSAGE_NUMBER.sub("m", text)] for role, text in messages if role != "assistant")
 
 
 def paid(number: int) -> str:
