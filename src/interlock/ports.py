@@ -461,6 +461,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `ending` says how the reply must end: a client that can constrain decoding does so (by `ending.grammar`, or by
     `ending.schema` and then `ending.reply_of`), and says `constrained` in its reply. `ending.marks` are the marks.
+    `purpose` is what the call is for, if not the agent's own turn: `select` children for a task, `check` a report.
     """
 
     key: str
@@ -473,6 +474,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     top_p: float | None = None
     top_k: int | None = None
     ending: Ending | None = None
+    purpose: str = ""
     path: tuple[str, ...] = ()  # of a sub-crew: how it is named from the outermost crew down
 
 
@@ -500,6 +502,10 @@ class Toolbox(Protocol):
     def schemas(self, names: Sequence[str]) -> tuple[ToolSchema, ...]: ...
 
     def is_idempotent(self, name: str) -> bool: ...
+
+    def needs_approval(self, name: str) -> bool:
+        """Whether a person must agree before it runs."""
+        ...
 
     async def run(self, name: str, arguments: str, *, key: str) -> str:
         """The tool's output as text; raises `ToolFailed` with what the model should be told."""

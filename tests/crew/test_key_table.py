@@ -611,14 +611,9 @@ COVERED: dict[str, Case] = {
 
 COVERED |= RUNS
 
-MESSAGES, SERVER = 7, 8
+SERVER = 8
 
 TO_COME: dict[str, int] = {
-    "delegation.select": MESSAGES,
-    "delegation.report_check": MESSAGES,
-    "delegation.ack_timeout_seconds": MESSAGES,
-    "delegation.answer_timeout_seconds": MESSAGES,
-    "delegation.max_follow_ups": MESSAGES,
     "settings.max_request_body_size_kb": SERVER,
     "settings.sse_keep_alive_seconds": SERVER,
 }

@@ -9,15 +9,18 @@ from interlock.cli.transcript import STEP
 from interlock.engine.events import (
     BranchFinished,
     ChildFinished,
+    ChildrenSelected,
     ChildStarted,
     ChildWaits,
     Decided,
     Event,
     GroupJoined,
     LimitReached,
+    MessageSettled,
     ModelCalled,
     ModelFailed,
     Nudged,
+    ReportChecked,
     RunFinished,
     RunPaused,
     RunStarted,
@@ -53,16 +56,37 @@ def _reason(event: Event) -> str:
             return _call(event)
         case Nudged():
             return f"{event.agent} is asked again, because of {event.because}"
-        case BranchFinished():
-            return f"branch of {event.agent} is {event.status} {event.error}".rstrip()
+        case BranchFinished() | GroupJoined():
+            return _group(event)
         case ChildStarted() | ChildWaits() | ChildFinished():
             return _child(event)
-        case GroupJoined():
-            return f"group {event.group} joins, and goes on at {event.next or 'its end'}"
+        case ChildrenSelected() | ReportChecked() | MessageSettled():
+            return _mail(event)
         case LimitReached() | RunPaused() | RunFinished():
             return _standing(event)
         case _:
             return ""
+
+
+def _group(event: BranchFinished | GroupJoined) -> str:
+    if isinstance(event, BranchFinished):
+        return f"branch of {event.agent} is {event.status} {event.error}".rstrip()
+    return f"group {event.group} joins, and goes on at {event.next or 'its end'}"
+
+
+def _mail(event: ChildrenSelected | ReportChecked | MessageSettled) -> str:
+    """What was decided about tasks and reports, and what went wrong with a message."""
+    match event:
+        case ChildrenSelected():
+            return f"{event.agent} needs {', '.join(event.children) or 'nobody'}, because of {event.because}"
+        case ReportChecked():
+            verdict = "accepted" if event.ok else "not accepted"
+            return f"report {event.message_id.rpartition(':')[2]} is {verdict} by {event.by}: {event.reason}"
+        case MessageSettled(outcome="answered"):
+            return ""
+        case MessageSettled():
+            what = f"message {event.message_id.rpartition(':')[2]} is {event.outcome}"
+            return f"{what} ({event.code}): {event.because}" if event.code else f"{what}: {event.because}"
 
 
 def _standing(event: LimitReached | RunPaused | RunFinished) -> str:

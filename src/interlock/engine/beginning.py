@@ -11,13 +11,16 @@ from interlock.engine.effects import MailRead, TakeMail
 from interlock.engine.events import BroadcastDelivered, BroadcastHeard, MailTaken, TurnStarted
 from interlock.engine.moves import Ask, Move
 from interlock.engine.phrases import How, envelope
+from interlock.engine.standing import moved
 from interlock.engine.state import Turn
 from interlock.engine.transition import Transition
+from interlock.messages.states import Cause
 
 
 def new_turn(t: Transition, agent: str, *, side: bool = False) -> Turn:
     t.state.turns += 1
     t.conclude(TurnStarted(agent=agent, turn=t.state.turns, side=side))
+    moved(t, agent, Cause.TASK)
     return Turn(number=t.state.turns, agent=agent, history=len(t.state.history), hops=t.state.hops)
 
 
