@@ -13,6 +13,7 @@ import msgspec
 from interlock.adapters.mcp_settings import McpServer, read_mcp_server
 from interlock.adapters.models.constraining import WAYS
 from interlock.adapters.models.providers import ProviderSettings
+from interlock.adapters.server_settings import ServerSettings, read_server_settings
 from interlock.adapters.tool_modules import read_tool_modules
 from interlock.crew.host import Host
 from interlock.errors import UsageError, nearest
@@ -42,6 +43,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     provider_settings: dict[str, ProviderSettings] = {}
     durability: str = "full"
     retention_days: float | None = None
+    server: ServerSettings = ServerSettings()
 
 
 def read_host_file(path: Path) -> Host:
@@ -72,6 +74,7 @@ def read_settings(path: Path) -> HostSettings:
         provider_settings=_providers(path, data),
         durability=_durability(path, data),
         retention_days=_retention_days(path, data),
+        server=read_server_settings(path, data.get("server", {})),
     )
 
 

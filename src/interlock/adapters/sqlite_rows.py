@@ -353,6 +353,22 @@ def after_position(connection: sqlite3.Connection, *, position: int, limit: int)
     return [(at, run, _as_sealed(*rest)) for at, run, *rest in found]
 
 
+def of_run(
+    connection: sqlite3.Connection, *, run: str, position: int, limit: int
+) -> list[tuple[int, str, SealedRecord]]:
+    """Found by the run's index: a walk by position would pass the records of all others."""
+    number = kept(connection, run).number
+    found = connection.execute(
+        "select position, seq, crc, link, body from records where run = ? and +position > ? order by seq limit ?",
+        (number, position, limit),
+    ).fetchall()
+    return [(at, run, _as_sealed(number, *rest)) for at, *rest in found]
+
+
+def newest(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("select coalesce(max(position), 0) from records").fetchone()[0])
+
+
 def crew(connection: sqlite3.Connection, *, sha: str) -> bytes:
     found = connection.execute("select body from crews where sha = ?", (sha,)).fetchone()
     if found is None:

@@ -11,20 +11,8 @@ from interlock.cli.keeping import delete, export, fork, import_, prune, script
 from interlock.cli.looking import with_look
 from interlock.cli.run import data_option, json_option, with_box
 from interlock.compose.box import Interlock, Result
-from interlock.engine.events import (
-    BranchFinished,
-    Decided,
-    Event,
-    GroupJoined,
-    LimitReached,
-    ModelCalled,
-    ModelFailed,
-    Nudged,
-    RunFinished,
-    RunPaused,
-    SignalRejected,
-)
 from interlock.engine.in_full import in_full
+from interlock.engine.reasons import reason
 from interlock.engine.state import RunState
 from interlock.engine.step import OVER
 
@@ -93,7 +81,7 @@ def explain(run_id: str, data: str) -> None:
     """Why RUN went as it did: every decision with its reasons."""
     for record in with_look(data, lambda box: box.journal.records(run_id)):
         for n, event in enumerate(record.events):
-            line = _reason(event)
+            line = reason(event)
             if line:
                 click.echo(f"{record.seq + n:>5}  {shown(line)}")
 
@@ -119,39 +107,3 @@ def cancel(run_id: str, data: str) -> None:
     status = with_box(data, ask)
     click.echo(f"{run_id} is {status}")
     sys.exit(0 if status == "cancelled" else 1)
-
-
-def _reason(event: Event) -> str:
-    match event:
-        case Decided():
-            return _decision(event)
-        case SignalRejected():
-            return f"{event.agent} said {event.mark}, which does not steer: {event.reason}"
-        case ModelCalled() | ModelFailed():
-            return _call(event)
-        case Nudged():
-            return f"{event.agent} is asked again, because of {event.because}"
-        case BranchFinished():
-            return f"branch of {event.agent} is {event.status} {event.error}".rstrip()
-        case GroupJoined():
-            return f"group {event.group} joins, and goes on at {event.next or 'its end'}"
-        case LimitReached():
-            return f"bound reached: {event.limit}"
-        case RunPaused():
-            return f"paused at {event.agent}: {event.reason}"
-        case RunFinished():
-            return f"{event.status}: {event.reason}"
-        case _:
-            return ""
-
-
-def _call(event: ModelCalled | ModelFailed) -> str:
-    if isinstance(event, ModelFailed):
-        return f"{event.agent} got no reply: {event.error}"
-    return f"{event.agent} asks its backup {event.model}" if event.model else ""
-
-
-def _decision(event: Decided) -> str:
-    marks = ", ".join(f"{c.signal} ({c.method}, priority {c.priority}) {c.outcome}" for c in event.candidates)
-    what = f"{event.verb} {event.target}".strip() if event.verb else "nothing moves"
-    return f"{event.agent}: {what}, because of {event.signal or event.because}" + (f"; marks: {marks}" if marks else "")

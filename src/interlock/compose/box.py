@@ -145,6 +145,12 @@ class Interlock:
             await self.owners.release(run_id)  # what cannot go on here may go on elsewhere
             raise
 
+    def watch(self, observer: Observer, on_delta: Callable[[Public], None]) -> None:
+        """From now on these are told of every record that is stored, and of every piece of a reply."""
+        self._require_open()
+        self.runner.observers = (*self.runner.observers, observer)
+        self.runner.watchers.overhear(on_delta)
+
     # Asking
 
     async def start(self, crew: Crew, text: str, *, run_id: str | None = None) -> RunHandle:
@@ -152,14 +158,15 @@ class Interlock:
             raise UsageError(f"'{run_id[:80]}' cannot be a run's id; use up to 100 letters, digits, '.', '_' and '-'")
         return await self._start(crew, text, run_id or new_run_id(self.clock))
 
-    async def continue_run(self, crew: Crew, text: str, finished: str) -> RunHandle:
+    async def continue_run(self, crew: Crew, text: str, finished: str, *, run_id: str | None = None) -> RunHandle:
         """A new run that starts from the history of a finished one."""
         row = await self.journal.row(finished)
         if row.status in ("running", "paused"):
             raise UsageError(f"run '{finished}' is {row.status}; only a finished run can be continued")
         before = replayed(await self.crew_of(row), finished, await self.journal.records(finished))
         history = tuple(before.state.history)
-        return await self._start(crew, text, new_run_id(self.clock), history=history, continues=finished)
+        new_id = run_id or new_run_id(self.clock)
+        return await self._start(crew, text, new_id, history=history, continues=finished)
 
     async def _start(
         self, crew: Crew, text: str, run_id: str, *, history: tuple[Entry, ...] = (), continues: str = ""
@@ -213,10 +220,10 @@ class Interlock:
             await self.runner.cancel(await self.crew_of(row), run_id, by="host")
         return RunHandle(self, run_id)
 
-    async def fork(self, run_id: str, after: int) -> RunHandle:
+    async def fork(self, run_id: str, after: int, *, new_id: str | None = None) -> RunHandle:
         """A new run that shares the recorded past of another one up to a seq, and goes on from there."""
         row = await self.journal.row(run_id)
-        crew, new_id, now = await self.crew_of(row), new_run_id(self.clock), self.clock.now_ms()
+        crew, new_id, now = await self.crew_of(row), new_id or new_run_id(self.clock), self.clock.now_ms()
         self._models.require_reachable(crew)
         await self.toolbox.require(crew)
         run, records = forked(crew, run_id, await self.journal.records(run_id), after, new_id)

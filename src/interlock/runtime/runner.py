@@ -445,7 +445,7 @@ class Runner:
                     _log.exception("an observer failed at run %s, seq %s", live.id, record.seq)
 
     def _delta(self, run: str, agent: str, text: str) -> None:
-        self.watchers.tell(run, {"run": run, "type": "model.delta", "agent": agent, "text": text})
+        self.watchers.delta({"run": run, "type": "model.delta", "agent": agent, "text": text})
 
 
 def _is_one_call(effects: Sequence[Effect]) -> bool:

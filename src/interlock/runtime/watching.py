@@ -1,7 +1,7 @@
 """Whoever follows a run: records as they are acknowledged, and pieces of replies as they come."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,6 +44,7 @@ class Watchers:
 
     def __init__(self) -> None:
         self._queues: dict[str, list[asyncio.Queue[Public | None]]] = {}
+        self._ears: list[Callable[[Public], None]] = []
 
     def are_there(self, run: str) -> bool:
         return run in self._queues
@@ -52,6 +53,15 @@ class Watchers:
         for queue in self._queues.get(run, ()):
             if queue.qsize() < QUEUE_MAX:
                 queue.put_nowait(event)
+
+    def overhear(self, ear: Callable[[Public], None]) -> None:
+        """From now on it is told of the pieces of every run's replies."""
+        self._ears.append(ear)
+
+    def delta(self, piece: Public) -> None:
+        self.tell(piece["run"], piece)
+        for ear in self._ears:
+            ear(piece)
 
     def settle(self, run: str) -> None:
         """The run is over or paused: its watchers have seen all there is for now."""

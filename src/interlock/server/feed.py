@@ -1,0 +1,274 @@
+"""Everything that happens, handed out to whoever reads: one reader of the store for all streams.
+
+Rule 1: in the order of the store, whole, and only what is stored. What this process stores is handed out at once; where
+positions are missing, because another process wrote or two of ours came out of order, the store is read.
+Rule 2: a reader has a bound of its own. Whoever does not keep up is dropped, told why, and may come back to its place.
+Rule 3: a reader first catches up with the store by itself; it joins when little is missing, and reads once more. What
+comes while it does so is held for it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from interlock.engine.events import RunFinished
+from interlock.errors import StoreFailed
+from interlock.ports import Clock, StoredRecord
+from interlock.ports import Feed as Records
+from interlock.runtime.watching import Public, public_events
+from interlock.server.places import Place, event_id
+
+# How often the store is asked for what other processes wrote, while somebody reads.
+LOOK_AGAIN_MS = 250
+PAGE = 200
+
+# How soon a reader that was cut off should come back.
+RETRY_MS = 1_000
+
+SLOW_READER = "slow-reader"
+DRAINING = "draining"
+RUN_OVER = "run-over"
+END = "end"
+
+WHY = {
+    SLOW_READER: "what was said meanwhile did not fit the buffer; come back with Last-Event-ID",
+    DRAINING: "the server is stopping; come back with Last-Event-ID",
+    RUN_OVER: "the run is over, and this was its last event",
+    END: "this was all there is now",
+}
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Written(msgspec.Struct, frozen=True):
+    """A record as streams send it, made once for all who read it."""
+
+    position: int
+    run: str
+    events: tuple[bytes, ...]
+    ends_run: bool
+
+    def after(self, place: Place) -> bytes:
+        """What of it somebody who stands there has not seen."""
+        if self.position > place.position and self.position != place.record:
+            return b"".join(self.events)
+        return b"".join(text for n, text in enumerate(self.events) if not place.is_seen(self.position, n))
+
+
+def written(stored: StoredRecord) -> Written:
+    events = list(public_events(stored.run, stored.record))
+    count, at = len(events), stored.position
+    texts = tuple(
+        b"id: %s\ndata: %s\n\n" % (event_id(at, n, count).encode(), _encode(event)) for n, event in enumerate(events)
+    )
+    ends = any(isinstance(event, RunFinished) for event in stored.record.events)
+    return Written(at, stored.run, texts, ends)
+
+
+def opened(place: Place) -> bytes:
+    """The first thing on a stream: where it begins, for whoever is cut off before the first event."""
+    return b"id: %s\nretry: %d\n\n" % (str(place).encode(), RETRY_MS)
+
+
+def closed(reason: str) -> bytes:
+    data = _encode({"reason": reason, "detail": WHY[reason]})
+    return b"event: stream.closed\nretry: %d\ndata: %s\n\n" % (RETRY_MS, data)
+
+
+class Reader:
+    """One stream: what waits for it, up to a bound. `run` is the run it is about, or all of them if it is empty."""
+
+    def __init__(self, place: Place, run: str, bytes_max: int, *, deltas: bool) -> None:
+        self.place, self.run, self.deltas = place, run, deltas
+        self._bytes_max = bytes_max
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
+        self._woken = asyncio.Event()
+        self._held: list[Written] | None = None
+        self.is_over = False
+        self.closing = ""
+
+    def hold(self) -> None:
+        self._held = []
+
+    def let_go(self) -> None:
+        """What was held is seen or waits now, and what comes waits too."""
+        held, self._held, self._size = self._held or (), None, 0
+        for record in held:
+            self.offer(self.takes(record))
+
+    def give(self, record: Written) -> None:
+        """A record as it comes."""
+        if self._held is None:
+            self.offer(self.takes(record))
+            return
+        self._held.append(record)
+        self._size += sum(map(len, record.events))
+        if self._size > self._bytes_max:
+            self.close(SLOW_READER)
+
+    def takes(self, record: Written) -> bytes:
+        """What of the record is to be sent; afterwards the reader stands behind it."""
+        if self.run and record.run != self.run:
+            return b""
+        text = record.after(self.place)
+        if record.position > self.place.position:
+            self.place = Place(record.position)
+        self.is_over = self.is_over or (bool(self.run) and record.ends_run)
+        return text
+
+    def offer(self, text: bytes) -> None:
+        """One text always fits, however large: else a reader would never get past it."""
+        if not text or self.closing:
+            return
+        if self._waiting and self._size + len(text) > self._bytes_max:
+            self.close(SLOW_READER)
+            return
+        self._waiting.append(text)
+        self._size += len(text)
+        self._woken.set()
+
+    def offer_delta(self, text: bytes) -> None:
+        """Pieces of replies are left out for those who lag: the whole reply follows."""
+        if self._held is None and 2 * self._size < self._bytes_max:
+            self.offer(text)
+
+    def close(self, reason: str) -> None:
+        if not self.closing:
+            self.closing = reason
+            self._woken.set()
+
+    async def next(self) -> bytes | None:
+        """All that waits; None when there is nothing more to come."""
+        while not self._waiting:
+            if self.closing or self.is_over:
+                return None
+            self._woken.clear()
+            await self._woken.wait()
+        text = b"".join(self._waiting)
+        self._waiting.clear()
+        self._size = 0
+        return text
+
+
+class Feed:
+    """Hands records out to readers, from the store and from the runner."""
+
+    def __init__(self, store: Records, clock: Clock, on_drop: Callable[[], None]) -> None:
+        self._store, self._clock, self._on_drop = store, clock, on_drop
+        self._readers: dict[str, set[Reader]] = {}
+        self._position = 0
+        self._early: dict[int, StoredRecord] = {}
+        self._woken = asyncio.Event()
+
+    @property
+    def readers(self) -> int:
+        return sum(len(each) for each in self._readers.values())
+
+    # From the runner
+
+    def observe(self, stored: StoredRecord) -> None:
+        """Told by the runner of every record that is stored."""
+        if not self._readers:
+            self._position = max(self._position, stored.position)
+        elif stored.position == self._position + 1:
+            self._hand_out(stored)
+            while (following := self._early.pop(self._position + 1, None)) is not None:
+                self._hand_out(following)
+        elif stored.position > self._position:
+            self._early[stored.position] = stored
+            self._woken.set()
+
+    def hear(self, delta: Public) -> None:
+        """A piece of a reply."""
+        if not self._readers:
+            return
+        listening = [r for key in (delta["run"], "") for r in self._readers.get(key, ()) if r.deltas]
+        if listening:
+            text = b"data: %s\n\n" % _encode(delta)
+            for reader in listening:
+                reader.offer_delta(text)
+
+    # From the store
+
+    async def run(self) -> None:
+        """Reads what the runner does not tell of; ends by being cancelled."""
+        self._position = max(self._position, await self._store.newest())
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN_MS / 1000):
+                    await self._woken.wait()
+            self._woken.clear()
+            if self._readers:
+                with suppress(StoreFailed):  # it is away; whoever reads waits with us
+                    await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        while page := await self._store.since(self._position, PAGE):
+            for stored in page:
+                if stored.position > self._position:
+                    self._hand_out(stored)
+        self._early = {at: stored for at, stored in self._early.items() if at > self._position}
+
+    def _hand_out(self, stored: StoredRecord) -> None:
+        self._position = stored.position
+        to = [reader for key in (stored.run, "") for reader in self._readers.get(key, ())]
+        if to:
+            record = written(stored)
+            for reader in to:
+                reader.give(record)
+                if reader.closing == SLOW_READER:
+                    self._leave(reader)
+                    self._on_drop()
+
+    # For streams
+
+    async def stream(self, reader: Reader, *, follow: bool) -> AsyncIterator[bytes]:
+        """All of it as texts to send; ends with the reason why."""
+        yield opened(reader.place)
+        async for text in self._stored(reader):
+            yield text
+        if follow and not reader.is_over:
+            self._join(reader)
+            try:
+                async for text in self._stored(reader):
+                    yield text
+                reader.let_go()
+                while (waiting := await reader.next()) is not None:
+                    yield waiting
+            finally:
+                self._leave(reader)
+        yield closed(reader.closing or (RUN_OVER if reader.is_over else END))
+
+    async def _stored(self, reader: Reader) -> AsyncIterator[bytes]:
+        """What the store has beyond the place of the reader."""
+        position = reader.place.position
+        while not reader.is_over and (page := await self._page(reader, position)):
+            position = page[-1].position
+            text = b"".join(reader.takes(written(stored)) for stored in page)
+            if text:
+                yield text
+
+    async def _page(self, reader: Reader, position: int) -> Sequence[StoredRecord]:
+        if reader.run:
+            return await self._store.of_run(reader.run, position, PAGE)
+        return await self._store.since(position, PAGE)
+
+    def _join(self, reader: Reader) -> None:
+        reader.hold()
+        self._readers.setdefault(reader.run, set()).add(reader)
+
+    def _leave(self, reader: Reader) -> None:
+        readers = self._readers.get(reader.run, set())
+        readers.discard(reader)
+        if not readers:
+            self._readers.pop(reader.run, None)
+
+    def close(self, reason: str) -> None:
+        """Every stream ends once it has sent what waits for it."""
+        for readers in list(self._readers.values()):
+            for reader in list(readers):
+                reader.close(reason)
