@@ -88,7 +88,13 @@ class Performer:
         self.on_delta, self.budgets = on_delta, budgets
         self.hook, self.cost_of = hook, cost_of
         # Waiters are served in the order they came, so that no run starves.
-        self.slots = asyncio.Semaphore(calls_max)
+        self.slots, self._calls_max = asyncio.Semaphore(calls_max), calls_max
+        self.tools_under_way = 0
+
+    async def hold_calls(self) -> None:
+        """Lets no further call begin, and waits until those under way are over."""
+        for _ in range(self._calls_max):
+            await self.slots.acquire()
 
     def spending(self, live: LiveRun, effects: Sequence[Effect], at: int) -> tuple[Reservation | Settlement, ...]:
         """What the store is asked to do about budgets. Bounds of a call or a run alone are no business of its."""
@@ -270,6 +276,7 @@ class Performer:
         agent = live.conversation.agent(effect.agent)
         seconds = live.crew.settings.tool_execution_timeout_seconds
         ok = False
+        self.tools_under_way += 1
         try:
             self._require_own(agent, effect.name)
             async with asyncio.timeout(seconds):
@@ -279,6 +286,8 @@ class Performer:
             output = f"tool '{effect.name}' took longer than {seconds:g} s"
         except ToolFailed as error:
             output = str(error)
+        finally:
+            self.tools_under_way -= 1
         most = live.crew.settings.max_tool_output_chars
         self._answer(live, ToolReturned(call=effect.key, ok=ok, output=cut(storable(output), most)))
 

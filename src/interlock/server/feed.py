@@ -48,14 +48,16 @@ class Written(msgspec.Struct, frozen=True):
 
     position: int
     run: str
+    seq: int
     events: tuple[bytes, ...]
     ends_run: bool
 
-    def after(self, place: Place) -> bytes:
-        """What of it somebody who stands there has not seen."""
-        if self.position > place.position and self.position != place.record:
+    def after(self, place: Place, seq: int) -> bytes:
+        """What of it somebody who stands there, and wants only what is after this seq, has not seen."""
+        if self.position > place.position and self.position != place.record and self.seq > seq:
             return b"".join(self.events)
-        return b"".join(text for n, text in enumerate(self.events) if not place.is_seen(self.position, n))
+        numbered = enumerate(self.events)
+        return b"".join(text for n, text in numbered if self.seq + n > seq and not place.is_seen(self.position, n))
 
 
 def written(stored: StoredRecord) -> Written:
@@ -65,7 +67,7 @@ def written(stored: StoredRecord) -> Written:
         b"id: %s\ndata: %s\n\n" % (event_id(at, n, count).encode(), _encode(event)) for n, event in enumerate(events)
     )
     ends = any(isinstance(event, RunFinished) for event in stored.record.events)
-    return Written(at, stored.run, texts, ends)
+    return Written(at, stored.run, stored.record.seq, texts, ends)
 
 
 def opened(place: Place) -> bytes:
@@ -81,8 +83,8 @@ def closed(reason: str) -> bytes:
 class Reader:
     """One stream: what waits for it, up to a bound. `run` is the run it is about, or all of them if it is empty."""
 
-    def __init__(self, place: Place, run: str, bytes_max: int, *, deltas: bool) -> None:
-        self.place, self.run, self.deltas = place, run, deltas
+    def __init__(self, place: Place, run: str, bytes_max: int, *, deltas: bool, after: int = 0) -> None:
+        self.place, self.run, self.deltas, self._after = place, run, deltas, after
         self._bytes_max = bytes_max
         self._waiting: deque[bytes] = deque()
         self._size = 0
@@ -114,7 +116,7 @@ class Reader:
         """What of the record is to be sent; afterwards the reader stands behind it."""
         if self.run and record.run != self.run:
             return b""
-        text = record.after(self.place)
+        text = record.after(self.place, self._after)
         if record.position > self.place.position:
             self.place = Place(record.position)
         self.is_over = self.is_over or (bool(self.run) and record.ends_run)
@@ -163,6 +165,7 @@ class Feed:
         self._position = 0
         self._early: dict[int, StoredRecord] = {}
         self._woken = asyncio.Event()
+        self._closing = ""
 
     @property
     def readers(self) -> int:
@@ -259,6 +262,8 @@ class Feed:
 
     def _join(self, reader: Reader) -> None:
         reader.hold()
+        if self._closing:
+            reader.close(self._closing)
         self._readers.setdefault(reader.run, set()).add(reader)
 
     def _leave(self, reader: Reader) -> None:
@@ -268,7 +273,8 @@ class Feed:
             self._readers.pop(reader.run, None)
 
     def close(self, reason: str) -> None:
-        """Every stream ends once it has sent what waits for it."""
+        """Every stream ends once it has sent what waits for it, and so does every one that is opened yet."""
+        self._closing = reason
         for readers in list(self._readers.values()):
             for reader in list(readers):
                 reader.close(reason)

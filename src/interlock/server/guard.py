@@ -8,6 +8,7 @@ Rule 3: a cookie counts only with an origin of ours; a body only as JSON.
 
 import logging
 import time
+from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, NamedTuple
 
@@ -40,7 +41,7 @@ HEADERS = {
 _RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 # What anybody may see: that the server lives, how to talk to it, and the page, which holds nothing.
-OPEN_PATHS = ("/", "/healthz", "/readyz", "/openapi.json", "/v1/session", "/favicon.ico")
+OPEN_PATHS = ("/", "/healthz", "/readyz", "/openapi.json", "/favicon.ico")
 OPEN_FOLDER = "/static/"
 # Whoever sends a webhook has no key: its signature is looked at by its route.
 SIGNED_FOLDER = "/v1/webhooks/"
@@ -59,6 +60,7 @@ class Gatekeeper(NamedTuple):
     access: Access | None  # None lets anybody in
     clock: Clock
     metrics: Metrics
+    admission: Callable[[], RequestRefused | None]  # why nothing is taken in now, if so
     body_bytes_max: int
 
 
@@ -70,7 +72,6 @@ class Guard:
         settings, clock = keeper.settings, keeper.clock
         self._rates = Rates(clock, settings.requests_per_second, 2 * settings.requests_per_second)
         self._failures = Rates(clock, settings.failures_per_minute / 60, settings.failures_per_minute)
-        self.is_draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -96,9 +97,8 @@ class Guard:
         state["caller"] = self._caller(scope, headers)
         if scope["method"] in WITHOUT_BODY:
             return b""
-        if self.is_draining:
-            seconds = max(1, round(self._keeper.settings.drain_timeout_seconds))
-            raise RequestRefused("draining", "the server is stopping; ask again soon", retry_after_s=seconds)
+        if (closed := self._keeper.admission()) is not None:
+            raise closed
         state["body"] = await self._body(scope, headers, receive)
         return state["body"] if isinstance(state["body"], bytes) else b""
 
@@ -117,7 +117,8 @@ class Guard:
 
     def _caller(self, scope: Scope, headers: dict[str, str]) -> Caller | None:
         path: str = scope["path"]
-        if path in OPEN_PATHS or path.startswith((OPEN_FOLDER, SIGNED_FOLDER)):
+        opens_session = path == "/v1/session" and scope["method"] == "POST"
+        if opens_session or path in OPEN_PATHS or path.startswith((OPEN_FOLDER, SIGNED_FOLDER)):
             return None
         caller = ANYONE if self._keeper.access is None else self._known(self._keeper.access, scope, headers)
         wait_ms = self._rates.wait_ms(caller.id)

@@ -38,6 +38,7 @@ CODES: dict[str, tuple[int, str]] = {
     "too-many-failures": (429, "Too many wrong keys from this address"),
     "too-many-streams": (429, "Too many event streams are open"),
     "draining": (503, "The server is stopping"),
+    "admission-closed": (503, "Nothing is taken in while the disk is full"),
     "internal-error": (500, "Something is wrong in the server"),
     # Crews and runs
     "crew-not-served": (404, "No such crew is served here"),

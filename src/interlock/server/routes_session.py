@@ -1,0 +1,62 @@
+"""How the page gets in: a code, or the key, for a cookie that scripts cannot read."""
+
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import Response
+
+from interlock.errors import RequestRefused
+from interlock.server.access import ANYONE, OWNER, SESSION_COOKIE, Access, Caller
+from interlock.server.documents import ANY, KEYED, WITH_BODY, looks, refusals
+from interlock.server.routes_runs import json_answer
+from interlock.server.service import Service, needs
+from interlock.server.shapes import OpenSession, Session
+
+
+def session_router(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1/session", tags=["session"])
+
+    @router.post("", response_model=Session, responses=refusals(*ANY, *KEYED, *WITH_BODY))
+    async def open_session(request: Request, order: OpenSession) -> Response:
+        """Exchanges the code of the printed address, once, or the key for a session of this browser."""
+        access = service.access
+        if access is None:
+            return json_answer(_view(ANYONE))
+        if _found(access, order) is None:
+            raise service.failed(request.scope)
+        response = json_answer(_view(OWNER))
+        response.set_cookie(
+            SESSION_COOKIE,
+            access.new_session(),
+            max_age=access.session_seconds,
+            httponly=True,
+            samesite="strict",
+            secure=request.headers.get("origin", "").startswith("https:"),
+        )
+        return response
+
+    @router.get("", response_model=Session, responses=looks(), dependencies=[Depends(needs("read"))])
+    async def show_session(request: Request) -> Response:
+        """Who is asking, and what they may."""
+        return json_answer(_view(request.state.caller))
+
+    @router.delete("", status_code=204, responses=looks("draining"), dependencies=[Depends(needs("read"))])
+    async def close_session() -> Response:
+        """Forgets the cookie of this browser."""
+        response = Response(status_code=204)
+        response.delete_cookie(SESSION_COOKIE, httponly=True, samesite="strict")
+        return response
+
+    return router
+
+
+def _found(access: Access, order: OpenSession) -> Caller | None:
+    if order.code is not None and order.key is None:
+        return access.exchanged(order.code)
+    if order.key is not None and order.code is None:
+        found = access.of_key(order.key)
+        return found if found == OWNER else None
+    raise RequestRefused("bad-body", "give either the code or the key")
+
+
+def _view(caller: Caller) -> dict[str, object]:
+    return {"id": caller.id, "scopes": sorted(caller.scopes)}

@@ -1,0 +1,88 @@
+"""Runs and questions as they are answered."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from interlock.compose.box import Interlock
+from interlock.compose.results import result_of
+from interlock.engine.events import InputRequested
+from interlock.engine.in_full import in_full
+from interlock.engine.reasons import reason
+from interlock.engine.state import RunState
+from interlock.ports import Record, RunRow
+from interlock.runtime.runner import replayed
+from interlock.runtime.watching import public_events
+
+
+def run_view(row: RunRow) -> dict[str, Any]:
+    return {
+        "id": row.run,
+        "run": row.run,
+        "crew": row.crew,
+        "status": row.status,
+        "reason": row.reason,
+        "agent": row.agent,
+        "seq": row.seq,
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+        "continues": row.continues,
+        "usage": in_full(row.usage),
+    }
+
+
+async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
+    result = await result_of(box.journal, run)
+    row = await box.journal.row(run)
+    questions = await questions_of(box, row) if row.status in ("running", "paused") else []
+    said = {"output": result.output, "text": result.text, "token": result.token, "questions": questions}
+    return {**run_view(row), **said}
+
+
+async def questions_of(box: Interlock, row: RunRow) -> list[dict[str, Any]]:
+    """The open waits of a run, the oldest first."""
+    live = box.runner.live.get(row.run)
+    if live is not None and not live.run.state.waits:
+        return []
+    records = await box.journal.records(row.run)
+    return _questions(row, replayed(await box.crew_of(row), row.run, records).state, records)
+
+
+def _questions(row: RunRow, state: RunState, records: Sequence[Record]) -> list[dict[str, Any]]:
+    asked = {
+        event.token: (event.question, record.at)
+        for record in records
+        for event in record.events
+        if isinstance(event, InputRequested)
+    }
+    return [
+        {
+            "id": wait.token,
+            "run": row.run,
+            "crew": row.crew,
+            "agent": wait.agent,
+            "question": asked[wait.token][0],
+            "reason": wait.reason,
+            "token": wait.token,
+            "asked_at": asked[wait.token][1],
+        }
+        for wait in state.waits
+    ]
+
+
+def events_after(run: str, records: Sequence[Record], after: int, limit: int) -> dict[str, Any]:
+    found = [event for record in records for event in public_events(run, record) if event["seq"] > after]
+    page = found[:limit]
+    return {"events": page, "next": page[-1]["seq"] if len(found) > limit else None}
+
+
+def reasons_of(run: str, records: Sequence[Record]) -> list[dict[str, Any]]:
+    pairs = [
+        (event, told)
+        for record in records
+        for event, told in zip(record.events, public_events(run, record), strict=True)
+    ]
+    return [
+        {"seq": told["seq"], "type": told["type"], "text": text, "event": told}
+        for event, told in pairs
+        if (text := reason(event))
+    ]
