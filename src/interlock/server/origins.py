@@ -29,8 +29,7 @@ class Origins:
             return self.knows(headers["origin"])
         if "sec-fetch-site" in headers:
             return headers["sec-fetch-site"] == "same-origin"
-        parts = urlsplit(headers.get("referer", ""))
-        return self.knows(f"{parts.scheme}://{parts.netloc}")
+        return self.knows("/".join(headers.get("referer", "").split("/", 3)[:3]))
 
 
 def _in_address(name: str) -> str:
