@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 
 from interlock import Interlock
-from interlock.adapters.crew_files import read_crew
+from interlock.adapters.crew_files import LoadedCrew, read_crew
 from interlock.adapters.server_settings import ServerSettings
 from interlock.ports import Clock, Delta, ModelReply, ModelRequest
 from interlock.server.access import Access
@@ -108,11 +108,27 @@ async def office(
     clock: Clock | None = None,
     model: Any = parrot,
 ) -> AsyncIterator[Office]:
-    files = [crew_file(folder, text, name) for name, text in (crews or {"crew": CREW, "broken": BROKEN}).items()]
-    settings = settings or ServerSettings()
+    texts = crews or {"crew": CREW, "broken": BROKEN}
+    loaded = [read_crew(crew_file(folder, text, name)) for name, text in texts.items()]
+    async with served(
+        folder, loaded, settings or ServerSettings(), with_keys=with_keys, clock=clock, model=model
+    ) as it:
+        yield it
+
+
+@asynccontextmanager
+async def served(
+    folder: Path,
+    loaded: Sequence[LoadedCrew],
+    settings: ServerSettings,
+    *,
+    with_keys: bool = True,
+    clock: Clock | None = None,
+    model: Any = parrot,
+) -> AsyncIterator[Office]:
     async with Interlock(folder / "data", models=model, clock=clock, recover=True) as box:
         access = Access(KEY, settings.keys, box.clock, settings.session_hours) if with_keys else None
-        service = Service(box, ServedCrews([read_crew(file) for file in files]), settings, access)
+        service = Service(box, ServedCrews(loaded), settings, access)
         guard = guarded_app(service, Origins("127.0.0.1", 8321, settings.hosts, settings.origins))
         feeding = asyncio.create_task(service.feed.run())
         transport = httpx2.ASGITransport(guard, raise_app_exceptions=False)
@@ -122,6 +138,44 @@ async def office(
             yield asking
         feeding.cancel()
         await asyncio.gather(feeding, return_exceptions=True)
+
+
+@asynccontextmanager
+async def live(office: Office, path: str, **headers: str) -> AsyncIterator[AsyncIterator[bytes]]:
+    """A stream as it comes, piece by piece: the program is called as a server calls it."""
+    pieces: asyncio.Queue[bytes] = asyncio.Queue()
+    gone = asyncio.Event()
+    given = {**dict(office.headers), "host": "127.0.0.1:8321", "accept": "text/event-stream", **headers}
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 8321),
+        "scheme": "http",
+        "http_version": "1.1",
+    }
+
+    async def receive() -> dict[str, Any]:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        pieces.put_nowait(message.get("body", b""))
+
+    async def come() -> AsyncIterator[bytes]:
+        while True:
+            yield await pieces.get()
+
+    asking = asyncio.create_task(office.guard(scope, receive, send))
+    try:
+        yield come()
+    finally:
+        gone.set()
+        await asking
 
 
 def played(folder: Path, story: Callable[[Office], Awaitable[None]], **options: Any) -> None:

@@ -9,7 +9,8 @@ import pytest
 from interlock import Interlock, load_crew
 from interlock.adapters.server_settings import ServerSettings
 from interlock.server.feed import Feed
-from tests.server.office import CREW, Office, PieceByPiece, code_of, crew_file, parrot, parsed, played
+from interlock.server.places import Place
+from tests.server.office import Office, PieceByPiece, code_of, crew_file, parrot, parsed, played
 
 
 def keys(events: list[Any]) -> list[tuple[str, int]]:
@@ -19,11 +20,12 @@ def keys(events: list[Any]) -> list[tuple[str, int]]:
 def test_a_page_goes_on_where_the_one_before_ended(tmp_path: Path) -> None:
     async def story(office: Office) -> None:
         run = await office.finished("Over to you. [NEXT]")
-        path, after, seen = f"/v1/runs/{run['id']}/events", 0, []
-        while after is not None:
-            page = (await office.get(path, params={"after": after, "limit": 3})).json()
+        path = f"/v1/runs/{run['id']}/events"
+        page: dict[str, Any] = {"next": 0}
+        seen: list[Any] = []
+        while page["next"] is not None:
+            page = (await office.get(path, params={"after": page["next"], "limit": 3})).json()
             seen += page["events"]
-            after = page["next"]
         assert keys(seen) == [(run["id"], seq) for seq in range(1, run["seq"] + 1)]
         assert seen[0]["type"] == "run.started"
         assert (await office.get(path, params={"after": run["seq"]})).json() == {"events": [], "next": None}
@@ -111,12 +113,12 @@ def test_a_stream_follows_a_run_over_a_pause_to_its_end_with_the_pieces_of_repli
 
 def test_everything_that_happens_is_in_one_stream_also_what_another_process_does(tmp_path: Path) -> None:
     async def story(office: Office) -> None:
-        reader = office.service.streams.reader(last_of(office, await office.box.store.newest()), deltas=False)
+        reader = office.service.streams.reader(Place(await office.box.store.newest()), deltas=False)
         texts: list[bytes] = []
 
         async def read() -> None:
             async for text in office.service.feed.stream(reader, follow=True):
-                texts.append(text)
+                texts.extend((text,))
 
         reading = asyncio.create_task(read())
         await until(lambda: office.service.feed.readers == 1)
@@ -136,12 +138,6 @@ def test_everything_that_happens_is_in_one_stream_also_what_another_process_does
     played(tmp_path, story)
 
 
-def last_of(office: Office, position: int) -> Any:
-    from interlock.server.places import Place
-
-    return Place(position)
-
-
 async def until(holds: Any) -> None:
     """The loop goes on until it does; the test's own bound ends one that never will."""
     while not holds():
@@ -151,7 +147,7 @@ async def until(holds: Any) -> None:
 def test_a_slow_reader_is_dropped_told_why_and_goes_on_from_its_last_event(tmp_path: Path) -> None:
     async def story(office: Office) -> None:
         feed: Feed = office.service.feed
-        reader = office.service.streams.reader(last_of(office, 0), deltas=False)
+        reader = office.service.streams.reader(Place(0), deltas=False)
         stream = feed.stream(reader, follow=True)
         taken = await anext(stream)
         asking = asyncio.ensure_future(anext(stream))
@@ -214,26 +210,3 @@ def test_streams_are_bounded_by_key_and_in_all(tmp_path: Path) -> None:
         assert office.service.streams.count == 0
 
     played(tmp_path, story, settings=ServerSettings(streams_per_key_max=2))
-
-
-def test_an_idle_stream_says_that_it_is_alive_as_often_as_the_crew_says(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
-        run = await office.start("hang")
-        following = asyncio.create_task(
-            office.get(f"/v1/runs/{run['id']}/events", headers={"accept": "text/event-stream"})
-        )
-        await until(lambda: office.service.feed.readers == 1)
-        await asyncio.sleep(0.1)  # long enough for some at 0.02 s; at the 15 s of the default there would be none
-        await office.post(f"/v1/runs/{run['id']}/cancel")
-        return (await following).text.count(": alive")
-
-    for seconds, some in ((0.02, True), (15, False)):
-        counts: list[Any] = []
-
-        async def counting(office: Office, counts: list[Any] = counts) -> None:
-            counts.append(await story(office))
-
-        folder = tmp_path / str(seconds)
-        folder.mkdir()
-        played(folder, counting, crews={"crew": f"{CREW}settings: {{sse_keep_alive_seconds: {seconds}}}\n"})
-        assert bool(counts[0]) is some

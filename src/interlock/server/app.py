@@ -1,5 +1,6 @@
 """The server as one ASGI program: the routes, and the guard in front of them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
+from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
 from interlock.errors import InterlockError, RequestRefused, nearest
@@ -31,14 +33,16 @@ ROUTERS = (runs_router, questions_router, crews_router, engine_router, session_r
 
 def guarded_app(service: Service, origins: Origins) -> Guard:
     app = FastAPI(docs_url=None, redoc_url=None, dependencies=[Depends(require_known_parameters)])
-    for router in ROUTERS:
-        app.include_router(router(service))
+    routers = [router(service) for router in ROUTERS]
+    for router in routers:
+        app.include_router(router)
     app.add_api_route("/", page, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    app.openapi = document_of(app)  # type: ignore[method-assign]
+    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+    app.openapi = document_of(app, routes)  # type: ignore[method-assign]
     app.add_exception_handler(InterlockError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _no_route)
+    app.add_exception_handler(HTTPException, _NoRoute(routes))
     app.add_exception_handler(Exception, _failed)
     keeper = Gatekeeper(
         settings=service.settings,
@@ -87,15 +91,22 @@ def _told(error: dict[str, Any]) -> dict[str, str]:
     return {"in": where, "at": ".".join(path), "message": str(error["msg"])}
 
 
-async def _no_route(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException), "it is registered for those"
-    if error.status_code == 405:
-        refused = RequestRefused("method-not-allowed", f"{request.url.path[:80]} does not take {request.method}")
-    else:
-        refused = RequestRefused("not-found", f"there is nothing at {request.url.path[:80]}; see /openapi.json")
-    response = problem_response(refused)
-    response.headers.update(error.headers or {})
-    return response
+class _NoRoute:
+    """There is nothing at an address, or nothing that takes this method."""
+
+    def __init__(self, routes: Sequence[APIRoute]) -> None:
+        self._routes = routes
+
+    async def __call__(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException), "it is registered for those"
+        path = request.url.path[:80]
+        if error.status_code != 405:
+            return problem_response(RequestRefused("not-found", f"there is nothing at {path}; see /openapi.json"))
+        response = problem_response(RequestRefused("method-not-allowed", f"{path} does not take {request.method}"))
+        found = [route for route in self._routes if route.matches(request.scope)[0] is not Match.NONE]
+        methods = sorted({method for route in found for method in route.methods or ()})
+        response.headers["allow"] = ", ".join(methods) or (error.headers or {}).get("Allow", "GET")
+        return response
 
 
 async def _failed(_: Request, error: Exception) -> Response:

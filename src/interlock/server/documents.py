@@ -4,7 +4,7 @@ Rule: every answer that a route can give stands in it, refusals with their codes
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 
 from interlock import __version__
 from interlock.server.problems import CODES, PROBLEM_JSON, type_of
-from interlock.server.shapes import Problem
+from interlock.server.shapes import Problem, StreamEvent
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -72,6 +72,21 @@ def _example(code: str) -> dict[str, Any]:
     }
 
 
+def operation_id(route: APIRoute) -> str:
+    """What programs that are made from the document call it."""
+    return route.name
+
+
+def leads_to(*operations: str) -> dict[str, Any]:
+    """Where the run of an answer can be used."""
+    return {
+        name: {"operationId": name, "parameters": {"run": "$response.body#/id"}, "description": "With the run's id."}
+        for name in operations
+    }
+
+
+STREAM = {"text/event-stream": {"schema": {"$ref": "#/components/schemas/StreamEvent"}}}
+
 IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -88,16 +103,16 @@ LAST_EVENT_ID = {
 }
 
 
-def document_of(app: FastAPI) -> Callable[[], dict[str, Any]]:
+def document_of(app: FastAPI, routes: Sequence[APIRoute]) -> Callable[[], dict[str, Any]]:
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _document(app)
+            app.openapi_schema = _document(app, routes)
         return app.openapi_schema
 
     return openapi
 
 
-def _document(app: FastAPI) -> dict[str, Any]:
+def _document(app: FastAPI, routes: Sequence[APIRoute]) -> dict[str, Any]:
     document = get_openapi(
         title="Interlock",
         version=__version__,
@@ -106,15 +121,15 @@ def _document(app: FastAPI) -> dict[str, Any]:
     )
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     schemas["Problem"] = Problem.model_json_schema()
+    schemas["StreamEvent"] = StreamEvent.model_json_schema()
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     document["components"]["securitySchemes"] = {
         "key": {"type": "http", "scheme": "bearer", "description": "The key of the data folder, or a further one."}
     }
-    for route in app.routes:
-        if isinstance(route, APIRoute) and route.include_in_schema:
-            for method in route.methods or ():
-                _complete(document["paths"][route.path_format][method.lower()], route)
+    for route in routes:
+        for method in route.methods or ():
+            _complete(document["paths"][route.path_format][method.lower()], route)
     return document
 
 

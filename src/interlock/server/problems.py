@@ -32,7 +32,7 @@ CODES: dict[str, tuple[int, str]] = {
     "body-too-large": (413, "The body is too large"),
     "not-json": (415, "The body must be application/json, and not encoded"),
     "bad-body": (422, "The body does not hold what it must"),
-    "idempotency-key-reused": (422, "Another request was made with this Idempotency-Key"),
+    "idempotency-key-reused": (409, "Another request was made with this Idempotency-Key"),
     "request-in-progress": (409, "The same request is being carried out"),
     "too-many-requests": (429, "Too many requests with this key"),
     "too-many-failures": (429, "Too many wrong keys from this address"),
@@ -52,7 +52,7 @@ CODES: dict[str, tuple[int, str]] = {
     "owned-elsewhere": (409, "Another process works on the run"),
     "not-owner": (409, "Another process has taken the run over"),
     "out-of-order": (409, "The run has moved on meanwhile"),
-    "usage-error": (422, "This cannot be done as asked"),
+    "usage-error": (409, "This cannot be done as asked"),
     # The data folder
     "damaged-run": (500, "The journal of the run is damaged"),
     "journal-diverged": (500, "The journal of the run was made by other rules"),

@@ -6,23 +6,21 @@ from fastapi import APIRouter, Depends, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from interlock.server.documents import Responses, looks
+from interlock.server.documents import STREAM, Responses, looks, operation_id
 from interlock.server.places import Place
 from interlock.server.service import Service, needs
 from interlock.server.streams import last_place
 
-STREAM: Responses = {
-    200: {"description": "A stream of events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
-}
+ANSWER: Responses = {200: {"description": "A stream of events.", "content": STREAM}}
 
 
 def engine_router(service: Service) -> APIRouter:
-    router = APIRouter(prefix="/v1/engine", tags=["engine"])
+    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/engine", tags=["engine"])
 
     @router.get(
         "/events",
         response_class=Response,
-        responses={**looks("bad-parameter", "bad-cursor", "too-many-streams"), **STREAM},
+        responses={**looks("bad-parameter", "bad-cursor", "too-many-streams"), **ANSWER},
         dependencies=[Depends(needs("read"))],
     )
     async def engine_events(

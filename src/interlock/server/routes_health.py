@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Depends
 from starlette.responses import JSONResponse, Response
 
-from interlock.server.documents import Responses, looks, refusals
+from interlock.server.documents import Responses, looks, operation_id, refusals
 from interlock.server.routes_runs import json_answer
 from interlock.server.service import Service, needs
 from interlock.server.shapes import Health
@@ -14,7 +14,7 @@ PLACE = ("host-not-allowed", "origin-not-allowed", "internal-error")
 
 
 def health_router(service: Service) -> APIRouter:
-    router = APIRouter(tags=["health"])
+    router = APIRouter(generate_unique_id_function=operation_id, tags=["health"])
 
     @router.get("/healthz", response_model=Health, responses=refusals(*PLACE))
     async def healthz() -> Response:

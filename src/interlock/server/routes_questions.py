@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from interlock.errors import RequestRefused, RunNotFound
-from interlock.server.documents import MOVING_RUN, OF_RUN, does, looks
+from interlock.server.documents import MOVING_RUN, OF_RUN, does, looks, operation_id
 from interlock.server.once import Answer
 from interlock.server.paging import Cursor, Limit, question_page
 from interlock.server.routes_runs import answered, json_answer
@@ -18,7 +18,7 @@ MessageId = Annotated[str, Path(description="The id of a question.", max_length=
 
 
 def questions_router(service: Service) -> APIRouter:
-    router = APIRouter(prefix="/v1/questions", tags=["questions"])
+    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/questions", tags=["questions"])
 
     @router.get(
         "",

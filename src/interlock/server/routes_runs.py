@@ -11,7 +11,7 @@ from starlette.responses import Response
 from interlock.errors import AlreadyResumed, RequestRefused, RunExists
 from interlock.runtime.runner import is_over
 from interlock.server.bodies import require_size
-from interlock.server.documents import MOVING_RUN, OF_RUN, Responses, does, looks
+from interlock.server.documents import MOVING_RUN, OF_RUN, STREAM, Responses, does, leads_to, looks, operation_id
 from interlock.server.once import Answer
 from interlock.server.paging import Cursor, Limit, run_page
 from interlock.server.places import Place
@@ -22,7 +22,19 @@ from interlock.server.views import events_after, reasons_of, run_detail
 
 RunId = Annotated[str, Path(description="The id of a run.", max_length=200)]
 
-SSE: Responses = {200: {"description": "Events, as a page or as a stream.", "content": {"text/event-stream": {}}}}
+SSE: Responses = {200: {"description": "Events, as a page or as a stream.", "content": STREAM}}
+STARTED: Responses = {
+    201: {
+        "description": "The run has started, and is stored.",
+        "links": leads_to("show_run", "run_events", "explain_run", "resume_run", "cancel_run", "fork_run"),
+    }
+}
+SHOWN: Responses = {
+    200: {
+        "description": "How the run stands.",
+        "links": {"answer": {"operationId": "answer_question", "parameters": {"message": "$response.body#/token"}}},
+    }
+}
 NOTHING_MORE: Responses = {204: {"description": "The run is over and the reader has seen all of it: do not come back."}}
 
 
@@ -31,7 +43,7 @@ def json_answer(body: Any) -> Response:
 
 
 def runs_router(service: Service) -> APIRouter:
-    router = APIRouter(prefix="/v1/runs", tags=["runs"])
+    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/runs", tags=["runs"])
     _add_looking(router, service)
     _add_following(router, service)
     _add_starting(router, service)
@@ -58,7 +70,7 @@ def _add_looking(router: APIRouter, service: Service) -> None:
     @router.get(
         "/{run}",
         response_model=RunDetail,
-        responses=looks(*OF_RUN, "journal-diverged"),
+        responses={**looks(*OF_RUN, "journal-diverged"), **SHOWN},
         dependencies=[Depends(needs("read"))],
     )
     async def show_run(run: RunId) -> Response:
@@ -93,10 +105,10 @@ def _add_following(router: APIRouter, service: Service) -> None:
         deltas: Annotated[bool, Query(description="Whether a stream has the pieces of replies.")] = True,
     ) -> Response:
         """A page of events; with `Accept: text/event-stream` a stream of them, until the run is over."""
+        place = last_place(request) or Place(0)
         if not wants_stream(request):
             return json_answer(events_after(run, await service.box.journal.records(run, after), after, limit))
         row = await service.box.journal.row(run)
-        place = last_place(request) or Place(0)
         if is_over(row.status) and not await service.box.store.of_run(run, place.position, 1):
             return Response(status_code=204)
         crew = await service.box.crew_of(row)
@@ -112,7 +124,7 @@ def _add_starting(router: APIRouter, service: Service) -> None:
         "",
         status_code=201,
         response_model=RunDetail,
-        responses=does("crew-not-served", "unsound-crew", "usage-error", *OF_RUN, "journal-diverged"),
+        responses={**STARTED, **does("crew-not-served", "unsound-crew", "usage-error", *OF_RUN, "journal-diverged")},
         dependencies=[Depends(needs("run"))],
     )
     async def start_run(request: Request, order: StartRun) -> Response:
@@ -134,7 +146,7 @@ def _add_starting(router: APIRouter, service: Service) -> None:
         "/{run}/fork",
         status_code=201,
         response_model=RunDetail,
-        responses=does(*OF_RUN, *MOVING_RUN, "cannot-fork"),
+        responses={**STARTED, **does(*OF_RUN, *MOVING_RUN, "cannot-fork")},
         dependencies=[Depends(needs("run"))],
     )
     async def fork_run(request: Request, run: RunId, order: Fork) -> Response:

@@ -4,19 +4,18 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from interlock.errors import RequestRefused
 from interlock.server.access import ANYONE, OWNER, SESSION_COOKIE, Access, Caller
-from interlock.server.documents import ANY, KEYED, WITH_BODY, looks, refusals
+from interlock.server.documents import ANY, KEYED, WITH_BODY, looks, operation_id, refusals
 from interlock.server.routes_runs import json_answer
 from interlock.server.service import Service, needs
-from interlock.server.shapes import OpenSession, Session
+from interlock.server.shapes import OpenByCode, OpenByKey, Session
 
 
 def session_router(service: Service) -> APIRouter:
-    router = APIRouter(prefix="/v1/session", tags=["session"])
+    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/session", tags=["session"])
 
     @router.post("", response_model=Session, responses=refusals(*ANY, *KEYED, *WITH_BODY))
-    async def open_session(request: Request, order: OpenSession) -> Response:
+    async def open_session(request: Request, order: OpenByCode | OpenByKey) -> Response:
         """Exchanges the code of the printed address, once, or the key for a session of this browser."""
         access = service.access
         if access is None:
@@ -49,13 +48,11 @@ def session_router(service: Service) -> APIRouter:
     return router
 
 
-def _found(access: Access, order: OpenSession) -> Caller | None:
-    if order.code is not None and order.key is None:
+def _found(access: Access, order: OpenByCode | OpenByKey) -> Caller | None:
+    if isinstance(order, OpenByCode):
         return access.exchanged(order.code)
-    if order.key is not None and order.code is None:
-        found = access.of_key(order.key)
-        return found if found == OWNER else None
-    raise RequestRefused("bad-body", "give either the code or the key")
+    found = access.of_key(order.key)
+    return found if found == OWNER else None
 
 
 def _view(caller: Caller) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 RUN = "01a1e2ac96f34f33c417"
 TOKEN = f"{RUN}:8.0"
@@ -10,6 +10,14 @@ TOKEN = f"{RUN}:8.0"
 Status = Literal["running", "paused", "completed", "failed", "stopped", "cancelled"]
 # Beyond this an input is refused by its crew, whose own limit is at most as large.
 Words = Annotated[str, Field(max_length=64 * 1024 * 1024)]
+
+
+def _whole(value: object) -> object:
+    """JSON has one kind of number: 12.0 is 12."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
 
 
 class Given(BaseModel):
@@ -40,16 +48,19 @@ class Resume(Given):
 
 
 class Fork(Given):
-    after: int = Field(ge=1, le=2**53, description="The seq of the last event that both runs share.", examples=[12])
+    after: Whole = Field(ge=1, le=2**53, description="The seq of the last event that both runs share.", examples=[12])
 
 
 class GiveAnswer(Given):
     answer: Words = Field(description="The answer, as the person gave it.", examples=["yes"])
 
 
-class OpenSession(Given):
-    code: str | None = Field(None, description="The code in the address that `interlock serve` printed.")
-    key: str | None = Field(None, description="Or the key of the data folder.")
+class OpenByCode(Given):
+    code: str = Field(description="The code in the address that `interlock serve` printed; it works once.")
+
+
+class OpenByKey(Given):
+    key: str = Field(description="The key of the data folder.")
 
 
 class Used(Told):
@@ -121,6 +132,16 @@ class Event(BaseModel):
 class EventPage(Told):
     events: list[Event]
     next: int | None = Field(description="The `after` of the next page; null if there is none yet.")
+
+
+class StreamEvent(BaseModel):
+    """One event of a stream. `data` is an event as JSON, or with `event: stream.closed` the reason why it ends."""
+
+    model_config = ConfigDict(extra="allow")
+
+    data: str = Field(json_schema_extra={"contentMediaType": "application/json"})
+    event: str = Field(examples=["message"])
+    id: str = Field(examples=["17"])
 
 
 class Reason(Told):
