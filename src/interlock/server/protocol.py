@@ -2,6 +2,7 @@
 
 Rule 1: a connection beyond the bound is told so and closed; it never reaches the routes.
 Rule 2: headers that do not come are not waited for; headers without end are cut off by their size.
+Rule 3: the rest of a body that was refused is read and thrown away, so that its sender gets to read why; not for long.
 """
 
 import asyncio
@@ -38,6 +39,7 @@ class BoundedProtocol(H11Protocol):
         super().__init__(config, server_state, {**app_state, "abort": self._abort}, _loop)
         self._bounds = bounds
         self._headers_due: asyncio.TimerHandle | None = None
+        self._rest_due: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         if len(self.connections) >= self._bounds.connections_max:
@@ -50,14 +52,22 @@ class BoundedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._headers_are_there()
+        self._rest_is_there()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        if self.conn.their_state is not h11.SEND_BODY:
+            self._rest_is_there()
         if self.conn.their_state is not h11.IDLE:
             self._headers_are_there()
         elif self.conn.trailing_data[0] and self._headers_due is None:
             self._expect_headers()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY and self._rest_due is None:
+            self._rest_due = self.loop.call_later(self._bounds.header_timeout_s, self._abort)
 
     def send_400_response(self, msg: str) -> None:
         try:
@@ -72,6 +82,11 @@ class BoundedProtocol(H11Protocol):
         if self._headers_due is not None:
             self._headers_due.cancel()
             self._headers_due = None
+
+    def _rest_is_there(self) -> None:
+        if self._rest_due is not None:
+            self._rest_due.cancel()
+            self._rest_due = None
 
     def _too_slow(self) -> None:
         self._headers_due = None
