@@ -6,7 +6,7 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 ├─ UsageError ── FolderServed     the caller named something that is not there, or a host file is wrong
                 ├─ RequestRefused     whoever sent the request acts; its codes stand in server/problems.py
                 ├─ RunError ──┬─ RunNotFound  RunExists  OutOfOrder  NotOwner  OwnedElsewhere  DamagedRun
-                │             └─ AlreadyResumed  NotWaiting  JournalDiverged     the caller acts
+                │             └─ AlreadyResumed  NotWaiting  ParentIsOver  JournalDiverged     the caller acts
                 └─ PortError ─┬─ ModelRefused ─┬─ PromptTooLong
                               │                └─ ReplyTooLarge
                               ├─ ModelUnavailable ── ReplyCutShort
@@ -259,6 +259,16 @@ class AlreadyResumed(RunError):
     def __init__(self, run: str, token: str | None, *, same: bool) -> None:
         super().__init__(run, f"token '{token}' of run '{run}' was answered before; the first answer counts")
         self.token, self.same = token, same
+
+
+class ParentIsOver(RunError):
+    """What called the run has ended without it."""
+
+    code = "parent-is-over"
+
+    def __init__(self, run: str, parent: str) -> None:
+        self.run, self.parent = run, parent
+        super().__init__(run, f"run '{run}' was called by run '{parent}', which is over; nobody waits for it any more")
 
 
 class NotWaiting(RunError):

@@ -20,3 +20,36 @@ def is_id(text: str) -> bool:
         and text[0].isalnum()
         and all(is_word_char(char) or char in "_-." for char in text)
     )
+
+
+# Stands between a run's id and the key of the order that started a child. No id that a user may choose holds it.
+CHILD_MARK = "~"
+
+
+def child_id(parent: str, key: str) -> str:
+    """Derived, so that whoever starts the same child again finds it."""
+    return f"{parent}{CHILD_MARK}{key}"
+
+
+def parent_of(run: str) -> str:
+    """The run that started this one, or nothing."""
+    return run.rpartition(CHILD_MARK)[0]
+
+
+def key_of(run: str) -> str:
+    """The key under which its parent knows a child."""
+    return run.rpartition(CHILD_MARK)[2]
+
+
+def run_of(token: str) -> str:
+    """The run that a token, or another key as it is known outside, belongs to."""
+    return token.rpartition(":")[0]
+
+
+def is_below(run: str, ancestor: str) -> bool:
+    return run.startswith(f"{ancestor}{CHILD_MARK}")
+
+
+def root_of(run: str) -> str:
+    """The outermost run of the tree."""
+    return run.partition(CHILD_MARK)[0]

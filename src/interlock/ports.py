@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from interlock.engine.budgets import Limit
+from interlock.engine.bounds import Limit
 from interlock.engine.events import Event, ToolRequest, Usage
 from interlock.engine.grammar import Ending
 from interlock.engine.state import Message
@@ -96,6 +96,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage | None
     failed: bool = False
     provider: str = ""
+    crews_above: tuple[str, ...] = ()  # whose counters the call is in as well
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +107,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     then: str = ""
     wait_ms: int = 0
     alerts: tuple[str, ...] = ()
+    above: int = 0  # whose limit it is: the run's own crew, or that of a caller so many levels up
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,10 +158,29 @@ class Journal(Protocol):
         """The records with events after this seq; `DamagedRun` if a crc or the chain does not hold."""
         ...
 
+    async def tree(self, run: str, after: int = 0, position: int = 0) -> Sequence[StoredRecord]:
+        """From the run's record with the event after this seq, or its last one, on; with those of runs below, in order.
+
+        Only what stands after `position` in the order of the whole store.
+
+        `DamagedRun` if a crc does not hold.
+        """
+        ...
+
     async def rows(
-        self, *, status: str | None = None, crew: str | None = None, limit: int = 200, before: str | None = None
+        self,
+        *,
+        status: str | None = None,
+        crew: str | None = None,
+        limit: int = 200,
+        before: str | None = None,
+        nested: bool | None = None,
     ) -> Sequence[RunRow]:
-        """The newest runs first; `before` is the run after which to go on."""
+        """The newest runs first; `before` is the run after which to go on; `nested` are children, or all others."""
+        ...
+
+    async def below(self, run: str) -> Sequence[RunRow]:
+        """The children of a run, and theirs, in the order in which they were started."""
         ...
 
     async def put_crew(self, sha: str, body: bytes) -> None:
@@ -241,7 +262,7 @@ class Feed(Protocol):
         ...
 
     async def of_run(self, run: str, position: int, limit: int = 200) -> Sequence[StoredRecord]:
-        """What stands after a position and belongs to one run; `RunNotFound` if there is none."""
+        """What stands after a position and belongs to a run or one below it; `RunNotFound` if there is none."""
         ...
 
 
@@ -335,6 +356,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     top_p: float | None = None
     top_k: int | None = None
     ending: Ending | None = None
+    path: tuple[str, ...] = ()  # of a sub-crew: how it is named from the outermost crew down
 
 
 class Delta(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.adapters.spending import COOL_DOWN_MS, Counter, Held, spend
-from interlock.engine.budgets import STOP, WAIT, WARN, Limit
+from interlock.engine.bounds import STOP, WAIT, WARN, Limit
 from interlock.engine.events import Usage
 from interlock.ports import Grant, Reservation, Settlement
 

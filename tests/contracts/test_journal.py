@@ -10,7 +10,7 @@ import pytest
 
 from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.store_sqlite import SqliteStore
-from interlock.engine.budgets import Limit
+from interlock.engine.bounds import Limit
 from interlock.engine.events import (
     BroadcastEmitted,
     Decided,

@@ -2,6 +2,7 @@
 
 A file holds a title, a crew, then steps. Each step is a command, a line of dashes, and the facts and orders it gave:
 
+    sub NAME             a sub-crew, in YAML, in a folder of that name; before the crew that calls it
     crew                 the crew, in YAML, without version and name; `crew 1.0` is an old one
     start TEXT           a run begins; `continue TEXT` begins another from the history of this one
     pass MS              so much working time goes by before the next event
@@ -18,6 +19,10 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
     noroom AGENT: LIMIT  a limit is in the way; `noroom AGENT: LIMIT MS` is one to wait for
     after PURPOSE        the timer of PURPOSE fires
     resume TEXT          the oldest wait is answered; `answer #2: TEXT` answers the one of that token
+    child C: TEXT        the sub-crew C comes back with TEXT; `child C wrote {…}: TEXT` with memory it wrote,
+                         `child C said A B: TEXT` with so much of what was said there, `child C failed: REASON` without
+                         a result, also `stopped`, `cancelled` and `above1`, a bound of this run that it has reached
+    child C waits: AGENT nothing in C can go on before AGENT gets an answer; `child C goes: on` when it gets one
     cancel               somebody cancels the run
     history              shows what is shared
     view AGENT           shows what the model of AGENT is shown
@@ -44,11 +49,28 @@ import yaml
 from interlock.adapters.crew_files import read_crew
 from interlock.crew.definition import Crew
 from interlock.engine.conversation import Conversation
-from interlock.engine.effects import Announce, CallModel, Cancel, Effect, Reserve, RunTool, SetTimer, Settle, Tell
+from interlock.engine.effects import (
+    Announce,
+    CallModel,
+    Cancel,
+    Effect,
+    Reserve,
+    RunTool,
+    SetTimer,
+    Settle,
+    StartChild,
+    StopChild,
+    Tell,
+)
 from interlock.engine.events import (
     CancelRequested,
+    ChildGoesOn,
+    ChildReturned,
+    ChildWait,
+    ChildWaits,
     Decided,
     DerivedEvent,
+    Entry,
     IncomingEvent,
     ModelFailed,
     ModelReplied,
@@ -61,8 +83,9 @@ from interlock.engine.events import (
     ToolReturned,
     Usage,
 )
+from interlock.engine.nesting import order_for
 from interlock.engine.routing import Candidate
-from interlock.engine.state import Message, Turn
+from interlock.engine.state import Child, Message, Turn
 from interlock.engine.step import OVER, RULES, Run, Step
 
 ROOT = Path(__file__).parents[2]
@@ -78,6 +101,7 @@ class Story:
         self.tokens: list[str] = []
         self.shows: dict[str, Callable[[str], str]] = {
             "crew": self._crew,
+            "sub": self._sub,
             "pass": self._pass,
             "history": self._history,
             "view": self._view,
@@ -104,6 +128,7 @@ class Story:
             "after": self._timer,
             "resume": self._resume,
             "answer": self._answer,
+            "child": self._child,
             "cancel": lambda _: CancelRequested(by="somebody"),
         }
 
@@ -118,13 +143,20 @@ class Story:
 
     def _crew(self, rest: str) -> str:
         version, _, text = rest.partition("\n")
-        self.folder.mkdir(exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "crew.yaml").write_text(f'version: "{version or "2.0"}"\nname: story\n{text}\n', "utf-8")
         loaded = read_crew(self.folder)
         assert loaded.crew is not None
         self.crew: Crew = loaded.crew
         self.begin("r")
         return "ok" if loaded.is_sound else "\n".join(f"{p.code}: {p.message}" for p in loaded.problems)
+
+    def _sub(self, rest: str) -> str:
+        name, _, text = rest.partition("\n")
+        folder = self.folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "crew.yaml").write_text(f'version: "2.0"\nname: {name}\n{text}\n', "utf-8")
+        return "ok" if read_crew(folder).is_sound else "not sound"
 
     def begin(self, run: str) -> None:
         self.run = Run(self.crew, run)
@@ -134,6 +166,7 @@ class Story:
         self.open: dict[str, Effect] = {}
         self.names: dict[str, str] = {}
         self.passed_ms = 0
+        self.paused: dict[str, int] = {}
 
     def hear(self, event: IncomingEvent) -> Step:
         event = msgspec.structs.replace(event, worked_ms=event.worked_ms + self.passed_ms)
@@ -141,20 +174,29 @@ class Story:
         step = self.run.apply(event)
         self.events.append(event)
         self.facts.append(step.facts)
-        self.open.pop(getattr(event, "call", ""), None)
-        self.open.pop(getattr(event, "timer", ""), None)
+        self._answered(event)
         for effect in step.effects:
             self._ordered(effect)
         self._check()
         return step
 
+    def _answered(self, event: IncomingEvent) -> None:
+        if isinstance(event, ChildGoesOn):  # it is owed again, as it was when it was started
+            self.open |= {child.key: order_for(child) for child in _children(self.run) if child.key == event.call}
+        else:
+            self.open.pop(getattr(event, "call", ""), None)
+            self.open.pop(getattr(event, "timer", ""), None)
+
     def _ordered(self, effect: Effect) -> None:
         if isinstance(effect, Cancel | Settle):  # about an effect that has its key already
             self.open.pop(effect.key, None)
             return
+        if isinstance(effect, StopChild):
+            self.open[effect.key] = effect
+            return
         assert effect.key not in self.names, "a key is never used twice"
         self.names[effect.key] = self._name(effect)
-        if isinstance(effect, Reserve | CallModel | RunTool | SetTimer):
+        if isinstance(effect, Reserve | CallModel | RunTool | StartChild | SetTimer):
             self.open[effect.key] = self._due(effect)
 
     def _due(self, effect: Effect) -> Effect:
@@ -170,6 +212,8 @@ class Story:
         return msgspec.structs.replace(effect, duration_ms=max(effect.duration_ms, self.run.state.worked_ms))
 
     def _check(self) -> None:
+        if self.run.state.status in OVER:  # its children stop without telling it
+            self.open = {key: effect for key, effect in self.open.items() if not isinstance(effect, StopChild)}
         restored = Run.restore(self.crew, self.run.snapshot())
         assert restored.snapshot() == self.run.snapshot()
         owed = {effect.key: self._due(effect) for effect in restored.outstanding()}
@@ -258,6 +302,32 @@ class Story:
         name, text = _said(rest)
         return RunResumed(token=self.tokens[int(name.removeprefix("#")) - 1], input=text)
 
+    def _child(self, rest: str) -> IncomingEvent:
+        name, how, more, text = re.fullmatch(r"(\S+?)(?: (\w+)(?: (\{.*\}|[^:]+))?)?: ?(.*)", rest).groups()  # type: ignore[union-attr]
+        key = self._key(f"child {name}")
+        paused = self.paused.setdefault(key, 0)
+        if how == "waits":
+            self.paused[key] = paused + 1
+            wait = ChildWait(token=f"{name}:{paused + 1}", agent=text, reason="signal:[WAIT]")
+            return ChildWaits(call=key, waits=(wait,))
+        if how == "goes":
+            return ChildGoesOn(call=key)
+        usage = Usage(calls=2, input_tokens=3, output_tokens=2, cost_micros=10)
+        above = int(how.removeprefix("above")) if how and how.startswith("above") else 0
+        status = "completed" if how in (None, "wrote", "said") else "stopped" if above else how
+        reason = "signal:[END]" if status == "completed" else text
+        said = more.split() if how == "said" else []
+        return ChildReturned(
+            call=key,
+            status=status,
+            reason=reason,
+            text=text if status == "completed" else "",
+            usage=usage,
+            memory=msgspec.json.decode(more) if how == "wrote" else {},
+            history=tuple(Entry(role="assistant", author=f"{name}/x", text=each, turn=1) for each in said),
+            above=above,
+        )
+
     def _tool(self, name: str) -> str:
         return self._key(f"tool {name}")
 
@@ -284,7 +354,7 @@ class Story:
 
     def _turn(self, agent: str) -> Turn:
         group, turn = self.run.state.group, self.run.state.turn
-        turns = [branch.turn for branch in group.branches] if group is not None else [turn]
+        turns = [b.turn for b in group.branches] if group is not None else [turn]
         return next(turn for turn in turns if turn is not None and turn.agent == agent)
 
     def _waits(self, _rest: str) -> str:
@@ -331,6 +401,8 @@ class Story:
                 return "call", effect.agent + model + (f" again ({effect.attempt})" if effect.attempt else "")
             case RunTool():
                 return "run tool", f"{effect.name} for {effect.agent}"
+            case StartChild() | StopChild():
+                return self._order_about_child(effect)
             case SetTimer():
                 return "set", f"{self.names[effect.key]} to {effect.duration_ms} ms"
             case Cancel():
@@ -340,6 +412,13 @@ class Story:
             case Announce():
                 return "announce", effect.type
 
+    def _order_about_child(self, effect: StartChild | StopChild) -> tuple[str, str]:
+        if isinstance(effect, StopChild):
+            return "stop", self.names[effect.key]
+        shows = f", shown {effect.history} up to {effect.until}" if effect.history else ""
+        given = "".join(f", {g.most} {g.what} of {g.above} above" for g in effect.given)
+        return "start", f"{effect.crew} on '{_one_line(effect.input)}'{shows}{given}"
+
     def _name(self, effect: Effect) -> str:
         match effect:
             case Reserve():
@@ -348,11 +427,19 @@ class Story:
                 return f"call of {effect.agent}"
             case RunTool():
                 return f"tool {effect.name}"
+            case StartChild():
+                return f"child {effect.crew}"
             case SetTimer():
                 timers = self.run.state.timers
                 return "timer " + next(purpose for purpose, timer in timers.items() if timer.key == effect.key)
             case _:
                 return ""
+
+
+def _children(run: Run) -> list[Child]:
+    group, calling = run.state.group, run.state.calling
+    members = [branch.child for branch in group.branches if branch.child is not None] if group is not None else []
+    return [*members, *(calling.children if calling is not None else [])]
 
 
 def _emission(n: int, name: str) -> ToolRequest:

@@ -14,7 +14,7 @@ from interlock import Interlock, load_crew
 from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.server_settings import ServerSettings
 from interlock.engine.events import ModelCalled
-from interlock.errors import JournalDiverged, NotOwner, OutOfOrder
+from interlock.errors import JournalDiverged, NotOwner, OutOfOrder, ParentIsOver
 from interlock.server.problems import CODES, PROBLEM_JSON, problem_of
 from interlock.testing import ManualClock
 from tests.server.office import ADDRESS, Office, code_of, crew_file, parrot, played
@@ -227,7 +227,11 @@ REACHED: dict[str, Ask] = {
     "storage-full": full,
 }
 # A race of two processes in the middle of a request; what is answered then is looked at alone.
-RACES = {"not-owner": NotOwner("r"), "out-of-order": OutOfOrder("r", 2, 3)}
+RACES = {
+    "not-owner": NotOwner("r"),
+    "out-of-order": OutOfOrder("r", 2, 3),
+    "parent-is-over": ParentIsOver("r~1.0", "r"),
+}
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "body-too-slow": {"settings": ServerSettings(body_timeout_seconds=0.01)},

@@ -8,9 +8,11 @@ import pytest
 
 from interlock import Interlock, load_crew
 from interlock.adapters.server_settings import ServerSettings
+from interlock.compose.box import RunHandle
+from interlock.ports import ModelRequest
 from interlock.server.feed import Feed
 from interlock.server.places import Place
-from tests.server.office import Office, PieceByPiece, code_of, crew_file, parrot, parsed, played
+from tests.server.office import CREW, Office, PieceByPiece, code_of, crew_file, parrot, parsed, played
 
 
 def keys(events: list[Any]) -> list[tuple[str, int]]:
@@ -210,3 +212,66 @@ def test_streams_are_bounded_by_key_and_in_all(tmp_path: Path) -> None:
         assert office.service.streams.count == 0
 
     played(tmp_path, story, settings=ServerSettings(streams_per_key_max=2))
+
+
+TEAM = """\
+version: "2.0"
+name: team
+entry_point: lead
+agents: [{id: lead, system_prompt: "Lead."}]
+sub_crews: {office: {config_path: crew.yaml}}
+routing: {signals: {lead: [{signal: "[ASK]", type: sub_crew, target_crew: office}, {signal: "[DONE]"}]}}
+"""
+
+
+async def leading(request: ModelRequest) -> str:
+    """The lead asks its sub-crew once, whose clerk asks a person."""
+    if request.agent == "lead":
+        return "Ask them. [ASK]" if request.number == 1 else "Thanks. [DONE]"
+    return "Which colour? [WAIT]" if request.number == 1 else "Blue. [DONE]"
+
+
+def test_a_stream_carries_the_events_of_runs_below_and_ends_with_its_own_last_one(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        run = (await office.post("/v1/runs", json={"crew": "team", "input": "go"})).json()
+        path = f"/v1/runs/{run['id']}/events"
+        following = asyncio.create_task(office.events(f"{path}?deltas=false"))
+        await until(lambda: office.service.feed.readers == 1)
+        await office.box.runner.settled(run["id"])
+        (question,) = (await office.get("/v1/questions")).json()["questions"]
+        shown = (await office.get(f"/v1/runs/{run['id']}")).json()
+        assert shown["status"] == "paused"
+        assert shown["questions"] == [question]
+        assert question["run"].startswith(run["id"])
+        assert question["run"] != run["id"]
+        answer = await office.post(f"/v1/questions/{question['id']}/answer", json={"answer": "blue"})
+        assert answer.status_code == 200, answer.text
+        *events, closed = await following
+        assert closed.data["reason"] == "run-over"
+        assert (events[-1].data["type"], events[-1].data["run"]) == ("run.finished", run["id"])
+        handle = RunHandle(office.box, run["id"])
+        followed = [event async for event in handle.events() if "seq" in event]
+        assert sorted(map(str, [event.data for event in events])) == sorted(map(str, followed))
+        below = [event.data for event in events if event.data["run"] != run["id"]]
+        assert {tuple(event["path"]) for event in below} == {("office",)}
+        for n in range(len(events) - 1):
+            rest = (await office.events(f"{path}?deltas=false", **{"last-event-id": events[n]["id"]}))[:-1]
+            assert [event.data for event in rest] == [event.data for event in events[n + 1 :]]
+        listed = (await office.get("/v1/runs")).json()["runs"]
+        assert [(each["id"], each["parent"]) for each in listed] == [(run["id"], "")]
+        child = (await office.get(f"/v1/runs/{question['run']}")).json()
+        assert (child["parent"], child["status"]) == (run["id"], "completed")
+
+    played(tmp_path, story, crews={"crew": CREW, "team": TEAM}, model=leading)
+
+
+def test_a_run_is_given_a_context_by_whoever_starts_it(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        context = {"shared_memory": {"colour": "blue"}, "previous_results": {"other": "red"}, "original_input": "x"}
+        run = await office.start("hello", context=context)
+        events = (await office.get(f"/v1/runs/{run['id']}/events")).json()["events"]
+        assert events[0]["context"]["shared_memory"] == {"colour": "blue"}
+        body = {"crew": "office", "continue": run["id"], "context": {}}
+        assert code_of(await office.post("/v1/runs", json=body)) == (422, "bad-body")
+
+    played(tmp_path, story)

@@ -31,7 +31,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 def acts_before_it_stores(patch: pytest.MonkeyPatch) -> None:
     apply, perform, steps = Run.apply, Performer.perform, dict[Run, Step]()
-    transit = Runner._transit
+    transit = Runner.transit
 
     def noting(self: Run, event: IncomingEvent) -> Step:
         steps[self] = apply(self, event)
@@ -51,7 +51,7 @@ def acts_before_it_stores(patch: pytest.MonkeyPatch) -> None:
             perform(self, live, effects, *more)
 
     patch.setattr(Run, "apply", noting)
-    patch.setattr(Runner, "_transit", hasty)
+    patch.setattr(Runner, "transit", hasty)
     patch.setattr(Performer, "perform", once)
 
 
@@ -162,7 +162,7 @@ def loses_an_answer(patch: pytest.MonkeyPatch) -> None:
     async def hasty(self: Runner, crew: Crew, run_id: str, token: str, text: str) -> None:
         live = self.live.get(run_id) or await self._take(crew, run_id)
         live.inbox.put_nowait(RunResumed(token=token, input=text))
-        self._drive(live)
+        self.drive(live)
 
     patch.setattr(Runner, "resume", hasty)
 

@@ -5,14 +5,17 @@ Rule 2: a call counts in the windows in which it was reserved. A reservation tha
 made until its windows are over: that is how it expires.
 Rule 3: after too many errors in a row one call is let through every `COOL_DOWN_MS`; its success closes the circuit.
 Errors in a row are counted by provider, so that one that is down does not keep an agent from its backup.
-Rule 4: windows do not come back: with a clock that was set back, calls count in the newest window there is.
+Rule 4: a call of a child counts for the crews above it too, where those have limits; their agents are not its agents.
+Rule 5: windows do not come back: with a clock that was set back, calls count in the newest window there is.
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
 
-from interlock.engine.budgets import WARN, WINDOWS_MS, Limit, fits
+from interlock.engine.bounds import WARN, Limit
+from interlock.engine.budgets import WINDOWS_MS, fits
 from interlock.ports import Grant, Reservation, Settlement
 
 COOL_DOWN_MS = 60_000
@@ -84,14 +87,23 @@ def _reserve(ledger: Ledger, order: Reservation) -> Grant:
     for limit in order.limits:
         if not limit.window:
             _note_trial(ledger, order, limit)
-    _count(ledger, order.crew, order.agent, order.at, Counter(calls=1, tokens=order.tokens, cost=order.cost_micros))
+    change = Counter(calls=1, tokens=order.tokens, cost=order.cost_micros)
+    _count(ledger, order.crew, ("", order.agent), order.at, change)
+    for crew in crews_above(order.crew, order.limits):
+        _count(ledger, crew, ("",), order.at, change)
     ledger.drop_older(order.at - EXPIRED_MS)
     ledger.hold(Held(key=order.key, at=order.at, tokens=order.tokens, cost_micros=order.cost_micros, alerts=alerts))
     return Grant(alerts=alerts)
 
 
+def crews_above(crew: str, limits: Sequence[Limit]) -> tuple[str, ...]:
+    """The callers' crews in whose counters a call is as well; one of the same name shares the run's own."""
+    return tuple(dict.fromkeys(limit.crew for limit in limits if limit.crew not in ("", crew)))
+
+
 def _name(limit: Limit) -> str:
-    return f"{limit.name} of {limit.scope}" if limit.scope else limit.name
+    whose = limit.scope or (f"crew {limit.crew}" if limit.crew else "")
+    return f"{limit.name} of {whose}" if whose else limit.name
 
 
 def _refusal(ledger: Ledger, order: Reservation, limit: Limit) -> Grant | None:
@@ -104,7 +116,7 @@ def _refusal(ledger: Ledger, order: Reservation, limit: Limit) -> Grant | None:
         is_open = not _has_room(limit, counter, order)
     if not is_open:
         return None
-    return Grant(refused=_name(limit), what=limit.what, then=limit.then, wait_ms=left_ms)
+    return Grant(refused=_name(limit), what=limit.what, then=limit.then, wait_ms=left_ms, above=limit.above)
 
 
 def _has_room(limit: Limit, counter: Counter, order: Reservation) -> bool:
@@ -129,7 +141,7 @@ def _is_to_alert(ledger: Ledger, order: Reservation, limit: Limit) -> bool:
     if _spent(limit, counter) + _amount(limit, order) < limit.alert:
         return False
     counter.alerted = (*counter.alerted, limit.name)
-    ledger.put_counter(order.crew, _scope(limit, order), limit.window, counter)
+    ledger.put_counter(limit.crew or order.crew, _scope(limit, order), limit.window, counter)
     return True
 
 
@@ -154,7 +166,9 @@ def _settle(ledger: Ledger, order: Settlement) -> None:
         cost=order.usage.cost_micros - held.cost_micros,
         errors=int(order.failed),
     )
-    _count(ledger, order.crew, order.agent, held.at, change)
+    _count(ledger, order.crew, ("", order.agent), held.at, change)
+    for crew in order.crews_above:
+        _count(ledger, crew, ("",), held.at, change)
     if order.usage.calls:
         _note_outcome(ledger, order)
 
@@ -169,8 +183,8 @@ def _note_outcome(ledger: Ledger, order: Settlement) -> None:
         ledger.put_counter(order.crew, scope, IN_A_ROW, counter)
 
 
-def _count(ledger: Ledger, crew: str, agent: str, at: int, change: Counter) -> None:
-    for scope in ("", agent):
+def _count(ledger: Ledger, crew: str, scopes: Sequence[str], at: int, change: Counter) -> None:
+    for scope in scopes:
         for window, length in WINDOWS_MS.items():
             counter = _current(ledger, crew, scope, window, at)
             if counter.start != at - at % length:
@@ -183,7 +197,7 @@ def _count(ledger: Ledger, crew: str, agent: str, at: int, change: Counter) -> N
 
 
 def _counter(ledger: Ledger, order: Reservation, limit: Limit) -> Counter:
-    return _current(ledger, order.crew, _scope(limit, order), limit.window, order.at)
+    return _current(ledger, limit.crew or order.crew, _scope(limit, order), limit.window, order.at)
 
 
 def _scope(limit: Limit, order: Reservation) -> str:

@@ -21,6 +21,7 @@ from interlock.adapters.journal_format import Tip
 from interlock.adapters.owner_files import is_alive
 from interlock.engine.events import Usage
 from interlock.errors import DamagedRun, OwnedElsewhere, RunExists, StoreFailed
+from interlock.ids import CHILD_MARK
 from interlock.ports import NOTHING_ELSE, Alongside, Appended, Record, RunRow, SealedRecord, Tombstone
 
 # Runs whose ends are remembered. Runs that are let go of are forgotten, so only live ones count.
@@ -284,10 +285,17 @@ def row(connection: sqlite3.Connection, *, run: str) -> RunRow:
 
 
 def rows(
-    connection: sqlite3.Connection, *, status: str | None, crew: str | None, limit: int, before: str | None
+    connection: sqlite3.Connection,
+    *,
+    status: str | None,
+    crew: str | None,
+    limit: int,
+    before: str | None,
+    nested: bool | None,
 ) -> list[RunRow]:
     """Without damaged ones: one must not hide the others. Reading it, and `interlock doctor`, report it."""
-    tests: dict[str, object] = {"status = ?": status, "crew = ?": crew}
+    is_nested = f"(instr(run, '{CHILD_MARK}') > 0) = ?"
+    tests: dict[str, object] = {"status = ?": status, "crew = ?": crew, is_nested: nested}
     tests = {test: value for test, value in tests.items() if value is not None}
     query = f"{SELECT_RUN} where {' and '.join(['number < ?', *tests])} order by number desc limit ?"
     number = kept(connection, before).number if before is not None else 2**63 - 1
@@ -299,6 +307,32 @@ def rows(
         number = page[-1][0]
         found += [_as_row(each[1:-1]) for each in page if is_whole(each)]
     return found
+
+
+def below(connection: sqlite3.Connection, *, run: str) -> list[RunRow]:
+    found = connection.execute(f"{SELECT_RUN} where run > ? and run < ? order by number", _ids_below(run)).fetchall()
+    return [_as_row(each[1:-1]) for each in found if is_whole(each)]
+
+
+def tree(connection: sqlite3.Connection, *, run: str, after: int, position: int) -> list[tuple[int, str, SealedRecord]]:
+    """The run's records from the one that holds the event after `after`, and what was stored below it since."""
+    known = kept(connection, run)
+    first = connection.execute(
+        "select position from records where run = ? and seq <= ? order by seq desc limit 1",
+        (known.number, after + 1),
+    ).fetchone()
+    found = connection.execute(
+        "select position, runs.run, number, records.seq, records.crc, records.link, body"
+        " from records join runs on runs.number = records.run"
+        " where position >= ? and (runs.number = ? or (runs.run > ? and runs.run < ?)) order by position",
+        (max(first[0] if first is not None else 0, position + 1), known.number, *_ids_below(run)),
+    ).fetchall()
+    return [(at, of, _as_sealed(*rest)) for at, of, *rest in found]
+
+
+def _ids_below(run: str) -> tuple[str, str]:
+    """Between these are the ids of its children, and of theirs."""
+    return f"{run}{CHILD_MARK}", f"{run}{chr(ord(CHILD_MARK) + 1)}"
 
 
 def damaged(connection: sqlite3.Connection) -> list[str]:
@@ -356,13 +390,15 @@ def after_position(connection: sqlite3.Connection, *, position: int, limit: int)
 def of_run(
     connection: sqlite3.Connection, *, run: str, position: int, limit: int
 ) -> list[tuple[int, str, SealedRecord]]:
-    """Found by the run's index: a walk by position would pass the records of all others."""
-    number = kept(connection, run).number
+    """Of a run and all below it. Found by the runs' index: a walk by position would pass the records of all others."""
+    kept(connection, run)
     found = connection.execute(
-        "select position, seq, crc, link, body from records where run = ? and +position > ? order by seq limit ?",
-        (number, position, limit),
+        "select position, runs.run, number, records.seq, records.crc, records.link, body"
+        " from runs cross join records on records.run = runs.number"
+        " where (runs.run = ? or (runs.run > ? and runs.run < ?)) and +position > ? order by position limit ?",
+        (run, *_ids_below(run), position, limit),
     ).fetchall()
-    return [(at, run, _as_sealed(number, *rest)) for at, *rest in found]
+    return [(at, of, _as_sealed(*rest)) for at, of, *rest in found]
 
 
 def newest(connection: sqlite3.Connection) -> int:

@@ -176,12 +176,29 @@ class SqliteStore(ServerTables):
         return await self._read(f"read run '{run}'", partial(sqlite_rows.row, run=run))
 
     async def rows(
-        self, *, status: str | None = None, crew: str | None = None, limit: int = 200, before: str | None = None
+        self,
+        *,
+        status: str | None = None,
+        crew: str | None = None,
+        limit: int = 200,
+        before: str | None = None,
+        nested: bool | None = None,
     ) -> Sequence[RunRow]:
         """Without runs whose row is damaged, which reading them and `problems` report."""
         assert limit > 0, "callers bound their pages"
-        work = partial(sqlite_rows.rows, status=status, crew=crew, limit=limit, before=before)
+        work = partial(sqlite_rows.rows, status=status, crew=crew, limit=limit, before=before, nested=nested)
         return await self._read("list runs", work)
+
+    async def below(self, run: str) -> Sequence[RunRow]:
+        return await self._read(f"list the children of run '{run}'", partial(sqlite_rows.below, run=run))
+
+    async def tree(self, run: str, after: int = 0, position: int = 0) -> Sequence[StoredRecord]:
+        work = partial(sqlite_rows.tree, run=run, after=after, position=position)
+        found = await self._read(f"read the journals of run '{run}' and its children", work)
+        return [
+            StoredRecord(position=position, run=of, record=journal_format.opened(of, stored))
+            for position, of, stored in found
+        ]
 
     async def records(self, run: str, after: int = 0) -> Sequence[Record]:
         def verified(connection: sqlite3.Connection) -> tuple[Record, ...]:
@@ -233,7 +250,7 @@ class SqliteStore(ServerTables):
         return kept
 
     async def of_run(self, run: str, position: int, limit: int = 200) -> Sequence[StoredRecord]:
-        """As `since`, and only what belongs to one run."""
+        """As `since`, and only what belongs to one run and those below it."""
         work = partial(sqlite_rows.of_run, run=run, position=position, limit=limit)
         found = await self._read(f"read records of run '{run}'", work)
         opened = ((at, of, journal_format.opened_or_none(of, stored)) for at, of, stored in found)

@@ -1,6 +1,5 @@
 """One process, one folder: the adapters that serve it."""
 
-import hashlib
 import os
 import re
 import secrets
@@ -21,14 +20,15 @@ from interlock.adapters.tools_hiding import HidingToolbox
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
 from interlock.compose.fitness import require_drivable, require_size
 from interlock.compose.models import AnyModel, Models
-from interlock.compose.recovery import Crews, SetAside, crew_of, recover_all
+from interlock.compose.recovery import SetAside, orphans, recover_all
 from interlock.compose.results import Result as Result
 from interlock.compose.results import result_of
 from interlock.compose.tools import HostTools
 from interlock.crew.definition import Crew
-from interlock.engine.events import Entry
+from interlock.engine.events import NO_CONTEXT, CrewContext, Entry
 from interlock.engine.state import RunState
 from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, UsageError
+from interlock.ids import root_of
 from interlock.ports import Clock, Journal, Keeping, Observer, Owners, RunRow
 from interlock.runtime.delivery import OnExternal
 from interlock.runtime.forking import forked
@@ -128,17 +128,16 @@ class Interlock:
         await self._stack.aclose()
 
     async def _recover_all(self) -> None:
-        crews = Crews(self.journal)
-
         async def go_on(row: RunRow) -> None:
-            await self._recovered(await crews.of(row), row.run)
+            await self._recovered(await self.crew_of(row), row.run)
 
         self.set_aside = await recover_all(self.journal, go_on)
+        async for orphan in orphans(self.journal):
+            await self.runner.cancel(await self.crew_of(orphan), orphan.run, by="caller")
         await self.runner.deliver_again()
 
     async def _recovered(self, crew: Crew, run_id: str) -> None:
-        self._models.require_reachable(crew, run_id)
-        await self.toolbox.require(crew, run_id)
+        await self._require_usable(crew, run_id)
         try:
             await self.runner.recover(crew, run_id)
         except Exception:
@@ -149,14 +148,16 @@ class Interlock:
         """From now on these are told of every record that is stored, and of every piece of a reply."""
         self._require_open()
         self.runner.observers = (*self.runner.observers, observer)
-        self.runner.watchers.overhear(on_delta)
+        self.runner.ears.append(on_delta)
 
     # Asking
 
-    async def start(self, crew: Crew, text: str, *, run_id: str | None = None) -> RunHandle:
+    async def start(
+        self, crew: Crew, text: str, *, run_id: str | None = None, context: CrewContext = NO_CONTEXT
+    ) -> RunHandle:
         if run_id is not None and not RUN_ID.fullmatch(run_id):
             raise UsageError(f"'{run_id[:80]}' cannot be a run's id; use up to 100 letters, digits, '.', '_' and '-'")
-        return await self._start(crew, text, run_id or new_run_id(self.clock))
+        return await self._start(crew, text, run_id or new_run_id(self.clock), context=context)
 
     async def continue_run(self, crew: Crew, text: str, finished: str, *, run_id: str | None = None) -> RunHandle:
         """A new run that starts from the history of a finished one."""
@@ -169,18 +170,29 @@ class Interlock:
         return await self._start(crew, text, new_id, history=history, continues=finished)
 
     async def _start(
-        self, crew: Crew, text: str, run_id: str, *, history: tuple[Entry, ...] = (), continues: str = ""
+        self,
+        crew: Crew,
+        text: str,
+        run_id: str,
+        *,
+        history: tuple[Entry, ...] = (),
+        continues: str = "",
+        context: CrewContext = NO_CONTEXT,
     ) -> RunHandle:
         self._require_open()
-        require_drivable(crew)
-        self._models.require_reachable(crew)
-        await self.toolbox.require(crew)
+        for each in crew.whole_tree():
+            require_drivable(each)
+        await self._require_usable(crew)
         require_size(crew, text)
-        body = msgspec.json.encode(crew, order="deterministic")
-        sha = hashlib.sha256(body).hexdigest()
-        await self.journal.put_crew(sha, body)
-        await self.runner.start(crew, sha, text, run_id=run_id, history=history, continues=continues)
+        kept, sha = await self.runner.crews.keep(crew)
+        await self.runner.start(kept, sha, text, run_id=run_id, history=history, continues=continues, context=context)
         return RunHandle(self, run_id)
+
+    async def _require_usable(self, crew: Crew, run_id: str = "") -> None:
+        """Whether all models and tools are there that the crew, and those that it calls, name."""
+        for each in crew.whole_tree():
+            self._models.require_reachable(each, run_id)
+            await self.toolbox.require(each, run_id)
 
     async def resume(self, run_id: str, text: str = "", *, token: str | None = None) -> RunHandle:
         """Answers a wait. The same answer again gives the first outcome; another one is refused."""
@@ -189,14 +201,13 @@ class Interlock:
         crew = await self.crew_of(row)
         require_size(crew, text)
         if row.status in ("running", "paused"):
-            self._models.require_reachable(crew, run_id)
-            await self.toolbox.require(crew, run_id)
+            await self._require_usable(crew, run_id)
         answers = bool(text) or token is not None or row.status != "running"
         try:
             if row.status == "running" and run_id not in self.runner.live:
                 if answers and token is None and not (await self.state(run_id)).waits:
                     raise NotWaiting(run_id, None, [])
-                await self._recovered(crew, run_id)
+                await self._recover_tree(run_id)
             if answers:
                 await self.runner.resume(crew, run_id, token, text)
         except AlreadyResumed as again:
@@ -205,6 +216,11 @@ class Interlock:
         except OwnedElsewhere as elsewhere:
             await self._require_same_answer(run_id, token, text, elsewhere)
         return RunHandle(self, run_id)
+
+    async def _recover_tree(self, run_id: str) -> None:
+        """A child goes on with whoever called it."""
+        root = await self.journal.row(root_of(run_id))
+        await self._recovered(await self.crew_of(root), root.run)
 
     async def _require_same_answer(self, run_id: str, token: str | None, text: str, elsewhere: OwnedElsewhere) -> None:
         """Another process works on the run; whoever repeats the answer that it works on has been served."""
@@ -224,8 +240,7 @@ class Interlock:
         """A new run that shares the recorded past of another one up to a seq, and goes on from there."""
         row = await self.journal.row(run_id)
         crew, new_id, now = await self.crew_of(row), new_id or new_run_id(self.clock), self.clock.now_ms()
-        self._models.require_reachable(crew)
-        await self.toolbox.require(crew)
+        await self._require_usable(crew)
         run, records = forked(crew, run_id, await self.journal.records(run_id), after, new_id)
         fresh = msgspec.structs.replace(row, run=new_id, epoch=0, created_at=now, continues=run_id)
         await self.keeping.add(row_of(run, fresh, now), sealed_chain(new_id, records))
@@ -242,7 +257,7 @@ class Interlock:
 
     async def crew_of(self, row: RunRow) -> Crew:
         """The crew as it was when the run started, never the files of today."""
-        return await crew_of(self.journal, row)
+        return await self.runner.crews.of(row.crew_sha)
 
 
 def new_run_id(clock: Clock) -> str:

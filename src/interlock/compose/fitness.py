@@ -8,17 +8,10 @@ from interlock.crew.host import BUILT_IN_TOOLS
 from interlock.engine.emitting import EMIT_SIGNAL
 from interlock.engine.own_tools import OWN_TOOLS
 from interlock.errors import UsageError
-from interlock.signals.definition import SignalBehavior
 
 
 def require_drivable(crew: Crew) -> None:
     """Refuses the parts of crew files that are checked already and not driven yet."""
-    calls = any(r.behavior is SignalBehavior.SUB_CREW for routes in crew.routes.values() for r in routes)
-    members = any(member in crew.sub_crews for group in crew.groups.values() for member in group.agents)
-    if calls or members:
-        raise UsageError(
-            f"crew '{crew.name}' calls other crews; this version checks such crews and cannot run them yet"
-        )
     if crew.delegation is not None:
         raise UsageError(f"crew '{crew.name}' delegates; this version checks delegation and cannot run it yet")
     driven = (*OWN_TOOLS, *((EMIT_SIGNAL,) if crew.settings.signal_mode == "tool" else ()))

@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import msgspec
 
-from interlock.crew.definition import Crew
+from interlock.engine.step import OVER
 from interlock.errors import InterlockError, OwnedElsewhere, RunNotFound
+from interlock.ids import parent_of
 from interlock.ports import Journal, RunRow
 
 # Runs taken up at once: enough for their claims to share commits, few enough for their journals to fit into memory.
@@ -25,9 +26,9 @@ class SetAside(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def recover_all(journal: Journal, go_on: Callable[[RunRow], Awaitable[None]]) -> tuple[SetAside, ...]:
-    """Asks every running run to go on; gives those that cannot, the newest first."""
+    """Asks every running run to go on, and with it its children; gives those that cannot, the newest first."""
     aside: list[SetAside] = []
-    async for page in pages(journal, RECOVERIES_MAX, status="running"):
+    async for page in pages(journal, RECOVERIES_MAX, status="running", nested=False):
         outcomes = await asyncio.gather(*(_outcome(row, go_on) for row in page))
         aside += [outcome for outcome in outcomes if outcome is not None]
     return tuple(aside)
@@ -45,27 +46,27 @@ async def _outcome(row: RunRow, go_on: Callable[[RunRow], Awaitable[None]]) -> S
     return None
 
 
-async def pages(journal: Journal, size: int, *, status: str | None = None) -> AsyncIterator[Sequence[RunRow]]:
+async def pages(
+    journal: Journal, size: int, *, status: str | None = None, nested: bool | None = None
+) -> AsyncIterator[Sequence[RunRow]]:
     """The newest runs first."""
-    page = await journal.rows(status=status, limit=size)
+    page = await journal.rows(status=status, limit=size, nested=nested)
     while page:
         yield page
-        page = await journal.rows(status=status, limit=size, before=page[-1].run)
+        page = await journal.rows(status=status, limit=size, before=page[-1].run, nested=nested)
 
 
-class Crews:
-    """Crews by their sha, each read and decoded once, however many ask for it at a time."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._reading: dict[str, asyncio.Task[Crew]] = {}
-
-    async def of(self, row: RunRow) -> Crew:
-        if row.crew_sha not in self._reading:
-            self._reading[row.crew_sha] = asyncio.create_task(crew_of(self._journal, row))
-        return await self._reading[row.crew_sha]
+async def orphans(journal: Journal) -> AsyncIterator[RunRow]:
+    """Children that go on although whoever called them is over: the process died before it could stop them."""
+    for status in ("running", "paused"):
+        async for page in pages(journal, RECOVERIES_MAX, status=status, nested=True):
+            for row in page:
+                if await _is_over(journal, parent_of(row.run)):
+                    yield row
 
 
-async def crew_of(journal: Journal, row: RunRow) -> Crew:
-    """The crew as it was when the run started, never the files of today."""
-    return msgspec.json.decode(await journal.crew(row.crew_sha), type=Crew)
+async def _is_over(journal: Journal, run: str) -> bool:
+    try:
+        return (await journal.row(run)).status in OVER
+    except RunNotFound:
+        return True

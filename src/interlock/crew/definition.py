@@ -134,6 +134,7 @@ class SubCrew(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     settings: SubCrewCaps = SubCrewCaps()
     crew: "Crew | None" = None
+    crew_sha: str = ""  # of the crew as the store keeps it
 
 
 class Delegation(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,6 +229,14 @@ class Crew(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def agent_ids(self) -> tuple[str, ...]:
         return tuple(agent.id for agent in self.agents)
+
+    def whole_tree(self) -> "list[Crew]":
+        """This crew and all that it calls, each once."""
+        found: list[Crew] = [self]
+        for crew in found:
+            inner = [sub.crew for sub in crew.sub_crews.values() if sub.crew is not None]
+            found += [each for each in inner if not any(each is known for known in found)]
+        return found
 
     def behavior_of(self, agent: str) -> AgentBehavior:
         return self.behaviors.get(agent, AgentBehavior())

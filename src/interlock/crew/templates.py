@@ -1,7 +1,7 @@
 """Placeholders. There is no template engine: a fixed list of fields, and any other one is a problem at load."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 PROMPT_FIELDS = ("backstory", "description", "name", "role")
 INPUT_FIELDS = ("Input", "OriginalInput", "PreviousResult")
@@ -31,3 +31,16 @@ def unknown_input_fields(template: str, crews: tuple[str, ...]) -> Iterator[tupl
             yield field[0], "the fields are " + ", ".join(f"{{{{.{name}}}}}" for name in known)
         elif family == "PreviousResults" and key not in crews:
             yield field[0], f"the sub-crews are {', '.join(crews) or 'none'}"
+
+
+def filled(template: str, value_of: Callable[[str, str], str]) -> str:
+    """The template with its fields filled in one pass; what is filled in is never looked at again.
+
+    `value_of` takes a field and, where it is of a family, what stands behind the dot.
+    """
+
+    def value(field: re.Match[str]) -> str:
+        name, _, key = field[1].strip().removeprefix(".").partition(".")
+        return value_of(name, key)
+
+    return _INPUT_FIELD.sub(value, template)

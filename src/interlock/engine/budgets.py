@@ -10,27 +10,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from interlock.crew.definition import Agent, Crew
+from interlock.crew.definition import Agent, Crew, Settings
+from interlock.engine.bounds import STOP, UNBOUNDED, WAIT, WARN, Bounds, Limit
 from interlock.engine.events import Usage
 
 MICROS = 1_000_000
 
 WINDOWS_MS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
-
-# What a limit does when it is reached.
-STOP, WAIT, WARN = "stop", "wait", "warn"
-
-
-class Limit(msgspec.Struct, frozen=True, kw_only=True):
-    """A bound over a UTC window; without one it is on errors in a row. `scope` is an agent, or empty for the crew."""
-
-    name: str
-    what: str
-    window: str
-    most: int
-    scope: str = ""
-    alert: int | None = None
-    then: str = STOP
 
 
 def limits_of(crew: Crew, agent: Agent) -> tuple[Limit, ...]:
@@ -129,10 +115,10 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class Budgets:
-    """A crew's budgets, worked out once an agent."""
+    """A crew's budgets under the settings that hold for a run, worked out once an agent."""
 
-    def __init__(self, crew: Crew) -> None:
-        self._crew = crew
+    def __init__(self, crew: Crew, settings: Settings, bounds: Bounds = UNBOUNDED) -> None:
+        self._crew, self._settings, self._bounds = crew, settings, bounds
         self._budgets: dict[str, Budget] = {}
 
     def of(self, agent_id: str) -> Budget:
@@ -140,14 +126,21 @@ class Budgets:
         if budget is None:
             agent = self._crew.agent(agent_id)
             assert agent is not None, "only the crew's own agents make calls"
-            budget = self._budgets[agent_id] = _budget(self._crew, agent)
+            budget = self._budgets[agent_id] = self._worked_out(agent)
         return budget
 
+    def _worked_out(self, agent: Agent) -> Budget:
+        settings, of_call = self._settings, _bounds_of_call(self._crew, agent)
+        of_windows = (*limits_of(self._crew, agent), *self._bounds.limits)
+        of_run = settings.max_tokens_per_run is not None or settings.max_cost_per_run is not None
+        is_given = any(given.what != "calls" for given in self._bounds.given)
+        return Budget(agent, of_call, of_windows, of_run or is_given or bool(of_call) or bool(of_windows))
 
-def _budget(crew: Crew, agent: Agent) -> Budget:
-    settings, of_call, of_windows = crew.settings, _bounds_of_call(crew, agent), limits_of(crew, agent)
-    of_run = settings.max_tokens_per_run is not None or settings.max_cost_per_run is not None
-    return Budget(agent, of_call, of_windows, of_run or bool(of_call) or bool(of_windows))
+    def for_children(self) -> tuple[Limit, ...]:
+        """The crew's limits over windows, and those of the crews above it, as a child of this run sees them."""
+        own = [limit for limit in _of_crew(self._crew) if limit.what != "errors"]
+        named = [msgspec.structs.replace(limit, crew=self._crew.name) for limit in own]
+        return tuple(msgspec.structs.replace(limit, above=limit.above + 1) for limit in (*named, *self._bounds.limits))
 
 
 def _bounds_of_call(crew: Crew, agent: Agent) -> tuple[CallBound, ...]:

@@ -22,6 +22,7 @@ from interlock.engine.events import Entry
 from interlock.engine.grammar import Ending, ending_of
 from interlock.engine.routing import RoutingTable
 from interlock.engine.state import Message, Turn
+from interlock.ids import RESERVED_IDS
 from interlock.limits import MARK_CHARS_MAX
 
 # A token is rarely shorter than three bytes; taking it so keeps the estimate on the safe side.
@@ -183,8 +184,10 @@ class Conversation:
             return Message(role="assistant", text=text)
         if "[" in text:
             text = self.harmless(text)
-        speaker = self._agents.get(entry.author)
-        return Message(role="user", text=f"{speaker.name}:\n{text}" if speaker else text)
+        if entry.author in RESERVED_IDS:
+            return Message(role="user", text=text)
+        speaker = self._agents.get(entry.author)  # or a sub-crew, or an agent of another crew
+        return Message(role="user", text=f"{speaker.name if speaker else entry.author}:\n{text}")
 
     def _head(self, view: _View, start: int) -> tuple[Message, ...]:
         """The first entry, and a word on what is missing after it."""

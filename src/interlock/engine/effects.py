@@ -6,6 +6,7 @@ Rule 2: a key is never used twice, also not by a run that was resumed, recovered
 
 import msgspec
 
+from interlock.engine.bounds import Given
 from interlock.engine.events import Usage
 
 
@@ -49,6 +50,29 @@ class RunTool(msgspec.Struct, frozen=True, kw_only=True):
     arguments: str
 
 
+class StartChild(msgspec.Struct, frozen=True, kw_only=True):
+    """Start a sub-crew under this id, or take the child up where it stands, and say what came of it.
+
+    It is shown the `history` newest of the entries up to `until`, and gives back as many as `returns` says.
+    """
+
+    key: str
+    crew: str
+    child: str
+    input: str
+    until: int
+    history: int
+    returns: int
+    given: tuple[Given, ...]
+
+
+class StopChild(msgspec.Struct, frozen=True, kw_only=True):
+    """Cancel a child that was started under this key, and say what it cost."""
+
+    key: str
+    child: str
+
+
 class SetTimer(msgspec.Struct, frozen=True, kw_only=True):
     """Fire once after this much working time."""
 
@@ -82,4 +106,4 @@ class Announce(msgspec.Struct, frozen=True, kw_only=True):
     content: str
 
 
-Effect = Reserve | Settle | CallModel | RunTool | SetTimer | Cancel | Tell | Announce
+Effect = Reserve | Settle | CallModel | RunTool | StartChild | StopChild | SetTimer | Cancel | Tell | Announce

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.engine.bounds import UNBOUNDED, Bounds
 from interlock.engine.routing import Candidate, Verb
 from interlock.signals.matching import MatchMethod
 
@@ -58,13 +59,37 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit
     worked_ms: int = 0
 
 
+class CrewContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a crew is told besides its input: by the crew that calls it, or by the host.
+
+    Without an original input the run's own is the original one.
+    """
+
+    original_input: str = ""
+    previous_results: dict[str, str] = {}
+    shared_memory: dict[str, Any] = {}
+    parent_history: tuple[Entry, ...] = ()
+
+
+NO_CONTEXT = CrewContext()
+
+
 class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
+    """`path` are the names of the sub-crews from the outermost run down to this one.
+
+    `calls` are those that its agents have made in earlier runs of the same sub-crew.
+    """
+
     crew: str
     input: str
     rules: int
     crew_sha: str = ""
     continues: str = ""
     history: tuple[Entry, ...] = ()
+    path: tuple[str, ...] = ()
+    calls: dict[str, int] = {}
+    context: CrewContext = NO_CONTEXT
+    bounds: Bounds = UNBOUNDED
 
 
 class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):
@@ -112,6 +137,7 @@ class Reserved(Incoming, frozen=True, kw_only=True, tag="budget.reserved"):
     then: str = ""
     wait_ms: int = 0
     alerts: tuple[str, ...] = ()
+    above: int = 0  # whose limit it is: the run's own crew, or that of a caller so many levels up
 
 
 class ToolReturned(Incoming, frozen=True, kw_only=True, tag="tool.returned"):
@@ -133,6 +159,39 @@ class TimerFired(Incoming, frozen=True, kw_only=True, tag="timer.fired"):
 class RunResumed(Incoming, frozen=True, kw_only=True, tag="run.resumed"):
     token: str
     input: str = ""
+
+
+class ChildReturned(Incoming, frozen=True, kw_only=True, tag="child.returned"):
+    """A child is over. What it wrote comes along, and as much of its history as was asked for."""
+
+    call: str
+    status: str
+    reason: str
+    text: str = ""
+    usage: Usage = Usage()
+    memory: dict[str, Any] = {}
+    history: tuple[Entry, ...] = ()
+    calls: dict[str, int] = {}
+    above: int = 0
+
+
+class ChildWait(msgspec.Struct, frozen=True, kw_only=True):
+    token: str
+    agent: str
+    reason: str
+
+
+class ChildWaits(Incoming, frozen=True, kw_only=True, tag="child.waits"):
+    """Nothing in a child can go on before somebody answers one of these."""
+
+    call: str
+    waits: tuple[ChildWait, ...]
+
+
+class ChildGoesOn(Incoming, frozen=True, kw_only=True, tag="child.goes_on"):
+    """Somebody is about to answer what a child waits for."""
+
+    call: str
 
 
 class CancelRequested(Incoming, frozen=True, kw_only=True, tag="cancel.requested"):
@@ -209,6 +268,22 @@ class GroupJoined(Derived, frozen=True, kw_only=True, tag="group.joined"):
     next: str
 
 
+class ChildStarted(Derived, frozen=True, kw_only=True, tag="child.started"):
+    """`crew` is the sub-crew as the caller names it, `child` the run."""
+
+    crew: str
+    child: str
+    call: str
+    input: str
+
+
+class ChildFinished(Derived, frozen=True, kw_only=True, tag="child.finished"):
+    crew: str
+    child: str
+    status: str
+    reason: str
+
+
 class Nudged(Derived, frozen=True, kw_only=True, tag="nudged"):
     agent: str
     because: str
@@ -270,6 +345,7 @@ class RunFinished(Derived, frozen=True, kw_only=True, tag="run.finished"):
     output: str
     text: str
     usage: Usage
+    above: int = 0  # whose bound stopped it: its own, or that of a caller so many levels up
 
 
 IncomingEvent = (
@@ -281,6 +357,9 @@ IncomingEvent = (
     | ToolOutcomeLost
     | TimerFired
     | RunResumed
+    | ChildReturned
+    | ChildWaits
+    | ChildGoesOn
     | CancelRequested
 )
 
@@ -295,6 +374,8 @@ DerivedEvent = (
     | GroupStarted
     | BranchFinished
     | GroupJoined
+    | ChildStarted
+    | ChildFinished
     | Nudged
     | InputRequested
     | InputGiven

@@ -1,9 +1,23 @@
-"""Parallel groups: members start from the same history, and their replies become one entry."""
+"""Parallel groups: members start from the same history, and their replies become one entry.
+
+A sub-crew may be a member: it works on this run's input, and what it says steers nothing here.
+"""
+
+from collections.abc import Sequence
 
 from interlock.crew.definition import Group
 from interlock.engine.emitting import emitted
-from interlock.engine.events import BranchFinished, GroupJoined, GroupStarted, LimitReached
+from interlock.engine.events import BranchFinished, GroupJoined, GroupStarted
 from interlock.engine.moves import Ask, Begin, CloseBranch, Finish, Follow, Fork, Join, Move
+from interlock.engine.nesting import (
+    SHARED,
+    exhausted,
+    out_of_budget,
+    shared_out,
+    start_child,
+    stop_child,
+    take_results,
+)
 from interlock.engine.phrases import merged
 from interlock.engine.routing import Decision, OwnReply
 from interlock.engine.spending import abandon_call
@@ -17,20 +31,31 @@ from interlock.engine.turns import ask, new_turn
 def fork(t: Transition, move: Fork) -> Move | None:
     decision = move.decision
     group = t.crew.groups[decision.target]
-    most = t.settings.max_calls_per_run
-    if most is not None and t.state.usage.calls + len(group.agents) > most:
-        t.conclude(LimitReached(limit="max_calls_per_run"))
-        return Finish("stopped", "budget:calls")
+    short = exhausted(t, len(group.agents), _bounds_that_count(t, group))
+    if short is not None:
+        return out_of_budget(t, short)
     t.conclude(GroupStarted(group=group.name, members=group.agents))
-    branches = [Branch(turn=new_turn(t, member)) for member in group.agents]
+    branches = [_branch(t, group, member) for member in group.agents]
     t.state.group = GroupState(name=group.name, starter=decision.agent, branches=branches)
     seconds = t.settings.parallel_timeout_seconds if group.timeout_seconds is None else group.timeout_seconds
     start_timer(t, GROUP, int(seconds * 1000))
     for branch in branches:
-        spent = ask(t, Ask(branch.turn))
+        spent = ask(t, Ask(branch.turn)) if branch.turn is not None else None
         if isinstance(spent, Finish):
             return spent
     return None
+
+
+def _bounds_that_count(t: Transition, group: Group) -> Sequence[str]:
+    """An agent needs room for its call; what that costs is seen when it is made. A sub-crew gets its part of all."""
+    return SHARED if any(member in t.crew.sub_crews for member in group.agents) else ("calls",)
+
+
+def _branch(t: Transition, group: Group, member: str) -> Branch:
+    if member not in t.crew.sub_crews:
+        return Branch(member=member, turn=new_turn(t, member))
+    given = shared_out(t, member, len(group.agents))
+    return Branch(member=member, child=start_child(t, member, t.state.input, given))
 
 
 def close_branch(t: Transition, move: CloseBranch) -> Move | None:
@@ -41,7 +66,7 @@ def close_branch(t: Transition, move: CloseBranch) -> Move | None:
 
 def _close(t: Transition, branch: Branch, status: str, error: str = "") -> None:
     branch.status, branch.error = status, error
-    t.conclude(BranchFinished(agent=branch.turn.agent, status=status, error=error))
+    t.conclude(BranchFinished(agent=branch.member, status=status, error=error))
 
 
 def is_complete(t: Transition) -> bool:
@@ -69,13 +94,18 @@ def _stop_the_rest(t: Transition, state: GroupState, status: str) -> None:
 
 def _give_up(t: Transition, branch: Branch) -> None:
     turn = branch.turn
+    if turn is None:
+        assert branch.child is not None, "a member is an agent or a sub-crew"
+        if branch.child.status in ("working", "waiting"):
+            stop_child(t, branch.child)
+        return
     abandon_call(t, turn)
     for purpose in OF_TURNS:
         drop_timer(t, f"{purpose}{turn.number}")
     for tool in turn.tools:
         if tool.output is None:
             t.give_up(tool.key)
-    t.state.waits = [wait for wait in t.state.waits if wait.turn != turn.number]
+    t.state.waits = [wait for wait in t.state.waits if wait.turn != turn.number or wait.child]
 
 
 def join(t: Transition, move: Join) -> Move | None:
@@ -89,6 +119,7 @@ def join(t: Transition, move: Join) -> Move | None:
     spoilt = group.on_error == "fail" and any(branch.status in ("failed", "late") for branch in state.branches)
     if spoilt or not done:
         return Finish("failed", "group_failed")
+    take_results(t, [branch.child for branch in done if branch.child is not None])
     t.remember("user", "system", _merged(t, done), t.state.turns)
     t.state.output = t.state.history[-1].text
     return _after(t, group, state, done)
@@ -96,7 +127,7 @@ def join(t: Transition, move: Join) -> Move | None:
 
 def _merged(t: Transition, done: list[Branch]) -> str:
     names = {agent.id: agent.name for agent in t.crew.agents}
-    return merged([(names[branch.turn.agent], branch.reply) for branch in done])
+    return merged([(names.get(branch.member, branch.member), branch.reply) for branch in done])
 
 
 def _after(t: Transition, group: Group, state: GroupState, done: list[Branch]) -> Move:
@@ -115,6 +146,7 @@ def _after(t: Transition, group: Group, state: GroupState, done: list[Branch]) -
 
 def _decided_by_members(t: Transition, done: list[Branch]) -> Decision | None:
     """The best of what the members' own marks ask for; members do not wait."""
-    replies = [OwnReply(branch.turn.agent, branch.reply, emitted(branch.turn.emits)) for branch in done]
+    turns = [(branch.turn, branch.reply) for branch in done if branch.turn is not None]
+    replies = [OwnReply(turn.agent, reply, emitted(turn.emits)) for turn, reply in turns]
     decisions = [t.table.member_decision(reply) for reply in replies]
     return min((decision for decision in decisions if decision is not None), key=t.table.rank_of, default=None)

@@ -45,6 +45,12 @@ class Fork(msgspec.Struct, frozen=True):
     decision: Decision
 
 
+class Call(msgspec.Struct, frozen=True):
+    """Start the sub-crews that a reply called."""
+
+    decision: Decision
+
+
 class CloseBranch(msgspec.Struct, frozen=True):
     branch: Branch
     status: str
@@ -58,6 +64,7 @@ class Join(msgspec.Struct, frozen=True):
 class Finish(msgspec.Struct, frozen=True):
     status: str
     reason: str
+    above: int = 0  # whose bound it is: the run's own, or that of a caller so many levels up
 
 
-Move = Begin | Ask | Conclude | Follow | Depart | Fork | CloseBranch | Join | Finish
+Move = Begin | Ask | Conclude | Follow | Depart | Fork | Call | CloseBranch | Join | Finish

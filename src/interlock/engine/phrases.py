@@ -21,6 +21,11 @@ _NUDGE = {
     },
 }
 
+_CHILD_ERROR = {
+    "en": "the crew '{crew}' did not complete: {status}, {reason}",
+    "vi": "nhóm '{crew}' không hoàn thành: {status}, {reason}",
+}
+
 # What emit_signal answers: where the turn goes on all the same, and where other tools were called beside it.
 EMITTED = "noted"
 EMITTED_TOO_EARLY = "not taken, since this reply called other tools too; emit it in the reply that ends your turn"
@@ -34,6 +39,11 @@ def nudge(crew: Crew, agent: str, decision: Decision) -> str:
         return _NUDGE[crew.settings.language][decision.because].format(marks=", ".join(names))
     bare = ", ".join(name[1:-1] for name in names)
     return _NUDGE[crew.settings.language][f"tool:{decision.because}"].format(marks=bare)
+
+
+def child_error(crew: Crew, child: str, status: str, reason: str) -> str:
+    """What is said in place of a sub-crew's result."""
+    return _CHILD_ERROR[crew.settings.language].format(crew=child, status=status, reason=reason)
 
 
 def refused_emission(crew: Crew, agent: str) -> str:

@@ -92,6 +92,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     target: str = ""
     held: bool = False
     then: str = ""
+    calls: tuple[str, ...] = ()  # where several sub-crews are called at once, all of their signals
     candidates: tuple[Candidate, ...] = ()
     rejected: tuple[Rejection, ...] = ()
 
@@ -192,12 +193,11 @@ class RoutingTable:
         judged = tuple(_judged_for_member(c, best) for c in decision.candidates)
         return self.winner_of(msgspec.structs.replace(decision, signal=best.signal, candidates=judged))
 
-    def decision_of(self, agent: str, signal: str) -> Decision:
+    def decision_of(self, agent: str, signal: str, calls: tuple[str, ...] = ()) -> Decision:
         """What a held mark does once it is approved."""
         route = self.route(agent, signal)
-        return Decision(
-            agent=agent, verb=_verb(route), because="signal", signal=signal, target=route.target_crew or route.target
-        )
+        target = route.target_crew or route.target
+        return Decision(agent=agent, verb=_verb(route), because="signal", signal=signal, target=target, calls=calls)
 
     def rank_of(self, decision: Decision) -> tuple[int, int]:
         """Less is better; for decisions of several members."""
@@ -261,6 +261,7 @@ class RoutingTable:
             target="" if undecided else winner.target,
             held=not undecided and self._is_held(agent.id, winner.verb),
             then=on_conflict if undecided else "",
+            calls=_calls(candidates) if winner.verb is Verb.CALL else (),
             candidates=candidates,
             rejected=rejected,
         )
@@ -440,6 +441,12 @@ class _OwnMarks:
 def _way(order: int, route: Route) -> _Way:
     outcome = Outcome.NOTED if route.acknowledges else Outcome.TOLD if route.is_tell else Outcome.LOST
     return _Way(route.signal, order, route, _verb(route), route.target_crew or route.target, outcome)
+
+
+def _calls(candidates: Sequence[Candidate]) -> tuple[str, ...]:
+    """The sub-crew signals that are followed together, in file order."""
+    together = [c for c in candidates if c.outcome in (Outcome.WON, Outcome.JOINED)]
+    return tuple(c.signal for c in sorted(together, key=lambda c: c.order))
 
 
 def _verb(route: Route) -> Verb:

@@ -1,6 +1,11 @@
 """Budgets within a run: room for a call, what it cost, and what is given back."""
 
-from interlock.engine.budgets import WAIT, fits, micros
+from typing import NamedTuple
+
+import msgspec
+
+from interlock.engine.bounds import WAIT, Given
+from interlock.engine.budgets import fits, micros
 from interlock.engine.effects import Settle
 from interlock.engine.events import Reserved, Usage, Warned
 from interlock.engine.state import Turn
@@ -59,20 +64,51 @@ def is_to_wait(event: Reserved) -> bool:
     return event.then == WAIT
 
 
-def bound_without_room(t: Transition, turn: Turn, event: Reserved) -> tuple[str, str] | None:
-    """The first bound of a call or of the run that the estimate does not fit, and what it is on."""
+class Short(NamedTuple):
+    """A bound that has no room, what it is on, and whose it is."""
+
+    limit: str
+    what: str
+    above: int = 0
+
+
+def bound_without_room(t: Transition, turn: Turn, event: Reserved) -> Short | None:
+    """The first bound of a call or of the run that the estimate does not fit."""
     for bound in t.budgets.of(turn.agent).of_call:
         estimate = event.tokens if bound.what == "tokens" else event.cost_micros
         if estimate > bound.most:
-            return bound.name, bound.what
-    settings, others = t.settings, [other for other in t.turns() if other is not turn]
-    tokens = t.state.usage.tokens + sum(other.held_tokens for other in others)
-    if settings.max_tokens_per_run is not None and not fits(settings.max_tokens_per_run, tokens, event.tokens):
-        return "max_tokens_per_run", "tokens"
-    cost = t.state.usage.cost_micros + sum(other.held_micros for other in others)
-    if settings.max_cost_per_run is not None and not fits(micros(settings.max_cost_per_run), cost, event.cost_micros):
-        return "max_cost_per_run", "cost"
+            return Short(bound.name, bound.what)
+    for what, estimate in (("tokens", event.tokens), ("cost", event.cost_micros)):
+        tightest = _tightest(t, what)
+        if tightest is not None and not fits(tightest.most, _used(t, what), estimate):
+            return Short(f"max_{what}_per_run", what, tightest.above)
     return None
+
+
+def room_left(t: Transition, what: str) -> Given | None:
+    """What is left of the run's bound on calls, tokens or cost: its own or a caller's, whichever is tighter."""
+    tightest = _tightest(t, what)
+    return msgspec.structs.replace(tightest, most=tightest.most - _used(t, what)) if tightest is not None else None
+
+
+def _tightest(t: Transition, what: str) -> Given | None:
+    """Of two that are equal its own, which is a caller's to handle and stops nobody else."""
+    most = getattr(t.settings, f"max_{what}_per_run")
+    bounds = [given for given in t.state.bounds.given if given.what == what]
+    if most is not None:
+        bounds.insert(0, Given(what=what, most=micros(most) if what == "cost" else most, above=0))
+    return min(bounds, key=lambda bound: bound.most, default=None)
+
+
+def _used(t: Transition, what: str) -> int:
+    """What is spent, what calls under way hold, and what is reserved for children. A call counts while it is made."""
+    turns, usage = t.turns(), t.state.usage
+    given = sum(g.most for child in (*t.children(), *t.state.leaving) for g in child.given if g.what == what)
+    if what == "tokens":
+        return usage.tokens + sum(turn.held_tokens for turn in turns) + given
+    if what == "cost":
+        return usage.cost_micros + sum(turn.held_micros for turn in turns) + given
+    return usage.calls + sum(bool(turn.call or turn.reserving) for turn in turns) + given
 
 
 def _let_go(turn: Turn) -> None:

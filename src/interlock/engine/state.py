@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.engine.bounds import UNBOUNDED, Bounds, Given
 from interlock.engine.events import Entry, ToolRequest, Usage
 
 
@@ -48,10 +49,38 @@ class Turn(msgspec.Struct, kw_only=True):
     emits: tuple[ToolRequest, ...] = ()
 
 
-class Branch(msgspec.Struct, kw_only=True):
-    """One member of a group at work."""
+class Child(msgspec.Struct, kw_only=True):
+    """A sub-crew at work for this run: `working`, `waiting` for a person, or over as `ok` or `failed`."""
 
-    turn: Turn
+    key: str
+    crew: str
+    run: str
+    input: str
+    until: int
+    shows: int = 0
+    returns: int = 0
+    signal: str = ""
+    given: tuple[Given, ...] = ()
+    status: str = "working"
+    text: str = ""
+    memory: dict[str, Any] = {}
+    history: tuple[Entry, ...] = ()
+
+
+class Calling(msgspec.Struct, kw_only=True):
+    """The sub-crews that one reply called, in file order; control comes back when all of them are over."""
+
+    agent: str
+    signal: str
+    children: list[Child]
+
+
+class Branch(msgspec.Struct, kw_only=True):
+    """One member of a group at work: an agent with its turn, or a sub-crew."""
+
+    member: str
+    turn: Turn | None = None
+    child: Child | None = None
     status: str = "working"
     reply: str = ""
     error: str = ""
@@ -72,7 +101,9 @@ class Wait(msgspec.Struct, kw_only=True):
     turn: int
     signal: str = ""
     target: str = ""
+    calls: tuple[str, ...] = ()  # the sub-crew signals that are held
     tool: str = ""
+    child: str = ""  # the key of the child that waits; its token answers there
 
 
 class Timer(msgspec.Struct, kw_only=True):
@@ -84,7 +115,10 @@ class Timer(msgspec.Struct, kw_only=True):
 
 
 class RunState(msgspec.Struct, kw_only=True):
-    """The fold of a run's events. `endings` says at which handoffs an agent ended a turn with the same words."""
+    """The fold of a run's events. `endings` says at which handoffs an agent ended a turn with the same words.
+
+    `calls` counts those of agents, and as `crew/agent` those of sub-crews.
+    """
 
     run: str
     seq: int = 0
@@ -92,6 +126,8 @@ class RunState(msgspec.Struct, kw_only=True):
     reason: str = ""
     agent: str = ""
     output: str = ""
+    text: str = ""  # the output without marks, once the run is over
+    above: int = 0  # whose bound ended it
     worked_ms: int = 0
     turns: int = 0
     handoffs: int = 0
@@ -100,6 +136,8 @@ class RunState(msgspec.Struct, kw_only=True):
     history: list[Entry] = []
     turn: Turn | None = None
     group: GroupState | None = None
+    calling: Calling | None = None
+    leaving: list[Child] = []  # children that were given up and have not stopped yet
     waits: list[Wait] = []
     answered: dict[str, str] = {}
     timers: dict[str, Timer] = {}
@@ -107,5 +145,11 @@ class RunState(msgspec.Struct, kw_only=True):
     scales: dict[str, int] = {}
     unconstrained: list[str] = []
     endings: dict[str, list[int]] = {}
+    input: str = ""
+    original_input: str = ""
+    path: tuple[str, ...] = ()
+    bounds: Bounds = UNBOUNDED
+    results: dict[str, str] = {}  # of sub-crews, by name, the newest of each
+    last_result: str = ""
     memory: dict[str, Any] = {}
     written: list[str] = []  # keys of the memory that this run has written, or that came back to it

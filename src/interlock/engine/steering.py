@@ -13,7 +13,8 @@ from interlock.engine.events import (
     LimitReached,
     RunFinished,
 )
-from interlock.engine.moves import Begin, CloseBranch, Conclude, Depart, Finish, Follow, Fork, Move
+from interlock.engine.moves import Begin, Call, CloseBranch, Conclude, Depart, Finish, Follow, Fork, Move
+from interlock.engine.nesting import stop_child
 from interlock.engine.routing import Decision, Outcome, OwnReply, Verb
 from interlock.engine.spending import abandon_call
 from interlock.engine.state import Turn
@@ -137,6 +138,8 @@ def depart(t: Transition, move: Depart) -> Move | None:
     t.state.handoffs += 1
     if decision.verb is Verb.FORK:
         return Fork(decision)
+    if decision.verb is Verb.CALL:
+        return Call(decision)
     t.conclude(HandedOver(origin=decision.agent, to=decision.target, signal=decision.signal))
     return Begin(decision.target)
 
@@ -161,17 +164,22 @@ def finish(t: Transition, move: Finish) -> None:
         for tool in turn.tools:
             if tool.output is None:
                 t.give_up(tool.key)
+    for child in t.children():
+        stop_child(t, child)
     for purpose in list(t.state.timers):
         drop_timer(t, purpose)
-    t.state.waits, t.state.turn, t.state.group = [], None, None
-    t.state.status, t.state.reason = move.status, move.reason
+    t.state.waits, t.state.leaving = [], []
+    t.state.turn, t.state.group, t.state.calling = None, None, None
+    t.state.status, t.state.reason, t.state.above = move.status, move.reason, move.above
+    t.state.text = t.table.without_marks(t.state.output)
     t.conclude(
         RunFinished(
             status=move.status,
             reason=move.reason,
             agent=t.state.agent,
             output=t.state.output,
-            text=t.table.without_marks(t.state.output),
+            text=t.state.text,
             usage=t.state.usage,
+            above=move.above,
         )
     )

@@ -11,10 +11,14 @@ from typing import Any, assert_never
 import msgspec
 
 from interlock.crew.definition import Crew
+from interlock.engine.bounds import UNBOUNDED, Bounds, capped
 from interlock.engine.budgets import Budgets
-from interlock.engine.effects import Effect, Reserve, RunTool, SetTimer, Settle
+from interlock.engine.effects import Effect, Reserve, RunTool, SetTimer, Settle, StopChild
 from interlock.engine.events import (
     CancelRequested,
+    ChildGoesOn,
+    ChildReturned,
+    ChildWaits,
     DerivedEvent,
     IncomingEvent,
     LimitReached,
@@ -31,7 +35,8 @@ from interlock.engine.events import (
     WentStale,
 )
 from interlock.engine.joining import close_branch, fork, join, out_of_time
-from interlock.engine.moves import Ask, Begin, CloseBranch, Conclude, Depart, Finish, Follow, Fork, Join, Move
+from interlock.engine.moves import Ask, Begin, Call, CloseBranch, Conclude, Depart, Finish, Follow, Fork, Join, Move
+from interlock.engine.nesting import call, child_goes_on, child_returned, child_waits, is_old_news, order_for
 from interlock.engine.routing import RoutingTable
 from interlock.engine.state import RunState
 from interlock.engine.steering import conclude, depart, finish, follow
@@ -70,14 +75,25 @@ class Run:
     def __init__(self, crew: Crew, run: str, *, table: RoutingTable | None = None) -> None:
         self.crew = crew
         self.table = table or RoutingTable(crew)
-        self.budgets = Budgets(crew)
         self.state = RunState(run=run)
+        self._bind(UNBOUNDED)
+
+    def _bind(self, bounds: Bounds) -> None:
+        """What holds for this run: the crew's own settings and budgets, and what its caller allows."""
+        self.settings = capped(self.crew.settings, bounds.caps)
+        self.budgets = Budgets(self.crew, self.settings, bounds)
+        # The callers' crews in whose budgets calls count as well; one of the same name has its own counted.
+        above = [limit.crew for limit in bounds.limits if limit.crew != self.crew.name]
+        self.crews_above = tuple(dict.fromkeys(above))
 
     def apply(self, event: IncomingEvent) -> Step:
         """Takes a fact in, and says what follows from it and what is to be done."""
         self.state.seq += 1
         self.state.worked_ms += event.worked_ms
-        t = Transition(self.crew, self.table, self.budgets, self.state)
+        if isinstance(event, RunStarted) and event.bounds != UNBOUNDED and self.state.status == "new":
+            self.state.bounds = event.bounds
+            self._bind(event.bounds)
+        t = Transition(self.crew, self.settings, self.table, self.budgets, self.state)
         if _is_stale(t, event):
             if isinstance(event, Reserved) and not event.refused:  # nobody will make the call
                 t.order(Settle(key=event.call, agent=event.agent, usage=Usage()))
@@ -95,7 +111,7 @@ class Run:
 
     def outstanding(self) -> tuple[Effect, ...]:
         """What is still owed after a replay: what was ordered, never answered, and is nobody's question."""
-        t = Transition(self.crew, self.table, self.budgets, self.state)
+        t = Transition(self.crew, self.settings, self.table, self.budgets, self.state)
         asked_about = [wait.tool for wait in self.state.waits]
         owed: list[Effect] = []
         for turn in t.turns():
@@ -108,6 +124,8 @@ class Run:
                 for tool in turn.tools
                 if tool.output is None and tool.key not in asked_about
             ]
+        owed += [order_for(child) for child in t.children() if child.status == "working"]
+        owed += [StopChild(key=child.key, child=child.run) for child in self.state.leaving]
         owed += [
             SetTimer(key=timer.key, duration_ms=left(t, timer)) for timer in self.state.timers.values() if timer.key
         ]
@@ -121,6 +139,7 @@ class Run:
     def restore(cls, crew: Crew, snapshot: Any) -> "Run":
         run = cls(crew, snapshot["run"])
         run.state = msgspec.convert(snapshot, RunState)
+        run._bind(run.state.bounds)
         return run
 
 
@@ -141,7 +160,10 @@ def _is_stale(t: Transition, event: IncomingEvent) -> bool:
         case TimerFired():
             return purpose_of(t, event.timer) is None
         case RunResumed():
-            return t.wait_with(event.token) is None
+            wait = t.wait_with(event.token)
+            return wait is None or bool(wait.child)  # what a child asks is answered there
+        case ChildReturned() | ChildWaits() | ChildGoesOn():
+            return is_old_news(t, event)
         case CancelRequested():
             return False
         case _:
@@ -150,6 +172,10 @@ def _is_stale(t: Transition, event: IncomingEvent) -> bool:
 
 def _started(t: Transition, event: RunStarted) -> Move:
     t.state.status = "running"
+    t.state.path, t.state.input = event.path, event.input
+    t.state.calls = dict(event.calls)
+    t.state.original_input = event.context.original_input or event.input
+    t.state.results, t.state.memory = dict(event.context.previous_results), dict(event.context.shared_memory)
     t.state.history = list(event.history)
     t.remember("user", "user", event.input, 0)
     milliseconds = int(t.settings.timeout_seconds * 1000)
@@ -199,6 +225,9 @@ _RECEIVED: dict[type, Callable[[Transition, Any], Move | None]] = {
     ToolOutcomeLost: tool_lost,
     TimerFired: _timer_fired,
     RunResumed: resumed,
+    ChildReturned: child_returned,
+    ChildWaits: child_waits,
+    ChildGoesOn: child_goes_on,
     CancelRequested: _cancelled,
 }
 
@@ -209,6 +238,7 @@ _CARRIED_OUT: dict[type, Callable[[Transition, Any], Move | None]] = {
     Follow: follow,
     Depart: depart,
     Fork: fork,
+    Call: call,
     CloseBranch: close_branch,
     Join: join,
     Finish: finish,

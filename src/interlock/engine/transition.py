@@ -1,11 +1,11 @@
 """One transition in the making: what was concluded so far, and what is ordered."""
 
-from interlock.crew.definition import Crew
+from interlock.crew.definition import Crew, Settings
 from interlock.engine.budgets import Budgets
 from interlock.engine.effects import Cancel, Effect
 from interlock.engine.events import DerivedEvent, Entry
 from interlock.engine.routing import RoutingTable
-from interlock.engine.state import Branch, RunState, Turn, Wait
+from interlock.engine.state import Branch, Child, RunState, Turn, Wait
 
 
 class Refusal(Exception):
@@ -15,9 +15,8 @@ class Refusal(Exception):
 class Transition:
     """Collects facts and effects while moves are carried out; the state is changed in place."""
 
-    def __init__(self, crew: Crew, table: RoutingTable, budgets: Budgets, state: RunState) -> None:
-        self.crew, self.table, self.budgets, self.state = crew, table, budgets, state
-        self.settings = crew.settings
+    def __init__(self, crew: Crew, settings: Settings, table: RoutingTable, budgets: Budgets, state: RunState) -> None:
+        self.crew, self.settings, self.table, self.budgets, self.state = crew, settings, table, budgets, state
         self.at = state.seq
         self.facts: list[DerivedEvent] = []
         self.effects: list[Effect] = []
@@ -53,9 +52,20 @@ class Transition:
 
     def turns(self) -> list[Turn]:
         """The turns under way: the one with the floor, or those of the group's members at work."""
-        if self.state.group is not None:
-            return [branch.turn for branch in self.state.group.branches if branch.status == "working"]
+        group = self.state.group
+        if group is not None:
+            return [b.turn for b in group.branches if b.turn is not None and b.status == "working"]
         return [self.state.turn] if self.state.turn is not None else []
+
+    def children(self) -> list[Child]:
+        """The children under way, those that wait for a person included."""
+        group, calling = self.state.group, self.state.calling
+        of_group = [branch.child for branch in group.branches if branch.child is not None] if group is not None else []
+        of_call = calling.children if calling is not None else []
+        return [child for child in (*of_group, *of_call) if child.status in ("working", "waiting")]
+
+    def child_with(self, key: str) -> Child | None:
+        return next((child for child in self.children() if child.key == key), None)
 
     def turn_that(self, called: str) -> Turn | None:
         if self.state.group is None:
@@ -65,6 +75,10 @@ class Transition:
 
     def turn_that_reserves(self, key: str) -> Turn | None:
         return next((turn for turn in self.turns() if turn.reserving == key), None)
+
+    def branch_with(self, child: Child) -> Branch | None:
+        branches = self.state.group.branches if self.state.group is not None else []
+        return next((branch for branch in branches if branch.child is child), None)
 
     def branch_of(self, turn: Turn) -> Branch | None:
         if self.state.group is None:

@@ -30,6 +30,7 @@ from interlock.engine.spending import (
     bound_without_room,
     give_back,
     is_to_wait,
+    room_left,
     say_alerts,
     wait_for_window,
 )
@@ -71,19 +72,15 @@ def ask(t: Transition, move: Ask) -> Move | None:
 
 def _try(t: Transition, turn: Turn) -> Move | None:
     """Calls the model, after asking for room in the budgets where there are any."""
-    most = t.settings.max_calls_per_run
-    if most is not None and t.state.usage.calls + calls_under_way(t) >= most:
-        return spent(t, turn, "max_calls_per_run", "budget:calls")
+    left = room_left(t, "calls")
+    if left is not None and left.most < 1:
+        return spent(t, turn, "max_calls_per_run", "budget:calls", left.above)
     if t.budgets.of(turn.agent).needs_estimate:
         turn.reserving = t.new_key()
         t.order(Reserve(key=turn.reserving, agent=turn.agent, turn=turn.number))
     else:
         call(t, turn)
     return None
-
-
-def calls_under_way(t: Transition) -> int:
-    return sum(bool(turn.call or turn.reserving) for turn in t.turns())
 
 
 def call(t: Transition, turn: Turn) -> None:
@@ -106,11 +103,11 @@ def reserved(t: Transition, event: Reserved) -> Move | None:
         wait_for_window(t, turn, event)
         return None
     if event.refused:
-        return spent(t, turn, event.refused, f"budget:{event.what}")
-    without_room = bound_without_room(t, turn, event)
-    if without_room is not None:
+        return spent(t, turn, event.refused, f"budget:{event.what}", event.above)
+    short = bound_without_room(t, turn, event)
+    if short is not None:
         give_back(t, turn, event)
-        return spent(t, turn, without_room[0], f"budget:{without_room[1]}")
+        return spent(t, turn, short.limit, f"budget:{short.what}", short.above)
     turn.reserved, turn.held_tokens, turn.held_micros = event.call, event.tokens, event.cost_micros
     call(t, turn)
     return None
@@ -130,11 +127,12 @@ def call_of(t: Transition, turn: Turn) -> CallModel:
     )
 
 
-def spent(t: Transition, turn: Turn, limit: str, reason: str) -> Move:
+def spent(t: Transition, turn: Turn, limit: str, reason: str, above: int = 0) -> Move:
     """A bound within a turn: a member fails its branch, elsewhere it stops the run."""
     t.conclude(LimitReached(limit=limit))
     branch = t.branch_of(turn)
-    return CloseBranch(branch, "failed", reason) if branch and limit == "max_rounds" else Finish("stopped", reason)
+    is_members = branch is not None and limit == "max_rounds"
+    return CloseBranch(branch, "failed", reason) if branch and is_members else Finish("stopped", reason, above)
 
 
 def replied(t: Transition, event: ModelReplied) -> Move | None:

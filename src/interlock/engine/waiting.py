@@ -30,6 +30,7 @@ def wait_for(t: Transition, decision: Decision, reason: str, token: str = "") ->
             turn=t.state.turns,
             signal=decision.signal,
             target=decision.target,
+            calls=decision.calls,
         )
     )
     question = t.table.without_marks(t.state.output)
@@ -59,6 +60,8 @@ def pause_if_idle(t: Transition) -> None:
 
 
 def _is_working(t: Transition) -> bool:
+    if any(child.status == "working" for child in t.children()):
+        return True
     asked_about = [wait.tool for wait in t.state.waits]
     return any(
         turn.call
@@ -80,7 +83,7 @@ def resumed(t: Transition, event: RunResumed) -> Move | None:
     if wait.tool:
         return _tool_decided(t, wait, event.input)
     if wait.reason.startswith("held:") and event.input.strip().lower() in APPROVALS:
-        return Follow(t.table.decision_of(wait.agent, wait.signal))
+        return Follow(t.table.decision_of(wait.agent, wait.signal, wait.calls))
     author = "external" if wait.reason.startswith("external:") else "user"
     if event.input:
         t.remember("user", author, event.input, t.state.turns)

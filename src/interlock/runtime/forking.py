@@ -1,6 +1,6 @@
 """A run from any point of another: what was recorded is kept, and every key is new.
 
-Rule 1: a place to fork at is the end of a record after which the run goes on and no branch or question is open.
+Rule 1: a place to fork at is the end of a record after which the run goes on and no branch, child or question is open.
 Rule 2: tokens begin with the run's id, so the copy is replayed under the new id and its conclusions are written anew;
 other keys get the id when they leave the run, so those of the copy are new as well.
 """
@@ -30,7 +30,8 @@ def fork_places(crew: Crew, run_id: str, records: Sequence[Record]) -> list[int]
 
 
 def _is_quiet(state: RunState) -> bool:
-    return state.status == "running" and state.group is None and not state.waits
+    is_alone = state.group is None and state.calling is None and not state.leaving
+    return state.status == "running" and is_alone and not state.waits
 
 
 def forked(crew: Crew, run_id: str, records: Sequence[Record], after: int, new_id: str) -> tuple[Run, list[Record]]:

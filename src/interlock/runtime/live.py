@@ -11,6 +11,9 @@ from interlock.engine.events import IncomingEvent
 from interlock.engine.step import Run
 from interlock.ports import ModelRequest, RunRow
 
+# Before the key of a child that is being stopped.
+STOPPING = "stop "
+
 
 class Call(NamedTuple):
     """A model call that was ordered, ready to be made."""
@@ -68,8 +71,23 @@ class LiveRun:
         return max(0, now_ms - before) if before is not None else 0
 
     def own(self, key: str, task: "asyncio.Task[None]") -> None:
+        def ended(done: "asyncio.Task[None]") -> None:
+            if self.tasks.get(key) is done:
+                del self.tasks[key]
+
         self.tasks[key] = task
-        task.add_done_callback(lambda _: self.tasks.pop(key, None))
+        task.add_done_callback(ended)
+
+    def fail(self, error: Exception) -> None:
+        """The driver is to raise it, whatever it awaits."""
+        self.failure = error
+        self.tell(None)
+        self.give_up(self.alone)
+
+    async def children_stopped(self) -> None:
+        """Nothing that belongs to a run outlives it."""
+        stopping = [task for key, task in self.tasks.items() if key.startswith(STOPPING)]
+        await asyncio.gather(*stopping, return_exceptions=True)
 
     @property
     def may_call_alone(self) -> bool:

@@ -1,6 +1,7 @@
 """Carries out what a run orders, and brings back what came of it."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
@@ -10,7 +11,19 @@ from interlock.crew.definition import Agent, Crew
 from interlock.engine.budgets import CostOf, cost_of, priced
 from interlock.engine.contract import usable_marks
 from interlock.engine.conversation import BYTES_PER_TOKEN, UNSCALED, text_tokens
-from interlock.engine.effects import Announce, CallModel, Cancel, Effect, Reserve, RunTool, SetTimer, Settle, Tell
+from interlock.engine.effects import (
+    Announce,
+    CallModel,
+    Cancel,
+    Effect,
+    Reserve,
+    RunTool,
+    SetTimer,
+    Settle,
+    StartChild,
+    StopChild,
+    Tell,
+)
 from interlock.engine.emitting import DESCRIPTION, EMIT_SIGNAL, is_tool_mode, parameters
 from interlock.engine.events import (
     IncomingEvent,
@@ -27,6 +40,7 @@ from interlock.engine.listening import Listener
 from interlock.engine.own_tools import OWN_TOOLS
 from interlock.engine.phrases import cut
 from interlock.engine.state import Turn
+from interlock.engine.step import OVER
 from interlock.errors import (
     ModelRefused,
     ModelUnavailable,
@@ -48,9 +62,12 @@ from interlock.ports import (
     Toolbox,
     ToolSchema,
 )
+from interlock.runtime.children import Children
 from interlock.runtime.hearing import Heard, heard_out, heard_to_the_cut
-from interlock.runtime.live import Call, LiveRun
+from interlock.runtime.live import STOPPING, Call, LiveRun
 from interlock.runtime.timers import Timers
+
+_log = logging.getLogger("interlock")
 
 ModelFor = Callable[[Crew, Agent], Model]
 OnDelta = Callable[[str, str, str], None]
@@ -82,11 +99,12 @@ class Performer:
         calls_max: int,
         hook: Hook = no_hook,
         cost_of: CostOf = cost_of,
+        children: Children,
     ) -> None:
         self.clock, self.timers = clock, timers
         self.model_for, self.toolbox = model_for, toolbox
         self.on_delta, self.budgets = on_delta, budgets
-        self.hook, self.cost_of = hook, cost_of
+        self.hook, self.cost_of, self.children = hook, cost_of, children
         # Waiters are served in the order they came, so that no run starves.
         self.slots, self._calls_max = asyncio.Semaphore(calls_max), calls_max
         self.tools_under_way = 0
@@ -119,6 +137,8 @@ class Performer:
                     self._start(live, effect.key, self._call_model(live, self._call(live, effect)))
                 case RunTool():
                     self._start(live, effect.key, self._run_tool(live, effect))
+                case StartChild() | StopChild():
+                    self._see_to_child(live, effect)
                 case SetTimer():
                     self._set_timer(live, effect)
                 case Cancel():
@@ -137,6 +157,37 @@ class Performer:
             else:
                 again.append(effect)
         self.perform(live, again)
+
+    def _see_to_child(self, live: LiveRun, order: StartChild | StopChild) -> None:
+        if isinstance(order, StartChild):
+            self._start(live, order.key, self._follow_child(live, order))
+        else:
+            live.give_up(order.key)
+            self._start(live, f"{STOPPING}{order.key}", self._stop_child(live, order))
+
+    def follow_child(self, live: LiveRun, key: str) -> None:
+        """A child that has gone on is followed again, unless it still is."""
+        order = next((each for each in live.run.outstanding() if each.key == key), None)
+        if isinstance(order, StartChild) and key not in live.tasks:
+            self._start(live, key, self._follow_child(live, order))
+
+    async def _follow_child(self, live: LiveRun, order: StartChild) -> None:
+        try:
+            event = await self.children.outcome(live, order)
+        except Exception as error:  # the child cannot be driven here, and neither can this run
+            live.fail(error)
+            return
+        if event is not None:
+            self._answer(live, event)
+
+    async def _stop_child(self, live: LiveRun, order: StopChild) -> None:
+        try:
+            event = await self.children.stopped(order)
+        except PortError as error:
+            _log.warning("could not stop child %s: %s; whoever recovers the data folder does", order.child, error)
+            return
+        if live.run.state.status not in OVER:
+            self._answer(live, event)
 
     def _start(self, live: LiveRun, key: str, work: Awaitable[None]) -> None:
         live.own(key, asyncio.ensure_future(work))
@@ -167,8 +218,7 @@ class Performer:
             except StoreFailed:
                 await self.clock.sleep_until(self.clock.monotonic_ms() + STORE_RETRY_MS)
             except RunError as error:  # the run belongs to somebody else by now
-                live.failure = error
-                live.tell(None)
+                live.fail(error)
                 return
             else:
                 self._answer(live, _reserved(effect, order, grant))
@@ -207,6 +257,7 @@ class Performer:
             top_p=agent.top_p,
             top_k=agent.top_k,
             ending=live.conversation.ending(agent.id, group),
+            path=state.path,
         )
         if effect.model:
             agent = msgspec.structs.replace(agent, primary=agent.backup)
@@ -333,6 +384,7 @@ def _reserved(effect: Reserve, order: Reservation, grant: Grant) -> Reserved:
         then=grant.then,
         wait_ms=grant.wait_ms,
         alerts=grant.alerts,
+        above=grant.above,
     )
 
 
@@ -345,6 +397,7 @@ def _settlement(live: LiveRun, effect: Settle, at: int) -> Settlement:
         usage=effect.usage,
         failed=effect.failed,
         provider=effect.provider,
+        crews_above=live.run.crews_above,
     )
 
 
@@ -360,7 +413,7 @@ def _storable_call(call: ToolRequest) -> ToolRequest:
 def _turn(live: LiveRun, number: int) -> Turn:
     """The turn that has just ordered something."""
     state = live.run.state
-    turns = [branch.turn for branch in state.group.branches] if state.group else [state.turn]
+    turns = [b.turn for b in state.group.branches] if state.group else [state.turn]
     return next(turn for turn in turns if turn is not None and turn.number == number)
 
 

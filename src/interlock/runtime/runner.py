@@ -8,7 +8,7 @@ Rule 3: a paused or finished run is let go of: it costs no memory until somebody
 import asyncio
 import itertools
 import logging
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 from weakref import WeakValueDictionary
@@ -18,19 +18,31 @@ import msgspec
 from interlock.crew.definition import Crew
 from interlock.engine.budgets import CostOf, cost_of
 from interlock.engine.effects import CallModel, Effect
-from interlock.engine.events import CancelRequested, Entry, IncomingEvent, RunResumed, RunStarted
+from interlock.engine.events import (
+    NO_CONTEXT,
+    CancelRequested,
+    ChildGoesOn,
+    CrewContext,
+    Entry,
+    IncomingEvent,
+    RunResumed,
+    RunStarted,
+)
 from interlock.engine.routing import RoutingTable
 from interlock.engine.step import OVER, RULES, Run
 from interlock.errors import (
     AlreadyResumed,
+    InterlockError,
     JournalDiverged,
     NotWaiting,
     OwnedElsewhere,
+    ParentIsOver,
     PortError,
     RunError,
     StoreBroken,
     StoreFailed,
 )
+from interlock.ids import is_below, key_of, parent_of, run_of
 from interlock.ports import (
     NOTHING_ELSE,
     Alongside,
@@ -46,11 +58,13 @@ from interlock.ports import (
     StoredRecord,
     Toolbox,
 )
+from interlock.runtime.children import Children
+from interlock.runtime.crews import StoredCrews
 from interlock.runtime.delivery import Deliveries, OnExternal
 from interlock.runtime.live import LiveRun
 from interlock.runtime.performing import STORE_RETRY_MS, Hook, ModelFor, Performer, answers, no_hook, storable
 from interlock.runtime.timers import Timers
-from interlock.runtime.watching import Public, Watchers, public_events
+from interlock.runtime.watching import Followed, Public, Watcher, Watchers, public_events
 
 # Model calls under way at once, over all runs of this process.
 CALLS_MAX = 1_000
@@ -94,7 +108,10 @@ class Runner:
         cost_of: CostOf = cost_of,
     ) -> None:
         self.journal, self.owners, self.clock = journal, owners, clock
+        self.crews = StoredCrews(journal)
         self.observers, self.watchers = observers, Watchers()
+        # Told of the pieces of every run's replies.
+        self.ears: list[Callable[[Public], None]] = []
         self.timers = Timers(clock)
         self.live: dict[str, LiveRun] = {}
         self.drivers: dict[str, asyncio.Task[None]] = {}
@@ -113,6 +130,7 @@ class Runner:
             calls_max=calls_max,
             hook=hook,
             cost_of=cost_of,
+            children=Children(self),
         )
         self.deliveries = Deliveries(outbox, clock, on_external)
 
@@ -135,15 +153,36 @@ class Runner:
     # What can be asked for
 
     async def start(
-        self, crew: Crew, crew_sha: str, text: str, *, run_id: str, history: tuple[Entry, ...] = (), continues: str = ""
+        self,
+        crew: Crew,
+        crew_sha: str,
+        text: str,
+        *,
+        run_id: str,
+        history: tuple[Entry, ...] = (),
+        continues: str = "",
+        context: CrewContext = NO_CONTEXT,
     ) -> None:
-        await self._seen_through(self._start(crew, crew_sha, text, run_id, history, continues))
+        await self._seen_through(self._start(crew, crew_sha, text, run_id, history, continues, context))
 
     async def _start(
-        self, crew: Crew, crew_sha: str, text: str, run_id: str, history: tuple[Entry, ...], continues: str
+        self,
+        crew: Crew,
+        crew_sha: str,
+        text: str,
+        run_id: str,
+        history: tuple[Entry, ...],
+        continues: str,
+        context: CrewContext,
     ) -> None:
         event = RunStarted(
-            crew=crew.name, input=storable(text), rules=RULES, crew_sha=crew_sha, continues=continues, history=history
+            crew=crew.name,
+            input=storable(text),
+            rules=RULES,
+            crew_sha=crew_sha,
+            continues=continues,
+            history=(*context.parent_history, *history),
+            context=msgspec.structs.replace(context, parent_history=()) if context != NO_CONTEXT else NO_CONTEXT,
         )
         now = self.clock.now_ms()
         row = RunRow(
@@ -155,26 +194,43 @@ class Runner:
             continues=continues,
             organization=crew.settings.organization,
         )
-        live = LiveRun(Run(crew, run_id, table=self._table(crew, crew_sha)), row)
+        await self.begin(Run(crew, run_id, table=self.table(crew, crew_sha)), row, event)
+
+    async def begin(self, run: Run, row: RunRow, event: RunStarted) -> LiveRun:
+        live = LiveRun(run, row)
         live.last_ms = self.clock.monotonic_ms()
-        await self._transit(live, event, first=True)
-        self._drive(live)
+        await self.transit(live, event, first=True)
+        self.drive(live)
+        return live
 
     async def resume(self, crew: Crew, run_id: str, token: str | None, text: str) -> None:
         await self._seen_through(self._resume(crew, run_id, token, text))
 
     async def _resume(self, crew: Crew, run_id: str, token: str | None, text: str) -> None:
-        async with self._taking(run_id):
+        if token is None or not is_below(run_of(token), run_id):
+            token = await self._resume_here(crew, run_id, token, text)
+        if token is not None:
+            child = await self.journal.row(run_of(token))
+            await self._resume(await self.crews.of(child.crew_sha), child.run, token, text)
+
+    async def _resume_here(self, crew: Crew, run_id: str, token: str | None, text: str) -> str | None:
+        """Answers a wait of the run itself; if the only one that is open is a child's, its token is given back."""
+        async with self.taking(run_id):
             live = self.live.get(run_id) or await self._take(crew, run_id)
             async with live.lock:
                 waits = [wait.token for wait in live.run.state.waits]
                 if token is None and len(waits) == 1:
                     token = waits[0]
+                if token is not None and token in waits and is_below(run_of(token), run_id):
+                    await self.let_go_unless_driven(live)
+                    return token
                 if token not in waits:
-                    await self._let_go_unless_driven(live)
+                    await self.let_go_unless_driven(live)
                     raise self._refused(live, token, text)
-                await self._transit(live, RunResumed(token=token, input=storable(text)))
-            self._drive(live)
+                parent = await self._woken_parent_or_let_go(live)
+                await self.transit(live, RunResumed(token=token, input=storable(text)))
+            self._goes_on_for(parent, live)
+        return None
 
     async def _seen_through(self, work: Coroutine[Any, Any, None]) -> None:
         """Whoever asked may go away; what was begun is not left half done."""
@@ -194,30 +250,73 @@ class Runner:
         await self._seen_through(self._cancel(crew, run_id, by))
 
     async def _cancel(self, crew: Crew, run_id: str, by: str) -> None:
-        async with self._taking(run_id):
+        async with self.taking(run_id):
             live = self.live.get(run_id) or await self._take(crew, run_id)
             async with live.lock:
+                parent = await self._woken_parent_or_let_go(live)
                 if live.run.state.status not in OVER:
-                    await self._transit(live, CancelRequested(by=by))
-            self._drive(live)
+                    await self.transit(live, CancelRequested(by=by))
+            self._goes_on_for(parent, live)
+
+    def _goes_on_for(self, parent: LiveRun | None, child: LiveRun) -> None:
+        self.drive(child)
+        if parent is not None:
+            self.performer.follow_child(parent, key_of(child.id))
+
+    async def _woken_parent_or_let_go(self, child: LiveRun) -> LiveRun | None:
+        try:
+            return await self._woken_parent(child)
+        except InterlockError:
+            await self.let_go_unless_driven(child)
+            raise
+
+    async def _woken_parent(self, child: LiveRun) -> LiveRun | None:
+        """Before a child that rests goes on, its parent does, the root first: `ParentIsOver` if that cannot be.
+
+        Whoever drives the child tells the parent afterwards to follow it.
+        """
+        parent_id = parent_of(child.id)
+        if not parent_id or child.run.state.status != "paused":
+            return None
+        async with self.taking(parent_id):
+            parent = self.live.get(parent_id) or await self.taken(parent_id)
+            if parent.run.state.status in OVER:
+                await self.let_go_unless_driven(parent)
+                raise ParentIsOver(child.id, parent_id)
+            await self._wake(parent, child)
+        return parent
+
+    async def _wake(self, parent: LiveRun, child: LiveRun) -> None:
+        was_lost = parent.id not in self.live and parent.run.state.status == "running"
+        above = await self._woken_parent(parent)
+        if any(wait.child == key_of(child.id) for wait in parent.run.state.waits):
+            async with parent.lock:
+                await self.transit(parent, ChildGoesOn(call=key_of(child.id)))
+        if was_lost:  # it follows the child, as it does everything else that it has under way
+            self.performer.lose_tools(parent, parent.run.outstanding())
+        self._goes_on_for(above, parent)
 
     async def recover(self, crew: Crew, run_id: str) -> None:
         """Goes on with a run whose owner is gone, after its last recorded fact."""
-        async with self._taking(run_id):
+        async with self.taking(run_id):
             if run_id in self.live:
                 return
             live = await self._take(crew, run_id)
             await self.deliveries.again(run_id)
-            if live.run.state.status == "running":
-                self.performer.lose_tools(live, live.run.outstanding())
-                self._drive(live)
-            else:
-                await self._let_go_unless_driven(live)
+            await self.go_on_with(live)
+
+    async def go_on_with(self, live: LiveRun) -> None:
+        """A run that was just taken up does what it still owes, or is let go of again."""
+        if live.run.state.status == "running":
+            self.performer.lose_tools(live, live.run.outstanding())
+            self.drive(live)
+        else:
+            await self.let_go_unless_driven(live)
 
     async def deliver_again(self) -> None:
         """What was to be told outside by runs that nobody works on, and perhaps was not."""
         for run_id in await self.deliveries.runs():
-            async with self._taking(run_id):
+            async with self.taking(run_id):
                 if run_id in self.live or not await self._is_free(run_id):
                     continue
             await self.deliveries.again(run_id)
@@ -239,38 +338,34 @@ class Runner:
             raise self._failures[run_id]
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Public]:
-        """What has happened after a seq, and then what happens, until the run is over or paused."""
-        with self.watchers.watching(run_id) as queue:  # before the journal is read, so that nothing falls between
+        """What has happened after a seq, here and in the runs below; then what happens, until it is over or paused."""
+        followed = Followed(run_id, after)
+        with self.watchers.watching(run_id) as watcher:  # before the journal is read, so that nothing falls between
             is_here = run_id in self.drivers
-            following = self._heard(run_id, queue, after) if is_here else self._looked_at(run_id, after)
+            following = self._heard(followed, watcher) if is_here else self._looked_at(followed)
             async for event in following:
                 yield event
 
-    async def _heard(self, run_id: str, queue: "asyncio.Queue[Public | None]", after: int) -> AsyncIterator[Public]:
+    async def _heard(self, followed: Followed, watcher: Watcher) -> AsyncIterator[Public]:
         """A run of this process, as it goes on."""
-        async for event in self._recorded(run_id, after):
-            after = event["seq"]
+        async for event in self._recorded(followed):
             yield event
-        while (seen := await queue.get()) is not None:
-            if "seq" not in seen:
-                yield seen
-            elif seen["seq"] == after + 1:
-                after += 1
-                yield seen
-            elif seen["seq"] > after + 1:  # so slow that something was left out: the journal has it
-                async for event in self._recorded(run_id, after):
-                    after = event["seq"]
+        while (told := await watcher.queue.get()) is not None:
+            if watcher.missed:  # so slow that something was left out: the journal has it
+                watcher.missed = False
+                async for event in self._recorded(followed):
                     yield event
-        async for event in self._recorded(run_id, after):
+            if (shown := await self._shown(followed, told)) is not None:
+                yield shown
+        async for event in self._recorded(followed, after=followed.seq):
             yield event
 
-    async def _looked_at(self, run_id: str, after: int) -> AsyncIterator[Public]:
+    async def _looked_at(self, followed: Followed) -> AsyncIterator[Public]:
         """A run that rests, or that another process drives."""
         goes_on = True
         while goes_on:
-            goes_on = await self._goes_on_elsewhere(run_id)  # asked first, so that nothing after it is missed
-            async for event in self._recorded(run_id, after):
-                after = event["seq"]
+            goes_on = await self._goes_on_elsewhere(followed.run)  # asked first, so that nothing after it is missed
+            async for event in self._recorded(followed, position=followed.position):
                 yield event
             if goes_on:
                 await self.clock.sleep_until(self.clock.monotonic_ms() + LOOK_AGAIN_MS)
@@ -279,13 +374,37 @@ class Runner:
         row = await self.journal.row(run_id)
         return row.status == "running" and await self.owners.is_owned(run_id)
 
-    async def _recorded(self, run_id: str, after: int) -> AsyncIterator[Public]:
-        for record in await self.journal.records(run_id, after):
-            for event in public_events(run_id, record):
-                if event["seq"] > after:
-                    yield event
+    async def _recorded(
+        self, followed: Followed, *, after: int | None = None, position: int = 0
+    ) -> AsyncIterator[Public]:
+        """What is in the journals and was not seen yet."""
+        after = followed.after if after is None else after
+        for stored in await self.journal.tree(followed.run, after, position):
+            followed.position = stored.position
+            for event in public_events(stored.run, stored.record):
+                if (shown := await self._shown(followed, event)) is not None:
+                    yield shown
+
+    async def _shown(self, followed: Followed, event: Public) -> Public | None:
+        run = event["run"]
+        if event["type"] != "run.started" and not followed.knows_path_of(run):
+            started = (await self.journal.records(run))[0].events[0]
+            assert isinstance(started, RunStarted), "a run begins with run.started"
+            followed.learn_path_of(run, started.path)
+        return followed.taken(event)
 
     # Driving
+
+    async def taken(self, run_id: str) -> LiveRun:
+        """The same, with the crew that the run started with."""
+        return await self._take(await self.crews.of((await self.journal.row(run_id)).crew_sha), run_id)
+
+    async def take_in(self, live: LiveRun, event: IncomingEvent) -> None:
+        """At once, and not when its turn comes: what it says must still be true then."""
+        async with live.lock:
+            if live.run.state.status not in OVER:
+                await self.transit(live, event)
+        live.tell(None)
 
     async def _take(self, crew: Crew, run_id: str) -> LiveRun:
         """Makes the run this process's own and brings it to where its journal ends."""
@@ -293,14 +412,14 @@ class Runner:
         try:
             row = msgspec.structs.replace(await self.journal.row(run_id), epoch=epoch)
             records = await self.journal.records(run_id)
-            live = LiveRun(replayed(crew, run_id, records, self._table(crew, row.crew_sha)), row)
+            live = LiveRun(replayed(crew, run_id, records, self.table(crew, row.crew_sha)), row)
         except BaseException:
             await self.owners.release(run_id)
             raise
         live.last_ms = self.clock.monotonic_ms()
         return live
 
-    def _table(self, crew: Crew, sha: str) -> RoutingTable:
+    def table(self, crew: Crew, sha: str) -> RoutingTable:
         """Runs of the same crew share what was worked out from it."""
         if sha not in self._tables:
             if len(self._tables) == TABLES_MAX:
@@ -308,7 +427,7 @@ class Runner:
             self._tables[sha] = RoutingTable(crew)
         return self._tables[sha]
 
-    def _drive(self, live: LiveRun) -> None:
+    def drive(self, live: LiveRun) -> None:
         self.live[live.id] = live
         self._failures.pop(live.id, None)
         if live.id not in self.drivers:
@@ -332,6 +451,7 @@ class Runner:
                 await self._go_on(live)
             if live.pump is not None:
                 await live.pump
+            await live.children_stopped()
         except BaseException as error:
             await self._drop(live, error)
             raise
@@ -339,8 +459,8 @@ class Runner:
             live.driver = None
             self.drivers.pop(live.id, None)
             self.watchers.settle(live.id)
-        async with self._taking(live.id):  # whoever is about to drive it again keeps it
-            await self._let_go_unless_driven(live)
+        async with self.taking(live.id):  # whoever is about to drive it again keeps it
+            await self.let_go_unless_driven(live)
 
     async def _drop(self, live: LiveRun, error: BaseException) -> None:
         """The run cannot go on in these hands: whoever asks for it next reads its journal anew."""
@@ -365,7 +485,7 @@ class Runner:
             raise live.failure
         if event is not None:
             async with live.lock:
-                await self._transit(live, event)
+                await self.transit(live, event)
         live.steps += 1
         if len(self.drivers) > 1 or live.steps % STEPS_IN_A_ROW == 0:
             await asyncio.sleep(0)
@@ -377,23 +497,22 @@ class Runner:
                 event = live.inbox.get_nowait()
                 if event is not None:
                     async with live.lock:
-                        await self._transit(live, event)
+                        await self.transit(live, event)
         except Exception as error:
-            live.failure = error
-            live.give_up(live.alone)
+            live.fail(error)
         finally:
             live.pump = None
 
-    async def _let_go_unless_driven(self, live: LiveRun) -> None:
+    async def let_go_unless_driven(self, live: LiveRun) -> None:
         if live.id not in self.drivers:
             self.live.pop(live.id, None)
             await self.owners.release(live.id)
 
-    def _taking(self, run_id: str) -> asyncio.Lock:
+    def taking(self, run_id: str) -> asyncio.Lock:
         """Whoever wants to take up a run waits for whoever is doing so."""
         return self._locks.setdefault(run_id, asyncio.Lock())
 
-    async def _transit(self, live: LiveRun, event: IncomingEvent, *, first: bool = False) -> None:
+    async def transit(self, live: LiveRun, event: IncomingEvent, *, first: bool = False) -> None:
         worked_ms = live.worked_ms(self.clock.monotonic_ms())
         if worked_ms:
             event = msgspec.structs.replace(event, worked_ms=worked_ms)
@@ -433,9 +552,10 @@ class Runner:
         raise AssertionError("counting does not end")
 
     def _tell(self, live: LiveRun, record: Record, position: int) -> None:
-        if self.watchers.are_there(live.id):
+        if watchers := self.watchers.of(live.id):
             for event in public_events(live.id, record):
-                self.watchers.tell(live.id, event)
+                for watcher in watchers:
+                    watcher.tell(event)
         if self.observers:
             stored = StoredRecord(position=position, run=live.id, record=record)
             for observer in self.observers:
@@ -445,7 +565,11 @@ class Runner:
                     _log.exception("an observer failed at run %s, seq %s", live.id, record.seq)
 
     def _delta(self, run: str, agent: str, text: str) -> None:
-        self.watchers.delta({"run": run, "type": "model.delta", "agent": agent, "text": text})
+        piece = {"run": run, "type": "model.delta", "agent": agent, "text": text}
+        for watcher in self.watchers.of(run):
+            watcher.tell(piece)
+        for ear in self.ears:
+            ear(piece)
 
 
 def _is_one_call(effects: Sequence[Effect]) -> bool:

@@ -1,7 +1,8 @@
-"""Whoever follows a run: records as they are acknowledged, and pieces of replies as they come."""
+"""Whoever follows a run: records as they are acknowledged, its own and those of its children, and pieces of replies
+as they come."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 
 from interlock.engine.events import Event, ToolCalled
 from interlock.engine.in_full import in_full
+from interlock.ids import parent_of
 from interlock.ports import Record
 
 # A watcher that lags this far behind misses what follows, and reads it in the journal.
@@ -39,43 +41,80 @@ def _arguments(text: str) -> Any:
         return text
 
 
-class Watchers:
-    """Queues of those who follow runs of this process."""
+class Watcher:
+    """One who follows a run and all below it. What is in the queue comes in order; `missed` says that some is not."""
 
     def __init__(self) -> None:
-        self._queues: dict[str, list[asyncio.Queue[Public | None]]] = {}
-        self._ears: list[Callable[[Public], None]] = []
+        self.queue: asyncio.Queue[Public | None] = asyncio.Queue()
+        self.missed = False
 
-    def are_there(self, run: str) -> bool:
-        return run in self._queues
+    def tell(self, event: Public) -> None:
+        if self.queue.qsize() < QUEUE_MAX:
+            self.queue.put_nowait(event)
+        elif "seq" in event:  # pieces of replies are in no journal
+            self.missed = True
 
-    def tell(self, run: str, event: Public) -> None:
-        for queue in self._queues.get(run, ()):
-            if queue.qsize() < QUEUE_MAX:
-                queue.put_nowait(event)
 
-    def overhear(self, ear: Callable[[Public], None]) -> None:
-        """From now on it is told of the pieces of every run's replies."""
-        self._ears.append(ear)
+class Watchers:
+    """Those who follow runs of this process."""
 
-    def delta(self, piece: Public) -> None:
-        self.tell(piece["run"], piece)
-        for ear in self._ears:
-            ear(piece)
+    def __init__(self) -> None:
+        self._watchers: dict[str, list[Watcher]] = {}
+
+    def of(self, run: str) -> list[Watcher]:
+        """Whoever follows the run, or one that it is below."""
+        found: list[Watcher] = []
+        while self._watchers and run:
+            found += self._watchers.get(run, ())
+            run = parent_of(run)
+        return found
 
     def settle(self, run: str) -> None:
         """The run is over or paused: its watchers have seen all there is for now."""
-        for queue in self._queues.get(run, ()):
-            queue.put_nowait(None)
+        for watcher in self._watchers.get(run, ()):
+            watcher.queue.put_nowait(None)
 
     @contextmanager
-    def watching(self, run: str) -> Iterator["asyncio.Queue[Public | None]"]:
+    def watching(self, run: str) -> Iterator[Watcher]:
         """What happens from now on, until a None says that the run has settled."""
-        queue: asyncio.Queue[Public | None] = asyncio.Queue()
-        self._queues.setdefault(run, []).append(queue)
+        watcher = Watcher()
+        self._watchers.setdefault(run, []).append(watcher)
         try:
-            yield queue
+            yield watcher
         finally:
-            self._queues[run].remove(queue)
-            if not self._queues[run]:
-                del self._queues[run]
+            self._watchers[run].remove(watcher)
+            if not self._watchers[run]:
+                del self._watchers[run]
+
+
+class Followed:
+    """What somebody who follows a run has seen of it and of the runs below it: nothing twice, and in order.
+
+    An event of a run below says on which `path` of sub-crews it is.
+    """
+
+    def __init__(self, run: str, after: int) -> None:
+        self.run, self.after, self.position = run, after, 0
+        self._seen = {run: after}
+        self._paths: dict[str, list[str]] = {}
+
+    @property
+    def seq(self) -> int:
+        return self._seen[self.run]
+
+    def knows_path_of(self, run: str) -> bool:
+        return run == self.run or run in self._paths
+
+    def learn_path_of(self, run: str, path: Sequence[str]) -> None:
+        self._paths[run] = list(path)
+
+    def taken(self, event: Public) -> Public | None:
+        """The event as it is shown, or nothing if it was seen before."""
+        run = event["run"]
+        if "seq" in event:
+            if event["seq"] <= self._seen.get(run, 0):
+                return None
+            self._seen[run] = event["seq"]
+        if event["type"] == "run.started":
+            self.learn_path_of(run, event["path"])
+        return event if run == self.run else {**event, "path": self._paths[run]}

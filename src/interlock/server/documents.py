@@ -32,7 +32,7 @@ WITH_BODY = (
 )
 ONCE = ("bad-idempotency-key", "idempotency-key-reused", "request-in-progress", "storage-full")
 OF_RUN = ("run-not-found", "run-deleted", "damaged-run", "bad-parameter")
-MOVING_RUN = ("owned-elsewhere", "not-owner", "out-of-order", "journal-diverged", "usage-error")
+MOVING_RUN = ("parent-is-over", "owned-elsewhere", "not-owner", "out-of-order", "journal-diverged", "usage-error")
 
 
 def looks(*codes: str) -> Responses:

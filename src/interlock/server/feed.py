@@ -5,6 +5,7 @@ positions are missing, because another process wrote or two of ours came out of 
 Rule 2: a reader has a bound of its own. Whoever does not keep up is dropped, told why, and may come back to its place.
 Rule 3: a reader first catches up with the store by itself; it joins when little is missing, and reads once more. What
 comes while it does so is held for it.
+Rule 4: a run's stream carries the events of the runs below it, with their path, and ends with its own last event.
 """
 
 import asyncio
@@ -14,8 +15,9 @@ from contextlib import suppress
 
 import msgspec
 
-from interlock.engine.events import RunFinished
+from interlock.engine.events import RunFinished, RunStarted
 from interlock.errors import StoreFailed
+from interlock.ids import is_below, parent_of
 from interlock.ports import Clock, StoredRecord
 from interlock.ports import Feed as Records
 from interlock.runtime.watching import Public, public_events
@@ -24,6 +26,8 @@ from interlock.server.places import Place, event_id
 # How often the store is asked for what other processes wrote, while somebody reads.
 LOOK_AGAIN_MS = 250
 PAGE = 200
+# Runs below others of which it is remembered where they are.
+PATHS_MAX = 10_000
 
 # How soon a reader that was cut off should come back.
 RETRY_MS = 1_000
@@ -60,8 +64,10 @@ class Written(msgspec.Struct, frozen=True):
         return b"".join(text for n, text in numbered if self.seq + n > seq and not place.is_seen(self.position, n))
 
 
-def written(stored: StoredRecord) -> Written:
-    events = list(public_events(stored.run, stored.record))
+def written(stored: StoredRecord, path: Sequence[str]) -> Written:
+    """`path` says which sub-crew a run below another is of."""
+    below = {"path": list(path)} if parent_of(stored.run) else {}
+    events = [{**event, **below} for event in public_events(stored.run, stored.record)]
     count, at = len(events), stored.position
     texts = tuple(
         b"id: %s\ndata: %s\n\n" % (event_id(at, n, count).encode(), _encode(event)) for n, event in enumerate(events)
@@ -86,6 +92,8 @@ class Reader:
     def __init__(self, place: Place, run: str, bytes_max: int, *, deltas: bool, after: int = 0) -> None:
         self.place, self.run, self.deltas, self._after = place, run, deltas, after
         self._bytes_max = bytes_max
+        # What runs below did before the event that a reader begins with is not asked for.
+        self._has_begun = not after or place.position > 0
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._woken = asyncio.Event()
@@ -114,12 +122,15 @@ class Reader:
 
     def takes(self, record: Written) -> bytes:
         """What of the record is to be sent; afterwards the reader stands behind it."""
-        if self.run and record.run != self.run:
+        is_own = record.run == self.run or not self.run
+        if not is_own and not is_below(record.run, self.run):
             return b""
-        text = record.after(self.place, self._after)
+        if is_own and record.seq + len(record.events) > self._after + 1:
+            self._has_begun = True
+        text = record.after(self.place, self._after if is_own else 0) if self._has_begun else b""
         if record.position > self.place.position:
             self.place = Place(record.position)
-        self.is_over = self.is_over or (bool(self.run) and record.ends_run)
+        self.is_over = self.is_over or (record.run == self.run and record.ends_run)
         return text
 
     def offer(self, text: bytes) -> None:
@@ -164,6 +175,7 @@ class Feed:
         self._readers: dict[str, set[Reader]] = {}
         self._position = 0
         self._early: dict[int, StoredRecord] = {}
+        self._paths: dict[str, tuple[str, ...]] = {}
         self._woken = asyncio.Event()
         self._closing = ""
 
@@ -177,10 +189,10 @@ class Feed:
         """Told by the runner of every record that is stored."""
         if not self._readers:
             self._position = max(self._position, stored.position)
-        elif stored.position == self._position + 1:
+        elif stored.position == self._position + 1 and self._knows_path_of(stored):
             self._hand_out(stored)
-            while (following := self._early.pop(self._position + 1, None)) is not None:
-                self._hand_out(following)
+            while (following := self._early.get(self._position + 1)) is not None and self._knows_path_of(following):
+                self._hand_out(self._early.pop(following.position))
         elif stored.position > self._position:
             self._early[stored.position] = stored
             self._woken.set()
@@ -189,7 +201,7 @@ class Feed:
         """A piece of a reply."""
         if not self._readers:
             return
-        listening = [r for key in (delta["run"], "") for r in self._readers.get(key, ()) if r.deltas]
+        listening = [reader for reader in self._readers_of(delta["run"]) if reader.deltas]
         if listening:
             text = b"data: %s\n\n" % _encode(delta)
             for reader in listening:
@@ -212,20 +224,48 @@ class Feed:
     async def _catch_up(self) -> None:
         while page := await self._store.since(self._position, PAGE):
             for stored in page:
+                await self._learn_path_of(stored)
                 if stored.position > self._position:
                     self._hand_out(stored)
         self._early = {at: stored for at, stored in self._early.items() if at > self._position}
 
     def _hand_out(self, stored: StoredRecord) -> None:
         self._position = stored.position
-        to = [reader for key in (stored.run, "") for reader in self._readers.get(key, ())]
+        to = self._readers_of(stored.run)
         if to:
-            record = written(stored)
+            record = written(stored, self._paths.get(stored.run, ()))
             for reader in to:
                 reader.give(record)
                 if reader.closing == SLOW_READER:
                     self._leave(reader)
                     self._on_drop()
+
+    def _readers_of(self, run: str) -> list[Reader]:
+        """Those of the run, of those above it, and of everything."""
+        found = list(self._readers.get("", ()))
+        while run:
+            found += self._readers.get(run, ())
+            run = parent_of(run)
+        return found
+
+    def _knows_path_of(self, stored: StoredRecord) -> bool:
+        started = stored.record.events[0]
+        if isinstance(started, RunStarted) and parent_of(stored.run):
+            self._remember_path(stored.run, started)
+        return not parent_of(stored.run) or stored.run in self._paths
+
+    async def _learn_path_of(self, stored: StoredRecord) -> None:
+        """How a run began says where it is; that may be long ago."""
+        if not self._knows_path_of(stored):
+            (first, *_) = await self._store.of_run(stored.run, 0, 1)
+            started = first.record.events[0]
+            assert isinstance(started, RunStarted), "a run begins with run.started"
+            self._remember_path(stored.run, started)
+
+    def _remember_path(self, run: str, started: RunStarted) -> None:
+        if len(self._paths) >= PATHS_MAX:
+            self._paths.clear()
+        self._paths[run] = tuple(started.path)
 
     # For streams
 
@@ -251,7 +291,9 @@ class Feed:
         position = reader.place.position
         while not reader.is_over and (page := await self._page(reader, position)):
             position = page[-1].position
-            text = b"".join(reader.takes(written(stored)) for stored in page)
+            for stored in page:
+                await self._learn_path_of(stored)
+            text = b"".join(reader.takes(written(each, self._paths.get(each.run, ()))) for each in page)
             if text:
                 yield text
 

@@ -9,6 +9,7 @@ from fastapi import Query
 
 from interlock.compose.box import RUN_ID, Interlock
 from interlock.errors import RequestRefused, RunNotFound
+from interlock.ids import root_of
 from interlock.ports import RunRow
 from interlock.server.views import questions_of, run_view
 
@@ -27,7 +28,7 @@ def parts_of(cursor: str, count: int) -> list[str]:
         parts = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii").split(" ")
     except (binascii.Error, ValueError):
         parts = []
-    if len(parts) != count or not RUN_ID.fullmatch(parts[-1]):
+    if len(parts) != count or not RUN_ID.fullmatch(root_of(parts[-1])):
         raise RequestRefused("bad-cursor", "the cursor is not one that was given out; begin without it")
     return parts
 
@@ -36,7 +37,7 @@ async def run_page(
     box: Interlock, status: str | None, crew: str | None, limit: int, cursor: str | None
 ) -> dict[str, Any]:
     before = parts_of(cursor, 1)[0] if cursor is not None else None
-    rows = await _rows(box, status, crew, limit + 1, before)
+    rows = await _rows(box, status, crew, limit + 1, before, nested=False)
     more = len(rows) > limit
     page = rows[:limit]
     return {"runs": [run_view(row) for row in page], "next": cursor_of(page[-1].run) if more else None}
@@ -74,8 +75,10 @@ async def _waiting(box: Interlock, cursor: str | None) -> AsyncIterator[RunRow]:
         before = None
 
 
-async def _rows(box: Interlock, status: str | None, crew: str | None, limit: int, before: str | None) -> list[RunRow]:
+async def _rows(
+    box: Interlock, status: str | None, crew: str | None, limit: int, before: str | None, nested: bool | None = None
+) -> list[RunRow]:
     try:
-        return list(await box.journal.rows(status=status, crew=crew, limit=limit, before=before))
+        return list(await box.journal.rows(status=status, crew=crew, limit=limit, before=before, nested=nested))
     except RunNotFound:
         raise RequestRefused("bad-cursor", "the run that the cursor stands at was deleted; begin without it") from None

@@ -52,6 +52,7 @@ CODES: dict[str, tuple[int, str]] = {
     "owned-elsewhere": (409, "Another process works on the run"),
     "not-owner": (409, "Another process has taken the run over"),
     "out-of-order": (409, "The run has moved on meanwhile"),
+    "parent-is-over": (409, "The run that called this one is over"),
     "usage-error": (409, "This cannot be done as asked"),
     # The data folder
     "damaged-run": (500, "The journal of the run is damaged"),

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from interlock.errors import RequestRefused, RunNotFound
+from interlock.ids import run_of
 from interlock.server.documents import MOVING_RUN, OF_RUN, does, looks, operation_id
 from interlock.server.once import Answer
 from interlock.server.paging import Cursor, Limit, question_page
@@ -40,9 +41,8 @@ def questions_router(service: Service) -> APIRouter:
         """Answers a question; the run goes on with it."""
 
         async def answer(_: str) -> Answer:
-            run = message.rpartition(":")[0]
             try:
-                return await answered(service, run, message, order.answer)
+                return await answered(service, run_of(message), message, order.answer)
             except RunNotFound:
                 raise RequestRefused("question-not-found", f"there is no question '{message[:80]}'") from None
 

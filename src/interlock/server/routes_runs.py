@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from interlock.engine.events import NO_CONTEXT, CrewContext
 from interlock.errors import AlreadyResumed, RequestRefused, RunExists
 from interlock.runtime.runner import is_over
 from interlock.server.bodies import require_size
@@ -134,10 +135,12 @@ def _add_starting(router: APIRouter, service: Service) -> None:
             crew = service.crews.sound(order.crew)
             require_size(len(request.state.body), 1024 * crew.settings.max_request_body_size_kb)
             with suppress(RunExists):  # if the server died after starting it, and before it could say so
-                if order.continues is not None:
+                if order.continues is None:
+                    await box.start(crew, order.input, run_id=planned, context=_context(order))
+                elif order.context is None:
                     await box.continue_run(crew, order.input, order.continues, run_id=planned)
                 else:
-                    await box.start(crew, order.input, run_id=planned)
+                    raise RequestRefused("bad-body", "a continued run has its context; leave one of the two out")
             return Answer(await run_detail(box, planned), 201)
 
         return await service.once.answer(request, start)
@@ -185,6 +188,10 @@ def _add_moving(router: APIRouter, service: Service) -> None:
             return Answer(await run_detail(service.box, run))
 
         return await service.once.answer(request, cancel)
+
+
+def _context(order: StartRun) -> CrewContext:
+    return CrewContext(**order.context.model_dump()) if order.context is not None else NO_CONTEXT
 
 
 async def answered(service: Service, run: str, token: str | None, text: str) -> Answer:

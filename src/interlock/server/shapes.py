@@ -32,12 +32,21 @@ class Told(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class Context(Given):
+    """What a crew is told besides its input."""
+
+    original_input: Words = ""
+    previous_results: dict[str, str] = Field(default={}, description="Results of crews, by name.")
+    shared_memory: dict[str, Any] = Field(default={}, description="What agents may read and write.")
+
+
 class StartRun(Given):
     crew: str = Field(description="The name of a crew that is served here.", examples=["desk"])
     input: Words = Field("", description="What the first agent is told.", examples=["My lamp never came, order A-17"])
     continues: str | None = Field(
         None, alias="continue", description="A finished run whose history the new one starts from.", examples=[None]
     )
+    context: Context | None = Field(None, description="Not together with `continue`.", examples=[None])
 
 
 class Resume(Given):
@@ -95,6 +104,7 @@ class RunView(Told):
     seq: int = Field(description="The seq of its newest event.", examples=[32])
     created_at: int = Field(examples=[1_794_800_000_000])
     updated_at: int = Field(examples=[1_794_800_004_000])
+    parent: str = Field(description="The run that called it; empty for one that was started by itself.")
     continues: str = Field(description="The run it goes on from, or was forked from.")
     usage: Used
 

@@ -9,6 +9,7 @@ from interlock.engine.events import InputRequested
 from interlock.engine.in_full import in_full
 from interlock.engine.reasons import reason
 from interlock.engine.state import RunState
+from interlock.ids import parent_of
 from interlock.ports import Record, RunRow
 from interlock.runtime.runner import replayed
 from interlock.runtime.watching import public_events
@@ -25,6 +26,7 @@ def run_view(row: RunRow) -> dict[str, Any]:
         "seq": row.seq,
         "created_at": row.created_at,
         "updated_at": row.updated_at,
+        "parent": parent_of(row.run),
         "continues": row.continues,
         "usage": in_full(row.usage),
     }
@@ -33,13 +35,19 @@ def run_view(row: RunRow) -> dict[str, Any]:
 async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
     result = await result_of(box.journal, run)
     row = await box.journal.row(run)
-    questions = await questions_of(box, row) if row.status in ("running", "paused") else []
+    questions = await _all_questions(box, row) if row.status in ("running", "paused") else []
     said = {"output": result.output, "text": result.text, "token": result.token, "questions": questions}
     return {**run_view(row), **said}
 
 
+async def _all_questions(box: Interlock, row: RunRow) -> list[dict[str, Any]]:
+    """Those of the run, then those of the runs below it."""
+    rows = [row, *(each for each in await box.journal.below(row.run) if each.status in ("running", "paused"))]
+    return [question for each in rows for question in await questions_of(box, each)]
+
+
 async def questions_of(box: Interlock, row: RunRow) -> list[dict[str, Any]]:
-    """The open waits of a run, the oldest first."""
+    """The open waits of a run, the oldest first; those of a run below it are that one's."""
     live = box.runner.live.get(row.run)
     if live is not None and not live.run.state.waits:
         return []
@@ -66,6 +74,7 @@ def _questions(row: RunRow, state: RunState, records: Sequence[Record]) -> list[
             "asked_at": asked[wait.token][1],
         }
         for wait in state.waits
+        if not wait.child
     ]
 
 

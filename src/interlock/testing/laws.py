@@ -236,7 +236,7 @@ def broken(seen: Seen) -> Iterator[tuple[str, str]]:
 
 def _turns(state: RunState) -> list[Turn]:
     if state.group is not None:
-        return [branch.turn for branch in state.group.branches if branch.status == "working"]
+        return [b.turn for b in state.group.branches if b.turn is not None and b.status == "working"]
     return [state.turn] if state.turn is not None else []
 
 

@@ -12,6 +12,7 @@ from interlock.adapters import journal_format
 from interlock.adapters.journal_format import Tip
 from interlock.adapters.spending import Counter, Held, spend
 from interlock.errors import NotOwner, OwnedElsewhere, RunDeleted, RunExists, RunNotFound, StoreFailed
+from interlock.ids import CHILD_MARK, is_below
 from interlock.ports import (
     NOTHING_ELSE,
     Alongside,
@@ -170,14 +171,39 @@ class MemoryStore:
         return tuple(record for record in records if record.last_seq > after)
 
     async def rows(
-        self, *, status: str | None = None, crew: str | None = None, limit: int = 200, before: str | None = None
+        self,
+        *,
+        status: str | None = None,
+        crew: str | None = None,
+        limit: int = 200,
+        before: str | None = None,
+        nested: bool | None = None,
     ) -> Sequence[RunRow]:
         assert limit > 0, "callers bound their pages"
         self._require_open()
         runs = list(self._shelf.runs)
         older = runs[: runs.index(self._kept(before).row.run)] if before is not None else runs
-        rows = (self._shelf.runs[run].row for run in reversed(older))
+        kinds = (True, False) if nested is None else (nested,)
+        rows = (self._shelf.runs[run].row for run in reversed(older) if (CHILD_MARK in run) in kinds)
         return [row for row in rows if status in (None, row.status) and crew in (None, row.crew)][:limit]
+
+    async def below(self, run: str) -> Sequence[RunRow]:
+        self._require_open()
+        return [kept.row for each, kept in self._shelf.runs.items() if is_below(each, run)]
+
+    async def tree(self, run: str, after: int = 0, position: int = 0) -> Sequence[StoredRecord]:
+        self._require_open()
+        first = max(stored.seq for stored in self._kept(run).records if stored.seq <= after + 1)
+        found: list[StoredRecord] = []
+        is_since = False
+        for at, (of, number) in enumerate(self._shelf.order, 1):
+            if of != run and not is_below(of, run):
+                continue
+            stored = self._shelf.runs[of].records[number]
+            is_since = is_since or (of == run and stored.seq >= first)
+            if is_since and at > position:
+                found.append(StoredRecord(position=at, run=of, record=journal_format.opened(of, stored)))
+        return found
 
     async def since(self, position: int, limit: int = 200) -> Sequence[StoredRecord]:
         assert limit > 0, "callers bound their pages"

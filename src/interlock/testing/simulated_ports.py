@@ -28,6 +28,7 @@ from interlock.ports import (
     Reservation,
     RunRow,
     Settlement,
+    StoredRecord,
     ToolSchema,
 )
 from interlock.testing.faults import Faults
@@ -139,10 +140,24 @@ class SimulatedStore:
         return await self._memory.records(run, after)
 
     async def rows(
-        self, *, status: str | None = None, crew: str | None = None, limit: int = 200, before: str | None = None
+        self,
+        *,
+        status: str | None = None,
+        crew: str | None = None,
+        limit: int = 200,
+        before: str | None = None,
+        nested: bool | None = None,
     ) -> Sequence[RunRow]:
         await self._line("read")
-        return await self._memory.rows(status=status, crew=crew, limit=limit, before=before)
+        return await self._memory.rows(status=status, crew=crew, limit=limit, before=before, nested=nested)
+
+    async def below(self, run: str) -> Sequence[RunRow]:
+        await self._line("read")
+        return await self._memory.below(run)
+
+    async def tree(self, run: str, after: int = 0, position: int = 0) -> Sequence[StoredRecord]:
+        await self._line("read")
+        return await self._memory.tree(run, after, position)
 
     async def put_crew(self, sha: str, body: bytes) -> None:
         await self._memory.put_crew(sha, body)

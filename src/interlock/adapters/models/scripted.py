@@ -38,7 +38,10 @@ Answers = Mapping[str, Sequence[Answer | str]]
 
 
 class ScriptedModel:
-    """Answers by agent: its n-th call of a run gets its n-th answer, also after a crash. Keeps what it was asked."""
+    """Answers by agent: its n-th call of a run gets its n-th answer, also after a crash. Keeps what it was asked.
+
+    An agent of a sub-crew has those under `sub-crew/agent`, else those under its id.
+    """
 
     def __init__(self, answers: Answers, *, clock: Clock | None = None) -> None:
         self.answers = {
@@ -50,11 +53,10 @@ class ScriptedModel:
 
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         self.asked.append(request)
-        answers = self.answers.get(request.agent, [])
+        name = "/".join((*request.path, request.agent))
+        answers = self.answers.get(name, self.answers.get(request.agent, []))
         if request.number > len(answers):
-            raise ScriptExhausted(
-                f"the script has {len(answers)} answers for agent '{request.agent}', not {request.number}"
-            )
+            raise ScriptExhausted(f"the script has {len(answers)} answers for agent '{name}', not {request.number}")
         answer = answers[request.number - 1]
         await self._wait(answer.delay_seconds)
         if answer.error:

@@ -1,0 +1,270 @@
+"""Crews that call crews: children are started, come back, wait for people and are given up.
+
+Rule 1: a child is a run of its own; its caller knows it by the key of the order that started it.
+Rule 2: control comes back when all that one reply called are over; what they said is taken in file order.
+Rule 3: what is left of the caller's own bounds on calls, tokens and cost is shared out before children start, and what
+they did not use is the caller's again.
+Rule 4: a child's own bound or failure is the caller's to handle; a bound of a caller, reached below, stops the tree.
+"""
+
+from collections.abc import Sequence
+
+from interlock.crew.definition import HistoryShare, Route
+from interlock.crew.templates import filled
+from interlock.engine.bounds import Given
+from interlock.engine.budgets import micros
+from interlock.engine.effects import StartChild, StopChild
+from interlock.engine.events import (
+    ChildFinished,
+    ChildGoesOn,
+    ChildReturned,
+    ChildStarted,
+    ChildWaits,
+    LimitReached,
+    Warned,
+)
+from interlock.engine.moves import Begin, Call, CloseBranch, Finish, Move
+from interlock.engine.phrases import child_error, merged
+from interlock.engine.remembering import as_text, keep
+from interlock.engine.spending import room_left
+from interlock.engine.state import Calling, Child, Wait
+from interlock.engine.transition import Transition
+from interlock.ids import child_id
+
+# Which bounds of a run are shared out, and what a run that reaches one is stopped with.
+SHARED = ("calls", "tokens", "cost")
+
+NO_HISTORY = HistoryShare()
+
+
+def call(t: Transition, move: Call) -> Move | None:
+    decision = move.decision
+    routes = [t.table.route(decision.agent, signal) for signal in decision.calls or (decision.signal,)]
+    short = exhausted(t, len(routes))
+    if short:
+        return out_of_budget(t, short)
+    shares = [shared_out(t, route.target_crew, len(routes)) for route in routes]
+    children = [
+        start_child(t, route.target_crew, _input(t, route), given, route)
+        for route, given in zip(routes, shares, strict=True)
+    ]
+    t.state.calling = Calling(agent=decision.agent, signal=decision.signal, children=children)
+    return None
+
+
+def start_child(t: Transition, crew: str, text: str, given: tuple[Given, ...], route: Route | None = None) -> Child:
+    """Without a route it is a member of a group, and sees nothing of what was said here."""
+    key, share = t.new_key(), route.context if route is not None else NO_HISTORY
+    child = Child(
+        key=key,
+        crew=crew,
+        run=child_id(t.state.run, key),
+        input=text,
+        until=len(t.state.history),
+        shows=share.history,
+        returns=share.return_history,
+        signal=route.signal if route is not None else "",
+        given=given,
+    )
+    t.conclude(ChildStarted(crew=crew, child=child.run, call=key, input=text))
+    t.order(order_for(child))
+    return child
+
+
+def order_for(child: Child) -> StartChild:
+    return StartChild(
+        key=child.key,
+        crew=child.crew,
+        child=child.run,
+        input=child.input,
+        until=child.until,
+        history=child.shows,
+        returns=child.returns,
+        given=child.given,
+    )
+
+
+def _input(t: Transition, route: Route) -> str:
+    if not route.input_template:
+        return t.state.input
+    state = t.state
+    fields = {"Input": state.input, "OriginalInput": state.original_input, "PreviousResult": state.last_result}
+
+    def value_of(field: str, key: str) -> str:
+        if field == "PreviousResults":
+            return state.results.get(key, "")
+        if field == "SharedMemory":
+            return as_text(state.memory.get(key, ""))
+        return fields[field]
+
+    return filled(route.input_template, value_of)
+
+
+# Sharing out
+
+
+def exhausted(t: Transition, sharers: int, bounds: Sequence[str] = SHARED) -> Given | None:
+    """The first bound of which there is not enough left for so many; also those of callers."""
+    return next((left for left in _left(t) if left.what in bounds and left.most < sharers), None)
+
+
+def shared_out(t: Transition, crew: str, sharers: int) -> tuple[Given, ...]:
+    """An equal part of what is left, and no more than the child may use anyway."""
+    caps = t.crew.sub_crews[crew].settings
+    most = {"calls": caps.max_calls_per_run, "tokens": caps.max_tokens_per_run, "cost": _micros(caps.max_cost_per_run)}
+    shares = []
+    for left in _left(t):
+        cap, share = most[left.what], left.most // sharers
+        shares.append(Given(what=left.what, most=share if cap is None else min(share, cap), above=left.above + 1))
+    return tuple(shares)
+
+
+def _left(t: Transition) -> list[Given]:
+    """What is left of each bound of this run, the tightest of its own and its callers'."""
+    return [left for what in SHARED if (left := room_left(t, what)) is not None]
+
+
+def _micros(dollars: float | None) -> int | None:
+    return None if dollars is None else micros(dollars)
+
+
+def out_of_budget(t: Transition, short: Given) -> Finish:
+    t.conclude(LimitReached(limit=f"max_{short.what}_per_run"))
+    return Finish("stopped", f"budget:{short.what}", short.above)
+
+
+# Coming back
+
+
+def child_returned(t: Transition, event: ChildReturned) -> Move | None:
+    child = t.child_with(event.call)
+    t.state.usage += event.usage
+    if child is None:
+        _has_left(t, event)
+        return None
+    _close_waits(t, child)
+    t.state.status = "running"
+    t.conclude(ChildFinished(crew=child.crew, child=child.run, status=event.status, reason=event.reason))
+    branch = t.branch_with(child)
+    child.given = ()
+    child.status = "ok" if event.status == "completed" else "failed"
+    if event.above:
+        t.conclude(LimitReached(limit=event.reason))
+        return Finish("stopped", event.reason, event.above - 1)
+    child.text, child.memory, child.history = event.text, event.memory, event.history
+    if child.status == "failed":
+        child.text, child.memory = child_error(t.crew, child.crew, event.status, event.reason), {}
+    _count_calls(t, child.crew, event.calls)
+    if branch is not None:
+        branch.reply = child.text
+        return CloseBranch(branch, child.status, child.text if child.status == "failed" else "")
+    return _after_child(t, child)
+
+
+def _count_calls(t: Transition, crew: str, calls: dict[str, int]) -> None:
+    """Its agents go on counting when it is called again."""
+    for agent, count in calls.items():
+        name = f"{crew}/{agent}"
+        t.state.calls[name] = max(count, t.state.calls.get(name, 0))
+
+
+def _has_left(t: Transition, event: ChildReturned) -> None:
+    """It was given up before; what it cost still counts."""
+    child = next(each for each in t.state.leaving if each.key == event.call)
+    t.state.leaving.remove(child)
+    t.conclude(ChildFinished(crew=child.crew, child=child.run, status=event.status, reason=event.reason))
+
+
+def _after_child(t: Transition, child: Child) -> Move | None:
+    calling = t.state.calling
+    assert calling is not None, "a child that is no member's was called"
+    if child.status == "failed" and t.table.route(calling.agent, child.signal).on_error == "fail":
+        return Finish("failed", "child_failed")
+    if any(each.status in ("working", "waiting") for each in calling.children):
+        return None
+    return _come_back(t, calling)
+
+
+def _come_back(t: Transition, calling: Calling) -> Move:
+    t.state.calling = None
+    children = calling.children
+    take_results(t, children)
+    alone = len(children) == 1
+    text = children[0].text if alone else merged([(child.crew, child.text) for child in children])
+    t.state.last_result = t.state.output = text
+    t.remember("user", children[0].crew if alone else "system", text, t.state.turns)
+    return Begin(_goes_on_at(t, calling))
+
+
+def _goes_on_at(t: Transition, calling: Calling) -> str:
+    """Where the first that failed says, else where the winner does."""
+    for child in calling.children:
+        on_error = t.table.route(calling.agent, child.signal).on_error
+        if child.status == "failed" and on_error != "return":
+            return on_error
+    return t.table.route(calling.agent, calling.signal).return_to or calling.agent
+
+
+def take_results(t: Transition, children: Sequence[Child]) -> None:
+    """What children said and wrote, in file order."""
+    for child in children:
+        if child.status == "ok":
+            t.state.results[child.crew] = child.text
+        t.state.history += child.history
+    _take_memory(t, children)
+
+
+def _take_memory(t: Transition, children: Sequence[Child]) -> None:
+    writers: dict[str, Child] = {}
+    for child in children:
+        for key, value in child.memory.items():
+            before = writers.get(key)
+            if before is not None and before.memory[key] != value:
+                message = f"{before.crew} and {child.crew} wrote '{key}' differently; what {child.crew} wrote counts"
+                t.conclude(Warned(code="memory-conflict", message=message))
+            writers[key] = child
+            keep(t, key, value, by=child.crew)
+
+
+# Waiting
+
+
+def child_waits(t: Transition, event: ChildWaits) -> None:
+    """Its waits are open here too: an answer to one of them goes to the child."""
+    child = t.child_with(event.call)
+    assert child is not None, "stale news is turned away before"
+    child.status = "waiting"
+    _close_waits(t, child)
+    for wait in event.waits:
+        agent = f"{child.crew}/{wait.agent}"
+        t.state.waits.append(
+            Wait(token=wait.token, reason=wait.reason, agent=agent, turn=t.state.turns, child=child.key)
+        )
+
+
+def child_goes_on(t: Transition, event: ChildGoesOn) -> None:
+    child = t.child_with(event.call)
+    assert child is not None, "stale news is turned away before"
+    child.status = "working"
+    _close_waits(t, child)
+    t.state.status = "running"
+
+
+def is_old_news(t: Transition, event: ChildReturned | ChildWaits | ChildGoesOn) -> bool:
+    """Whether the child is over already, or goes on anyway."""
+    child = t.child_with(event.call)
+    if isinstance(event, ChildReturned):
+        return child is None and event.call not in [leaving.key for leaving in t.state.leaving]
+    return child is None or (isinstance(event, ChildGoesOn) and child.status == "working")
+
+
+def stop_child(t: Transition, child: Child) -> None:
+    """What it has cost by then is told when it has stopped."""
+    child.status = "cancelled"
+    t.state.leaving.append(child)
+    t.order(StopChild(key=child.key, child=child.run))
+    _close_waits(t, child)
+
+
+def _close_waits(t: Transition, child: Child) -> None:
+    t.state.waits = [wait for wait in t.state.waits if wait.child != child.key]

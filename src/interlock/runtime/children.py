@@ -1,0 +1,168 @@
+"""Children of runs: started or taken up, followed until they rest, stopped.
+
+Rule 1: whoever drives a run drives its children.
+Rule 2: going down, a child's news is stored with the child first and told to its parent afterwards; going up, a parent
+knows that a child goes on before the child does. So while anything in a tree is running, so is its root, and whoever
+recovers the root finds everything.
+Rule 3: what a parent is told of a child that rests is told under the lock of whoever would take the child up, so that
+it is true when it is told.
+"""
+
+from typing import TYPE_CHECKING
+
+from interlock.engine.bounds import Bounds
+from interlock.engine.effects import StartChild, StopChild
+from interlock.engine.events import (
+    CancelRequested,
+    ChildReturned,
+    ChildWait,
+    ChildWaits,
+    CrewContext,
+    Entry,
+    RunStarted,
+)
+from interlock.engine.state import RunState
+from interlock.engine.step import OVER, RULES, Run
+from interlock.errors import InterlockError, OwnedElsewhere, RunNotFound, StoreFailed
+from interlock.ids import RESERVED_IDS
+from interlock.ports import RunRow
+from interlock.runtime.live import LiveRun
+
+if TYPE_CHECKING:
+    from interlock.runtime.runner import Runner
+
+
+class Children:
+    def __init__(self, runner: "Runner") -> None:
+        self._runner = runner
+
+    async def outcome(self, parent: LiveRun, order: StartChild) -> ChildReturned | None:
+        """What came of a child; nothing if it rests, which its parent knows by then."""
+        runner = self._runner
+        try:
+            child = await self._taken_up(parent, order)
+        except (OwnedElsewhere, StoreFailed):
+            raise
+        except InterlockError as error:  # a damaged journal, a crew that is gone: the caller handles it
+            return ChildReturned(call=order.key, status="failed", reason=error.code)
+        while True:
+            await runner.settled(order.child)
+            async with runner.taking(order.child):
+                child = runner.live.get(order.child) or child
+                if order.child in runner.drivers:
+                    continue  # somebody was faster, and it goes on
+                state = await self._at_rest(child)
+                if state.status == "paused":
+                    await runner.take_in(parent, _waits(order, state))
+                    return None
+            return returned(order, state)
+
+    async def stopped(self, order: StopChild) -> ChildReturned:
+        """Cancels a child, wherever it is, and says what it has cost."""
+        runner = self._runner
+        async with runner.taking(order.child):
+            child = runner.live.get(order.child)
+            if child is None:
+                try:
+                    child = await runner.taken(order.child)
+                except RunNotFound:  # it was never begun
+                    return ChildReturned(call=order.key, status="cancelled", reason="cancelled")
+            async with child.lock:
+                if child.run.state.status not in OVER:
+                    await runner.transit(child, CancelRequested(by="caller"))
+            runner.drive(child)
+        await runner.settled(order.child)
+        return returned(order, child.run.state)
+
+    async def _taken_up(self, parent: LiveRun, order: StartChild) -> LiveRun:
+        """The child, at work in this process or at rest."""
+        runner = self._runner
+        async with runner.taking(order.child):
+            if order.child in runner.live:
+                return runner.live[order.child]
+            try:
+                child = await runner.taken(order.child)
+            except RunNotFound:
+                return await self._begun(parent, order)
+            await runner.go_on_with(child)
+            return child
+
+    async def _begun(self, parent: LiveRun, order: StartChild) -> LiveRun:
+        runner, sub = self._runner, parent.crew.sub_crews[order.crew]
+        crew = await runner.crews.of(sub.crew_sha)
+        state, prefix = parent.run.state, f"{order.crew}/"
+        calls = {name.removeprefix(prefix): n for name, n in state.calls.items() if name.startswith(prefix)}
+        event = RunStarted(
+            crew=crew.name,
+            input=order.input,
+            rules=RULES,
+            crew_sha=sub.crew_sha,
+            history=shown_history(parent, order),
+            path=(*state.path, order.crew),
+            calls=calls,
+            context=CrewContext(
+                original_input=state.original_input,
+                previous_results=dict(state.results),
+                shared_memory=dict(state.memory),
+            ),
+            bounds=Bounds(caps=sub.settings, given=order.given, limits=parent.run.budgets.for_children()),
+        )
+        row = RunRow(
+            run=order.child,
+            crew=crew.name,
+            crew_sha=sub.crew_sha,
+            status="new",
+            created_at=runner.clock.now_ms(),
+            organization=crew.settings.organization or parent.row.organization,
+        )
+        return await runner.begin(Run(crew, order.child, table=runner.table(crew, sub.crew_sha)), row, event)
+
+    async def _at_rest(self, child: LiveRun) -> RunState:
+        """How it stands; read anew if somebody else has had it in hand since."""
+        state = child.run.state
+        if state.status in OVER or (await self._runner.journal.row(child.id)).seq == state.seq:
+            return state
+        again = await self._runner.taken(child.id)
+        await self._runner.let_go_unless_driven(again)
+        return again.run.state
+
+
+def shown_history(parent: LiveRun, order: StartChild) -> tuple[Entry, ...]:
+    """What the child sees of what was said before, each entry with the crew of who said it."""
+    if not order.history:
+        return ()
+    first = 0 if order.history < 0 else max(0, order.until - order.history)
+    return named_for(parent.crew.name, parent.run.state.history[first : order.until])
+
+
+def named_for(crew: str, entries: list[Entry]) -> tuple[Entry, ...]:
+    """Entries as another crew sees them: an agent of its own may have the same id."""
+    return tuple(
+        Entry(role=entry.role, author=_author(crew, entry.author), text=entry.text, run=entry.run, turn=entry.turn)
+        for entry in entries
+    )
+
+
+def _author(crew: str, author: str) -> str:
+    return author if author in RESERVED_IDS or "/" in author else f"{crew}/{author}"
+
+
+def returned(order: StartChild | StopChild, state: RunState) -> ChildReturned:
+    returns = order.returns if isinstance(order, StartChild) else 0
+    own = [entry for entry in state.history if entry.run == state.run]
+    return ChildReturned(
+        call=order.key,
+        status=state.status,
+        reason=state.reason,
+        text=state.text,
+        usage=state.usage,
+        memory={key: state.memory[key] for key in state.written},
+        history=named_for(state.path[-1], own[-returns:]) if returns else (),
+        calls=dict(state.calls),
+        above=state.above,
+    )
+
+
+def _waits(order: StartChild, state: RunState) -> ChildWaits:
+    waits = tuple(ChildWait(token=wait.token, agent=wait.agent, reason=wait.reason) for wait in state.waits)
+    return ChildWaits(call=order.key, waits=waits)
