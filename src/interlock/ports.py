@@ -253,7 +253,7 @@ class Keeping(Protocol):
 class Feed(Protocol):
     """The records of all runs in the one order of the whole store."""
 
-    async def newest(self) -> int:
+    async def newest_position(self) -> int:
         """The highest position there is; 0 in an empty store."""
         ...
 
@@ -321,6 +321,8 @@ class Letters(Protocol):
     async def put_off(self, letter: Letter) -> None:
         """Keeps attempts, `due_at`, `dead` and `error` as the letter says."""
         ...
+
+    async def dead_letter(self, number: int) -> Letter | None: ...
 
     async def dead_letters(self, limit: int) -> Sequence[Letter]:
         """The newest first."""

@@ -213,6 +213,7 @@ REACHED: dict[str, Ask] = {
     "crew-not-served": post("/v1/runs", {"crew": "offise"}),
     "unsound-crew": post("/v1/runs", {"crew": "broken"}),
     "question-not-found": post("/v1/questions/none:1.0/answer", {"answer": "x"}),
+    "letter-not-found": post("/v1/engine/webhooks/dead/7/retry"),
     "run-not-found": get("/v1/runs/none"),
     "run-deleted": deleted,
     "already-resumed": answered,

@@ -115,7 +115,7 @@ def test_a_stream_follows_a_run_over_a_pause_to_its_end_with_the_pieces_of_repli
 
 def test_everything_that_happens_is_in_one_stream_also_what_another_process_does(tmp_path: Path) -> None:
     async def story(office: Office) -> None:
-        reader = office.service.streams.reader(Place(await office.box.store.newest()), deltas=False)
+        reader = office.service.streams.reader(Place(await office.box.store.newest_position()), deltas=False)
         texts: list[bytes] = []
 
         async def read() -> None:

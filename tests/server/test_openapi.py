@@ -32,7 +32,7 @@ def test_schemathesis_finds_no_failure_of_ours_and_no_answer_that_is_not_documen
         options = ["--checks", "all", "--max-examples", "8", "--seed", "1", "-H", f"Authorization: Bearer {server.key}"]
         found = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, timeout=800)
         assert found.returncode == 0, found.stdout[-10_000:]
-        assert "Tested: 21" in found.stdout, found.stdout[-3_000:]
+        assert "Tested: 23" in found.stdout, found.stdout[-3_000:]
         assert server.stopped() == 0
 
 
@@ -78,7 +78,7 @@ def test_the_document_names_every_scope_and_where_no_key_is_needed(tmp_path: Pat
             if "security" not in operation
         ]
         assert sorted(free) == ["get /healthz", "get /readyz", "post /v1/session"]
-        for scope in ("read", "run", "answer"):
+        for scope in ("read", "run", "answer", "admin"):
             assert f"Needs the scope `{scope}`" in msgspec.json.encode(document).decode()
 
     played(tmp_path, story)

@@ -15,6 +15,7 @@ from interlock.adapters.models.constraining import WAYS
 from interlock.adapters.models.providers import ProviderSettings
 from interlock.adapters.server_settings import ServerSettings, read_server_settings
 from interlock.adapters.tool_modules import read_tool_modules
+from interlock.adapters.webhook_settings import OutgoingHook, read_webhook
 from interlock.crew.host import Host
 from interlock.errors import UsageError, nearest
 
@@ -44,6 +45,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     durability: str = "full"
     retention_days: float | None = None
     server: ServerSettings = ServerSettings()
+    webhooks: dict[str, OutgoingHook] = {}
 
 
 def read_host_file(path: Path) -> Host:
@@ -75,6 +77,7 @@ def read_settings(path: Path) -> HostSettings:
         durability=_durability(path, data),
         retention_days=_retention_days(path, data),
         server=read_server_settings(path, data.get("server", {})),
+        webhooks={name: read_webhook(path, name, data["webhooks"][name]) for name in _ids(path, data, "webhooks")},
     )
 
 

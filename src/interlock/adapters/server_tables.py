@@ -92,6 +92,14 @@ class ServerTables:
 
         await self._write("put off a letter of a webhook", work)
 
+    async def dead_letter(self: _Database, number: int) -> Letter | None:
+        def work(connection: sqlite3.Connection) -> Letter | None:
+            query = f"select {_LETTER} from webhook_letters where dead = 1 and number = ?"  # noqa: S608 - constants
+            found = connection.execute(query, (number,)).fetchone()
+            return None if found is None else _as_letter(*found)
+
+        return await self._read("read a dead letter", work)
+
     async def dead_letters(self: _Database, limit: int) -> Sequence[Letter]:
         def work(connection: sqlite3.Connection) -> list[Letter]:
             query = f"select {_LETTER} from webhook_letters where dead = 1 order by number desc limit ?"  # noqa: S608 - constants

@@ -401,7 +401,7 @@ def of_run(
     return [(at, of, _as_sealed(*rest)) for at, of, *rest in found]
 
 
-def newest(connection: sqlite3.Connection) -> int:
+def newest_position(connection: sqlite3.Connection) -> int:
     return int(connection.execute("select coalesce(max(position), 0) from records").fetchone()[0])
 
 

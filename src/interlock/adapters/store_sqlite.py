@@ -256,8 +256,8 @@ class SqliteStore(ServerTables):
         opened = ((at, of, journal_format.opened_or_none(of, stored)) for at, of, stored in found)
         return [StoredRecord(position=at, run=of, record=record) for at, of, record in opened if record is not None]
 
-    async def newest(self) -> int:
-        return await self._read("read the newest position", sqlite_rows.newest)
+    async def newest_position(self) -> int:
+        return await self._read("read the newest position", sqlite_rows.newest_position)
 
     async def crew(self, sha: str) -> bytes:
         return await self._read("read a crew", partial(sqlite_rows.crew, sha=sha))

@@ -2,11 +2,13 @@
 
 import asyncio
 import hashlib
+import os
 
 import click
 
 from interlock.adapters.served_folder import new_key
 from interlock.adapters.server_settings import SCOPES
+from interlock.adapters.webhook_settings import secret_of
 from interlock.cli.crews import config_option, open_crew, show_problems
 from interlock.cli.run import data_option, script_option
 from interlock.compose.box import Interlock
@@ -62,7 +64,8 @@ def serve(
         host=host,
         port=port,
         with_keys=not no_auth,
-        secrets=(),
+        hooks=settings.webhooks,
+        secrets={name: secret_of(name, hook.secret_env, os.environ) for name, hook in settings.webhooks.items()},
         say=click.echo,
     )
     asyncio.run(served(order))

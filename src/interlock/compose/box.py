@@ -14,6 +14,7 @@ from interlock.adapters.clock import SystemClock
 from interlock.adapters.crash_points import crash_point
 from interlock.adapters.host_file import HostSettings
 from interlock.adapters.journal_format import sealed_chain
+from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.tool_imports import imported_tools
 from interlock.adapters.tools_hiding import HidingToolbox
@@ -144,11 +145,16 @@ class Interlock:
             await self.owners.release(run_id)  # what cannot go on here may go on elsewhere
             raise
 
-    def watch(self, observer: Observer, on_delta: Callable[[Public], None]) -> None:
+    def watch(self, observer: Observer, on_delta: Callable[[Public], None] | None = None) -> None:
         """From now on these are told of every record that is stored, and of every piece of a reply."""
         self._require_open()
         self.runner.observers = (*self.runner.observers, observer)
-        self.runner.ears.append(on_delta)
+        if on_delta is not None:
+            self.runner.ears.append(on_delta)
+
+    def known_keys(self) -> KnownKeys:
+        """What must not be shown to anybody."""
+        return self._models.keys()
 
     # Asking
 

@@ -24,11 +24,20 @@ from interlock.server.routes_health import health_router
 from interlock.server.routes_questions import questions_router
 from interlock.server.routes_runs import runs_router
 from interlock.server.routes_session import session_router
+from interlock.server.routes_webhooks import webhooks_router
 from interlock.server.service import Service
 
 STATIC = Path(__file__).parent / "static"
 
-ROUTERS = (runs_router, questions_router, crews_router, engine_router, session_router, health_router)
+ROUTERS = (
+    runs_router,
+    questions_router,
+    crews_router,
+    engine_router,
+    webhooks_router,
+    session_router,
+    health_router,
+)
 
 
 def guarded_app(service: Service, origins: Origins) -> Guard:

@@ -211,7 +211,7 @@ class Feed:
 
     async def run(self) -> None:
         """Reads what the runner does not tell of; ends by being cancelled."""
-        self._position = max(self._position, await self._store.newest())
+        self._position = max(self._position, await self._store.newest_position())
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_AGAIN_MS / 1000):

@@ -44,6 +44,7 @@ CODES: dict[str, tuple[int, str]] = {
     "crew-not-served": (404, "No such crew is served here"),
     "unsound-crew": (409, "The crew has problems and does not run"),
     "question-not-found": (404, "There is no such question"),
+    "letter-not-found": (404, "There is no such dead letter"),
     "run-not-found": (404, "There is no such run"),
     "run-deleted": (410, "The run was deleted"),
     "already-resumed": (409, "The question was answered before, with other words"),

@@ -34,7 +34,7 @@ def engine_router(service: Service) -> APIRouter:
         """The events of all runs in the order of the store."""
         place = last_place(request)
         if place is None:
-            place = Place(await service.box.store.newest() if after is None else after)
+            place = Place(await service.box.store.newest_position() if after is None else after)
         reader = service.streams.reader(place, deltas=deltas)
         return service.streams.open(
             request.state.caller, reader, follow=follow, keep_alive_s=service.crews.keep_alive_s

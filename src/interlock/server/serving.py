@@ -13,7 +13,7 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -22,6 +22,8 @@ import uvicorn
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.served_folder import SERVER_KEY, served, server_key
 from interlock.adapters.server_settings import ServerSettings
+from interlock.adapters.webhook_sender import WebhookSender
+from interlock.adapters.webhook_settings import OutgoingHook
 from interlock.compose.box import Interlock
 from interlock.errors import UsageError
 from interlock.runtime.draining import drained
@@ -33,6 +35,7 @@ from interlock.server.logs import log_as_json_lines
 from interlock.server.origins import Origins
 from interlock.server.protocol import HEADER_BYTES_MAX, BoundedProtocol, Bounds
 from interlock.server.service import Service
+from interlock.server.webhooks_out import WebhooksOut
 
 _log = logging.getLogger("interlock.server")
 
@@ -55,7 +58,8 @@ class Order(NamedTuple):
     host: str
     port: int
     with_keys: bool
-    secrets: tuple[str, ...]  # what must not be logged
+    hooks: Mapping[str, OutgoingHook]
+    secrets: Mapping[str, str]  # of webhooks, by their ids
     say: Say
 
 
@@ -64,7 +68,7 @@ async def serve(order: Order) -> None:
     stop = _Stop()
     with served(order.box.data), _listening(order.host, order.port) as listener:
         key = server_key(order.box.data) if order.with_keys else ""
-        log_as_json_lines(KnownKeys((key, *order.secrets)))
+        log_as_json_lines(KnownKeys((key, *order.secrets.values(), *order.box.known_keys().keys)))
         stop.listen()
         async with order.box, _service(order, key) as service:
             port: int = listener.getsockname()[1]
@@ -85,12 +89,18 @@ async def _service(order: Order, key: str) -> AsyncIterator[Service]:
         _log.warning("run %s does not go on here: %s", aside.run, aside.reason)
     access = Access(key, settings.keys, box.clock, settings.session_hours) if order.with_keys else None
     service = Service(box, order.crews, settings, access)
-    feeding = asyncio.create_task(service.feed.run())
+    senders = {name: WebhookSender(hook, order.secrets[name], box.clock) for name, hook in order.hooks.items()}
+    telling = WebhooksOut(box.store, box.clock, order.hooks, senders)
+    await telling.begin()
+    box.watch(telling.wake)
+    working = [asyncio.create_task(service.feed.run())]
+    working += [asyncio.create_task(telling.run())] if order.hooks else []
     try:
         yield service
     finally:
-        feeding.cancel()
-        await asyncio.gather(feeding, return_exceptions=True)
+        for task in working:
+            task.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
 
 
 async def _drain(service: Service) -> None:

@@ -257,6 +257,19 @@ class Problems(Told):
     problems: list[ProblemView]
 
 
+class DeadLetter(Told):
+    number: int
+    hook: str = Field(examples=["ops"])
+    key: str = Field(description="The id that every try has.", examples=[f"{RUN}:32"])
+    attempts: int
+    error: str = Field(examples=["the receiver answered 500"])
+    body: dict[str, Any]
+
+
+class DeadLetters(Told):
+    letters: list[DeadLetter]
+
+
 class Session(Told):
     id: str = Field(examples=["owner"])
     scopes: list[str] = Field(examples=[["read", "run", "answer", "admin"]])
