@@ -240,7 +240,7 @@ def _run_once(folder: Path, toml: str) -> None:
     with serving(folder, toml=toml) as server, server.asking() as client:
         client.post("/v1/runs", json={"crew": "office"})
         while "did not take" not in server.log:
-            pass
+            client.get("/healthz")
         server.process.kill()
 
 
