@@ -15,7 +15,7 @@ SCHEMATHESIS = str(Path(sys.executable).parent / "schemathesis")
 # A cursor that was never given out is refused, and no schema can tell it from one that was.
 CONFIG = """\
 max-stream-events = 3
-request-timeout = 100.0
+request-timeout = 10.0
 [[operations]]
 include-path-regex = "^/v1/(runs|questions)$"
 [operations.checks.positive_data_acceptance]

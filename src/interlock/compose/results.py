@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from interlock.engine.events import InputRequested, ModelReplied, RunFinished, RunPaused, Usage
-from interlock.ports import Journal, Record
+from interlock.ports import Journal, Record, RunRow
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,11 +23,13 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def result_of(journal: Journal, run: str) -> Result:
-    row = await journal.row(run)
+    return result_from(await journal.row(run), await journal.records(run))
+
+
+def result_from(row: RunRow, records: Sequence[Record]) -> Result:
     result = Result(
-        run=run, status=row.status, reason=row.reason, agent=row.agent, continues=row.continues, usage=row.usage
+        run=row.run, status=row.status, reason=row.reason, agent=row.agent, continues=row.continues, usage=row.usage
     )
-    records = await journal.records(run)
     for record in reversed(records):
         for event in reversed(record.events):
             if isinstance(event, RunFinished):

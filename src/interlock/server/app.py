@@ -72,7 +72,7 @@ async def page() -> Response:
     return FileResponse(STATIC / "index.html")
 
 
-def require_known_parameters(request: Request) -> None:
+async def require_known_parameters(request: Request) -> None:
     """A parameter that nobody reads is a mistake, and said to be one."""
     route = request.scope.get("route")
     known = [field.alias for field in route.dependant.query_params] if isinstance(route, APIRoute) else []

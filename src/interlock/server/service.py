@@ -1,6 +1,6 @@
 """What the routes of one server share."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
 from starlette.types import Scope
@@ -70,10 +70,10 @@ def _wrong_key(_: Scope) -> RequestRefused:
     return RequestRefused("wrong-key", "this is no key of this server")
 
 
-def needs(scope: str) -> Callable[[Request], Caller]:
-    """The caller, if the key allows it."""
+def needs(scope: str) -> Callable[[Request], Awaitable[Caller]]:
+    """The caller, if the key allows it. Asynchronous: FastAPI would have a thread call it otherwise."""
 
-    def caller(request: Request) -> Caller:
+    async def caller(request: Request) -> Caller:
         found: Caller = request.state.caller
         if not found.may(scope):
             raise RequestRefused("missing-scope", f"this needs a key with the scope '{scope}'")

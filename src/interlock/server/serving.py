@@ -179,11 +179,16 @@ def _connections_max(wanted: int) -> int:
 @contextlib.contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except (OSError, OverflowError) as error:
-        raise UsageError(f"cannot listen on {host} port {port}: {error}; choose another --port or --host") from error
-    with listener:
+    # The protocol is named, or the loop would not know that it may send small answers at once (TCP_NODELAY).
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            listener.listen(BACKLOG)
+        except OSError as error:
+            raise UsageError(
+                f"cannot listen on {host} port {port}: {error}; choose another --port or --host"
+            ) from error
         listener.setblocking(False)
         yield listener
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from interlock.compose.box import Interlock
-from interlock.compose.results import result_of
+from interlock.compose.results import result_from
 from interlock.engine.events import InputRequested
 from interlock.engine.in_full import in_full
 from interlock.engine.reasons import reason
@@ -33,25 +33,28 @@ def run_view(row: RunRow) -> dict[str, Any]:
 
 
 async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
-    result = await result_of(box.journal, run)
-    row = await box.journal.row(run)
-    questions = await _all_questions(box, row) if row.status in ("running", "paused") else []
+    row, records = await box.journal.row(run), await box.journal.records(run)
+    result = result_from(row, records)
+    questions = await _all_questions(box, row, records) if row.status in ("running", "paused") else []
     said = {"output": result.output, "text": result.text, "token": result.token, "questions": questions}
     return {**run_view(row), **said}
 
 
-async def _all_questions(box: Interlock, row: RunRow) -> list[dict[str, Any]]:
+async def _all_questions(box: Interlock, row: RunRow, records: Sequence[Record]) -> list[dict[str, Any]]:
     """Those of the run, then those of the runs below it."""
-    rows = [row, *(each for each in await box.journal.below(row.run) if each.status in ("running", "paused"))]
-    return [question for each in rows for question in await questions_of(box, each)]
+    found = await questions_of(box, row, records)
+    for each in await box.journal.below(row.run):
+        if each.status in ("running", "paused"):
+            found += await questions_of(box, each)
+    return found
 
 
-async def questions_of(box: Interlock, row: RunRow) -> list[dict[str, Any]]:
+async def questions_of(box: Interlock, row: RunRow, records: Sequence[Record] | None = None) -> list[dict[str, Any]]:
     """The open waits of a run, the oldest first; those of a run below it are that one's."""
     live = box.runner.live.get(row.run)
     if live is not None and not live.run.state.waits:
         return []
-    records = await box.journal.records(row.run)
+    records = records if records is not None else await box.journal.records(row.run)
     return _questions(row, replayed(await box.crew_of(row), row.run, records).state, records)
 
 
