@@ -32,6 +32,9 @@ MEMORY_KEY_CHARS_MAX = 200
 MEMORY_KEYS_MAX = 1_000
 MEMORY_VALUE_BYTES_MAX = 64 * 1024
 
+# Tokens of one model call, or millionths of a dollar. No call has more, and sums of these fit into 64 bits.
+USAGE_MAX = 2**40
+
 # One broadcast type or pattern.
 BROADCAST_TYPE_CHARS_MAX = 256
 BROADCAST_SEGMENTS_MAX = 16

@@ -372,6 +372,7 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     tool_calls: tuple[ToolRequest, ...] = ()
     constrained: bool = False  # the reply was held to the request's ending
+    uncounted: bool = False  # the provider counts tokens, and said nothing of them: an estimate takes their place
 
 
 class Model(Protocol):

@@ -148,7 +148,7 @@ def test_a_call_is_at_work_from_its_beginning_to_its_end() -> None:
     told("model.called", agent="desk", call="1", attempt=0)
     assert told.delta("desk", "Once ").work["r", "1"].doing == "replies"
     assert told.delta("desk", "upon").work["r", "1"].tail == "Once upon"
-    told("model.failed", agent="desk", call="1", error="away", retry=True)
+    told("model.failed", agent="desk", call="1", error="away", retry=True, usage={"output_tokens": 4})
     assert told.progress.work["r", "1"].doing == "waits to try again"
     told("model.called", agent="desk", call="2", attempt=1)
     assert [work.doing for work in told.progress.work.values()] == ["thinks, try 2"]
@@ -157,7 +157,7 @@ def test_a_call_is_at_work_from_its_beginning_to_its_end() -> None:
     told("tool.called", agent="desk", call="3", name="look", arguments={"at": 1})
     assert told.progress.at_work()["desk"].doing == "uses look"
     assert told("tool.returned", call="3", ok=True, output="").work == {}
-    assert (told.progress.usage.calls, told.progress.usage.tokens, told.progress.usage.cost_micros) == (2, 7, 5)
+    assert (told.progress.usage.calls, told.progress.usage.tokens, told.progress.usage.cost_micros) == (2, 11, 5)
 
 
 def test_a_branch_that_is_late_is_at_work_no_more() -> None:
@@ -285,7 +285,7 @@ def test_text_of_agents_is_shown_and_never_acts(newsroom: Crew, text: str, size:
     told = at_work()
     told.delta("writer", text)
     told("tool.called", agent=text or "a", call="9", name=text, arguments={"x": text})
-    told("model.failed", agent="desk", call="8", error=text, retry=True)
+    told("model.failed", agent="desk", call="8", error=text, retry=True, usage={})
     told("model.replied", agent="desk", call="7", text=text, usage={})
     told("warning", code="c", message=text)
     told("input.requested", agent=text, question=text, token="t")

@@ -191,6 +191,27 @@ COVERED: dict[str, Case] = {
         codes("unknown-field", "unknown-mark-in-prompt"),
         ([], ["unknown-field", "unknown-mark-in-prompt"]),
     ),
+    "agents[].provider_url": Case(
+        an_agent("model: openai:m, provider_url: <>"),
+        '"http://here/v1"',
+        '"here"',
+        codes("bad-value"),
+        ([], ["bad-value"]),
+    ),
+    "agents[].primary.provider_url": Case(
+        an_agent("primary: {model: openai:m, provider_url: <>}"),
+        '"http://here/v1"',
+        '"here"',
+        codes("bad-value"),
+        ([], ["bad-value"]),
+    ),
+    "agents[].backup.provider_url": Case(
+        an_agent("backup: {model: openai:m, provider_url: <>}"),
+        '"http://here/v1"',
+        '"here"',
+        codes("bad-value"),
+        ([], ["bad-value"]),
+    ),
     "agents[].model": Case(
         an_agent("model: <>"), '"openai:m"', '"nobody:m"', codes("unknown-provider"), ([], ["unknown-provider"])
     ),
@@ -592,9 +613,6 @@ MODELS, CREWS, MESSAGES = 4, 5, 7
 
 TO_COME: dict[str, int] = {
     "agents[].top_k": MODELS,
-    "agents[].provider_url": MODELS,
-    "agents[].primary.provider_url": MODELS,
-    "agents[].backup.provider_url": MODELS,
     "routing.signals.*[].context": CREWS,
     "routing.signals.*[].context.history": CREWS,
     "routing.signals.*[].context.return_history": CREWS,
@@ -801,9 +819,6 @@ def _with_value(name: str, value: Any) -> dict[str, Any]:
     holder: Any = document
     for step in way:
         holder = holder[step]
-    if name == "agents[].provider_url":  # stands beside a flat model, and a flat model instead of primary
-        holder.update(model="openai:m")
-        del holder["primary"]
     holder[last] = value
     return document
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from interlock.adapters.host_sections import require_variable, section_of
 from interlock.errors import UsageError
 
 # What can be told, and the type of the event that it is told of.
@@ -43,10 +44,8 @@ def read_webhook(file: Path, name: str, entry: dict[str, Any]) -> OutgoingHook:
         raise UsageError(f"{where}: an id is up to 64 letters, digits, '_' and '-'")
     if "secret" in entry:
         raise UsageError(f"{where}.secret: a file holds no secrets; write secret_env, the variable's name")
-    try:
-        hook = msgspec.convert(entry, OutgoingHook)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{where}: {error}") from error
+    hook = section_of(where, entry, OutgoingHook)
+    require_variable(f"{where}.secret_env", hook.secret_env)
     _require_address(where, hook)
     for what in hook.on:
         if what not in TOLD:

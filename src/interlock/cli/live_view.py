@@ -17,8 +17,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from interlock.cli.columns import dollars
 from interlock.cli.live_graph import Map, graph_rows
-from interlock.cli.live_rows import FRAME_MS, dollars, ending, filled, row, rule, seconds, spinner, wrapped
+from interlock.cli.live_rows import FRAME_MS, ending, filled, row, rule, seconds, spinner, wrapped
 from interlock.cli.progress import Progress, Work
 from interlock.cli.transcript import Kind
 from interlock.crew.definition import Crew

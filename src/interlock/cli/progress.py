@@ -128,7 +128,7 @@ class Progress:
         self._call_ended(event)
 
     def _model_failed(self, event: Public) -> None:
-        self.usage += Usage(calls=1)
+        self.usage += msgspec.convert(event["usage"], Usage) + Usage(calls=1)
         work = self.work.get((event["run"], event["call"]))
         if work is not None and event["retry"]:
             work.error, work.tail = event["error"], event["error"]

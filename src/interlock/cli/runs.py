@@ -6,10 +6,12 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
+from interlock.cli.columns import cost
 from interlock.cli.crews import shown
 from interlock.cli.keeping import delete, export, fork, import_, prune, script
 from interlock.cli.looking import with_look
 from interlock.cli.run import data_option, json_option, with_box
+from interlock.cli.usage import tell_of_run, usage
 from interlock.compose.box import Interlock, Result
 from interlock.engine.in_full import in_full
 from interlock.engine.reasons import reason
@@ -22,7 +24,7 @@ def runs() -> None:
     """What ran, how it stands, and why."""
 
 
-for command in (delete, export, fork, import_, prune, script):
+for command in (delete, export, fork, import_, prune, script, usage):
     runs.add_command(command)
 
 
@@ -33,7 +35,7 @@ for command in (delete, export, fork, import_, prune, script):
 @data_option
 @json_option
 def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_json: bool) -> None:
-    """The newest runs first."""
+    """The newest runs first, with what each has cost."""
     rows = with_look(data, lambda box: box.journal.rows(status=status, crew=crew, limit=limit))
     if as_json:
         for row in rows:
@@ -42,7 +44,7 @@ def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_js
     for row in rows:
         when = datetime.fromtimestamp(row.updated_at / 1000, UTC)
         origin = f"  from {row.continues}" if row.continues else ""
-        what = f"{row.status:<9}  {shown(row.crew)}  {shown(row.reason)}{shown(origin)}"
+        what = f"{row.status:<9}  {cost(row.usage):>8}  {shown(row.crew)}  {shown(row.reason)}{shown(origin)}"
         click.echo(f"{row.run}  {when:%Y-%m-%d %H:%M:%S}  {what}".rstrip())
     if not rows:
         click.echo("no runs yet; 'interlock run CREW INPUT' makes one")
@@ -53,7 +55,7 @@ def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_js
 @data_option
 @json_option
 def show(run_id: str, data: str, as_json: bool) -> None:
-    """How RUN stands, and what was said."""
+    """How RUN stands, what was said, and what each agent has cost."""
 
     async def told(box: Interlock) -> tuple[Result, RunState | None]:
         return await box.result(run_id), None if as_json else await box.state(run_id)
@@ -72,6 +74,8 @@ def show(run_id: str, data: str, as_json: bool) -> None:
     for wait in state.waits:
         which = f" --token {wait.token}" if len(state.waits) > 1 else ""
         click.echo(f"{wait.agent} waits ({wait.reason}): interlock resume {run_id}{which} --input TEXT")
+    if result.usage_by_agent:
+        tell_of_run(result.usage, result.usage_by_agent)
 
 
 @runs.command()

@@ -19,12 +19,13 @@ from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.tool_imports import imported_tools
 from interlock.adapters.tools_hiding import HidingToolbox
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
-from interlock.compose.fitness import require_drivable, require_size
+from interlock.compose.fitness import require_drivable, require_no_key, require_size
 from interlock.compose.models import AnyModel, Models
-from interlock.compose.recovery import SetAside, orphans, recover_all
+from interlock.compose.recovery import SetAside, recover_all
 from interlock.compose.results import Result as Result
 from interlock.compose.results import result_of
 from interlock.compose.tools import HostTools
+from interlock.compose.usage import Spent, spent_in
 from interlock.crew.definition import Crew
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry
 from interlock.engine.state import RunState
@@ -133,8 +134,7 @@ class Interlock:
             await self._recovered(await self.crew_of(row), row.run)
 
         self.set_aside = await recover_all(self.journal, go_on)
-        async for orphan in orphans(self.journal):
-            await self.runner.cancel(await self.crew_of(orphan), orphan.run, by="caller")
+        await self.runner.stop_orphans()
         await self.runner.deliver_again()
 
     async def _recovered(self, crew: Crew, run_id: str) -> None:
@@ -190,6 +190,9 @@ class Interlock:
             require_drivable(each)
         await self._require_usable(crew)
         require_size(crew, text)
+        text = self._models.keys().hidden(text)
+        for each in crew.whole_tree():
+            require_no_key(each, self._models.keys())
         kept, sha = await self.runner.crews.keep(crew)
         await self.runner.start(kept, sha, text, run_id=run_id, history=history, continues=continues, context=context)
         return RunHandle(self, run_id)
@@ -203,6 +206,7 @@ class Interlock:
     async def resume(self, run_id: str, text: str = "", *, token: str | None = None) -> RunHandle:
         """Answers a wait. The same answer again gives the first outcome; another one is refused."""
         self._require_open()
+        text = self._models.keys().hidden(text)
         row = await self.journal.row(run_id)
         crew = await self.crew_of(row)
         require_size(crew, text)
@@ -255,6 +259,10 @@ class Interlock:
 
     async def result(self, run_id: str) -> Result:
         return await result_of(self.journal, run_id)
+
+    async def usage(self, *, crew: str | None = None, since_ms: int = 0) -> Spent:
+        """What runs have cost by crew and agent: those started since then, of one crew or of all."""
+        return await spent_in(self.journal, crew=crew, since_ms=since_ms)
 
     async def state(self, run_id: str) -> RunState:
         """The run as its journal tells it; `JournalDiverged` if the engine would now conclude otherwise."""

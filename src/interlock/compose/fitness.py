@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
+from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.tools_python import PythonToolbox
 from interlock.crew.definition import Crew
 from interlock.crew.host import BUILT_IN_TOOLS
@@ -25,6 +28,13 @@ def require_size(crew: Crew, text: str) -> None:
     most = crew.settings.max_input_size_kb
     if len(text.encode("utf-8", "replace")) > most * 1024:
         raise UsageError(f"the input is larger than max_input_size_kb ({most} kB)")
+
+
+def require_no_key(crew: Crew, keys: KnownKeys) -> None:
+    """A crew is stored as it is, and its prompts are sent to whoever serves its models."""
+    body = msgspec.json.encode(crew) if keys.keys else b""
+    if any(key.encode() in body for key in keys.keys):
+        raise UsageError(f"crew '{crew.name}' holds the key of a provider; remove it: keys come from the environment")
 
 
 def require_tools(crew: Crew, toolbox: PythonToolbox, run: str = "") -> None:

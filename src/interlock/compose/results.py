@@ -4,12 +4,16 @@ from collections.abc import Sequence
 
 import msgspec
 
+from interlock.engine.accounting import usage_by_agent
 from interlock.engine.events import InputRequested, ModelReplied, RunFinished, RunPaused, Usage
 from interlock.ports import Journal, Record, RunRow
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run stands: over, or paused with the token of its oldest wait. `continues` is the run it goes on from."""
+    """How a run stands: over, or paused with the token of its oldest wait. `continues` is the run it goes on from.
+
+    `usage_by_agent` says what the calls of each agent have cost, in the order of their first.
+    """
 
     run: str
     status: str
@@ -20,6 +24,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     token: str = ""
     continues: str = ""
     usage: Usage = Usage()
+    usage_by_agent: dict[str, Usage] = {}
 
 
 async def result_of(journal: Journal, run: str) -> Result:
@@ -28,7 +33,13 @@ async def result_of(journal: Journal, run: str) -> Result:
 
 def result_from(row: RunRow, records: Sequence[Record]) -> Result:
     result = Result(
-        run=row.run, status=row.status, reason=row.reason, agent=row.agent, continues=row.continues, usage=row.usage
+        run=row.run,
+        status=row.status,
+        reason=row.reason,
+        agent=row.agent,
+        continues=row.continues,
+        usage=row.usage,
+        usage_by_agent=usage_by_agent(record.events for record in records),
     )
     for record in reversed(records):
         for event in reversed(record.events):

@@ -109,6 +109,7 @@ class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):
     """`retry` says whether the same call may succeed later; `reason` overrides what the run fails with.
 
     `retry_after_ms` is how long the provider asks to be left alone; `model` is set where it was the agent's backup.
+    `usage` is our upper estimate where a reply broke off: what was said of it has been paid for.
     """
 
     call: str
@@ -119,6 +120,7 @@ class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):
     reason: str = "model_error"
     retry_after_ms: int = 0
     model: str = ""
+    usage: Usage = Usage()
 
 
 class Reserved(Incoming, frozen=True, kw_only=True, tag="budget.reserved"):

@@ -11,4 +11,6 @@ def in_full(value: Any) -> Any:
         return {name: in_full(getattr(value, field)) for field, name in names}
     if isinstance(value, tuple | list):
         return [in_full(each) for each in value]
+    if isinstance(value, dict):
+        return {key: in_full(each) for key, each in value.items()}
     return msgspec.to_builtins(value)

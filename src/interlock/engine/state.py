@@ -8,7 +8,7 @@ from interlock.engine.bounds import UNBOUNDED, Bounds, Given
 from interlock.engine.events import Entry, ToolRequest, Usage
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something said within a turn that only its own agent sees: tool rounds, nudges, what came before one."""
 
     role: str
@@ -17,7 +17,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     tool_call: str = ""
 
 
-class OpenTool(msgspec.Struct, kw_only=True):
+class OpenTool(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A tool call that a reply asked for."""
 
     request: ToolRequest
@@ -25,7 +25,7 @@ class OpenTool(msgspec.Struct, kw_only=True):
     output: str | None = None
 
 
-class Turn(msgspec.Struct, kw_only=True):
+class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One agent working until it hands over."""
 
     number: int
@@ -49,7 +49,7 @@ class Turn(msgspec.Struct, kw_only=True):
     emits: tuple[ToolRequest, ...] = ()
 
 
-class Child(msgspec.Struct, kw_only=True):
+class Child(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A sub-crew at work for this run: `working`, `waiting` for a person, or over as `ok` or `failed`."""
 
     key: str
@@ -67,7 +67,7 @@ class Child(msgspec.Struct, kw_only=True):
     history: tuple[Entry, ...] = ()
 
 
-class Calling(msgspec.Struct, kw_only=True):
+class Calling(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The sub-crews that one reply called, in file order; control comes back when all of them are over."""
 
     agent: str
@@ -75,7 +75,7 @@ class Calling(msgspec.Struct, kw_only=True):
     children: list[Child]
 
 
-class Branch(msgspec.Struct, kw_only=True):
+class Branch(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One member of a group at work: an agent with its turn, or a sub-crew."""
 
     member: str
@@ -86,13 +86,13 @@ class Branch(msgspec.Struct, kw_only=True):
     error: str = ""
 
 
-class GroupState(msgspec.Struct, kw_only=True):
+class GroupState(msgspec.Struct, kw_only=True, omit_defaults=True):
     name: str
     starter: str
     branches: list[Branch]
 
 
-class Wait(msgspec.Struct, kw_only=True):
+class Wait(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Something only a person, or the host, can end."""
 
     token: str
@@ -106,7 +106,7 @@ class Wait(msgspec.Struct, kw_only=True):
     child: str = ""  # the key of the child that waits; its token answers there
 
 
-class Timer(msgspec.Struct, kw_only=True):
+class Timer(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Working time that is left for something. It stands still while `key` is empty."""
 
     left_ms: int
@@ -114,7 +114,7 @@ class Timer(msgspec.Struct, kw_only=True):
     since_ms: int = 0
 
 
-class RunState(msgspec.Struct, kw_only=True):
+class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The fold of a run's events. `endings` says at which handoffs an agent ended a turn with the same words.
 
     `calls` counts those of agents, and as `crew/agent` those of sub-crews.

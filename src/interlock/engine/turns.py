@@ -18,7 +18,6 @@ from interlock.engine.events import (
     ToolRequest,
     ToolReturned,
     TurnStarted,
-    Usage,
     Warned,
 )
 from interlock.engine.moves import Ask, Begin, CloseBranch, Conclude, Finish, Move
@@ -189,10 +188,7 @@ def call_ended(t: Transition, event: ModelReplied | ModelFailed) -> Turn:
     turn = t.turn_that(event.call)
     assert turn is not None, "stale outcomes are turned away before"
     turn.call = ""
-    if isinstance(event, ModelReplied):
-        account_for(t, turn, event.usage)
-    else:
-        account_for(t, turn, Usage(), failed=True)
+    account_for(t, turn, event.usage, failed=isinstance(event, ModelFailed))
     return turn
 
 

@@ -23,13 +23,17 @@ from interlock.engine.events import (
 )
 from interlock.engine.state import RunState
 from interlock.engine.step import OVER, RULES, Run
-from interlock.errors import InterlockError, OwnedElsewhere, RunNotFound, StoreFailed
-from interlock.ids import RESERVED_IDS
+from interlock.errors import InterlockError, OwnedElsewhere, RunExists, RunNotFound, StoreFailed
+from interlock.ids import RESERVED_IDS, parent_of
 from interlock.ports import RunRow
 from interlock.runtime.live import LiveRun
 
 if TYPE_CHECKING:
     from interlock.runtime.runner import Runner
+
+
+# Rows read in one go.
+PAGE = 200
 
 
 class Children:
@@ -74,18 +78,44 @@ class Children:
         await runner.settled(order.child)
         return returned(order, child.run.state)
 
+    async def orphans(self) -> list[str]:
+        """Children that are not over although what called them is."""
+        found: list[str] = []
+        for status in ("running", "paused"):
+            before, is_more = None, True
+            while is_more:
+                page = await self._runner.journal.rows(status=status, nested=True, limit=PAGE, before=before)
+                found += [row.run for row in page if await self._is_over(parent_of(row.run))]
+                is_more, before = len(page) == PAGE, page[-1].run if page else None
+        return found
+
+    async def _is_over(self, run: str) -> bool:
+        try:
+            return (await self._runner.journal.row(run)).status in OVER
+        except RunNotFound:
+            return True
+
     async def _taken_up(self, parent: LiveRun, order: StartChild) -> LiveRun:
         """The child, at work in this process or at rest."""
         runner = self._runner
         async with runner.taking(order.child):
             if order.child in runner.live:
                 return runner.live[order.child]
-            try:
-                child = await runner.taken(order.child)
-            except RunNotFound:
-                return await self._begun(parent, order)
+            child = await self._begun_or_taken(parent, order)
+            if order.child in runner.live:
+                return child
             await runner.go_on_with(child)
             return child
+
+    async def _begun_or_taken(self, parent: LiveRun, order: StartChild) -> LiveRun:
+        try:
+            return await self._runner.taken(order.child)
+        except RunNotFound:
+            pass
+        try:
+            return await self._begun(parent, order)
+        except RunExists:  # whoever had the parent before is still at it
+            return await self._runner.taken(order.child)
 
     async def _begun(self, parent: LiveRun, order: StartChild) -> LiveRun:
         runner, sub = self._runner, parent.crew.sub_crews[order.crew]

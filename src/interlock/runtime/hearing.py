@@ -2,15 +2,18 @@
 
 Rule 1: a reply is cut at the same place whether it came in pieces or at once.
 Rule 2: watchers are told what is kept, and nothing after the cut.
+Rule 3: hosts bring models of their own. What is no reply is refused here, and not found out by the journal.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from interlock.engine.events import ToolRequest, Usage
 from interlock.engine.listening import Listener
-from interlock.errors import ModelUnavailable
+from interlock.errors import ModelRefused, ModelUnavailable
+from interlock.limits import USAGE_MAX
 from interlock.ports import Delta, ModelReply
 
 Pieces = AsyncIterator[Delta | ModelReply]
@@ -52,6 +55,26 @@ def _cut_if_said_at_once(reply: ModelReply, listener: Listener) -> Heard:
     if reply.tool_calls or not listener.feed(reply.text):
         return Heard(reply)
     return Heard(msgspec.structs.replace(reply, text=listener.text), cut=True)
+
+
+def require_sound(reply: ModelReply) -> None:
+    """`ModelRefused` for a reply that only looks like one; types are promises that nobody has checked yet."""
+    if not isinstance(reply.text, str):
+        raise ModelRefused(f"the model's reply has a {type(reply.text).__name__} for its text; it must be a str")
+    if not isinstance(reply.usage, Usage):
+        raise ModelRefused(f"the model's reply has a {type(reply.usage).__name__} for its usage; it must be a Usage")
+    for name in Usage.__struct_fields__:
+        count = getattr(reply.usage, name)
+        if type(count) is not int or not 0 <= count <= USAGE_MAX:
+            raise ModelRefused(
+                f"the model reports a usage with {name} {count!r}; it must be a whole number from 0 to {USAGE_MAX:,}"
+            )
+    calls: Sequence[object] = reply.tool_calls
+    for call in calls or ():
+        if not isinstance(call, ToolRequest) or not all(
+            isinstance(part, str) for part in msgspec.structs.astuple(call)
+        ):
+            raise ModelRefused(f"the model calls a tool by {call!r}; it must be a ToolRequest of three texts")
 
 
 def _broken_off() -> ModelUnavailable:

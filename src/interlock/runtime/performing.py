@@ -56,6 +56,7 @@ from interlock.ports import (
     Clock,
     Grant,
     Model,
+    ModelReply,
     ModelRequest,
     Reservation,
     Settlement,
@@ -63,7 +64,7 @@ from interlock.ports import (
     ToolSchema,
 )
 from interlock.runtime.children import Children
-from interlock.runtime.hearing import Heard, heard_out, heard_to_the_cut
+from interlock.runtime.hearing import Heard, heard_out, heard_to_the_cut, require_sound
 from interlock.runtime.live import STOPPING, Call, LiveRun
 from interlock.runtime.timers import Timers
 
@@ -74,6 +75,9 @@ OnDelta = Callable[[str, str, str], None]
 # Told before and after each effect; what tests kill the process with.
 Hook = Callable[[str], None]
 
+
+# Nobody who says more than a day means it.
+RETRY_AFTER_SAID_MAX_MS = 86_400_000
 
 # While the store is away it is asked again after this many milliseconds.
 STORE_RETRY_MS = 500
@@ -290,11 +294,19 @@ class Performer:
         return event
 
     async def outcome_of(self, live: LiveRun, call: Call) -> IncomingEvent:
-        """Calls the model; a failure is an outcome too."""
+        """Calls the model; a failure is an outcome too, and what was heard before it is paid for."""
+        said: list[str] = []
+        event = await self._outcome(live, call, said)
+        if said and isinstance(event, ModelFailed):
+            usage = priced(call.agent, _estimated(live, call, ModelReply(text="".join(said))), self.cost_of)
+            return msgspec.structs.replace(event, usage=usage)
+        return event
+
+    async def _outcome(self, live: LiveRun, call: Call, said: list[str]) -> ModelReplied | ModelFailed:
         effect = call.effect
         try:
             async with self.slots:
-                return _replied(live, call, await self._heard(live, call), self.cost_of)
+                return _replied(live, call, await self._heard(live, call, said), self.cost_of)
         except ScriptExhausted as error:
             return _failed(effect, error, retry=False, reason="script_exhausted")
         except PromptTooLong as error:
@@ -302,19 +314,25 @@ class Performer:
         except ModelRefused as error:
             return _failed(effect, error, retry=False)
         except ModelUnavailable as error:
-            return _failed(effect, error, retry=True, retry_after_ms=error.retry_after_ms)
+            return _failed(effect, error, retry=True, retry_after_ms=_waitable(error.retry_after_ms))
         except PortError as error:
             return _failed(effect, error, retry=True)
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
             return _failed(effect, ModelUnavailable(f"the model gave up by itself: {error!r}"), retry=True)
-        except Exception as error:  # a host's model may fail in any way; the run fails, and nothing else does
+        except (KeyboardInterrupt, GeneratorExit):  # somebody wants the process, or this call of it, to end
+            raise
+        except BaseException as error:  # a host's model may fail in any way; the run fails, and nothing else does
             return _failed(effect, ModelRefused(f"{type(error).__name__}: {error}"), retry=False)
 
-    async def _heard(self, live: LiveRun, call: Call) -> Heard:
+    async def _heard(self, live: LiveRun, call: Call, said: list[str]) -> Heard:
         pieces = self.model_for(live.crew, call.agent).reply(call.request)
-        tell = partial(self.on_delta, live.id, call.agent.id)
+
+        def tell(text: str) -> None:
+            said.append(text)
+            self.on_delta(live.id, call.agent.id, text)
+
         try:
             if not live.crew.settings.cut_on_signal:
                 return await heard_out(pieces, tell)
@@ -425,12 +443,11 @@ def _group(live: LiveRun, turn: Turn) -> str:
 
 
 def _replied(live: LiveRun, call: Call, heard: Heard, cost_of: CostOf) -> ModelReplied:
+    require_sound(heard.reply)
     reply, usage = heard.reply, heard.reply.usage
-    is_estimated = heard.cut and not usage.tokens
-    if min(usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_micros) < 0:
-        raise ModelRefused("the model reports a usage below zero")
+    is_estimated = (heard.cut or reply.uncounted) and not usage.tokens
     if is_estimated:
-        usage = _estimated(live, call, reply.text)
+        usage = _estimated(live, call, reply)
     is_free = call.request.ending is not None and not reply.constrained
     return ModelReplied(
         call=call.effect.key,
@@ -446,14 +463,21 @@ def _replied(live: LiveRun, call: Call, heard: Heard, cost_of: CostOf) -> ModelR
     )
 
 
-def _estimated(live: LiveRun, call: Call, text: str) -> Usage:
-    """An upper estimate of what a call cost that was stopped before the provider could say."""
+def _estimated(live: LiveRun, call: Call, reply: ModelReply) -> Usage:
+    """An upper estimate of the tokens of a call, where the provider said nothing of them, or was stopped before."""
     shown = live.conversation.estimate_of(call.agent.id, call.request.messages, call.scale)
-    return Usage(input_tokens=shown + _tokens_of(call.request.tools), output_tokens=text_tokens(text))
+    said = text_tokens(reply.text) + sum(text_tokens(asked.name + asked.arguments) for asked in reply.tool_calls)
+    tokens = shown + _tokens_of(call.request.tools)
+    return msgspec.structs.replace(reply.usage, input_tokens=tokens, output_tokens=said)
 
 
 def _tokens_of(tools: Sequence[ToolSchema]) -> int:
     return len(msgspec.json.encode(tools)) // BYTES_PER_TOKEN
+
+
+def _waitable(retry_after_ms: float) -> int:
+    """Milliseconds as the journal takes them, whatever a host's model said; the engine has a bound of its own."""
+    return int(min(max(retry_after_ms, 0), RETRY_AFTER_SAID_MAX_MS))
 
 
 def _is_being_cancelled() -> bool:

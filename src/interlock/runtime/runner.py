@@ -17,7 +17,7 @@ import msgspec
 
 from interlock.crew.definition import Crew
 from interlock.engine.budgets import CostOf, cost_of
-from interlock.engine.effects import CallModel, Effect
+from interlock.engine.effects import CallModel, Effect, StopChild
 from interlock.engine.events import (
     NO_CONTEXT,
     CancelRequested,
@@ -119,6 +119,7 @@ class Runner:
         self._asked: set[asyncio.Task[None]] = set()
         self._failures: dict[str, BaseException] = {}
         self._tables: dict[str, RoutingTable] = {}
+        self._is_parking = False
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.performer = Performer(
             clock=clock,
@@ -141,6 +142,7 @@ class Runner:
     async def __aexit__(self, *_: object) -> None:
         """Parks what is under way: what was stored is there for whoever recovers it."""
         await asyncio.gather(*self._asked, return_exceptions=True)
+        self._is_parking = True
         lives = self.live.values()
         working = [*self.drivers.values(), *(task for live in lives for task in live.tasks.values())]
         working += [live.pump for live in lives if live.pump is not None]
@@ -251,9 +253,10 @@ class Runner:
 
     async def _cancel(self, crew: Crew, run_id: str, by: str) -> None:
         async with self.taking(run_id):
-            live = self.live.get(run_id) or await self._take(crew, run_id)
+            live, parent = self.live.get(run_id) or await self._take(crew, run_id), None
             async with live.lock:
-                parent = await self._woken_parent_or_let_go(live)
+                with suppress(ParentIsOver):  # then it is nobody's, and may end
+                    parent = await self._woken_parent(live)
                 if live.run.state.status not in OVER:
                     await self.transit(live, CancelRequested(by=by))
             self._goes_on_for(parent, live)
@@ -312,6 +315,12 @@ class Runner:
             self.drive(live)
         else:
             await self.let_go_unless_driven(live)
+
+    async def stop_orphans(self) -> None:
+        """Children that go on although what called them is over: a process died before it could stop them."""
+        for orphan in await self.performer.children.orphans():
+            with suppress(OwnedElsewhere):
+                await self.performer.children.stopped(StopChild(key=key_of(orphan), child=orphan))
 
     async def deliver_again(self) -> None:
         """What was to be told outside by runs that nobody works on, and perhaps was not."""
@@ -467,7 +476,8 @@ class Runner:
         for task in (live.pump, *live.tasks.values()):
             if task is not None:
                 task.cancel()
-        if isinstance(error, asyncio.CancelledError):  # it is parked, and let go of with all the others
+        self._drop_children(live)
+        if self._is_parking and isinstance(error, asyncio.CancelledError):  # it is let go of with all the others
             return
         if self.live.get(live.id) is live:
             del self.live[live.id]
@@ -476,6 +486,12 @@ class Runner:
         self._failures[live.id] = error
         with suppress(PortError):
             await self.owners.release(live.id)
+
+    def _drop_children(self, parent: LiveRun) -> None:
+        """Whoever takes the parent takes them too."""
+        for child in list(self.live.values()):
+            if parent_of(child.id) == parent.id and child.driver is not None:
+                child.driver.cancel()
 
     async def _go_on(self, live: LiveRun) -> None:
         """Waits for what happens next, and takes it in."""

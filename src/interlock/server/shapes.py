@@ -116,6 +116,7 @@ class RunDetail(RunView):
     text: str
     token: str = Field(description="Of the oldest open wait, where the run is paused.")
     questions: list[Question]
+    usage_by_agent: dict[str, Used]
 
 
 class RunPage(Told):

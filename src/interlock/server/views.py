@@ -37,7 +37,8 @@ async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
     result = result_from(row, records)
     questions = await _all_questions(box, row, records) if row.status in ("running", "paused") else []
     said = {"output": result.output, "text": result.text, "token": result.token, "questions": questions}
-    return {**run_view(row), **said}
+    used = {"usage_by_agent": {agent: in_full(usage) for agent, usage in result.usage_by_agent.items()}}
+    return {**run_view(row), **said, **used}
 
 
 async def _all_questions(box: Interlock, row: RunRow, records: Sequence[Record]) -> list[dict[str, Any]]:

@@ -71,8 +71,9 @@ class Process:
     async def boot(self, crew: Crew) -> None:
         """Starts, and goes on with every run whose owner is gone."""
         await self.ask(self.runner.__aenter__())
-        for row in await self.ask(self.store.rows(status="running")):
+        for row in await self.ask(self.store.rows(status="running", nested=False)):
             await self.ask(self.runner.recover(crew, row.run))
+        await self.ask(self.runner.stop_orphans())
         await self.ask(self.runner.deliver_again())
 
     async def ask(self, work: Coroutine[Any, Any, T], within_ms: int | None = None) -> T:
@@ -133,4 +134,4 @@ class Process:
 
     def _observed(self, stored: StoredRecord) -> None:
         live = self.runner.live.get(stored.run)
-        self.referee.acknowledged(self.number, stored.record, live.run if live is not None else None)
+        self.referee.acknowledged(self.number, stored.run, stored.record, live.run if live is not None else None)
