@@ -42,6 +42,7 @@ class Receiver:
         writer.write(f"HTTP/1.1 {answer}content-length: 0\r\nconnection: close\r\n\r\n".encode())
         await writer.drain()
         writer.close()
+        await writer.wait_closed()
 
 
 @asynccontextmanager
@@ -202,11 +203,20 @@ def test_nothing_is_sent_to_this_machine_unless_it_is_allowed_nor_by_a_proxy(
 
 def test_a_receiver_that_does_not_answer_is_not_waited_for() -> None:
     async def story() -> None:
-        silent = await asyncio.start_server(lambda _reader, _writer: asyncio.sleep(0), "127.0.0.1", 0)
+        left = asyncio.Event()
+
+        async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            left.set()
+
+        silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
         async with silent:
             address = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}/"
             with pytest.raises(NotSent, match=r"no answer within 0\.05 s"):
                 await WebhookSender(hook_to(address, timeout_seconds=0.05), SECRET, ManualClock()).send(LETTER)
+            await left.wait()
 
     asyncio.run(story())
 
