@@ -88,7 +88,7 @@ def test_a_cursor_that_was_never_given_out_is_refused(tmp_path: Path, cursor: st
     async def story(office: Office) -> None:
         for path in ("/v1/questions", "/v1/runs"):
             answer = await office.get(path, params={"cursor": cursor})
-            assert code_of(answer) == (400, "bad-cursor")
+            assert code_of(answer) == (404, "cursor-not-found")
 
     played(tmp_path, story)
 

@@ -187,7 +187,8 @@ async def full_before(office: Office) -> httpx2.Response:
 
 REACHED: dict[str, Ask] = {
     "bad-parameter": get("/v1/runs?limit=1001"),
-    "bad-cursor": get("/v1/runs?cursor=nope"),
+    "bad-event-id": get("/v1/engine/events", **{"last-event-id": "nope"}),
+    "cursor-not-found": get("/v1/runs?cursor=nope"),
     "bad-json": raw("/v1/runs", b'{"crew": NaN}'),
     "too-deep": raw("/v1/runs", b"[" * 65 + b"]" * 65),
     "bad-idempotency-key": post("/v1/runs", START, **{"idempotency-key": "a b"}),

@@ -12,14 +12,9 @@ from tests.server.office import Office, played
 from tests.server.process import serving
 
 SCHEMATHESIS = str(Path(sys.executable).parent / "schemathesis")
-# A cursor that was never given out is refused, and no schema can tell it from one that was.
 CONFIG = """\
 max-stream-events = 3
 request-timeout = 10.0
-[[operations]]
-include-path-regex = "^/v1/(runs|questions)$"
-[operations.checks.positive_data_acceptance]
-enabled = false
 """
 SCRIPT = "replies: {clerk: ['Who? [WAIT]', 'Fine. [DONE]']}\n"
 

@@ -17,7 +17,7 @@ PROBLEM_JSON = "application/problem+json"
 CODES: dict[str, tuple[int, str]] = {
     # The request itself
     "bad-parameter": (400, "A parameter of the address does not hold what it must"),
-    "bad-cursor": (400, "The cursor, or the id of the last event, is not one that was given out"),
+    "bad-event-id": (400, "The id of the last event is not one that was given out"),
     "bad-json": (400, "The body is not JSON"),
     "too-deep": (400, "The body nests too deep"),
     "bad-idempotency-key": (400, "The Idempotency-Key cannot be one"),
@@ -27,6 +27,7 @@ CODES: dict[str, tuple[int, str]] = {
     "host-not-allowed": (403, "The server is not called by this name"),
     "origin-not-allowed": (403, "Pages of this origin may not ask"),
     "not-found": (404, "There is nothing at this address"),
+    "cursor-not-found": (404, "The place that the cursor names is not there"),
     "method-not-allowed": (405, "This address does not take this method"),
     "body-too-slow": (408, "The body took too long to arrive"),
     "body-too-large": (413, "The body is too large"),

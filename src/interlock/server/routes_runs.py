@@ -56,7 +56,7 @@ def _add_looking(router: APIRouter, service: Service) -> None:
     @router.get(
         "",
         response_model=RunPage,
-        responses=looks("bad-parameter", "bad-cursor"),
+        responses=looks("bad-parameter", "cursor-not-found"),
         dependencies=[Depends(needs("read"))],
     )
     async def list_runs(
@@ -94,7 +94,7 @@ def _add_following(router: APIRouter, service: Service) -> None:
     @router.get(
         "/{run}/events",
         response_model=EventPage,
-        responses={**looks(*OF_RUN, "bad-cursor", "too-many-streams"), **SSE, **NOTHING_MORE},
+        responses={**looks(*OF_RUN, "bad-event-id", "too-many-streams"), **SSE, **NOTHING_MORE},
         dependencies=[Depends(needs("read"))],
     )
     async def run_events(

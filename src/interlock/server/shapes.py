@@ -225,6 +225,7 @@ class GraphNode(Told):
     terminal: bool
     waits: bool
     notes: list[str]
+    closed: str = Field(description="Why what is inside is not shown.")
     inside: "Graph | None"
 
 
