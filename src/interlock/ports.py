@@ -55,6 +55,23 @@ class SealedRecord(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
+class SealedTree(msgspec.Struct, frozen=True, kw_only=True):
+    """A run and all below it as a store keeps them: rows, callers first, and records in the order of the store.
+
+    Each record comes with the place of its run among the rows.
+    """
+
+    rows: tuple[RunRow, ...]
+    records: tuple[tuple[int, SealedRecord], ...]
+
+    def chains(self) -> list[list[SealedRecord]]:
+        """The records of each row's run."""
+        chains: list[list[SealedRecord]] = [[] for _ in self.rows]
+        for of, record in self.records:
+            chains[of].append(record)
+        return chains
+
+
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
     """What is left of a deleted run: where its chain ended, and nothing of what it said."""
 
@@ -247,6 +264,22 @@ class Keeping(Protocol):
 
     async def tombstones(self) -> Sequence[Tombstone]:
         """The oldest first."""
+        ...
+
+
+class KeepingTrees(Protocol):
+    """Runs with all that they called, in and out of a store in one transaction each."""
+
+    async def sealed_tree(self, run: str) -> SealedTree:
+        """`DamagedRun` if a crc or a chain does not hold, or a row is damaged."""
+        ...
+
+    async def add_tree(self, tree: SealedTree) -> None:
+        """All of them or none; each as `Keeping.add` does."""
+        ...
+
+    async def delete_tree(self, run: str, at: int) -> Sequence[Tombstone]:
+        """All of them or none, the run itself first; `OwnedElsewhere` while another process works on one of them."""
         ...
 
 

@@ -37,6 +37,7 @@ from interlock.ports import (
     Reservation,
     RunRow,
     SealedRecord,
+    SealedTree,
     Settlement,
     StoredRecord,
     Tombstone,
@@ -168,6 +169,18 @@ class SqliteStore(ServerTables):
         work = partial(sqlite_rows.delete, run=run, at=at, owner=self.owner, folder=self.folder)
         return await self._write(f"delete run '{run}'", work)
 
+    async def add_tree(self, tree: SealedTree) -> None:
+        """As `add`, and in one transaction."""
+        chains = zip(tree.rows, tree.chains(), strict=True)
+        ends = [journal_format.tip_of(row.run, chain) for row, chain in chains]
+        work = partial(sqlite_rows.add_tree, tree=tree, ends=ends)
+        size = sum(len(record.body) for _, record in tree.records)
+        await self._write(f"store the whole run '{tree.rows[0].run}' with its children", work, size)
+
+    async def delete_tree(self, run: str, at: int) -> Sequence[Tombstone]:
+        work = partial(sqlite_rows.delete_tree, run=run, at=at, owner=self.owner, folder=self.folder)
+        return await self._write(f"delete run '{run}' with its children", work)
+
     async def limit_bytes(self, bytes_max: int) -> None:
         """The database grows no further than this, until the limit is set anew or the store is opened again."""
         await self._write("limit the database", partial(sqlite_rows.limit_bytes, bytes_max=bytes_max))
@@ -215,6 +228,16 @@ class SqliteStore(ServerTables):
             return found.stored
 
         return await self._read(f"read the journal of run '{run}'", verified)
+
+    async def sealed_tree(self, run: str) -> SealedTree:
+        def verified(connection: sqlite3.Connection) -> SealedTree:
+            found = sqlite_rows.tree_stretch(connection, run=run)
+            tree = SealedTree(rows=tuple(found.rows), records=tuple(found.records))
+            for row, chain, tip in zip(found.rows, tree.chains(), found.tips, strict=True):
+                journal_format.opened_chain(row.run, chain, journal_format.start_of(row.run), tip)
+            return tree
+
+        return await self._read(f"read the journals of run '{run}' and its children", verified)
 
     async def tombstones(self) -> Sequence[Tombstone]:
         return await self._read("read tombstones", keeping_sqlite.tombstones)

@@ -30,8 +30,8 @@ from interlock.crew.definition import Crew
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry
 from interlock.engine.state import RunState
 from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, UsageError
-from interlock.ids import root_of
-from interlock.ports import Clock, Journal, Keeping, Observer, Owners, RunRow
+from interlock.ids import parent_of, root_of
+from interlock.ports import Clock, Journal, Keeping, KeepingTrees, Observer, Owners, RunRow
 from interlock.runtime.delivery import OnExternal
 from interlock.runtime.forking import forked
 from interlock.runtime.performing import storable
@@ -89,13 +89,14 @@ class Interlock:
 
     store: SqliteStore
     keeping: Keeping
+    trees: KeepingTrees
     # Runs that were found running when the folder was opened with `recover`, and cannot go on here.
     set_aside: tuple[SetAside, ...] = ()
 
     async def __aenter__(self) -> Self:
         store = self._opened_store()
         self._stack.push_async_callback(store.close)
-        self.store, self.keeping = store, store
+        self.store, self.keeping, self.trees = store, store, store
         self.journal: Journal = store
         self.owners: Owners = store
         self._stack.push_async_callback(self._models.close)
@@ -247,7 +248,13 @@ class Interlock:
         return RunHandle(self, run_id)
 
     async def fork(self, run_id: str, after: int, *, new_id: str | None = None) -> RunHandle:
-        """A new run that shares the recorded past of another one up to a seq, and goes on from there."""
+        """A new run that shares the recorded past of another one up to a seq, and goes on from there.
+
+        What crews that were called have said and cost is in that past; their runs stay with the original.
+        """
+        if parent_of(run_id):
+            root = root_of(run_id)
+            raise UsageError(f"run '{run_id}' is part of run '{root}' and has bounds of its callers; fork '{root}'")
         row = await self.journal.row(run_id)
         crew, new_id, now = await self.crew_of(row), new_id or new_run_id(self.clock), self.clock.now_ms()
         await self._require_usable(crew)

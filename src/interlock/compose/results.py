@@ -6,6 +6,7 @@ import msgspec
 
 from interlock.engine.accounting import usage_by_agent
 from interlock.engine.events import InputRequested, ModelReplied, RunFinished, RunPaused, Usage
+from interlock.ids import run_of
 from interlock.ports import Journal, Record, RunRow
 
 
@@ -28,10 +29,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def result_of(journal: Journal, run: str) -> Result:
-    return result_from(await journal.row(run), await journal.records(run))
+    return await result_from(journal, await journal.row(run), await journal.records(run))
 
 
-def result_from(row: RunRow, records: Sequence[Record]) -> Result:
+async def result_from(journal: Journal, row: RunRow, records: Sequence[Record]) -> Result:
+    """The same, for whoever has read the run already."""
     result = Result(
         run=row.run,
         status=row.status,
@@ -46,7 +48,8 @@ def result_from(row: RunRow, records: Sequence[Record]) -> Result:
             if isinstance(event, RunFinished):
                 return msgspec.structs.replace(result, output=event.output, text=event.text)
             if isinstance(event, RunPaused) and row.status == "paused":
-                return _paused(result, event, records)
+                asking = run_of(event.token)  # perhaps a run of a crew that was called
+                return _paused(result, event, records if asking == row.run else await journal.records(asking))
     return result
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from interlock.engine.events import Event, ToolCalled
+from interlock.engine.bounds import UNBOUNDED
+from interlock.engine.events import NO_CONTEXT, Event, RunStarted, ToolCalled
 from interlock.engine.in_full import in_full
 from interlock.ids import parent_of
 from interlock.ports import Record
@@ -30,6 +31,9 @@ def _public(event: Event) -> Public:
     body.pop("worked_ms", None)
     if isinstance(event, ToolCalled):
         body["arguments"] = _arguments(event.arguments)
+    if isinstance(event, RunStarted):  # most runs are told nothing but their input
+        nothing = {"context": NO_CONTEXT, "bounds": UNBOUNDED, "calls": {}}
+        body = {name: value for name, value in body.items() if getattr(event, name) != nothing.get(name, ...)}
     return {"type": event.__struct_config__.tag, **body}
 
 

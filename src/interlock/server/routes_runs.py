@@ -85,9 +85,8 @@ def _add_looking(router: APIRouter, service: Service) -> None:
         dependencies=[Depends(needs("read"))],
     )
     async def explain_run(run: RunId) -> Response:
-        """Why a run went as it did: every decision with its candidates and the ones that lost."""
-        records = await service.box.journal.records(run)
-        return json_answer({"run": run, "reasons": reasons_of(run, records)})
+        """Why a run and those below it went as they did: every decision with its candidates and the ones that lost."""
+        return json_answer({"run": run, "reasons": reasons_of(await service.box.journal.tree(run))})
 
 
 def _add_following(router: APIRouter, service: Service) -> None:

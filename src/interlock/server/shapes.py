@@ -156,6 +156,7 @@ class StreamEvent(BaseModel):
 
 
 class Reason(Told):
+    run: str = Field(examples=[RUN])
     seq: int = Field(examples=[12])
     type: str = Field(examples=["decision"])
     text: str = Field(examples=["clerk: hand_over cashier, because of [REFUND]"])
