@@ -4,8 +4,10 @@ from typing import Any
 
 import msgspec
 
+from interlock.broadcast.record import Heard
 from interlock.engine.bounds import UNBOUNDED, Bounds, Given
 from interlock.engine.events import Entry, ToolRequest, Usage
+from interlock.engine.routing import Decision
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -43,6 +45,8 @@ class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
     called_ms: int = 0
     trimmed: bool = False
     backup: bool = False  # the agent's primary model has failed, and this turn goes on with the other
+    taking: str = ""  # its agent's mail is on its way
+    hops: int = 0  # how many broadcasts led to what is announced here
     told: list[str] = []
     said: list[Message] = []
     tools: list[OpenTool] = []
@@ -106,6 +110,23 @@ class Wait(msgspec.Struct, kw_only=True, omit_defaults=True):
     child: str = ""  # the key of the child that waits; its token answers there
 
 
+class SideTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent is to act on a broadcast after the current turn. `delivered` if the bus brought it."""
+
+    agent: str
+    heard: Heard
+    delivered: bool
+
+
+class Aside(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the run goes on with after side turns, and how many there are still before that."""
+
+    left: int
+    begin: str = ""
+    decision: Decision | None = None
+    by_member: bool = False
+
+
 class Timer(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Working time that is left for something. It stands still while `key` is empty."""
 
@@ -145,6 +166,9 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     scales: dict[str, int] = {}
     unconstrained: list[str] = []
     endings: dict[str, list[int]] = {}
+    hops: int = 0  # of all turns, if a broadcast started the run
+    side: list[SideTurn] = []
+    aside: Aside | None = None  # the turn under way is a side turn
     input: str = ""
     original_input: str = ""
     path: tuple[str, ...] = ()

@@ -60,6 +60,7 @@ class Process:
             owners=self.store,
             budgets=self.store,
             outbox=self.store,
+            bus=self.store.bus,
             clock=self.clock,
             model_for=lambda crew, agent: SimulatedModel(self, model_for(crew, agent)),
             toolbox=SimulatedToolbox(self, tools),
