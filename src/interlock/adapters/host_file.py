@@ -16,7 +16,7 @@ from interlock.adapters.models.constraining import WAYS
 from interlock.adapters.models.providers import ProviderSettings, fault_in_address
 from interlock.adapters.server_settings import ServerSettings, read_server_settings
 from interlock.adapters.tool_modules import read_tool_modules
-from interlock.adapters.webhook_settings import OutgoingHook, read_webhook
+from interlock.adapters.webhook_settings import IncomingHook, OutgoingHook, read_webhook
 from interlock.crew.host import Host
 from interlock.errors import UsageError, nearest
 
@@ -46,7 +46,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     durability: str = "full"
     retention_days: float | None = None
     server: ServerSettings = ServerSettings()
-    webhooks: dict[str, OutgoingHook] = {}
+    webhooks: dict[str, OutgoingHook | IncomingHook] = {}
 
 
 def read_host_file(path: Path) -> Host:

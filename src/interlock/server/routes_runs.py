@@ -39,8 +39,8 @@ SHOWN: Responses = {
 NOTHING_MORE: Responses = {204: {"description": "The run is over and the reader has seen all of it: do not come back."}}
 
 
-def json_answer(body: Any) -> Response:
-    return Response(msgspec.json.encode(body), media_type="application/json")
+def json_answer(body: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(body), status, media_type="application/json")
 
 
 def runs_router(service: Service) -> APIRouter:
