@@ -40,7 +40,7 @@ async def watch(box: Interlock) -> None:
     async for _, signal in box.signals.stream(0):
         if signal.source.type == "system":
             continue
-        print(f"{signal.type:<26} from {signal.source.type} {signal.source.id}".rstrip(), flush=True)  # noqa: T201
+        print(f"{signal.type:<26} from {signal.source.type} {signal.source.id}".rstrip(), flush=True)
         if signal.type == "crew:build-watch:told":
             await box.signals.cancel(type="build:shop:unheard", repeat_key="shop")
         if signal.type.endswith(":unheard"):
@@ -56,7 +56,7 @@ async def main() -> None:
                 group.create_task(watch(box))
                 group.create_task(builds(box))
             chronicle = await box.start(crew, "What do you know?")
-            print((await chronicle.result()).text)  # noqa: T201
+            print((await chronicle.result()).text)
 
 
 if __name__ == "__main__":

@@ -227,8 +227,6 @@ class Story:
         return msgspec.structs.replace(effect, duration_ms=max(effect.duration_ms, self.run.state.worked_ms))
 
     def _check(self) -> None:
-        if self.run.state.status in OVER:  # its children stop without telling it
-            self.open = {key: effect for key, effect in self.open.items() if not isinstance(effect, StopChild)}
         restored = Run.restore(self.crew, self.run.snapshot())
         assert restored.snapshot() == self.run.snapshot()
         owed = {effect.key: self._due(effect) for effect in restored.outstanding()}

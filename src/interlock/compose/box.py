@@ -151,7 +151,6 @@ class Interlock:
             await self._recovered(await self.crew_of(row), row.run)
 
         self.set_aside = await recover_all(self.journal, go_on)
-        await self.runner.stop_orphans()
         await self.runner.deliver_again()
 
     async def _start_for(self, delivery: Delivery) -> None:

@@ -37,7 +37,7 @@ def turn_that_takes(t: Transition, key: str) -> Turn | None:
 def comes_too_late(t: Transition, event: BroadcastHeard | MailTaken) -> bool:
     """A run that waits for a person is not woken by a broadcast."""
     if isinstance(event, BroadcastHeard):
-        return t.state.status != "running"
+        return t.state.status != "running" or t.state.ending is not None
     return turn_that_takes(t, event.call) is None
 
 

@@ -79,6 +79,14 @@ class Calling(msgspec.Struct, kw_only=True, omit_defaults=True):
     children: list[Child]
 
 
+class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the run ends once its children have stopped."""
+
+    status: str
+    reason: str
+    above: int = 0
+
+
 class Branch(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One member of a group at work: an agent with its turn, or a sub-crew."""
 
@@ -159,6 +167,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     group: GroupState | None = None
     calling: Calling | None = None
     leaving: list[Child] = []  # children that were given up and have not stopped yet
+    ending: Ending | None = None
     waits: list[Wait] = []
     answered: dict[str, str] = {}
     timers: dict[str, Timer] = {}

@@ -18,7 +18,7 @@ from interlock.engine.nesting import stop_child
 from interlock.engine.routing import Decision, Outcome, OwnReply, Verb
 from interlock.engine.side_turns import let_go_of_side_turns
 from interlock.engine.spending import abandon_call
-from interlock.engine.state import Turn
+from interlock.engine.state import Ending, Turn
 from interlock.engine.timing import drop_timer
 from interlock.engine.transition import Transition
 from interlock.engine.turns import NUDGES_MAX, note_marks, nudged
@@ -167,7 +167,7 @@ def _is_loop(t: Transition, agent: str) -> bool:
 
 
 def finish(t: Transition, move: Finish) -> None:
-    """Nothing that belongs to a run outlives it."""
+    """Nothing that belongs to a run outlives it: with children still at work it ends when they have stopped."""
     for turn in t.turns():
         abandon_call(t, turn)
         for tool in turn.tools:
@@ -178,8 +178,16 @@ def finish(t: Transition, move: Finish) -> None:
         stop_child(t, child)
     for purpose in list(t.state.timers):
         drop_timer(t, purpose)
-    t.state.waits, t.state.leaving = [], []
-    t.state.turn, t.state.group, t.state.calling = None, None, None
+    t.state.waits, t.state.turn, t.state.group, t.state.calling = [], None, None, None
+    if t.state.leaving:
+        t.state.status = "running"
+        t.state.ending = Ending(status=move.status, reason=move.reason, above=move.above)
+    else:
+        _end(t, move)
+
+
+def _end(t: Transition, move: Finish) -> None:
+    t.state.ending = None
     t.state.status, t.state.reason, t.state.above = move.status, move.reason, move.above
     t.state.text = t.table.without_marks(t.state.output)
     t.conclude(

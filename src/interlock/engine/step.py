@@ -175,7 +175,7 @@ def _is_stale(t: Transition, event: IncomingEvent) -> bool:
         case Reserved():
             return t.turn_that_reserves(event.call) is None
         case RunStarted() | CancelRequested():
-            return isinstance(event, RunStarted) and t.state.status != "new"
+            return t.state.status != "new" if isinstance(event, RunStarted) else t.state.ending is not None
         case ToolReturned() | ToolOutcomeLost():
             return not _is_awaited(t, event.call)
         case TimerFired():
@@ -216,7 +216,11 @@ def _started(t: Transition, event: RunStarted) -> Move:
 
 
 def _out_of_working_time(t: Transition, event: IncomingEvent) -> Move | None:
-    if t.state.status != "running" or t.state.worked_ms < t.settings.timeout_seconds * 1000:
+    if (
+        t.state.status != "running"
+        or t.state.ending is not None
+        or t.state.worked_ms < t.settings.timeout_seconds * 1000
+    ):
         return None
     if isinstance(event, ModelReplied | ModelFailed):
         call_ended(t, event)  # what it cost counts, although it came too late

@@ -87,11 +87,6 @@ class LiveRun:
         self.tell(None)
         self.give_up(self.alone)
 
-    async def children_stopped(self) -> None:
-        """Nothing that belongs to a run outlives it."""
-        stopping = [task for key, task in self.tasks.items() if key.startswith(STOPPING)]
-        await asyncio.gather(*stopping, return_exceptions=True)
-
     @property
     def may_call_alone(self) -> bool:
         """Whether the driver will look for a call to await next, and nothing else is under way."""

@@ -1,7 +1,6 @@
 """Carries out what a run orders, and brings back what came of it."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
@@ -45,7 +44,6 @@ from interlock.engine.listening import Listener
 from interlock.engine.own_tools import OWN_TOOLS
 from interlock.engine.phrases import cut
 from interlock.engine.state import Turn
-from interlock.engine.step import OVER
 from interlock.errors import (
     ModelRefused,
     ModelUnavailable,
@@ -74,8 +72,6 @@ from interlock.runtime.hearing import HeardOut, heard_out, heard_to_the_cut, req
 from interlock.runtime.live import STOPPING, Call, LiveRun
 from interlock.runtime.switchboard import NO_MAIL, Mail, Switchboard, taking
 from interlock.runtime.timers import Timers
-
-_log = logging.getLogger("interlock")
 
 ModelFor = Callable[[Crew, Agent], Model]
 OnDelta = Callable[[str, str, str], None]
@@ -227,10 +223,9 @@ class Performer:
     async def _stop_child(self, live: LiveRun, order: StopChild) -> None:
         try:
             event = await self.children.stopped(order)
-        except PortError as error:
-            _log.warning("could not stop child %s: %s; whoever recovers the data folder does", order.child, error)
-            return
-        if live.run.state.status not in OVER:
+        except Exception as error:  # the child is in other hands, and so will this run be
+            live.fail(error)
+        else:
             self._answer(live, event)
 
     def _start(self, live: LiveRun, key: str, work: Awaitable[None]) -> None:

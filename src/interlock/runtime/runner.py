@@ -17,7 +17,7 @@ import msgspec
 
 from interlock.crew.definition import Crew
 from interlock.engine.budgets import CostOf, cost_of
-from interlock.engine.effects import CallModel, Effect, StopChild
+from interlock.engine.effects import CallModel, Effect
 from interlock.engine.events import (
     NO_CONTEXT,
     BroadcastHeard,
@@ -104,6 +104,8 @@ class Runner:
     `start_for` starts a run for an agent that is to act on a broadcast; `listens` if anything is heard at all.
     """
 
+    _is_parking = False
+
     def __init__(
         self,
         *,
@@ -137,7 +139,6 @@ class Runner:
         self._asked: set[asyncio.Task[None]] = set()
         self._failures: dict[str, BaseException] = {}
         self._tables: dict[str, RoutingTable] = {}
-        self._is_parking = False
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.performer = Performer(
             clock=clock,
@@ -294,10 +295,9 @@ class Runner:
 
     async def _cancel(self, crew: Crew, run_id: str, by: str) -> None:
         async with self.taking(run_id):
-            live, parent = self.live.get(run_id) or await self._take(crew, run_id), None
+            live = self.live.get(run_id) or await self._take(crew, run_id)
             async with live.lock:
-                with suppress(ParentIsOver):  # then it is nobody's, and may end
-                    parent = await self._woken_parent(live)
+                parent = await self._woken_parent_or_let_go(live)
                 if live.run.state.status not in OVER:
                     await self.transit(live, CancelRequested(by=by))
             self._goes_on_for(parent, live)
@@ -357,12 +357,6 @@ class Runner:
             self.drive(live)
         else:
             await self.let_go_unless_driven(live)
-
-    async def stop_orphans(self) -> None:
-        """Children that go on although what called them is over: a process died before it could stop them."""
-        for orphan in await self.performer.children.orphans():
-            with suppress(OwnedElsewhere):
-                await self.performer.children.stopped(StopChild(key=key_of(orphan), child=orphan))
 
     async def deliver_again(self) -> None:
         """What was to be told outside by runs that nobody works on, and perhaps was not."""
@@ -528,7 +522,6 @@ class Runner:
                 await self._go_on(live)
             if live.pump is not None:
                 await live.pump
-            await live.children_stopped()
         except BaseException as error:
             await self._drop(live, error)
             raise
