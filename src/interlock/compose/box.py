@@ -15,6 +15,7 @@ from interlock.adapters.clock import SystemClock
 from interlock.adapters.crash_points import crash_point
 from interlock.adapters.host_file import HostSettings
 from interlock.adapters.journal_format import sealed_chain
+from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.tool_imports import imported_tools
 from interlock.adapters.tools_hiding import HidingToolbox
@@ -191,6 +192,17 @@ class Interlock:
             await self.owners.release(run_id)  # what cannot go on here may go on elsewhere
             raise
 
+    def watch(self, observer: Observer, on_delta: Callable[[Public], None] | None = None) -> None:
+        """From now on these are told of every record that is stored, and of every piece of a reply."""
+        self._require_open()
+        self.runner.observers = (*self.runner.observers, observer)
+        if on_delta is not None:
+            self.runner.watchers.ears.append(on_delta)
+
+    def known_keys(self) -> KnownKeys:
+        """What must not be shown to anybody."""
+        return self._models.keys()
+
     # Asking
 
     async def start(
@@ -211,14 +223,15 @@ class Interlock:
         await self._require_usable(crew)
         await self.signals.declare(*(await self.runner.crews.keep(crew)))
 
-    async def continue_run(self, crew: Crew, text: str, finished: str) -> RunHandle:
+    async def continue_run(self, crew: Crew, text: str, finished: str, *, run_id: str | None = None) -> RunHandle:
         """A new run that starts from the history of a finished one."""
         row = await self.journal.row(finished)
         if row.status in ("running", "paused"):
             raise UsageError(f"run '{finished}' is {row.status}; only a finished run can be continued")
         before = replayed(await self.crew_of(row), finished, await self.journal.records(finished))
         history = tuple(before.state.history)
-        return await self._start(crew, text, new_run_id(self.clock), history=history, continues=finished)
+        new_id = run_id or new_run_id(self.clock)
+        return await self._start(crew, text, new_id, history=history, continues=finished)
 
     async def _start(
         self,
@@ -308,7 +321,7 @@ class Interlock:
             await self.runner.cancel(await self.crew_of(row), run_id, by="host")
         return RunHandle(self, run_id)
 
-    async def fork(self, run_id: str, after: int) -> RunHandle:
+    async def fork(self, run_id: str, after: int, *, new_id: str | None = None) -> RunHandle:
         """A new run that shares the recorded past of another one up to a seq, and goes on from there.
 
         What crews that were called have said and cost is in that past; their runs stay with the original.
@@ -317,7 +330,7 @@ class Interlock:
             root = root_of(run_id)
             raise UsageError(f"run '{run_id}' is part of run '{root}' and has bounds of its callers; fork '{root}'")
         row = await self.journal.row(run_id)
-        crew, new_id, now = await self.crew_of(row), new_run_id(self.clock), self.clock.now_ms()
+        crew, new_id, now = await self.crew_of(row), new_id or new_run_id(self.clock), self.clock.now_ms()
         await self._require_usable(crew)
         run, records = forked(crew, run_id, await self.journal.records(run_id), after, new_id)
         fresh = msgspec.structs.replace(row, run=new_id, epoch=0, created_at=now, continues=run_id)

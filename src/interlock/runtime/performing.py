@@ -122,7 +122,13 @@ class Performer:
         self.on_delta, self.budgets = on_delta, budgets
         self.hook, self.cost_of, self.children, self.board = hook, cost_of, children, board
         # Waiters are served in the order they came, so that no run starves.
-        self.slots = asyncio.Semaphore(calls_max)
+        self.slots, self._calls_max = asyncio.Semaphore(calls_max), calls_max
+        self.tools_under_way = 0
+
+    async def hold_calls(self) -> None:
+        """Lets no further call begin, and waits until those under way are over."""
+        for _ in range(self._calls_max):
+            await self.slots.acquire()
 
     def spending(self, live: LiveRun, effects: Sequence[Effect], at: int) -> tuple[Reservation | Settlement, ...]:
         """What the store is asked to do about budgets. Bounds of a call or a run alone are no business of its."""
@@ -398,6 +404,7 @@ class Performer:
         agent = live.conversation.agent(effect.agent)
         seconds = live.crew.settings.tool_execution_timeout_seconds
         ok = False
+        self.tools_under_way += 1
         try:
             self._require_own(live, agent, effect)
             if self._is_held(effect):
@@ -410,6 +417,8 @@ class Performer:
             output = f"tool '{effect.name}' took longer than {seconds:g} s"
         except ToolFailed as error:
             output = str(error)
+        finally:
+            self.tools_under_way -= 1
         most = live.crew.settings.max_tool_output_chars
         self._answer(live, ToolReturned(call=effect.key, ok=ok, output=cut(storable(output), most)))
 

@@ -667,8 +667,11 @@ class Runner:
                     _log.exception("an observer failed at run %s, seq %s", live.id, record.seq)
 
     def _delta(self, run: str, agent: str, text: str) -> None:
+        piece = {"run": run, "type": "model.delta", "agent": agent, "text": text}
         for watcher in self.watchers.of(run):
-            watcher.tell({"run": run, "type": "model.delta", "agent": agent, "text": text})
+            watcher.tell(piece)
+        for ear in self.watchers.ears:
+            ear(piece)
 
 
 def _is_one_call(effects: Sequence[Effect]) -> bool:
