@@ -1,6 +1,6 @@
 """Every key has an effect. The names come from the tables that the reader, the schema and the reference are made of.
 
-A key is in exactly one of three places:
+A key is in exactly one of two places:
 COVERED  two crews that differ in this key alone, and something that comes out differently;
 LEGACY   a key of the old programs that means nothing here, and is reported as a note.
 """
