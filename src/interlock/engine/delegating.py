@@ -55,7 +55,7 @@ def ask_ready(t: Transition, move: Ask) -> Move | None:
             return selecting
     if state_of(t, turn.agent) is AgentState.ANALYZING and turn.kind not in ERRANDS:
         moved(t, turn.agent, Cause.WORK)
-    if t.state.mailboxes and turn.kind not in ERRANDS:
+    if t.state.agents and turn.kind not in ERRANDS:
         take_news(t, turn)
     return ask(t, move)
 
@@ -174,13 +174,13 @@ def _entry(t: Transition, message: AnyMessage) -> Message:
 
 
 def take_news(t: Transition, turn: Turn) -> None:
-    """What came for the turn is shown to it; a suspended one is moved by the first of it."""
-    news, box = news_for(t, turn), mailbox(t, turn.agent)
-    causes = [Cause(message.type) for message in news] or [Cause.NO_ANSWER]
-    if state_of(t, turn.agent) in WAITING:
-        moved(t, turn.agent, causes[0])
+    """What came for the turn is shown to it; whoever waited is moved by the first of it."""
+    news, before = news_for(t, turn), state_of(t, turn.agent)
+    if before in WAITING:
+        decided = Cause.USER_RESPONSE if before is AgentState.WAITING_FOR_USER and not turn.notices else Cause.NO_ANSWER
+        moved(t, turn.agent, Cause(news[0].type) if news else decided)
     for message in sorted(news, key=lambda message: _place(turn, message)):
-        box.inbox.remove(message)
+        mailbox(t, turn.agent).inbox.remove(message)
         turn.said.append(_entry(t, message))
     turn.said += [Message(role="user", text=notice, author="system") for notice in turn.notices]
     turn.notices = []
