@@ -4,6 +4,7 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 │             └─ SignalError ─┬─ BadSignalFormat  BadDefinition  UnknownSignal  DuplicateSignal
                 │                             └─ EmitterNotAllowed  UnknownTarget  WrongTarget  InvalidTarget
                 ├─ UsageError     the caller named something that is not there, or a host file is wrong
+                │  └─ BadBroadcast  NoSuchSignal     a broadcast, a subscription or a time that cannot be
                 ├─ RunError ──┬─ RunNotFound  RunExists  OutOfOrder  NotOwner  OwnedElsewhere  DamagedRun
                 │             └─ AlreadyResumed  NotWaiting  ParentIsOver  JournalDiverged     the caller acts
                 └─ PortError ─┬─ ModelRefused ─┬─ PromptTooLong
@@ -37,6 +38,22 @@ class UsageError(InterlockError):
     """The caller acts: the call named something that does not exist."""
 
     code = "usage-error"
+
+
+class BadBroadcast(UsageError):
+    """A part of a broadcast, a subscription or a schedule that cannot be; `what` names the part."""
+
+    code = "bad-broadcast"
+
+    def __init__(self, what: str, value: str, fault: str) -> None:
+        super().__init__(f"{what} '{value}' {fault}" if value else f"{what} {fault}")
+        self.what, self.value, self.fault = what, value, fault
+
+
+class NoSuchSignal(UsageError):
+    """Nothing is scheduled, subscribed or dead under this name."""
+
+    code = "no-such-signal"
 
 
 class SignalError(CrewError):

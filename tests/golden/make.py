@@ -37,6 +37,7 @@ BEGAN_MS = 1_790_000_000_000
 STORIES = (
     "a_bound_of_the_caller_reached_in_a_child_stops_the_tree",
     "a_child_sees_as_much_as_its_caller_says",
+    "a_broadcast_gives_a_side_turn_after_the_current_turn",
     "a_contradiction_fails_the_run_where_the_crew_says_so",
     "a_conversation_within_the_window_that_is_refused_as_too_long_gets_shorter",
     "a_group_may_go_on_without_its_sub_crew",
@@ -65,6 +66,7 @@ STORIES = (
     "cancelling_a_paused_run",
     "first_success_wins",
     "group_partial_results",
+    "mail_is_shown_with_the_next_turn_and_struck_off",
     "in_a_2_0_crew_only_the_last_visible_line_steers",
     "in_tool_mode_marks_in_text_are_ignored",
     "loop_detection",

@@ -17,6 +17,7 @@ import msgspec
 
 from interlock.adapters import journal_format, keeping_sqlite
 from interlock.adapters.alongside_sqlite import carry_out
+from interlock.adapters.hearing_sqlite import Hearing
 from interlock.adapters.journal_format import Tip
 from interlock.adapters.owner_files import is_alive
 from interlock.engine.events import Usage
@@ -66,7 +67,16 @@ def _known(number: int, values: tuple[Any, ...]) -> Kept:
     return Kept(number, values, _fixed_crc(number, values))
 
 
-Tips = dict[str, Kept]
+class Tips(dict[str, Kept]):
+    """Where runs end, and who hears what: all that is remembered of the database beside the connection that writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hearing = Hearing()
+
+    def forget(self) -> None:
+        self.clear()
+        self.hearing.forget()
 
 
 def row_crc(number: int, values: Sequence[object]) -> int:
@@ -123,7 +133,7 @@ def create(
     made = _insert_run(connection, row, Tip(seq=record.last_seq, epoch=row.epoch, link=link), owner)
     _remember(tips, row.run, made)
     position = _insert_record(connection, made.number, record.seq, crc32(body), link, body)
-    return Appended(position, carry_out(connection, also))
+    return carry_out(connection, tips.hearing, also, position) if also is not NOTHING_ELSE else Appended(position)
 
 
 def add(connection: sqlite3.Connection, tips: Tips, *, row: RunRow, records: Sequence[SealedRecord], tip: Tip) -> None:
@@ -152,7 +162,7 @@ def append(
     connection: sqlite3.Connection, tips: Tips, *, row: RunRow, record: Record, body: bytes, also: Alongside
 ) -> Appended:
     position = _append(connection, tips, row, record, body)
-    return Appended(position, carry_out(connection, also) if also is not NOTHING_ELSE else ())
+    return carry_out(connection, tips.hearing, also, position) if also is not NOTHING_ELSE else Appended(position)
 
 
 def _append(connection: sqlite3.Connection, tips: Tips, row: RunRow, record: Record, body: bytes) -> int:

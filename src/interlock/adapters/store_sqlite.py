@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 from weakref import WeakSet
 
-from interlock.adapters import alongside_sqlite, journal_format, keeping_sqlite, migrations, sqlite_rows
+from interlock.adapters import alongside_sqlite, bus_rows, journal_format, keeping_sqlite, migrations, sqlite_rows
 from interlock.adapters.migrations import Connect
 from interlock.adapters.mounts import require_local
 from interlock.adapters.owner_files import OWNERS as OWNERS
@@ -104,6 +104,7 @@ class SqliteStore:
         self._pid = os.getpid()
         self._closed = False
         self._connect, self._mode = connect, "rw"
+        self._more: list[sqlite3.Connection] = []
 
     @property
     def owner(self) -> str:
@@ -245,7 +246,8 @@ class SqliteStore:
         """What SQLite finds wrong with the whole database; reads every page."""
 
         def found(connection: sqlite3.Connection) -> list[str]:
-            return [*keeping_sqlite.problems(connection), *sqlite_rows.damaged(connection)]
+            damaged = [*sqlite_rows.damaged(connection), *bus_rows.damaged(connection)]
+            return [*keeping_sqlite.problems(connection), *damaged]
 
         return await self._read("check the database", found)
 
@@ -292,7 +294,7 @@ class SqliteStore:
 
     def disown(self) -> None:
         """In a forked child: lets go of everything without touching what the parent uses."""
-        for connection in (self._reading, self._writing):
+        for connection in (self._reading, self._writing, *self._more):
             abandon(connection)
         with suppress(OSError):
             os.close(self._owner.descriptor)
@@ -320,6 +322,25 @@ class SqliteStore:
     def _require_unbroken(self) -> None:
         if self._writer.broken is not None:
             raise StoreBroken(self._writer.broken)
+
+    async def write(self, doing: str, work: Work[T], size: int = 0) -> T:
+        """For whoever keeps something else in the same database, such as the bus."""
+        return await self._write(doing, work, size)
+
+    async def read(self, doing: str, work: Query[T]) -> T:
+        return await self._read(doing, work)
+
+    def was_changed_elsewhere(self) -> bool:
+        """Whether another process has committed something since this was asked last."""
+        return not self._closed and self._writer.was_changed_elsewhere()
+
+    def one_more_connection(self) -> sqlite3.Connection:
+        """To read with, in a thread of the caller's; it is let go of in a forked child like the others."""
+        self._require_usable()
+        connection = self._connect(self.folder / DATABASE, "rw")
+        connection.execute("pragma query_only = on")
+        self._more.append(connection)
+        return connection
 
     async def _write(self, doing: str, work: Work[T], size: int = 0) -> T:
         self._require_usable()

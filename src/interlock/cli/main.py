@@ -15,6 +15,7 @@ from interlock.errors import InterlockError
 
 _COMMANDS = {
     "backup": ("interlock.cli.doctor", "backup"),
+    "broadcast": ("interlock.cli.broadcast", "broadcast"),
     "check": ("interlock.cli.check", "check"),
     "demo": ("interlock.cli.demo", "demo"),
     "doctor": ("interlock.cli.doctor", "doctor"),

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import msgspec
 
+from interlock.adapters.bus_sqlite import SqliteBus
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.crash_points import crash_point
 from interlock.adapters.host_file import HostSettings
@@ -18,12 +19,15 @@ from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.tool_imports import imported_tools
 from interlock.adapters.tools_hiding import HidingToolbox
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
+from interlock.adapters.view_keeper import ViewKeeper
+from interlock.broadcast.naming import derived_id
 from interlock.compose.fitness import require_drivable, require_no_key, require_size
 from interlock.compose.models import AnyModel, Models
 from interlock.compose.questions import OpenQuestion, open_questions, runs_with_deadlines, token_of
 from interlock.compose.recovery import SetAside, recover_all
 from interlock.compose.results import Result as Result
 from interlock.compose.results import result_of
+from interlock.compose.signals import Signals
 from interlock.compose.tools import HostTools
 from interlock.compose.usage import Spent, spent_in
 from interlock.crew.definition import Crew
@@ -31,7 +35,7 @@ from interlock.engine.events import NO_CONTEXT, CrewContext, Entry
 from interlock.engine.state import RunState
 from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, RunNotFound, UsageError
 from interlock.ids import parent_of, root_of
-from interlock.ports import Clock, Journal, Keeping, KeepingTrees, Observer, Owners, RunRow
+from interlock.ports import Clock, Delivery, Journal, Keeping, KeepingTrees, Observer, Owners, RunRow
 from interlock.runtime.delivery import OnExternal
 from interlock.runtime.forking import forked
 from interlock.runtime.judging import CheckReport, Judges, SelectChildren
@@ -98,6 +102,9 @@ class Interlock:
     store: SqliteStore
     keeping: Keeping
     trees: KeepingTrees
+    signals: Signals
+    # Whether this process dispatches and delivers signals, rather than looks.
+    _listens = True
     # Runs that were found running when the folder was opened with `recover`, and cannot go on here.
     set_aside: tuple[SetAside, ...] = ()
 
@@ -107,6 +114,8 @@ class Interlock:
         self.store, self.keeping, self.trees = store, store, store
         self.journal: Journal = store
         self.owners: Owners = store
+        keeper = ViewKeeper(store)
+        self._stack.callback(keeper.stop)
         self._stack.push_async_callback(self._models.close)
         self._stack.push_async_callback(self.toolbox.close)
         self.runner = await self._stack.enter_async_context(
@@ -115,6 +124,7 @@ class Interlock:
                 owners=self.owners,
                 budgets=store,
                 outbox=store,
+                bus=SqliteBus(store),
                 clock=self.clock,
                 model_for=self._models.model_for,
                 cost_of=self._models.cost_of,
@@ -123,8 +133,14 @@ class Interlock:
                 on_external=self._on_external,
                 hook=crash_point,
                 judges=self._judges,
+                start_for=self._start_for if self._recover else None,
+                listens=self._listens,
             )
         )
+        self.runner.board.on_news = keeper.notice
+        self.signals = Signals(self.runner.board, self.clock)
+        if self._listens:
+            keeper.notice()  # what a crash left behind
         if self._recover:
             await self._recover_all()
         return self
@@ -145,7 +161,6 @@ class Interlock:
 
         self.set_aside = await recover_all(self.journal, go_on)
         await self._remind_all()
-        await self.runner.stop_orphans()
         await self.runner.deliver_again()
 
     async def _remind_all(self) -> None:
@@ -154,6 +169,19 @@ class Interlock:
             if run_id not in self.runner.live:
                 with suppress(OwnedElsewhere, RunNotFound):
                     await self.runner.deadlines.remind(run_id)
+
+    async def _start_for(self, delivery: Delivery) -> None:
+        """A run that starts at an agent, with the broadcast that it is to act on as input."""
+        sha = await self.signals.bus.crew_sha(delivery.crew)
+        if not sha:
+            raise UsageError(f"no file of crew '{delivery.crew}' is known here; start a run of it once")
+        crew = await self.runner.crews.of(sha)
+        if delivery.agent not in crew.agent_ids:
+            raise UsageError(f"the newest file of crew '{delivery.crew}' has no agent '{delivery.agent}'")
+        await self._require_usable(crew)
+        name = derived_id(f"{delivery.heard.broadcast.id}:{delivery.crew}:{delivery.agent}:{delivery.number}")
+        run_id = f"{delivery.heard.broadcast.created_at:012x}{name[:8]}"
+        await self.runner.start_for(crew, sha, delivery, run_id)
 
     async def _recovered(self, crew: Crew, run_id: str) -> None:
         await self._require_usable(crew, run_id)
@@ -171,6 +199,17 @@ class Interlock:
         if run_id is not None and not RUN_ID.fullmatch(run_id):
             raise UsageError(f"'{run_id[:80]}' cannot be a run's id; use up to 100 letters, digits, '.', '_' and '-'")
         return await self._start(crew, text, run_id or new_run_id(self.clock), context=context)
+
+    async def listen(self, crew: Crew) -> None:
+        """The agents of the crew hear from now on what its file subscribes them to, also when nothing of it runs.
+
+        What is not silent starts runs of it, if this host was opened with `recover`.
+        """
+        self._require_open()
+        for each in crew.whole_tree():
+            require_drivable(each)
+        await self._require_usable(crew)
+        await self.signals.declare(*(await self.runner.crews.keep(crew)))
 
     async def continue_run(self, crew: Crew, text: str, finished: str) -> RunHandle:
         """A new run that starts from the history of a finished one."""
@@ -200,6 +239,7 @@ class Interlock:
         for each in crew.whole_tree():
             require_no_key(each, self._models.keys())
         kept, sha = await self.runner.crews.keep(crew)
+        await self.signals.declare(kept, sha)
         await self.runner.start(kept, sha, text, run_id=run_id, history=history, continues=continues, context=context)
         return RunHandle(self, run_id)
 

@@ -11,12 +11,13 @@ from interlock.crew.host import BUILT_IN_TOOLS
 from interlock.engine.emitting import EMIT_SIGNAL
 from interlock.engine.own_tools import OWN_TOOLS
 from interlock.errors import UsageError
+from interlock.runtime.bus_tools import BUS_TOOLS
 
 
 def require_drivable(crew: Crew) -> None:
     """Refuses the parts of crew files that are checked already and not driven yet."""
     _require_agents_as_children(crew)
-    driven = (*OWN_TOOLS, *((EMIT_SIGNAL,) if crew.settings.signal_mode == "tool" else ()))
+    driven = (*OWN_TOOLS, *BUS_TOOLS, *((EMIT_SIGNAL,) if crew.settings.signal_mode == "tool" else ()))
     named = [tool for agent in crew.agents for tool in agent.tools if tool not in driven]
     built_in = [tool for tool in named if tool in BUILT_IN_TOOLS]
     if built_in:

@@ -6,9 +6,11 @@ A sub-crew may be a member: it works on this run's input, and what it says steer
 from collections.abc import Sequence
 
 from interlock.crew.definition import Group
-from interlock.engine.delegating import asked_at_once, leave
+from interlock.engine.beginning import first, new_turn
+from interlock.engine.delegating import asked_at_once
 from interlock.engine.emitting import emitted
 from interlock.engine.events import BranchFinished, GroupJoined, GroupStarted
+from interlock.engine.leaving import leave
 from interlock.engine.moves import Begin, CloseBranch, Finish, Follow, Fork, Join, Move
 from interlock.engine.nesting import (
     SHARED,
@@ -26,7 +28,6 @@ from interlock.engine.state import Branch, GroupState
 from interlock.engine.steering import write_down
 from interlock.engine.timing import GROUP, OF_TURNS, drop_timer, start_timer
 from interlock.engine.transition import Transition
-from interlock.engine.turns import new_turn
 
 
 def fork(t: Transition, move: Fork) -> Move | None:
@@ -41,7 +42,8 @@ def fork(t: Transition, move: Fork) -> Move | None:
     seconds = t.settings.parallel_timeout_seconds if group.timeout_seconds is None else group.timeout_seconds
     start_timer(t, GROUP, int(seconds * 1000))
     for branch in branches:
-        spent = asked_at_once(t, branch.turn) if branch.turn is not None else None
+        begun = first(t, branch.turn) if branch.turn is not None else None
+        spent = asked_at_once(t, branch.turn) if branch.turn is not None and begun is not None else None
         if isinstance(spent, Finish):
             return spent
     return None

@@ -89,6 +89,18 @@ class Judged(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class StepAside(msgspec.Struct, frozen=True):
+    """Let those who heard a broadcast act on it, before the run goes on."""
+
+    then: "Begin | Follow"
+
+
+class EndAside(msgspec.Struct, frozen=True):
+    """The side turn is over; with an error, if it could not come to an end."""
+
+    error: str = ""
+
+
 class Finish(msgspec.Struct, frozen=True):
     status: str
     reason: str
@@ -109,5 +121,7 @@ Move = (
     | CloseTask
     | CloseErrand
     | Judged
+    | StepAside
+    | EndAside
     | Finish
 )

@@ -4,8 +4,10 @@ from typing import Any
 
 import msgspec
 
+from interlock.broadcast.record import Heard
 from interlock.engine.bounds import UNBOUNDED, Bounds, Given
 from interlock.engine.events import Entry, ToolRequest, Usage
+from interlock.engine.routing import Decision
 from interlock.messages.answers import AnswerRules
 from interlock.messages.mailbox import AgentMailbox
 from interlock.messages.states import AgentState
@@ -56,6 +58,8 @@ class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
     called_ms: int = 0
     trimmed: bool = False
     backup: bool = False  # the agent's primary model has failed, and this turn goes on with the other
+    taking: str = ""  # its agent's mail is on its way
+    hops: int = 0  # how many broadcasts led to what is announced here
     told: list[str] = []
     said: list[Message] = []
     tools: list[OpenTool] = []
@@ -107,6 +111,14 @@ class Calling(msgspec.Struct, kw_only=True, omit_defaults=True):
     children: list[Child]
 
 
+class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the run ends once its children have stopped."""
+
+    status: str
+    reason: str
+    above: int = 0
+
+
 class Branch(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One member of a group at work: an agent with its turn, or a sub-crew."""
 
@@ -144,6 +156,23 @@ class Wait(msgspec.Struct, kw_only=True, omit_defaults=True):
     child: str = ""  # the key of the child that waits; its token answers there
 
 
+class SideTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent is to act on a broadcast after the current turn. `delivered` if the bus brought it."""
+
+    agent: str
+    heard: Heard
+    delivered: bool
+
+
+class Aside(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the run goes on with after side turns, and how many there are still before that."""
+
+    left: int
+    begin: str = ""
+    decision: Decision | None = None
+    by_member: bool = False
+
+
 class Timer(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Working time that is left for something. It stands still while `key` is empty."""
 
@@ -176,6 +205,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     group: GroupState | None = None
     calling: Calling | None = None
     leaving: list[Child] = []  # children that were given up and have not stopped yet
+    ending: Ending | None = None
     waits: list[Wait] = []
     answered: dict[str, str] = {}
     timers: dict[str, Timer] = {}
@@ -183,6 +213,9 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     scales: dict[str, int] = {}
     unconstrained: list[str] = []
     endings: dict[str, list[int]] = {}
+    hops: int = 0  # of all turns, if a broadcast started the run
+    side: list[SideTurn] = []
+    aside: Aside | None = None  # the turn under way is a side turn
     input: str = ""
     original_input: str = ""
     path: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from zlib import crc32
 
+from interlock.engine.beginning import first, new_turn
 from interlock.engine.conversation import UNSCALED
 from interlock.engine.effects import CallModel, Reserve, RunTool
 from interlock.engine.emitting import emitted, is_emission, is_tool_mode, only_emits
@@ -17,10 +18,20 @@ from interlock.engine.events import (
     ToolCalled,
     ToolRequest,
     ToolReturned,
-    TurnStarted,
     Warned,
 )
-from interlock.engine.moves import Ask, Begin, CloseBranch, CloseErrand, CloseTask, Conclude, Finish, Move, Rest
+from interlock.engine.moves import (
+    Ask,
+    Begin,
+    CloseBranch,
+    CloseErrand,
+    CloseTask,
+    Conclude,
+    EndAside,
+    Finish,
+    Move,
+    Rest,
+)
 from interlock.engine.own_tools import carry_out, own_tool, rests
 from interlock.engine.phrases import EMITTED, EMITTED_TOO_EARLY, cut, nudge, refused_emission
 from interlock.engine.routing import Decision, Outcome, OwnReply
@@ -33,11 +44,9 @@ from interlock.engine.spending import (
     say_alerts,
     wait_for_window,
 )
-from interlock.engine.standing import moved
 from interlock.engine.state import Message, OpenTool, Turn
 from interlock.engine.timing import RETRY, TOOLS, drop_timer, start_timer
 from interlock.engine.transition import CHECK, SELECT, TASK, Transition
-from interlock.messages.states import Cause
 
 # A failed model call is tried again this often before it counts.
 RETRIES_MAX = 2
@@ -50,17 +59,10 @@ RETRY_AFTER_MAX_MS = 60_000
 NUDGES_MAX = 2
 
 
-def begin(t: Transition, move: Begin) -> Move:
+def begin(t: Transition, move: Begin) -> Move | None:
     t.state.turn = new_turn(t, move.agent)
     t.state.agent = move.agent
-    return Ask(t.state.turn)
-
-
-def new_turn(t: Transition, agent: str) -> Turn:
-    t.state.turns += 1
-    t.conclude(TurnStarted(agent=agent, turn=t.state.turns))
-    moved(t, agent, Cause.TASK)
-    return Turn(number=t.state.turns, agent=agent, history=len(t.state.history))
+    return first(t, t.state.turn)
 
 
 def ask(t: Transition, move: Ask) -> Move | None:
@@ -133,7 +135,7 @@ def call_of(t: Transition, turn: Turn) -> CallModel:
 
 
 def spent(t: Transition, turn: Turn, limit: str, reason: str, above: int = 0) -> Move:
-    """A bound within a turn: a member fails its branch, a child its task, elsewhere it stops the run."""
+    """A bound within a turn: a member fails its branch, a child its task, a side turn itself; else it stops the run."""
     t.conclude(LimitReached(limit=limit))
     stopped = Finish("stopped", reason, above)
     return turn_failed(t, turn, reason, stopped) if limit == "max_rounds" else stopped
@@ -146,6 +148,8 @@ def turn_failed(t: Transition, turn: Turn, error: str, otherwise: Finish) -> Mov
     task, branch = t.task_of(turn), t.branch_of(turn)
     if task is not None:
         return CloseTask(task, error)
+    if t.state.aside is not None:
+        return EndAside(error)
     return CloseBranch(branch, "failed", error) if branch is not None else otherwise
 
 

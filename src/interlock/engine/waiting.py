@@ -12,7 +12,7 @@ from interlock.engine.events import (
 from interlock.engine.moves import Begin, Finish, Follow, Move
 from interlock.engine.questions import question_answered
 from interlock.engine.routing import Decision
-from interlock.engine.state import Wait
+from interlock.engine.state import RunState, Turn, Wait, turns_of
 from interlock.engine.timing import BUDGET, RETRY
 from interlock.engine.transition import Transition
 from interlock.engine.turns import open_tool, order_of, tool_done, turn_failed
@@ -63,15 +63,25 @@ def pause_if_idle(t: Transition) -> None:
 def _is_working(t: Transition) -> bool:
     if any(child.status == "working" for child in t.children()):
         return True
-    asked_about = [wait.tool for wait in t.state.waits]
-    return any(
-        turn.call
-        or turn.reserving
-        or f"{RETRY}{turn.number}" in t.state.timers
-        or f"{BUDGET}{turn.number}" in t.state.timers
-        or any(tool.output is None and tool.key not in asked_about for tool in turn.tools)
-        for turn in t.turns()
-    )
+    return any(is_at_work(t.state, turn) for turn in t.turns())
+
+
+def is_at_work(state: RunState, turn: Turn) -> bool:
+    """Whether something goes on in a turn, rather than waits for a person."""
+    if turn.call or turn.reserving or turn.taking:
+        return True
+    if f"{RETRY}{turn.number}" in state.timers or f"{BUDGET}{turn.number}" in state.timers:
+        return True
+    asked_about = [wait.tool for wait in state.waits]
+    return any(tool.output is None and tool.key not in asked_about for tool in turn.tools)
+
+
+def agents_at_work(state: RunState) -> dict[str, int]:
+    """Those whose turn is under way and does not wait, each with the hops of what it announces."""
+    if state.status != "running":
+        return {}
+    turns = [turn for turn in turns_of(state) if not turn.suspended]  # a suspended turn sleeps
+    return {turn.agent: turn.hops for turn in turns if not state.waits or is_at_work(state, turn)}
 
 
 def resumed(t: Transition, event: RunResumed) -> Move | None:

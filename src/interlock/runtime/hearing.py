@@ -20,22 +20,22 @@ Pieces = AsyncIterator[Delta | ModelReply]
 Tell = Callable[[str], None]
 
 
-class Heard(NamedTuple):
+class HeardOut(NamedTuple):
     """A reply, and whether it was cut: then what it cost is known only if it came at once."""
 
     reply: ModelReply
     cut: bool = False
 
 
-async def heard_out(pieces: Pieces, tell: Tell) -> Heard:
+async def heard_out(pieces: Pieces, tell: Tell) -> HeardOut:
     async for piece in pieces:
         if isinstance(piece, ModelReply):
-            return Heard(piece)
+            return HeardOut(piece)
         tell(piece.text)
     raise _broken_off()
 
 
-async def heard_to_the_cut(pieces: Pieces, tell: Tell, listen: Callable[[], Listener]) -> Heard:
+async def heard_to_the_cut(pieces: Pieces, tell: Tell, listen: Callable[[], Listener]) -> HeardOut:
     """Stops at the end of the first line of nothing but steering marks; whoever made the pieces closes them."""
     listener, length = listen(), 0
     async for piece in pieces:
@@ -44,17 +44,17 @@ async def heard_to_the_cut(pieces: Pieces, tell: Tell, listen: Callable[[], List
         if listener.feed(piece.text):
             if kept := listener.text[length:]:
                 tell(kept)
-            return Heard(ModelReply(text=listener.text), cut=True)
+            return HeardOut(ModelReply(text=listener.text), cut=True)
         tell(piece.text)
         length += len(piece.text)
     raise _broken_off()
 
 
-def _cut_if_said_at_once(reply: ModelReply, listener: Listener) -> Heard:
+def _cut_if_said_at_once(reply: ModelReply, listener: Listener) -> HeardOut:
     """A reply that calls tools does not steer, and is kept whole."""
     if reply.tool_calls or not listener.feed(reply.text):
-        return Heard(reply)
-    return Heard(msgspec.structs.replace(reply, text=listener.text), cut=True)
+        return HeardOut(reply)
+    return HeardOut(msgspec.structs.replace(reply, text=listener.text), cut=True)
 
 
 def require_sound(reply: ModelReply) -> None:

@@ -1,12 +1,12 @@
 """Carries out what a run orders, and brings back what came of it."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
 
+from interlock.broadcast.record import Heard
 from interlock.crew.definition import Agent, Crew
 from interlock.engine.budgets import CostOf, cost_of, priced
 from interlock.engine.contract import usable_marks
@@ -16,6 +16,8 @@ from interlock.engine.effects import (
     CallModel,
     Cancel,
     Effect,
+    HandBack,
+    MailRead,
     Reserve,
     RunTool,
     SetAlarm,
@@ -23,12 +25,14 @@ from interlock.engine.effects import (
     Settle,
     StartChild,
     StopChild,
+    TakeMail,
     Tell,
 )
 from interlock.engine.emitting import DESCRIPTION, EMIT_SIGNAL, is_tool_mode, parameters
 from interlock.engine.events import (
     ApprovalNeeded,
     IncomingEvent,
+    MailTaken,
     ModelFailed,
     ModelReplied,
     Reserved,
@@ -42,7 +46,6 @@ from interlock.engine.listening import Listener
 from interlock.engine.own_tools import OF_PLACE, shown_to
 from interlock.engine.phrases import cut
 from interlock.engine.state import Turn, turns_of
-from interlock.engine.step import OVER
 from interlock.engine.transition import CHECK, SELECT
 from interlock.errors import (
     ModelRefused,
@@ -66,13 +69,13 @@ from interlock.ports import (
     Toolbox,
     ToolSchema,
 )
+from interlock.runtime.bus_tools import BUS_TOOLS, Caller, run_bus_tool
 from interlock.runtime.children import Children
-from interlock.runtime.hearing import Heard, heard_out, heard_to_the_cut, require_sound
+from interlock.runtime.hearing import HeardOut, heard_out, heard_to_the_cut, require_sound
 from interlock.runtime.judging import Judges
 from interlock.runtime.live import STOPPING, Call, LiveRun
+from interlock.runtime.switchboard import NO_MAIL, Mail, Switchboard, taking
 from interlock.runtime.timers import Timers
-
-_log = logging.getLogger("interlock")
 
 ModelFor = Callable[[Crew, Agent], Model]
 OnDelta = Callable[[str, str, str], None]
@@ -111,12 +114,13 @@ class Performer:
         on_alarm: OnAlarm,
         judges: Judges,
         children: Children,
+        board: Switchboard,
     ) -> None:
         self.on_alarm, self.judges = on_alarm, judges
         self.clock, self.timers = clock, timers
         self.model_for, self.toolbox = model_for, toolbox
         self.on_delta, self.budgets = on_delta, budgets
-        self.hook, self.cost_of, self.children = hook, cost_of, children
+        self.hook, self.cost_of, self.children, self.board = hook, cost_of, children, board
         # Waiters are served in the order they came, so that no run starves.
         self.slots = asyncio.Semaphore(calls_max)
 
@@ -132,7 +136,13 @@ class Performer:
                 orders.append(_settlement(live, effect, at))
         return tuple(order for order in orders if live.run.budgets.of(order.agent).of_windows)
 
-    def perform(self, live: LiveRun, effects: Sequence[Effect], grants: Mapping[str, Grant] = NO_GRANTS) -> None:
+    def perform(
+        self,
+        live: LiveRun,
+        effects: Sequence[Effect],
+        grants: Mapping[str, Grant] = NO_GRANTS,
+        mail: Mail = NO_MAIL,
+    ) -> None:
         lone = _lone_call(effects) if live.may_call_alone else None
         for effect in effects:
             self.hook("before effect")
@@ -149,9 +159,9 @@ class Performer:
                     self._set_timer(live, effect)
                 case Cancel():
                     self._give_up(live, effect.key)
-                case Reserve():
-                    self._reserve(live, effect, grants.get(live.key(effect.key)))
-                case Settle() | Tell() | Announce():
+                case Reserve() | TakeMail():
+                    self._pass_on(live, effect, grants, mail)
+                case Settle() | Tell() | Announce() | MailRead() | HandBack():
                     pass  # done in the transaction of the record, or by whoever hears of it
 
     def lose_tools(self, live: LiveRun, effects: Sequence[Effect]) -> None:
@@ -166,10 +176,36 @@ class Performer:
 
     def _may_run_again(self, effect: RunTool) -> bool:
         """Also what was never run: it waits for an approval that nobody was asked for yet."""
-        return self.toolbox.is_idempotent(effect.name) or self._is_held(effect)
+        return self._is_idempotent(effect.name) or self._is_held(effect)
 
     def _is_held(self, effect: RunTool) -> bool:
         return self.toolbox.needs_approval(effect.name) and not effect.approved
+
+    def _pass_on(self, live: LiveRun, effect: Reserve | TakeMail, grants: Mapping[str, Grant], mail: Mail) -> None:
+        """What the store has answered already."""
+        if isinstance(effect, Reserve):
+            self._reserve(live, effect, grants.get(live.key(effect.key)))
+        else:
+            self._take_mail(live, effect, mail.get(live.key(effect.key)))
+
+    def _is_idempotent(self, name: str) -> bool:
+        return name in BUS_TOOLS or self.toolbox.is_idempotent(name)
+
+    def _take_mail(self, live: LiveRun, effect: TakeMail, mail: tuple[Heard, ...] | None) -> None:
+        if mail is not None:
+            self._answer(live, MailTaken(call=effect.key, agent=effect.agent, heard=mail))
+        else:  # the answer was lost with the process that asked
+            self._start(live, effect.key, self._take_again(live, effect))
+
+    async def _take_again(self, live: LiveRun, effect: TakeMail) -> None:
+        while True:
+            try:
+                mail = await self.board.bus.take(taking(live, effect))
+            except StoreFailed:
+                await self.clock.sleep_until(self.clock.monotonic_ms() + STORE_RETRY_MS)
+            else:
+                self._answer(live, MailTaken(call=effect.key, agent=effect.agent, heard=mail))
+                return
 
     def _see_to_child(self, live: LiveRun, order: StartChild | StopChild) -> None:
         if isinstance(order, StartChild):
@@ -196,10 +232,9 @@ class Performer:
     async def _stop_child(self, live: LiveRun, order: StopChild) -> None:
         try:
             event = await self.children.stopped(order)
-        except PortError as error:
-            _log.warning("could not stop child %s: %s; whoever recovers the data folder does", order.child, error)
-            return
-        if live.run.state.status not in OVER:
+        except Exception as error:  # the child is in other hands, and so will this run be
+            live.fail(error)
+        else:
             self._answer(live, event)
 
     def _start(self, live: LiveRun, key: str, work: Awaitable[None]) -> None:
@@ -347,7 +382,7 @@ class Performer:
         except BaseException as error:  # a host's model may fail in any way; the run fails, and nothing else does
             return _failed(effect, ModelRefused(f"{type(error).__name__}: {error}"), retry=False)
 
-    async def _heard(self, live: LiveRun, call: Call, said: list[str]) -> Heard:
+    async def _heard(self, live: LiveRun, call: Call, said: list[str]) -> HeardOut:
         pieces = self.model_for(live.crew, call.agent).reply(call.request)
 
         def tell(text: str) -> None:
@@ -372,7 +407,7 @@ class Performer:
                 self._answer(live, ApprovalNeeded(call=effect.key))
                 return
             async with asyncio.timeout(seconds):
-                output = await self.toolbox.run(effect.name, effect.arguments, key=live.key(effect.key))
+                output = await self._output_of(live, effect)
             ok = True
         except TimeoutError:
             output = f"tool '{effect.name}' took longer than {seconds:g} s"
@@ -380,6 +415,19 @@ class Performer:
             output = str(error)
         most = live.crew.settings.max_tool_output_chars
         self._answer(live, ToolReturned(call=effect.key, ok=ok, output=cut(storable(output), most)))
+
+    async def _output_of(self, live: LiveRun, effect: RunTool) -> str:
+        key = live.key(effect.key)
+        if effect.name not in BUS_TOOLS:
+            return await self.toolbox.run(effect.name, effect.arguments, key=key)
+        hops = live.at_work.get(effect.agent, 0)
+        caller = Caller(crew=live.crew.name, agent=effect.agent, key=key, now=self.clock.now_ms(), hops=hops)
+        try:
+            output = await run_bus_tool(self.board.bus, effect.name, effect.arguments, caller)
+        except StoreFailed as error:
+            raise ToolFailed(str(error)) from error
+        self.board.scheduled()
+        return output
 
     def _require_own(self, live: LiveRun, agent: Agent, effect: RunTool) -> None:
         """A model calls a tool by the name that it was shown, which need not be the one in the crew file."""
@@ -395,17 +443,18 @@ class Performer:
 
 def own_schemas(crew: Crew, agent: Agent, turn: Turn) -> tuple[ToolSchema, ...]:
     """What a model is told of the tools that Interlock itself carries out."""
-    return tuple(
+    inside = tuple(
         ToolSchema(name=name, description=description, parameters=parameters)
         for name, description, parameters in shown_to(crew, agent, turn)
     )
+    return (*inside, *(BUS_TOOLS[name].schema for name in agent.tools if name in BUS_TOOLS))
 
 
 def _lone_call(effects: Sequence[Effect]) -> CallModel | None:
     """The one thing to be done, if it is a call."""
     if len(effects) == 1:
         return effects[0] if isinstance(effects[0], CallModel) else None
-    work = [effect for effect in effects if isinstance(effect, CallModel | RunTool | Reserve)]
+    work = [effect for effect in effects if isinstance(effect, CallModel | RunTool | Reserve | TakeMail)]
     return work[0] if len(work) == 1 and isinstance(work[0], CallModel) else None
 
 
@@ -466,7 +515,7 @@ def _group(live: LiveRun, turn: Turn) -> str:
     return group.name if group is not None and is_member else ""
 
 
-def _replied(live: LiveRun, call: Call, heard: Heard, cost_of: CostOf) -> ModelReplied:
+def _replied(live: LiveRun, call: Call, heard: HeardOut, cost_of: CostOf) -> ModelReplied:
     require_sound(heard.reply)
     reply, usage = heard.reply, heard.reply.usage
     is_estimated = (heard.cut or reply.uncounted) and not usage.tokens

@@ -248,7 +248,8 @@ def children_at_work(state: RunState) -> list[str]:
     branches = state.group.branches if state.group is not None else []
     children = [branch.child for branch in branches if branch.child is not None]
     children += state.calling.children if state.calling is not None else []
-    return [child.run for child in children if child.status == "working"]
+    stopping = [child.run for child in state.leaving] if state.ending is not None else []
+    return [*stopping, *(child.run for child in children if child.status == "working")]
 
 
 def owed(state: RunState) -> list[str]:

@@ -33,6 +33,7 @@ from interlock.ports import (
     ToolSchema,
 )
 from interlock.testing.faults import Faults
+from interlock.testing.memory_bus import MemoryBus
 from interlock.testing.memory_store import MemoryStore
 from interlock.testing.referee import Referee
 from interlock.testing.seeds import chance_of
@@ -79,6 +80,7 @@ class SimulatedStore:
 
     def __init__(self, doors: Doors, memory: MemoryStore) -> None:
         self._doors, self._memory = doors, memory
+        self.bus = SimulatedBus(doors, memory)
 
     async def create(self, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
         async def begun(row: RunRow, record: Record, also: Alongside) -> Appended:
@@ -172,6 +174,35 @@ class SimulatedStore:
 
     async def close(self) -> None:
         await self._memory.close()
+
+
+class SimulatedBus(MemoryBus):
+    """The bus as one process sees it, over a line that may break."""
+
+    def __init__(self, doors: Doors, memory: MemoryStore) -> None:
+        super().__init__(memory.bus.tables, memory.require_open)
+        self._doors = doors
+
+    async def over_the_line(self, name: str) -> None:
+        await self._doors.clock.sleep(self._doors.weather.chance.randrange(COMMIT_MS))
+        self._doors.boundary(f"before {name}")
+        if self._doors.weather.strikes(self._doors.weather.faults.store_away):
+            self._doors.referee.inject(f"the bus is away at {name}")
+            raise StoreFailed("the store is away; try again")
+
+
+def _over_the_line(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    async def called(self: SimulatedBus, *values: Any, **named: Any) -> Any:
+        await self.over_the_line(name)
+        return await method(self, *values, **named)
+
+    return called
+
+
+for _name, _method in list(vars(MemoryBus).items()):
+    if inspect.iscoroutinefunction(_method):
+        setattr(SimulatedBus, _name, _over_the_line(_name, _method))
 
 
 class SimulatedModel:

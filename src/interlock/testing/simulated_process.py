@@ -60,6 +60,7 @@ class Process:
             owners=self.store,
             budgets=self.store,
             outbox=self.store,
+            bus=self.store.bus,
             clock=self.clock,
             model_for=lambda crew, agent: SimulatedModel(self, model_for(crew, agent)),
             toolbox=SimulatedToolbox(self, tools),
@@ -73,7 +74,6 @@ class Process:
         await self.ask(self.runner.__aenter__())
         for row in await self.ask(self.store.rows(status="running", nested=False)):
             await self.ask(self.runner.recover(crew, row.run))
-        await self.ask(self.runner.stop_orphans())
         await self.ask(self.runner.deliver_again())
 
     async def ask(self, work: Coroutine[Any, Any, T], within_ms: int | None = None) -> T:
