@@ -9,11 +9,15 @@ from pathlib import Path
 
 import click
 
+import interlock.messages as protocol
 from interlock.cli.main import interlock
 from interlock.crew.codes import CODES
 from interlock.crew.definition import Agent, AgentBehavior, Delegation, Group, Route, Settings, Subscription
 from interlock.crew.keys import AGENT, CREW
 from interlock.crew.shapes import Either, Key, ListOf, MapOf, Section
+from interlock.messages import MessageError
+from interlock.messages.states import as_mermaid
+from interlock.messages.wire import ANSWERED_BY, WIRE_KEYS
 from interlock.signals.builtin import BUILT_IN
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -35,17 +39,37 @@ def pages() -> dict[str, str]:
     return {
         "commands.md": HEAD + commands(),
         "crew-files.md": HEAD + crew_files(),
+        "messages.md": HEAD + messages(),
         "problems.md": HEAD + problems(),
         "signals.md": HEAD + signals(),
     }
+
+
+def messages() -> str:
+    """The six messages with their keys, and the states with their moves."""
+    lines = ["# Messages", "", "| type | keys, in this order | answered by |", "|---|---|---|"]
+    lines += [f"| `{kind}` | {_words(keys)} | {ANSWERED_BY.get(kind, '')} |" for kind, keys in WIRE_KEYS.items()]
+    lines += ["", "A REPORT is `completed`, `partial` or `needs_help`. Whatever is refused has one of these codes:", ""]
+    lines += [f"- `{each.code}`: {(each.__doc__ or each.__name__).splitlines()[0]}" for each in refusals()]
+    lines += ["", "# States of an agent", "", "```mermaid", as_mermaid(), "```", ""]
+    return "\n".join(lines)
+
+
+def refusals() -> list[type[MessageError]]:
+    found = [each for each in vars(protocol).values() if isinstance(each, type) and issubclass(each, MessageError)]
+    return sorted(found, key=lambda each: each.code)
+
+
+def _words(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def crew_files() -> str:
     lines = [
         "# Keys of crew files",
         "",
-        "An unknown key is a problem. What is about crews that call crews, delegation, subscriptions or the server",
-        "is read and checked now, and works when those do.",
+        "An unknown key is a problem. What is about subscriptions or the server is read and checked now, and works",
+        "when those do.",
         "",
     ]
     for path, section in sections("crew.yaml", CREW):

@@ -32,7 +32,7 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
     wake AGENT: X        a run begins at AGENT because of a broadcast of type X
     history              shows what is shared
     view AGENT           shows what the model of AGENT is shown
-    mail                 shows what is open between agents, and what became of the rest
+    letters              shows what is open between agents, and what became of the rest
     waits                shows what is waited for, oldest first
     counts               shows where the run stands
 
@@ -125,6 +125,7 @@ class Story:
             "history": self._history,
             "view": self._view,
             "waits": self._waits,
+            "letters": self._letters,
             "counts": self._counts,
         }
         self.hears: dict[str, Callable[[str], IncomingEvent]] = {
@@ -367,8 +368,6 @@ class Story:
         return RunStarted(crew="story", input=kind, rules=RULES, entry=agent, heard=_broadcast(kind), delivery=7)
 
     def _mail(self, rest: str) -> str:
-        if not rest:
-            return self._letters()
         self.mail = tuple(name.strip() for name in rest.split(","))
         return ""
 
@@ -399,7 +398,7 @@ class Story:
     def _turn(self, agent: str) -> Turn:
         return next(turn for turn in turns_of(self.run.state) if turn.agent == agent)
 
-    def _letters(self) -> str:
+    def _letters(self, _rest: str) -> str:
         boxes = self.run.state.mailboxes.values()
         sent = [sent for box in boxes for sent in box.sent.values()]
         fates = Counter(fate for box in boxes for fate in box.settled.values())

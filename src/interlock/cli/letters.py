@@ -89,7 +89,7 @@ def waiting(wait: Waiting) -> str:
     if wait.until:
         until = f"until {moment(wait.until)}"
     elif wait.left_ms is not None:
-        until = f"for {wait.left_ms / 1000:g} s of work at most"
+        until = f"for {-(-wait.left_ms // 1000)} s of work at most"
     short = wait.id.rpartition(":")[2]
     return f"{wait.agent} waits for {wait.of} ({wait.what} {short}) since {moment(wait.since)}, {until}"
 

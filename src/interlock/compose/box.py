@@ -133,9 +133,9 @@ class Interlock:
                 observers=self._observers,
                 on_external=self._on_external,
                 hook=crash_point,
+                judges=self._judges,
                 start_for=self._start_for if self._recover else None,
                 listens=self._listens,
-                judges=self._judges,
             )
         )
         self.runner.board.on_news = keeper.notice
@@ -164,6 +164,13 @@ class Interlock:
         await self._remind_all()
         await self.runner.deliver_again()
 
+    async def _remind_all(self) -> None:
+        """Deadlines of questions that nobody has answered are kept again, also where a run rests."""
+        for run_id in await runs_with_deadlines(self.journal, self.crew_of):
+            if run_id not in self.runner.live:
+                with suppress(OwnedElsewhere, RunNotFound):
+                    await self.runner.deadlines.remind(run_id)
+
     async def _start_for(self, delivery: Delivery) -> None:
         """A run that starts at an agent, with the broadcast that it is to act on as input."""
         sha = await self.signals.bus.crew_sha(delivery.crew)
@@ -176,13 +183,6 @@ class Interlock:
         name = derived_id(f"{delivery.heard.broadcast.id}:{delivery.crew}:{delivery.agent}:{delivery.number}")
         run_id = f"{delivery.heard.broadcast.created_at:012x}{name[:8]}"
         await self.runner.start_for(crew, sha, delivery, run_id)
-
-    async def _remind_all(self) -> None:
-        """Deadlines of questions that nobody has answered are kept again, also where a run rests."""
-        for run_id in await runs_with_deadlines(self.journal, self.crew_of):
-            if run_id not in self.runner.live:
-                with suppress(OwnedElsewhere, RunNotFound):
-                    await self.runner.deadlines.remind(run_id)
 
     async def _recovered(self, crew: Crew, run_id: str) -> None:
         await self._require_usable(crew, run_id)

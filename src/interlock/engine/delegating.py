@@ -8,8 +8,9 @@ Rule 4: when a turn ends, so do the tasks that it gave out and waits for no more
 
 from interlock.engine.beginning import new_turn
 from interlock.engine.emitting import emitted
-from interlock.engine.errands import ERRANDS, abandon_errand, check, errand_done, select
+from interlock.engine.errands import ERRANDS, check, errand_done, select
 from interlock.engine.events import MessageSent, ReportChecked
+from interlock.engine.leaving import give_up_tasks_of, stop
 from interlock.engine.mail import (
     acknowledged,
     expect_answer,
@@ -20,7 +21,6 @@ from interlock.engine.mail import (
     open_tasks,
     send,
     settle,
-    settle_all,
     short,
     waits_for_parent,
     waits_for_person,
@@ -28,13 +28,12 @@ from interlock.engine.mail import (
 from interlock.engine.moves import Ask, CloseTask, Conclude, Judged, Move, Rest
 from interlock.engine.phrases import mail_entry
 from interlock.engine.routing import OwnReply
-from interlock.engine.spending import abandon_call
 from interlock.engine.standing import children_of, moved, moved_if_at_work, parent_of, state_of
 from interlock.engine.state import Message, Task, Turn
 from interlock.engine.steering import conclude, fire_tells
 from interlock.engine.talking import send_report
-from interlock.engine.timing import ACK, OF_TURNS, drop_timer, start_timer
-from interlock.engine.transition import CHECK, TASK, Transition
+from interlock.engine.timing import ACK, start_timer
+from interlock.engine.transition import TASK, Transition
 from interlock.engine.turns import ask, note_marks
 from interlock.messages.mailbox import REFUSED, TIMED_OUT
 from interlock.messages.refusals import Deadlock
@@ -56,7 +55,7 @@ def ask_ready(t: Transition, move: Ask) -> Move | None:
             return selecting
     if state_of(t, turn.agent) is AgentState.ANALYZING and turn.kind not in ERRANDS:
         moved(t, turn.agent, Cause.WORK)
-    if t.state.mailboxes and turn.kind not in ERRANDS:
+    if t.state.agents and turn.kind not in ERRANDS:
         take_news(t, turn)
     return ask(t, move)
 
@@ -175,13 +174,13 @@ def _entry(t: Transition, message: AnyMessage) -> Message:
 
 
 def take_news(t: Transition, turn: Turn) -> None:
-    """What came for the turn is shown to it; a suspended one is moved by the first of it."""
-    news, box = news_for(t, turn), mailbox(t, turn.agent)
-    causes = [Cause(message.type) for message in news] or [Cause.NO_ANSWER]
-    if state_of(t, turn.agent) in WAITING:
-        moved(t, turn.agent, causes[0])
+    """What came for the turn is shown to it; whoever waited is moved by the first of it."""
+    news, before = news_for(t, turn), state_of(t, turn.agent)
+    if before in WAITING:
+        decided = Cause.USER_RESPONSE if before is AgentState.WAITING_FOR_USER and not turn.notices else Cause.NO_ANSWER
+        moved(t, turn.agent, Cause(news[0].type) if news else decided)
     for message in sorted(news, key=lambda message: _place(turn, message)):
-        box.inbox.remove(message)
+        mailbox(t, turn.agent).inbox.remove(message)
         turn.said.append(_entry(t, message))
     turn.said += [Message(role="user", text=notice, author="system") for notice in turn.notices]
     turn.notices = []
@@ -281,7 +280,7 @@ def _tell_sender(t: Transition, message: AnyMessage, notice: str) -> Move | None
 def close_task(t: Transition, move: CloseTask) -> Move | None:
     """The child's turn is over; what it said is checked, unless it failed or nobody waits for it any more."""
     task = move.task
-    _stop(t, task.turn)
+    stop(t, task.turn)
     if move.error:
         moved_if_at_work(t, task.turn.agent, Cause.FAILED)
         send_report(t, task, f"error: {move.error}", "needs_help")
@@ -345,46 +344,3 @@ def _follow_up(t: Transition, task: Task, reason: str) -> Move:
     task.turn, task.message, task.report = turn, message.message_id, None
     task.follow_ups += 1
     return Ask(turn)
-
-
-# Giving up
-
-
-def give_up_tasks_of(t: Transition, turn: Turn) -> None:
-    """What the turn has given out and waits for no more ends with it."""
-    for task in [task for task in t.state.tasks if task.parent == turn.number]:
-        give_up_task(t, task)
-
-
-def give_up_task(t: Transition, task: Task) -> None:
-    for errand in [errand for errand in t.state.errands if errand.kind == CHECK and errand.about == task.message]:
-        abandon_errand(t, errand)
-    if task in t.state.tasks:
-        t.state.tasks.remove(task)
-    _stop(t, task.turn)
-    moved_if_at_work(t, task.turn.agent, Cause.GIVEN_UP)
-
-
-def leave(t: Transition, turn: Turn, *, failed: bool) -> None:
-    """A member of a group stops, whatever it had under way."""
-    if t.state.mailboxes or t.state.agents:
-        _stop(t, turn)
-        moved_if_at_work(t, turn.agent, Cause.FAILED if failed else Cause.GIVEN_UP)
-
-
-def _stop(t: Transition, turn: Turn) -> None:
-    """Everything that belongs to a turn ends: its calls, tools, timers, questions, errands, tasks and mail."""
-    abandon_call(t, turn)
-    for purpose in OF_TURNS:
-        drop_timer(t, f"{purpose}{turn.number}")
-    for tool in turn.tools:
-        if tool.output is None:
-            t.give_up(tool.key)
-    turn.tools = []
-    for wait in [wait for wait in t.state.waits if wait.turn == turn.number]:
-        t.give_up(wait.alarm)
-        t.state.waits.remove(wait)
-    for errand in [errand for errand in t.state.errands if errand.about == str(turn.number)]:
-        abandon_errand(t, errand)
-    give_up_tasks_of(t, turn)
-    settle_all(t, turn.agent, f"{turn.agent} has ended")

@@ -173,6 +173,18 @@ class RunResumed(Incoming, frozen=True, kw_only=True, tag="run.resumed"):
     input: str = ""
 
 
+class InputExpired(Incoming, frozen=True, kw_only=True, tag="input.expired"):
+    """Nobody answered a question before its deadline, in time as people have it."""
+
+    token: str
+
+
+class ApprovalNeeded(Incoming, frozen=True, kw_only=True, tag="tool.held"):
+    """The tool was not run: its declaration says that a person must approve it first."""
+
+    call: str
+
+
 class BroadcastHeard(Incoming, frozen=True, kw_only=True, tag="broadcast.heard"):
     """An agent of the run hears a broadcast, and is to act on it. `delivery` is its number in the store."""
 
@@ -187,18 +199,6 @@ class MailTaken(Incoming, frozen=True, kw_only=True, tag="broadcast.taken"):
     call: str
     agent: str
     heard: tuple[Heard, ...] = ()
-
-
-class InputExpired(Incoming, frozen=True, kw_only=True, tag="input.expired"):
-    """Nobody answered a question before its deadline, in time as people have it."""
-
-    token: str
-
-
-class ApprovalNeeded(Incoming, frozen=True, kw_only=True, tag="tool.held"):
-    """The tool was not run: its declaration says that a person must approve it first."""
-
-    call: str
 
 
 class ChildReturned(Incoming, frozen=True, kw_only=True, tag="child.returned"):
@@ -460,10 +460,10 @@ IncomingEvent = (
     | ToolOutcomeLost
     | TimerFired
     | RunResumed
-    | BroadcastHeard
-    | MailTaken
     | InputExpired
     | ApprovalNeeded
+    | BroadcastHeard
+    | MailTaken
     | ChildReturned
     | ChildWaits
     | ChildGoesOn

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from interlock.crew.definition import Group
 from interlock.engine.beginning import first, new_turn
-from interlock.engine.delegating import asked_at_once, leave
+from interlock.engine.delegating import asked_at_once
 from interlock.engine.emitting import emitted
 from interlock.engine.events import BranchFinished, GroupJoined, GroupStarted
-from interlock.engine.moves import Ask, Begin, CloseBranch, Finish, Follow, Fork, Join, Move
+from interlock.engine.leaving import leave
+from interlock.engine.moves import Begin, CloseBranch, Finish, Follow, Fork, Join, Move
 from interlock.engine.nesting import (
     SHARED,
     exhausted,
@@ -42,7 +43,7 @@ def fork(t: Transition, move: Fork) -> Move | None:
     start_timer(t, GROUP, int(seconds * 1000))
     for branch in branches:
         begun = first(t, branch.turn) if branch.turn is not None else None
-        spent = asked_at_once(t, begun.turn) if isinstance(begun, Ask) else None
+        spent = asked_at_once(t, branch.turn) if branch.turn is not None and begun is not None else None
         if isinstance(spent, Finish):
             return spent
     return None

@@ -61,18 +61,6 @@ class Join(msgspec.Struct, frozen=True):
     """The group is complete, or out of time."""
 
 
-class StepAside(msgspec.Struct, frozen=True):
-    """Let those who heard a broadcast act on it, before the run goes on."""
-
-    then: "Begin | Follow"
-
-
-class EndAside(msgspec.Struct, frozen=True):
-    """The side turn is over; with an error, if it could not come to an end."""
-
-    error: str = ""
-
-
 class Rest(msgspec.Struct, frozen=True):
     """The turn has nothing else to do than to wait for mail, if there is any to wait for."""
 
@@ -101,6 +89,18 @@ class Judged(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class StepAside(msgspec.Struct, frozen=True):
+    """Let those who heard a broadcast act on it, before the run goes on."""
+
+    then: "Begin | Follow"
+
+
+class EndAside(msgspec.Struct, frozen=True):
+    """The side turn is over; with an error, if it could not come to an end."""
+
+    error: str = ""
+
+
 class Finish(msgspec.Struct, frozen=True):
     status: str
     reason: str
@@ -123,5 +123,7 @@ Move = (
     | CloseTask
     | CloseErrand
     | Judged
+    | StepAside
+    | EndAside
     | Finish
 )

@@ -16,6 +16,7 @@ from interlock.broadcast.record import Broadcast, Heard
 from interlock.engine.beginning import first, hear, new_turn
 from interlock.engine.effects import HandBack
 from interlock.engine.events import BroadcastHeard, Warned
+from interlock.engine.leaving import leave
 from interlock.engine.moves import Begin, EndAside, Follow, Move, StepAside
 from interlock.engine.spending import abandon_call
 from interlock.engine.state import Aside, SideTurn, Turn
@@ -84,6 +85,7 @@ def _give_up(t: Transition, turn: Turn, error: str) -> None:
         if tool.output is None:
             t.give_up(tool.key)
     t.state.waits = [wait for wait in t.state.waits if wait.turn != turn.number]
+    leave(t, turn, failed=True)
     t.conclude(Warned(code="side-turn-failed", message=f"{turn.agent} could not act on a broadcast: {error}"))
 
 

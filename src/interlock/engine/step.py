@@ -214,18 +214,18 @@ def _is_stale(t: Transition, event: IncomingEvent) -> bool:
             assert_never(event)
 
 
-def _is_awaited(t: Transition, tool: str) -> bool:
-    """Whether a tool has no output yet, and nobody is asked about it."""
-    keys = [each.key for turn in t.turns() for each in turn.tools if each.output is None]
-    return tool in keys and tool not in [wait.tool for wait in t.state.waits]
-
-
 def _asks_nobody(t: Transition, event: RunResumed | InputExpired) -> bool:
     """What a child asks is answered there; a deadline is that of a question, whatever its token is by now."""
     if isinstance(event, InputExpired):
         return not any(wait.message == event.token for wait in t.state.waits)
     wait = t.wait_with(event.token)
     return wait is None or bool(wait.child)
+
+
+def _is_awaited(t: Transition, tool: str) -> bool:
+    """Whether a tool has no output yet, and nobody is asked about it."""
+    keys = [each.key for turn in t.turns() for each in turn.tools if each.output is None]
+    return tool in keys and tool not in [wait.tool for wait in t.state.waits]
 
 
 def _started(t: Transition, event: RunStarted) -> Move:
@@ -293,10 +293,10 @@ _RECEIVED: dict[type, Callable[[Transition, Any], Move | None]] = {
     ToolOutcomeLost: tool_lost,
     TimerFired: _timer_fired,
     RunResumed: resumed,
-    BroadcastHeard: heard_aside,
-    MailTaken: mail_taken,
     InputExpired: question_expired,
     ApprovalNeeded: approval_needed,
+    BroadcastHeard: heard_aside,
+    MailTaken: mail_taken,
     ChildReturned: child_returned,
     ChildWaits: child_waits,
     ChildGoesOn: child_goes_on,
@@ -313,11 +313,11 @@ _CARRIED_OUT: dict[type, Callable[[Transition, Any], Move | None]] = {
     Call: call,
     CloseBranch: close_branch,
     Join: join,
-    StepAside: step_aside,
-    EndAside: end_aside,
     Rest: rest,
     CloseTask: close_task,
     CloseErrand: close_errand,
     Judged: judged,
+    StepAside: step_aside,
+    EndAside: end_aside,
     Finish: finish,
 }

@@ -12,7 +12,7 @@ from interlock.engine.events import (
 from interlock.engine.moves import Begin, Finish, Follow, Move
 from interlock.engine.questions import question_answered
 from interlock.engine.routing import Decision
-from interlock.engine.state import RunState, Turn, Wait
+from interlock.engine.state import RunState, Turn, Wait, turns_of
 from interlock.engine.timing import BUDGET, RETRY
 from interlock.engine.transition import Transition
 from interlock.engine.turns import open_tool, order_of, tool_done, turn_failed
@@ -77,15 +77,11 @@ def is_at_work(state: RunState, turn: Turn) -> bool:
 
 
 def agents_at_work(state: RunState) -> dict[str, int]:
-    """Those whose turn is under way and does not wait for a person, each with the hops of what it announces."""
+    """Those whose turn is under way and does not wait, each with the hops of what it announces."""
     if state.status != "running":
         return {}
-    if state.group is not None:
-        turns = [branch.turn for branch in state.group.branches if branch.status == "working"]
-    else:
-        turns = [state.turn]
-    open_ones = [turn for turn in turns if turn is not None]
-    return {turn.agent: turn.hops for turn in open_ones if not state.waits or is_at_work(state, turn)}
+    turns = [turn for turn in turns_of(state) if not turn.suspended]  # a suspended turn sleeps
+    return {turn.agent: turn.hops for turn in turns if not state.waits or is_at_work(state, turn)}
 
 
 def resumed(t: Transition, event: RunResumed) -> Move | None:

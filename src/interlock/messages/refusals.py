@@ -42,6 +42,8 @@ class BadVerdict(MessageError):
 
 
 class IllegalMove(MessageError):
+    """The table of moves has none from this state for this cause."""
+
     code = "illegal-move"
 
     def __init__(self, state: str, cause: str, legal: Sequence[str]) -> None:
@@ -71,6 +73,8 @@ class MessageRefused(MessageError):
 
 
 class UnknownAddressee(MessageRefused):
+    """There is nobody of this name to send it to."""
+
     code = "unknown-agent"
 
     def __init__(self, message_id: str, to: str, known: Sequence[str]) -> None:
@@ -102,6 +106,8 @@ class LateMessage(MessageRefused):
 
 
 class DuplicateMessage(MessageRefused):
+    """Its id was used before."""
+
     code = "duplicate"
 
     def __init__(self, message_id: str) -> None:
@@ -109,6 +115,8 @@ class DuplicateMessage(MessageRefused):
 
 
 class TooManyMessages(MessageRefused):
+    """More than a run may send, or than one agent may have open at once."""
+
     code = "too-many-messages"
 
     def __init__(self, message_id: str, limit: str, most: int) -> None:

@@ -59,6 +59,10 @@ class Judges:
         )
 
 
+# A host that leaves it to the models.
+NO_JUDGES = Judges()
+
+
 def _errand(live: LiveRun, effect: CallModel) -> Any:
     return next(turn for turn in turns_of(live.run.state) if turn.number == effect.turn)
 

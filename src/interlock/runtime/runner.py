@@ -66,7 +66,7 @@ from interlock.runtime.crews import StoredCrews
 from interlock.runtime.deadlines import Deadlines
 from interlock.runtime.delivery import Deliveries, OnExternal
 from interlock.runtime.dispatching import Dispatcher
-from interlock.runtime.judging import Judges
+from interlock.runtime.judging import NO_JUDGES, Judges
 from interlock.runtime.live import LiveRun
 from interlock.runtime.performing import STORE_RETRY_MS, Hook, ModelFor, Performer, answers, no_hook, storable
 from interlock.runtime.switchboard import Switchboard
@@ -107,6 +107,10 @@ class Runner:
     """
 
     _is_parking = False
+    live: dict[str, LiveRun]
+    drivers: dict[str, asyncio.Task[None]]
+    _failures: dict[str, BaseException]
+    _tables: dict[str, RoutingTable]
 
     def __init__(
         self,
@@ -124,16 +128,14 @@ class Runner:
         calls_max: int = CALLS_MAX,
         hook: Hook = no_hook,
         cost_of: CostOf = cost_of,
+        judges: Judges = NO_JUDGES,
         start_for: StartFor | None = None,
         listens: bool = True,
-        judges: Judges | None = None,
     ) -> None:
-        self.journal, self.owners, self.clock = journal, owners, clock
-        self.board = Switchboard(bus, clock)
+        self.journal, self.owners, self.clock, self.board = journal, owners, clock, Switchboard(bus, clock)
         self._start_for, self._listens = start_for, listens
-        self.crews = StoredCrews(journal)
-        self.observers, self.watchers = observers, Watchers()
-        self.timers = Timers(clock)
+        self.crews, self.timers = StoredCrews(journal), Timers(clock)
+        self.observers, self.watchers, self.deadlines = observers, Watchers(), Deadlines(self)
         self._open_books()
         self.performer = Performer(
             clock=clock,
@@ -146,7 +148,7 @@ class Runner:
             hook=hook,
             cost_of=cost_of,
             on_alarm=self.deadlines.set,
-            judges=judges or Judges(),
+            judges=judges,
             children=Children(self),
             board=self.board,
         )
@@ -161,7 +163,6 @@ class Runner:
         self._failures: dict[str, BaseException] = {}
         self._tables: dict[str, RoutingTable] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.deadlines = Deadlines(self)
 
     async def __aenter__(self) -> "Runner":
         self._ticking = [asyncio.create_task(self.timers.run())]

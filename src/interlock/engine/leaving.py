@@ -1,0 +1,50 @@
+"""Giving up: a turn stops, and everything that it has under way ends with it."""
+
+from interlock.engine.errands import abandon_errand
+from interlock.engine.mail import settle_all
+from interlock.engine.spending import abandon_call
+from interlock.engine.standing import moved_if_at_work
+from interlock.engine.state import Task, Turn
+from interlock.engine.timing import OF_TURNS, drop_timer
+from interlock.engine.transition import CHECK, Transition
+from interlock.messages.states import Cause
+
+
+def give_up_tasks_of(t: Transition, turn: Turn) -> None:
+    """What the turn has given out and waits for no more ends with it."""
+    for task in [task for task in t.state.tasks if task.parent == turn.number]:
+        give_up_task(t, task)
+
+
+def give_up_task(t: Transition, task: Task) -> None:
+    for errand in [errand for errand in t.state.errands if errand.kind == CHECK and errand.about == task.message]:
+        abandon_errand(t, errand)
+    if task in t.state.tasks:
+        t.state.tasks.remove(task)
+    stop(t, task.turn)
+    moved_if_at_work(t, task.turn.agent, Cause.GIVEN_UP)
+
+
+def leave(t: Transition, turn: Turn, *, failed: bool) -> None:
+    """A member of a group stops, whatever it had under way."""
+    if t.state.mailboxes or t.state.agents:
+        stop(t, turn)
+        moved_if_at_work(t, turn.agent, Cause.FAILED if failed else Cause.GIVEN_UP)
+
+
+def stop(t: Transition, turn: Turn) -> None:
+    """Everything that belongs to a turn ends: its calls, tools, timers, questions, errands, tasks and mail."""
+    abandon_call(t, turn)
+    for purpose in OF_TURNS:
+        drop_timer(t, f"{purpose}{turn.number}")
+    for tool in turn.tools:
+        if tool.output is None:
+            t.give_up(tool.key)
+    turn.tools = []
+    for wait in [wait for wait in t.state.waits if wait.turn == turn.number]:
+        t.give_up(wait.alarm)
+        t.state.waits.remove(wait)
+    for errand in [errand for errand in t.state.errands if errand.about == str(turn.number)]:
+        abandon_errand(t, errand)
+    give_up_tasks_of(t, turn)
+    settle_all(t, turn.agent, f"{turn.agent} has ended")

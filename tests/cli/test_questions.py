@@ -1,0 +1,106 @@
+"""`runs questions`, `runs answer`, `runs show --messages` and what `runs explain` says of waits."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from interlock.cli.main import interlock
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def trip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The folder of the example, with a run that waits for an answer; gives the question's id."""
+    shutil.copytree(ROOT / "examples" / "travel", tmp_path / "travel")
+    monkeypatch.chdir(tmp_path)
+    ran = said("run", "travel", "Plan a trip from LAX to Italy", "--script", "travel/script.yaml")
+    assert ran.exit_code == 3, ran.output
+    (question,) = map(json.loads, said("runs", "questions", "--json").stdout.splitlines())
+    return str(question["id"])
+
+
+def said(*words: str) -> Result:
+    return CliRunner().invoke(interlock, words)
+
+
+def answered(question: str, text: str) -> Result:
+    return said("runs", "answer", question, text, "--script", "travel/script.yaml", "--plain")
+
+
+def test_questions_say_who_asks_what_since_when_and_what_an_answer_looks_like(trip: str) -> None:
+    lines = said("runs", "questions").stdout.splitlines()
+    assert lines[0].startswith(f"{trip}  hotels of travel asks (question) since 20")
+    assert lines[1:] == [
+        "  How many nights will you stay?",
+        '  answer with JSON of the form {"type":"integer","minimum":1,"maximum":30}',
+    ]
+
+
+def test_an_answer_goes_on_with_the_run_and_a_bad_one_says_what_is_wrong(trip: str) -> None:
+    bad = answered(trip, "five")
+    assert bad.exit_code == 3
+    assert "asked: How many nights will you stay?" in bad.stdout
+    assert "the answer is no JSON" in bad.stdout
+    good = answered(trip, "5")
+    assert good.exit_code == 0, good.output
+    assert "1267 in all." in good.stdout
+    assert said("runs", "questions").stdout == "nobody is asked anything\n"
+
+
+def test_a_second_answer_is_told_so(trip: str) -> None:
+    assert answered(trip, "5").exit_code == 0
+    assert answered(trip, "5").exit_code == 0
+    other = answered(trip, "6")
+    assert other.exit_code == 1
+    assert "the first answer counts" in other.stderr
+
+
+def test_what_is_no_question_is_refused(trip: str) -> None:
+    assert "no question's id" in answered("nonsense", "5").stderr
+    assert answered("norun:m1", "5").exit_code == 2
+
+
+def test_explain_says_who_waits_for_whom_since_when_until_when(trip: str) -> None:
+    run, _, number = trip.partition(":")
+    now = [line for line in said("runs", "explain", run).stdout.splitlines() if line.startswith("  now")]
+    assert len(now) == 2
+    assert now[0].startswith("  now  planner waits for hotels (DELEGATE m2) since 20")
+    assert now[0].endswith("s of work at most")
+    assert now[1].startswith(f"  now  hotels waits for user (question {number}) since 20")
+    assert now[1].endswith("no deadline")
+
+
+def test_explain_says_who_was_needed_and_why_a_report_went_back(trip: str) -> None:
+    told = said("runs", "explain", trip.partition(":")[0]).stdout
+    assert "planner needs flights, hotels, because of model" in told
+    assert "is not accepted by model: it names no flight and no price" in told
+
+
+def test_the_messages_are_a_transcript_a_diagram_and_the_wire(trip: str) -> None:
+    answered(trip, "5")
+    run = trip.partition(":")[0]
+    transcript = said("runs", "show", run, "--messages").stdout
+    assert "QUERY flights -> planner: answered\n    Should I prioritize price or convenience?" in transcript
+    assert "REPORT (completed) hotels -> planner to m2: answered" in transcript
+    diagram = said("runs", "show", run, "--mermaid").stdout.splitlines()
+    assert diagram[:3] == ["sequenceDiagram", "  participant p0 as planner", "  participant p1 as flights"]
+    assert "  p3-->>p2: USER_RESPONSE 5" in diagram
+    wires = [json.loads(line) for line in said("runs", "show", run, "--messages", "--json").stdout.splitlines()]
+    assert wires[0]["type"] == "DELEGATE"
+    assert wires[0]["context"] == {"month": "May"}
+    assert said("runs", "show", run, "--mermaid", "--json").exit_code == 2
+
+
+def test_words_cannot_break_out_of_a_diagram(tmp_path: Path) -> None:
+    from interlock.cli.letters import mermaid
+    from interlock.engine.events import MessageSent
+    from interlock.ports import Record
+
+    wire = {"type": "QUERY", "from": "a", "to": "b", "question": 'x\nend;"<b>%% p0->>p1: y', "message_id": "1"}
+    record = Record(seq=1, at=0, events=(MessageSent(message=wire),))
+    (line,) = [line for line in mermaid([record]) if "QUERY" in line]
+    assert line == "  p0->>p1: QUERY x end#59;#34;#60;b#62;#37;#37; p0-#62;#62;p1#58; y"
