@@ -8,10 +8,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import check, engine, matching, models, nesting
+from bench import broadcast, check, engine, matching, models, nesting
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
-BENCHMARKS = {"matching": matching, "check": check, "engine": engine, "models": models, "nesting": nesting}
+BENCHMARKS = {
+    "matching": matching,
+    "check": check,
+    "engine": engine,
+    "models": models,
+    "nesting": nesting,
+    "broadcast": broadcast,
+}
 HEAD = "# Results\n\nWritten by `make bench`. CPU time is what counts; these machines are noisy.\n\n"
 
 

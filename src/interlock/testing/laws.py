@@ -12,6 +12,7 @@ import msgspec
 from interlock.crew.definition import Crew
 from interlock.engine.events import (
     BranchFinished,
+    BroadcastDelivered,
     ChildReturned,
     Event,
     GroupJoined,
@@ -184,6 +185,25 @@ def joins_keep_every_result(seen: Seen) -> Iterator[str]:
             yield f"the group joined, and the result of {member} is not handed on"
 
 
+def broadcasts_are_heard_once(seen: Seen) -> Iterator[str]:
+    """An agent of a run hears a broadcast once, whatever process took it in."""
+    known = set(seen.ledger.heard)
+    for event in seen.events:
+        if isinstance(event, BroadcastDelivered):
+            heard = event.agent, str(event.signal["id"])
+            if heard in known:
+                yield f"{heard[0]} hears {event.signal['type']} ({heard[1]}) again"
+            known.add(heard)
+
+
+def side_turns_do_not_steer(seen: Seen) -> Iterator[str]:
+    """Nothing that an agent says aside moves control."""
+    aside = seen.ledger.aside
+    for event in seen.events:
+        if isinstance(event, SignalSeen) and event.steers and aside and event.agent == aside:
+            yield f"{event.agent} was called aside, and its {event.signal} steers"
+
+
 def ends_say_why(seen: Seen) -> Iterator[str]:
     for event in seen.events:
         if isinstance(event, RunFinished) and not event.reason.startswith(REASONS.get(event.status, ())):
@@ -198,7 +218,7 @@ def pauses_only_when_idle(seen: Seen) -> Iterator[str]:
         *owed(state),
         *children_at_work(state),
         *later,
-        *(turn.reserving for turn in _turns(state) if turn.reserving),
+        *(turn.reserving or turn.taking for turn in _turns(state) if turn.reserving or turn.taking),
     ]
     if state.status == "paused" and working:
         yield f"the run is paused, and {', '.join(working)} can go on"
@@ -240,6 +260,8 @@ LAWS: tuple[Law, ...] = (
     turns_are_bounded,
     working_time_is_bounded,
     joins_keep_every_result,
+    broadcasts_are_heard_once,
+    side_turns_do_not_steer,
     ends_say_why,
     pauses_only_when_idle,
 )
