@@ -7,8 +7,12 @@ SUBSCRIPTIONS = 100_000
 TYPES = 2_000
 
 
-def patterns(number: int) -> Iterator[str]:
-    """Of three segments, a tenth of them with a wildcard in one or two places."""
+def patterns(number: int) -> list[str]:
+    """About so many, each once, of three segments; a tenth of them with a wildcard in one or two places."""
+    return list(dict.fromkeys(_patterns(number)))
+
+
+def _patterns(number: int) -> Iterator[str]:
     chance = Random(7)
     for n in range(number):
         segments = [f"area{n % 50}", f"project{n % 5_000}", f"what{n}"]
