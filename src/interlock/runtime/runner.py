@@ -126,9 +126,8 @@ class Runner:
         self.journal, self.owners, self.clock = journal, owners, clock
         self.board = Switchboard(bus, clock)
         self._start_for, self._listens = start_for, listens
-        self.crews = StoredCrews(journal)
+        self.crews, self.timers = StoredCrews(journal), Timers(clock)
         self.observers, self.watchers = observers, Watchers()
-        self.timers = Timers(clock)
         self.live: dict[str, LiveRun] = {}
         self.drivers: dict[str, asyncio.Task[None]] = {}
         self._driving: set[asyncio.Task[None]] = set()  # also those that only have to let go of their run

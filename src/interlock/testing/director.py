@@ -148,7 +148,8 @@ class Director:
         while not self.processes or self.processes[-1].is_dead or self.processes[-1] in self.stalled:
             await self.clock.sleep(self.chance.randrange(MOMENT_MS))
             await self._inspect()
-            scenery = Scenery(self.loop, self.clock, self.referee, self.weather)
+            listens = any(each.subscriptions for each in self.crew.whole_tree())
+            scenery = Scenery(self.loop, self.clock, self.referee, self.weather, listens=listens)
             memory = MemoryStore(beside=self.shelf)
             process = Process(len(self.processes) + 1, scenery, memory, self.plot.model_for, self.plot.tools)
             self.processes.append(process)
