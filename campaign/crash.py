@@ -30,6 +30,7 @@ from interlock.engine.events import (
     ToolOutcomeLost,
     ToolReturned,
 )
+from interlock.engine.own_tools import OWN_TOOLS
 from interlock.ports import StoredRecord
 from tests.campaign.crash_child import RUN, digest
 
@@ -206,7 +207,9 @@ def _asked_twice(trial: Trial, journal: list[StoredRecord]) -> Iterator[str]:
     for call, times in lost.items():
         if times > 1:
             yield f"the outcome of {call} was asked for {times} times"
-    own = sum("[WAIT]" in answer.text for answers in trial.story.script.values() for answer in answers)
+    said = [answer for answers in trial.story.script.values() for answer in answers]
+    own = sum("[WAIT]" in answer.text for answer in said)
+    own += sum(call.name == "ask_user" for answer in said for call in answer.tool_calls)
     events = [event for _, event in _events(journal)]
     asked = sum(isinstance(e, InputRequested) and not e.question.startswith("tool ") for e in events)
     if asked != own:
@@ -218,8 +221,9 @@ def _invented(trial: Trial, journal: list[StoredRecord]) -> Iterator[str]:
     events = [event for _, event in _events(journal)]
     seen = {key for _, _, key, _ in trial.world()}
     answers = Counter(f"{run}:{e.call}" for run, e in _events(journal) if isinstance(e, ModelReplied | ToolReturned))
+    ours = {f"{run}:{e.call}" for run, e in _events(journal) if isinstance(e, ToolCalled) and e.name in OWN_TOOLS}
     for call, times in answers.items():
-        if times > 1 or call not in seen:
+        if times > 1 or (call not in seen and call not in ours):
             yield f"call {call} has {times} answers in the journal, and the world saw it: {call in seen}"
     wanted = sum(len(answer.tool_calls) for answers in trial.story.script.values() for answer in answers)
     again = sum(isinstance(e, RunResumed) and e.input == "retry" for e in events)

@@ -131,6 +131,48 @@ NESTED = Story(
 )
 
 
+def _calls(name: str, **given: Any) -> Answer:
+    return Answer(tool_calls=(ToolCall(name, given),))
+
+
+# The trip of the seed, with payments: two at work at once, a query, a question to a person, a report that is sent back.
+DELEGATED = Story(
+    crew={
+        "version": "2.0",
+        "name": "delegated",
+        "entry_point": "planner",
+        "agents": [{"id": "planner", "is_terminal": True}, {"id": "flights"}, {"id": "hotels"}],
+        "delegation": {"children": {"planner": ["flights", "hotels"]}, "select": "all"},
+        "settings": SETTINGS,
+    },
+    tools={"planner": ("pay",), "flights": ("pay", "look_up"), "hotels": ("ask_user", "pay")},
+    script={
+        "planner": [
+            Answer(
+                tool_calls=(
+                    ToolCall("delegate", {"to": "flights", "task": "LAX to Italy"}),
+                    ToolCall("delegate", {"to": "hotels", "task": "Rome"}),
+                )
+            ),
+            _calls("answer_child", answer="Price", to="flights"),
+            Answer(tool_calls=(pays(9),)),
+            Answer(text="Here is your trip."),
+        ],
+        "flights": [
+            Answer(tool_calls=(pays(1), looks_up(1)), delay_seconds=0.03),
+            _calls("query_parent", question="Price or comfort?"),
+            _calls("report", result=""),
+            _calls("report", result="Three flights"),
+        ],
+        "hotels": [
+            _calls("ask_user", question="Which city?"),
+            Answer(tool_calls=(pays(2),)),
+            _calls("report", result="A hotel"),
+        ],
+    },
+)
+
+
 class _Writer:
     """Writes a chain of agents, each with tool rounds, failures, a question or a group, as chance has it."""
 

@@ -8,12 +8,13 @@ import pytest
 
 import interlock
 import interlock.broadcast
+import interlock.messages
 import interlock.signals
 
 IMPORT_CPU_MS_MAX = 150
 
 
-@pytest.mark.parametrize("module", [interlock, interlock.signals, interlock.broadcast])
+@pytest.mark.parametrize("module", [interlock, interlock.signals, interlock.broadcast, interlock.messages])
 def test_exports_are_sorted_and_real(module: object) -> None:
     names = list(module.__all__)  # type: ignore[attr-defined]
     assert names == sorted(names)
@@ -29,7 +30,8 @@ def test_importing_loads_no_third_party_but_msgspec_and_little_else() -> None:
     """In a fresh interpreter, because this one has everything loaded; the best CPU time of five."""
     program = (
         "import sys, time, json; before = set(sys.modules); start = time.process_time(); "
-        "import interlock, interlock.signals, interlock.broadcast; cpu = time.process_time() - start; "
+        "import interlock, interlock.signals, interlock.broadcast, interlock.messages; "
+        "cpu = time.process_time() - start; "
         "roots = {m.split('.')[0] for m in set(sys.modules) - before}; "
         "third = sorted(r for r in roots if r not in sys.stdlib_module_names and r != 'interlock'); "
         "print(json.dumps([cpu * 1000, third, 'asyncio' in sys.modules]))"

@@ -4,7 +4,9 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 │             └─ SignalError ─┬─ BadSignalFormat  BadDefinition  UnknownSignal  DuplicateSignal
                 │                             └─ EmitterNotAllowed  UnknownTarget  WrongTarget  InvalidTarget
                 ├─ UsageError     the caller named something that is not there, or a host file is wrong
+                │  ├─ FolderServed     one server a data folder
                 │  └─ BadBroadcast  NoSuchSignal     a broadcast, a subscription or a time that cannot be
+                ├─ RequestRefused     whoever sent the request acts; its codes stand in server/problems.py
                 ├─ RunError ──┬─ RunNotFound  RunExists  OutOfOrder  NotOwner  OwnedElsewhere  DamagedRun
                 │             └─ AlreadyResumed  NotWaiting  ParentIsOver  JournalDiverged     the caller acts
                 └─ PortError ─┬─ ModelRefused ─┬─ PromptTooLong
@@ -38,6 +40,24 @@ class UsageError(InterlockError):
     """The caller acts: the call named something that does not exist."""
 
     code = "usage-error"
+
+
+class FolderServed(UsageError):
+    """One server a data folder: another one has it."""
+
+    code = "folder-served"
+
+    def __init__(self, folder: str, pid: str) -> None:
+        super().__init__(f"data folder is served by pid {pid}; stop it, or name another folder than '{folder}'")
+        self.folder, self.pid = folder, pid
+
+
+class RequestRefused(InterlockError):
+    """A request over HTTP that is not carried out; which of the server's codes it has is said where it is raised."""
+
+    def __init__(self, code: str, message: str, *, retry_after_s: int | None = None, **more: object) -> None:
+        super().__init__(message)
+        self.code, self.retry_after_s, self.more = code, retry_after_s, more
 
 
 class BadBroadcast(UsageError):

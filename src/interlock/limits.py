@@ -83,3 +83,23 @@ EVENTS_FILES_KEPT = 4
 
 # The newest broadcasts that one question may ask for.
 BROADCASTS_LISTED_MAX = 1_000
+
+# A message's id is made by Interlock from the run's; others use uuids. Both are far shorter.
+MESSAGE_ID_CHARS_MAX = 200
+
+# Open tasks of one agent at once: more children than this are no crew any more.
+FAN_OUT_MAX = 1_000
+
+# Messages of one run. A conversation of agents that needs more goes in circles.
+MESSAGES_MAX = 10_000
+
+# Answers of people: a question may say what they look like. Patterns and schemas are written by models too.
+ANSWER_CHARS_MAX = 20_000
+PATTERN_CHARS_MAX = 200
+PATTERN_NESTING_MAX = 4
+PATTERN_REPEATS_MAX = 1_000
+# A pattern is looked at only where the answer is short: its cost grows with length and nesting.
+PATTERN_ANSWER_CHARS_MAX = 200
+CHOICES_MAX = 100
+SCHEMA_DEPTH_MAX = 4
+SCHEMA_NODES_MAX = 100

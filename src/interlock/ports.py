@@ -453,6 +453,85 @@ class KeepingTrees(Protocol):
         ...
 
 
+class Feed(Protocol):
+    """The records of all runs in the one order of the whole store."""
+
+    async def newest_position(self) -> int:
+        """The highest position there is; 0 in an empty store."""
+        ...
+
+    async def since(self, position: int, limit: int = 200) -> Sequence[StoredRecord]:
+        """What stands after a position, in order."""
+        ...
+
+    async def of_run(self, run: str, position: int, limit: int = 200) -> Sequence[StoredRecord]:
+        """What stands after a position and belongs to a run or one below it; `RunNotFound` if there is none."""
+        ...
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A request under a key of its caller's; `planned` is the id that whatever it makes will have."""
+
+    caller: str
+    key: str
+    fingerprint: bytes
+    planned: str
+    at: int
+    status: int = 0
+    body: bytes = b""
+
+
+class Requests(Protocol):
+    """What was asked for and answered, kept so that asking twice does nothing twice."""
+
+    async def remember(self, asked: Asked, *, forget_before: int) -> Asked:
+        """The first request under this key, which may be this very one; `status` is 0 while it has no answer."""
+        ...
+
+    async def answered(self, asked: Asked) -> None:
+        """Keeps status and body as the answer."""
+        ...
+
+
+class Letter(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to send to a webhook. `key` is the same on every try; a dead one is tried no more."""
+
+    hook: str
+    key: str
+    body: bytes
+    number: int = 0
+    attempts: int = 0
+    due_at: int = 0
+    dead: bool = False
+    error: str = ""
+
+
+class Letters(Protocol):
+    """What webhooks have to send: as durable as the records that it tells of."""
+
+    async def read_up_to(self, hook: str) -> int | None:
+        """The position up to which this webhook has read; None before its first time."""
+        ...
+
+    async def post(self, hook: str, position: int, letters: Sequence[Letter]) -> None:
+        """Takes letters in and moves the webhook's position on, both or neither."""
+        ...
+
+    async def due(self, now: int, limit: int) -> Sequence[Letter]: ...
+
+    async def sent(self, letter: Letter) -> None: ...
+
+    async def put_off(self, letter: Letter) -> None:
+        """Keeps attempts, `due_at`, `dead` and `error` as the letter says."""
+        ...
+
+    async def dead_letter(self, number: int) -> Letter | None: ...
+
+    async def dead_letters(self, limit: int) -> Sequence[Letter]:
+        """The newest first."""
+        ...
+
+
 class ToolSchema(msgspec.Struct, frozen=True, kw_only=True):
     """What a model is told of a tool."""
 
@@ -470,6 +549,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `ending` says how the reply must end: a client that can constrain decoding does so (by `ending.grammar`, or by
     `ending.schema` and then `ending.reply_of`), and says `constrained` in its reply. `ending.marks` are the marks.
+    `purpose` is what the call is for, if not the agent's own turn: `select` children for a task, `check` a report.
     """
 
     key: str
@@ -482,6 +562,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     top_p: float | None = None
     top_k: int | None = None
     ending: Ending | None = None
+    purpose: str = ""
     path: tuple[str, ...] = ()  # of a sub-crew: how it is named from the outermost crew down
 
 
@@ -509,6 +590,10 @@ class Toolbox(Protocol):
     def schemas(self, names: Sequence[str]) -> tuple[ToolSchema, ...]: ...
 
     def is_idempotent(self, name: str) -> bool: ...
+
+    def needs_approval(self, name: str) -> bool:
+        """Whether a person must agree before it runs."""
+        ...
 
     async def run(self, name: str, arguments: str, *, key: str) -> str:
         """The tool's output as text; raises `ToolFailed` with what the model should be told."""

@@ -40,10 +40,11 @@ url = "https://example.org/mcp"
 url = "http://127.0.0.1:8080/v1"
 
 [webhooks.build]
-secret = "env:BUILD_SECRET"
+url = "https://example.org/hook"
+secret_env = "BUILD_SECRET"
 
 [server]
-port = 8700
+requests_per_second = 10
 
 [retention]
 days = 30
@@ -290,3 +291,38 @@ def test_how_a_provider_is_constrained_is_one_of_few_words(tmp_path: Path) -> No
         read_settings(file)
     file.write_text('[providers.here]\nurl = "http://127.0.0.1:9/v1"\nconstrains = "grammar"\n', "utf-8")
     assert read_settings(file).provider_settings["here"].constrains == "grammar"
+
+
+@pytest.mark.parametrize(
+    ("toml", "why"),
+    [
+        ("server = 7", "must be a section"),
+        ("[server]\nport = 8700", "port"),
+        ("[server]\nrequests_per_second = 0", "above 0"),
+        ("[server]\nstreams_max = -1", "above 0"),
+        ("[server]\ndrain_timeout_seconds = nan", "above 0"),
+        ('[server]\nhosts = ["http://x"]', "no name of a host"),
+        ('[server]\nhosts = [""]', "no name of a host"),
+        ('[server]\norigins = ["x.example"]', "no origin"),
+        ('[server]\norigins = ["https://x.example/"]', "no origin"),
+        ('[server.keys.ci]\nsha256 = ""\nscopes = ["read"]', "no SHA-256"),
+        ('[server.keys.ci]\nscopes = ["read"]', "sha256"),
+        ('[server.keys.ci]\nsha256 = "{sha}"\nscopes = []', "scopes is empty"),
+        ('[server.keys.ci]\nsha256 = "{sha}"\nscopes = ["write"]', "no scope 'write'"),
+        ('[server.keys."a b"]\nsha256 = "{sha}"\nscopes = ["read"]', "an id is"),
+    ],
+)
+def test_what_is_wrong_with_the_server_is_said(tmp_path: Path, toml: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        host(tmp_path, toml.replace("{sha}", "a" * 64))
+
+
+def test_what_a_server_allows_is_read(tmp_path: Path) -> None:
+    (tmp_path / "interlock.toml").write_text(
+        '[server]\nhosts = ["crew.example"]\norigins = ["https://crew.example"]\nstreams_max = 7\n'
+        f'[server.keys.ci]\nsha256 = "{"a" * 64}"\nscopes = ["read", "run"]\n',
+        "utf-8",
+    )
+    server = read_settings(tmp_path / "interlock.toml").server
+    assert (server.hosts, server.origins, server.streams_max) == (("crew.example",), ("https://crew.example",), 7)
+    assert server.keys["ci"].scopes == ("read", "run")

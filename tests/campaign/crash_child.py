@@ -12,6 +12,7 @@ import asyncio
 import importlib
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -35,6 +36,9 @@ from interlock.engine.state import Wait
 from interlock.ids import run_of
 from interlock.ports import Delta, ModelReply, ModelRequest, Record, StoredRecord
 from tests.campaign.planted_bugs import BUGS
+
+# Messages are numbered as they are sent, and of two agents at work a death may let the other be first.
+MESSAGE_NUMBER = re.compile(r"\bm[0-9]+\b")
 
 RUN = "r"
 INPUT = "go"
@@ -61,11 +65,20 @@ class SeeingModel:
         self._scripted, self._world = ScriptedModel(story.script), world
 
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
-        seen = zlib.crc32(json.dumps([[m.role, m.text] for m in request.messages]).encode())
+        seen = zlib.crc32(json.dumps(_shown(request)).encode())
         async for piece in self._scripted.reply(request):
             if isinstance(piece, ModelReply):
                 self._world.saw("model", request.key, f"{request.agent} {request.number}")
                 yield msgspec.structs.replace(piece, text=f"{seen:08x} {piece.text}")
+
+
+def _shown(request: ModelRequest) -> list[list[str]]:
+    """All of it, in order. Agents that talk at the same time may be heard in any order, and a death decides which:
+    for them it is what others said, whatever its order and its numbers."""
+    messages = [[message.role, message.text] for message in request.messages]
+    if not any(schema.name in ("delegate", "report") for schema in request.tools):
+        return messages
+    return sorted([role, MESSAGE_NUMBER.sub("m", text)] for role, text in messages if role != "assistant")
 
 
 def paid(number: int) -> str:

@@ -285,13 +285,16 @@ def test_a_hundred_runs_at_once_do_not_get_in_each_others_way(tmp_path: Path) ->
 
 
 def test_what_cannot_run_yet_is_refused_before_it_starts(tmp_path: Path) -> None:
+    (tmp_path / "kid").mkdir()
+    crew_of(tmp_path / "kid", "entry_point: x\nagents: [{id: x}]\n")
     crew = crew_of(
         tmp_path,
-        "entry_point: a\nagents: [{id: a, is_terminal: true}, {id: b}]\ndelegation: {children: {a: [b]}}\n",
+        "entry_point: a\nagents: [{id: a, is_terminal: true}]\nsub_crews: {kid: {config_path: kid}}\n"
+        "delegation: {children: {a: [kid]}}\n",
     )
 
     async def story(box: Interlock) -> None:
-        with pytest.raises(UsageError, match="cannot run it yet"):
+        with pytest.raises(UsageError, match="delegates to the crew 'kid'; this version delegates to agents alone"):
             await box.start(crew, "go")
 
     inside(Interlock(tmp_path / "data"), story)

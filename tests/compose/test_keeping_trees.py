@@ -15,10 +15,9 @@ from interlock.adapters.script_files import read_script
 from interlock.compose.checkup import check_up
 from interlock.compose.keeping import delete_run, export_run, import_run, prune_runs
 from interlock.compose.trees import tree_of
-from interlock.engine.events import CancelRequested, ChildStarted
+from interlock.engine.events import ChildStarted
 from interlock.errors import CannotFork, DamagedRun, RunDeleted, RunExists
 from interlock.ports import Record, StoredRecord
-from interlock.runtime.runner import replayed, row_of
 from interlock.testing import Answer, ManualClock, ScriptedModel
 from tests.nested_crews import nested_crew
 
@@ -326,41 +325,3 @@ def test_the_doctor_finds_a_child_without_its_caller_and_a_wait_for_nobody(tmp_p
         "run 'r~4.0~4.0' was called by run 'r~4.0', which is not there",
         "run 'r' waits for run 'r~4.0', which is not there",
     ]
-
-
-async def end_alone(box: Interlock) -> None:
-    """As if the process had died after a run was over and before those below it were told."""
-    row = await box.journal.row("r")
-    run = replayed(await box.crew_of(row), "r", await box.journal.records("r"))
-    event, seq = CancelRequested(by="host"), run.state.seq + 1
-    facts = run.apply(event).facts
-    row = msgspec.structs.replace(row_of(run, row, 5), epoch=await box.owners.claim("r"))
-    await box.journal.append(row, Record(seq=seq, at=5, events=(event, *facts)))
-
-
-def test_the_doctor_finds_a_child_that_goes_on_although_its_caller_is_over(tmp_path: Path) -> None:
-    a_tree(tmp_path, over=False)
-    inside(tmp_path, end_alone)
-    (problem,) = asyncio.run(check_up(tmp_path / "data")).problems
-    assert problem.startswith(
-        "run 'r~4.0' is paused and run 'r', which called it, is over; end it: interlock runs cancel"
-    )
-
-    async def cancelled(box: Interlock) -> str:
-        return (await (await box.cancel("r~4.0")).result()).status
-
-    assert inside(tmp_path, cancelled) == "cancelled"
-    assert asyncio.run(check_up(tmp_path / "data")).problems == []
-
-
-def test_recovery_ends_children_that_wait_although_their_caller_is_over(tmp_path: Path) -> None:
-    a_tree(tmp_path, over=False)
-    inside(tmp_path, end_alone)
-
-    async def story(box: Interlock) -> set[str]:
-        below = await box.journal.below("r")
-        for row in below:
-            await box.runner.settled(row.run)
-        return {row.status for row in await box.journal.below("r")}
-
-    assert inside(tmp_path, story, recover=True) == {"cancelled"}

@@ -8,6 +8,7 @@ from typing import Any
 
 from interlock import Interlock
 from interlock.adapters.crew_files import LoadedCrew
+from interlock.adapters.models.scripted import Answer, ToolCall
 from interlock.crew.definition import Crew
 from interlock.engine.events import ToolRequest, Usage
 from interlock.errors import ModelUnavailable, UsageError
@@ -246,7 +247,52 @@ def agent_stops(key: str, lines: Sequence[Line], low: str, high: str, why: str) 
 
 BROKEN: tuple[Line, ...] = (ModelUnavailable("overloaded"), ModelUnavailable("overloaded"), *TURNS)
 
+GIVES = Answer(tool_calls=(ToolCall("delegate", {"to": "b", "task": "look"}),))
+EMPTY = Answer(tool_calls=(ToolCall("report", {"result": ""}),))
+
+
+def delegating(keys: str) -> str:
+    head = 'version: "2.0"\nentry_point: a\nagents: [{id: a, is_terminal: true}, {id: b}]\n'
+    return head + f"delegation: {{children: {{a: [b]}}, {keys}}}\n"
+
+
+def settled(*replies_of_b: Answer, tasks: int = 1) -> Look:
+    """What became of the tasks that the first agent gave to the second, in their order."""
+    gives = Answer(tool_calls=GIVES.tool_calls * tasks)
+    script = {"a": [gives, *[Answer(text="done")] * 3], "b": [*replies_of_b, Answer(text="seen")]}
+
+    def look(loaded: LoadedCrew) -> list[str]:
+        assert loaded.crew is not None
+        simulation = simulate(loaded.crew, seed=1, script=script, faults=Faults.none(), answers=0)
+        simulation.require_lawful()
+        sent = [e["message"] for e in simulation.events if e["type"] == "message.sent" and not e["attempt"]]
+        fates = {e["message_id"]: e["outcome"] for e in simulation.events if e["type"] == "message.settled"}
+        return [fates[message["message_id"]] for message in sent if message["type"] == "DELEGATE"]
+
+    return look
+
+
+SLOW = Answer(text="late", delay_seconds=5)
+TWICE = ["answered", "answered"]
+
 RUNS: dict[str, Case] = {
+    "delegation.select": Case(delegating("select: <>"), "all", "none", settled(), (["answered"], [])),
+    "delegation.report_check": Case(
+        delegating("select: all, report_check: <>"), "rules", "none", settled(EMPTY), (TWICE, ["answered"])
+    ),
+    "delegation.max_follow_ups": Case(
+        delegating("select: all, max_follow_ups: <>"), "1", "0", settled(EMPTY), (TWICE, ["answered"])
+    ),
+    "delegation.ack_timeout_seconds": Case(
+        delegating("select: all, ack_timeout_seconds: <>"),
+        "1",
+        "100",
+        settled(SLOW, tasks=2),
+        (["answered", "undelivered"], TWICE),
+    ),
+    "delegation.answer_timeout_seconds": Case(
+        delegating("select: all, answer_timeout_seconds: <>"), "1", "100", settled(SLOW), (["timed_out"], ["answered"])
+    ),
     "settings.max_handoffs": stops("max_handoffs", TURNS, "1", "3", "max_handoffs"),
     "settings.max_rounds": stops("max_rounds", ("hm", "hm, hm"), "2", "3", "max_rounds"),
     "settings.loop_window": Case(

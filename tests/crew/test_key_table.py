@@ -2,7 +2,6 @@
 
 A key is in exactly one of three places:
 COVERED  two crews that differ in this key alone, and something that comes out differently;
-TO_COME  the issue in which it begins to work; until then its value is in the definition and a wrong one is refused;
 LEGACY   a key of the old programs that means nothing here, and is reported as a note.
 """
 
@@ -13,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import yaml
 
@@ -23,10 +21,11 @@ from interlock.crew.diagram_text import as_text
 from interlock.crew.keys import AGENT, CREW
 from interlock.crew.problem import Severity
 from interlock.crew.registry import registry_of
-from interlock.crew.shapes import Either, Flag, Key, ListOf, MapOf, Number, Section, Shape, Share, Text
+from interlock.crew.shapes import Either, Key, ListOf, MapOf, Section, Shape
 from interlock.engine.routing import OwnReply, RoutingTable
 from interlock.signals.report import registry_report
 from tests.crew.keys_of_runs import RUNS, Case
+from tests.crew.keys_of_servers import SERVED
 
 Look = Callable[[LoadedCrew], Any]
 Step = str | int
@@ -609,19 +608,7 @@ COVERED: dict[str, Case] = {
     ),
 }
 
-COVERED |= RUNS
-
-MESSAGES, SERVER = 7, 8
-
-TO_COME: dict[str, int] = {
-    "delegation.select": MESSAGES,
-    "delegation.report_check": MESSAGES,
-    "delegation.ack_timeout_seconds": MESSAGES,
-    "delegation.answer_timeout_seconds": MESSAGES,
-    "delegation.max_follow_ups": MESSAGES,
-    "settings.max_request_body_size_kb": SERVER,
-    "settings.sse_keep_alive_seconds": SERVER,
-}
+COVERED |= RUNS | SERVED
 
 LEGACY: tuple[str, ...] = (
     "agents[].logging",
@@ -647,7 +634,7 @@ LEGACY: tuple[str, ...] = (
 
 
 def test_every_key_of_the_schema_is_in_exactly_one_place() -> None:
-    places = [*COVERED, *TO_COME, *LEGACY]
+    places = [*COVERED, *LEGACY]
     assert sorted(places) == sorted(KEYS)
 
 
@@ -687,7 +674,7 @@ def test_a_covered_key_makes_a_difference(tmp_path: Path, name: str, form: str) 
     assert seen[0] != seen[1]
 
 
-# TO_COME and LEGACY, all tried on one crew that has a place for every key
+# LEGACY, all tried on one crew that has a place for every key
 
 FULL: dict[str, Any] = yaml.safe_load("""\
 version: "2.0"
@@ -715,37 +702,9 @@ delegation: {children: {a: [b]}}
 settings: {}
 """)
 
-# Where the definition has another name for what the file says.
-RENAMED = {
-    "agents[].cost_limits.enforce": "block_on_cost_exceed",
-    "agents[].error_limits.enforce": "block_on_error_exceed",
-}
-
 
 def test_the_crew_that_all_values_are_tried_on_is_sound(tmp_path: Path) -> None:
     assert _read(tmp_path, FULL).problems == ()
-
-
-@pytest.mark.parametrize("name", TO_COME)
-def test_a_key_to_come_is_in_the_definition(tmp_path: Path, name: str) -> None:
-    one, other = (
-        _read(tmp_path / str(n), _with_value(name, value)) for n, value in enumerate(_values(KEYS[name].shape))
-    )
-    assert one.problems == other.problems == ()
-    paths = list(_differences(msgspec.to_builtins(one.crew), msgspec.to_builtins(other.crew)))
-    assert paths
-    word = RENAMED.get(name, name.rpartition(".")[2])
-    assert all(word in path for path in paths), paths
-
-
-@pytest.mark.parametrize("name", TO_COME)
-def test_a_wrong_value_of_a_key_to_come_is_refused(tmp_path: Path, name: str) -> None:
-    shape = KEYS[name].shape
-    for n, value in enumerate(_wrong_values(shape)):
-        loaded = _read(tmp_path / str(n), _with_value(name, value))
-        refused = [(problem.code, problem.path) for problem in loaded.problems]
-        assert refused == [("bad-value", _written(_path(name)))], value
-        assert not loaded.is_sound
 
 
 @pytest.mark.parametrize("name", LEGACY)
@@ -815,44 +774,3 @@ def _with_value(name: str, value: Any) -> dict[str, Any]:
         holder = holder[step]
     holder[last] = value
     return document
-
-
-def _values(shape: Shape) -> tuple[Any, Any]:
-    """Two values that a shape allows."""
-    match shape:
-        case Text(options=options) if options:
-            return options[0], options[1]
-        case Text():
-            return "one", "other"
-        case Number():
-            low, high = (1, 2) if shape.most > 1 else (0.25, 0.5)
-            return low, high
-        case Flag():
-            return True, False
-        case Share():
-            return "none", 3
-        case Section():
-            first = shape.keys[0]
-            return {}, {first.name: _values(first.shape)[1]}
-        case _:
-            raise NotImplementedError(shape)
-
-
-def _wrong_values(shape: Shape) -> tuple[Any, ...]:
-    match shape:
-        case Text(options=options) if options:
-            return ("nonsense", 1, None, ["one"])
-        case Text():
-            return (1, True, ["one"], {"one": 1})
-        case Number(whole=True):
-            return (-1, int(shape.most) + 1, 1.5, "many", True, None, [1])
-        case Number():
-            return (-0.5, shape.most + 1, "much", True, None, [1], *([0] if shape.above else []))
-        case Flag():
-            return ("perhaps", 1, None, [True])
-        case Share():
-            return ("some", -1, 1.5, True, None, *([] if shape.all_allowed else ["all"]))
-        case Section():
-            return ("text", 1, [{}])
-        case _:
-            raise NotImplementedError(shape)

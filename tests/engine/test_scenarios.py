@@ -8,7 +8,7 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
     pass MS              so much working time goes by before the next event
     reply AGENT: TEXT    the model of AGENT answers; `\\n` is a line break
     tools AGENT: A, B    the model of AGENT calls tools A and B; `tools AGENT: A | TEXT` says something with it
-    use AGENT: TOOL JSON the model of AGENT calls one tool with these arguments
+    use AGENT: TOOL JSON the model of AGENT calls one tool with these arguments; ` + ` stands between several
     emit AGENT: X, Y     the model of AGENT emits signals X and Y; `+A` calls tool A beside them, `| TEXT` as for tools
     free AGENT: TEXT     like reply, from a model that could not be held to its ending
     output TOOL: TEXT    the tool gives its output; `broke TOOL: TEXT` is an error, `lost TOOL` an unknown outcome
@@ -18,6 +18,8 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
     room AGENT: TOKENS   the budgets have room for a call of so many tokens, at two millionths of a dollar each
     noroom AGENT: LIMIT  a limit is in the way; `noroom AGENT: LIMIT MS` is one to wait for
     after PURPOSE        the timer of PURPOSE fires
+    held TOOL            the tool needs an approval, and was not run
+    expire #2            nobody has answered the question of that token in time
     resume TEXT          the oldest wait is answered; `answer #2: TEXT` answers the one of that token
     child C: TEXT        the sub-crew C comes back with TEXT; `child C wrote {…}: TEXT` with memory it wrote,
                          `child C said A B: TEXT` with so much of what was said there, `child C failed: REASON` without
@@ -30,6 +32,7 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
     wake AGENT: X        a run begins at AGENT because of a broadcast of type X
     history              shows what is shared
     view AGENT           shows what the model of AGENT is shown
+    mail                 shows what is open between agents, and what became of the rest
     waits                shows what is waited for, oldest first
     counts               shows where the run stands
 
@@ -41,6 +44,7 @@ answered nor given up, and no key may be used twice; in the end a replay of the 
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -63,6 +67,7 @@ from interlock.engine.effects import (
     MailRead,
     Reserve,
     RunTool,
+    SetAlarm,
     SetTimer,
     Settle,
     StartChild,
@@ -71,6 +76,7 @@ from interlock.engine.effects import (
     Tell,
 )
 from interlock.engine.events import (
+    ApprovalNeeded,
     BroadcastHeard,
     CancelRequested,
     ChildGoesOn,
@@ -81,6 +87,7 @@ from interlock.engine.events import (
     DerivedEvent,
     Entry,
     IncomingEvent,
+    InputExpired,
     MailTaken,
     ModelFailed,
     ModelReplied,
@@ -95,7 +102,7 @@ from interlock.engine.events import (
 )
 from interlock.engine.nesting import order_for
 from interlock.engine.routing import Candidate
-from interlock.engine.state import Child, Message, Turn
+from interlock.engine.state import Child, Message, Turn, turns_of
 from interlock.engine.step import OVER, RULES, Run, Step
 
 ROOT = Path(__file__).parents[2]
@@ -109,6 +116,7 @@ class Story:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.tokens: list[str] = []
+        self.ids: dict[str, int] = {}
         self.shows: dict[str, Callable[[str], str]] = {
             "crew": self._crew,
             "sub": self._sub,
@@ -130,6 +138,8 @@ class Story:
             "output": lambda rest: self._returned(rest, ok=True),
             "broke": lambda rest: self._returned(rest, ok=False),
             "lost": lambda rest: ToolOutcomeLost(call=self._tool(rest)),
+            "held": lambda rest: ApprovalNeeded(call=self._tool(rest)),
+            "expire": lambda rest: InputExpired(token=self.tokens[int(rest.removeprefix("#")) - 1]),
             "fail": lambda rest: self._failed(rest, retry=True),
             "busy": self._busy,
             "refuse": lambda rest: self._failed(rest, retry=False),
@@ -190,6 +200,8 @@ class Story:
         self.events.append(event)
         self.facts.append(step.facts)
         self._answered(event)
+        if isinstance(event, InputExpired):
+            self.open = {k: e for k, e in self.open.items() if getattr(e, "token", "") != event.token}
         for effect in step.effects:
             self._ordered(effect)
         self._check()
@@ -211,7 +223,7 @@ class Story:
             return
         assert effect.key not in self.names, "a key is never used twice"
         self.names[effect.key] = self._name(effect)
-        if isinstance(effect, Reserve | CallModel | RunTool | TakeMail | StartChild | SetTimer):
+        if isinstance(effect, Reserve | CallModel | RunTool | TakeMail | StartChild | SetTimer | SetAlarm):
             self.open[effect.key] = self._due(effect)
 
     def _due(self, effect: Effect) -> Effect:
@@ -227,8 +239,6 @@ class Story:
         return msgspec.structs.replace(effect, duration_ms=max(effect.duration_ms, self.run.state.worked_ms))
 
     def _check(self) -> None:
-        if self.run.state.status in OVER:  # its children stop without telling it
-            self.open = {key: effect for key, effect in self.open.items() if not isinstance(effect, StopChild)}
         restored = Run.restore(self.crew, self.run.snapshot())
         assert restored.snapshot() == self.run.snapshot()
         owed = {effect.key: self._due(effect) for effect in restored.outstanding()}
@@ -266,9 +276,8 @@ class Story:
         return ModelReplied(call=key, agent=agent, text=text.strip(), usage=Usage(), tool_calls=calls)
 
     def _use(self, rest: str) -> ModelReplied:
-        agent, call = _said(rest)
-        name, _, arguments = call.partition(" ")
-        calls = (ToolRequest(id="t0", name=name, arguments=arguments),)
+        agent, used = _said(rest)
+        calls = tuple(_call(n, call) for n, call in enumerate(used.split(" + ")))
         return ModelReplied(call=self._key(f"call of {agent}"), agent=agent, text="", tool_calls=calls)
 
     def _emit(self, rest: str) -> ModelReplied:
@@ -358,6 +367,8 @@ class Story:
         return RunStarted(crew="story", input=kind, rules=RULES, entry=agent, heard=_broadcast(kind), delivery=7)
 
     def _mail(self, rest: str) -> str:
+        if not rest:
+            return self._letters()
         self.mail = tuple(name.strip() for name in rest.split(","))
         return ""
 
@@ -386,9 +397,20 @@ class Story:
         return "\n".join(map(_message, shown))
 
     def _turn(self, agent: str) -> Turn:
-        group, turn = self.run.state.group, self.run.state.turn
-        turns = [b.turn for b in group.branches] if group is not None else [turn]
-        return next(turn for turn in turns if turn is not None and turn.agent == agent)
+        return next(turn for turn in turns_of(self.run.state) if turn.agent == agent)
+
+    def _letters(self) -> str:
+        boxes = self.run.state.mailboxes.values()
+        sent = [sent for box in boxes for sent in box.sent.values()]
+        fates = Counter(fate for box in boxes for fate in box.settled.values())
+        lines = [
+            f"{self._field('to', each.message.message_id)[3:]} {each.message.type} {each.message.sender} -> "
+            f"{each.message.addressee}{'' if each.acknowledged else ', not taken up'}"
+            for each in sent
+        ]
+        total = ", ".join(f"{fate} {count}" for fate, count in sorted(fates.items()))
+        assert self.run.state.messages == fates.total() + len(sent), "no message is unaccounted for"
+        return "\n".join([*lines, f"sent {self.run.state.messages}: {total or 'all open'}"])
 
     def _waits(self, _rest: str) -> str:
         return "\n".join(f"{self._token(wait.token)} {wait.agent} {wait.reason}" for wait in self.run.state.waits)
@@ -410,7 +432,19 @@ class Story:
             return ""
         if name == "token":
             value = self._token(str(value))
+        if name == "message" and isinstance(value, dict):
+            value = " ".join(f"{key}={_short(self._id(each))}" for key, each in value.items() if each not in ("", {}))
+        if name in ("message_id", "to"):
+            value = self._id(value)
         return f"{name}={_short(value)}"
+
+    def _id(self, value: object) -> object:
+        """Ids of messages by the order in which they appear, since their numbers say nothing."""
+        if not isinstance(value, str) or not value.startswith(f"{self.run.state.run}:"):
+            return value
+        if value in self.tokens:
+            return f"#{self.tokens.index(value) + 1}"
+        return f"m{self.ids.setdefault(value, len(self.ids) + 1)}"
 
     def _token(self, token: str) -> str:
         if token not in self.tokens:
@@ -436,7 +470,7 @@ class Story:
                 return "run tool", f"{effect.name} for {effect.agent}"
             case StartChild() | StopChild():
                 return self._order_about_child(effect)
-            case SetTimer():
+            case SetTimer() | SetAlarm():
                 return "set", f"{self.names[effect.key]} to {effect.duration_ms} ms"
             case Cancel():
                 return "give up", self.names[effect.key]
@@ -477,7 +511,11 @@ class Story:
                 return f"child {effect.crew}"
             case SetTimer():
                 timers = self.run.state.timers
-                return "timer " + next(purpose for purpose, timer in timers.items() if timer.key == effect.key)
+                purpose = next(purpose for purpose, timer in timers.items() if timer.key == effect.key)
+                kind, _, about = purpose.partition(":")
+                return f"timer {kind}:{self._id(about)}" if about else f"timer {kind}"
+            case SetAlarm():
+                return f"alarm of {self._token(effect.token)}"
             case _:
                 return ""
 
@@ -500,6 +538,11 @@ def _emission(n: int, name: str) -> ToolRequest:
         return ToolRequest(id=f"t{n}", name=name[1:], arguments="{}")
     arguments = msgspec.json.encode({"name": name, "reason": "so"}).decode()
     return ToolRequest(id=f"t{n}", name="emit_signal", arguments=arguments)
+
+
+def _call(n: int, call: str) -> ToolRequest:
+    name, _, arguments = call.strip().partition(" ")
+    return ToolRequest(id=f"t{n}", name=name, arguments=arguments)
 
 
 def _said(rest: str) -> tuple[str, str]:

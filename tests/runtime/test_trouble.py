@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlock import Crew, Interlock, load_crew, tool
+from interlock import Crew, Interlock, load_crew
 from interlock.compose.results import Result
 from interlock.crew.host import Host
 from interlock.engine.conversation import Conversation
@@ -321,16 +321,6 @@ def test_room_that_nobody_needs_any_more_is_given_back_for_the_one_who_asked(tmp
     step = run.apply(Reserved(call="9.9", agent="somebody"))
     assert [type(fact) for fact in step.facts] == [WentStale]
     assert step.effects == (Settle(key="9.9", agent="somebody", usage=Usage()),)
-
-
-def test_a_tool_that_needs_approval_is_refused_while_nobody_can_be_asked(tmp_path: Path) -> None:
-    async def told() -> None:
-        asking = tool(look, needs_approval=True)
-        async with Interlock(tmp_path / "data", models=lambda _: "done [END]", tools=[asking]) as box:
-            with pytest.raises(UsageError, match="tool 'look' needs approval"):
-                await box.start(a_crew(tmp_path), "go")
-
-    asyncio.run(told())
 
 
 def test_a_lone_long_input_is_cut_to_the_window_and_no_further(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from interlock import load_crew
-from interlock.crew.definition import Delegation
+from interlock.crew.definition import Delegation, SubCrew
 from interlock.engine.events import (
     ChildGoesOn,
     ChildReturned,
@@ -211,7 +211,10 @@ def test_a_simulation_inside_another_loop_is_refused() -> None:
 
 
 def test_a_crew_that_cannot_run_yet_is_refused() -> None:
-    delegating = msgspec.structs.replace(WORKSHOP, delegation=Delegation(root="foreman", children={}))
+    kid = SubCrew(name="kid", config_path="kid")
+    delegating = msgspec.structs.replace(
+        WORKSHOP, sub_crews={"kid": kid}, delegation=Delegation(root="foreman", children={"foreman": ("kid",)})
+    )
     with pytest.raises(UsageError, match="cannot run it yet"):
         simulate(delegating, seed=1)
 

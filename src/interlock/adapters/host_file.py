@@ -14,7 +14,9 @@ from interlock.adapters.host_sections import require_variable, section_of
 from interlock.adapters.mcp_settings import McpServer, read_mcp_server
 from interlock.adapters.models.constraining import WAYS
 from interlock.adapters.models.providers import ProviderSettings, fault_in_address
+from interlock.adapters.server_settings import ServerSettings, read_server_settings
 from interlock.adapters.tool_modules import read_tool_modules
+from interlock.adapters.webhook_settings import IncomingHook, OutgoingHook, read_webhook
 from interlock.crew.host import Host
 from interlock.errors import UsageError, nearest
 
@@ -43,6 +45,8 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     provider_settings: dict[str, ProviderSettings] = {}
     durability: str = "full"
     retention_days: float | None = None
+    server: ServerSettings = ServerSettings()
+    webhooks: dict[str, OutgoingHook | IncomingHook] = {}
 
 
 def read_host_file(path: Path) -> Host:
@@ -73,6 +77,8 @@ def read_settings(path: Path) -> HostSettings:
         provider_settings=_providers(path, data),
         durability=_durability(path, data),
         retention_days=_retention_days(path, data),
+        server=read_server_settings(path, data.get("server", {})),
+        webhooks={name: read_webhook(path, name, data["webhooks"][name]) for name in _ids(path, data, "webhooks")},
     )
 
 

@@ -31,6 +31,10 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     timeout_seconds: float = 60.0
     start_timeout_seconds: float = 60.0
     trust_hints: bool = False
+    needs_approval: bool | tuple[str, ...] = False  # true for all of its tools, or the names of some
+
+    def must_be_approved(self, tool: str) -> bool:
+        return self.needs_approval if isinstance(self.needs_approval, bool) else tool in self.needs_approval
 
     def allows(self, tool: str) -> bool:
         return self.tools is None or tool in self.tools

@@ -116,6 +116,37 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     # 007 belongs to child runs, and stands before this line when both are there.
     *BUS_MIGRATIONS,
+    (
+        "011_server",
+        (
+            # What was asked under an Idempotency-Key, and once it is known (status > 0), the answer.
+            """create table requests (
+                caller text not null,
+                key text not null,
+                fingerprint blob not null,
+                planned text not null,
+                at integer not null,
+                status integer not null,
+                body blob not null,
+                primary key (caller, key)
+            ) strict, without rowid""",
+            "create index requests_by_age on requests (at)",
+            # How far each webhook has read the records of all runs, and what it has still to send.
+            "create table webhook_cursors (hook text primary key, position integer not null) strict, without rowid",
+            """create table webhook_letters (
+                number integer primary key,
+                hook text not null,
+                key text not null,
+                body blob not null,
+                attempts integer not null,
+                due_at integer not null,
+                dead integer not null,
+                error text not null,
+                unique (hook, key)
+            ) strict""",
+            "create index webhook_letters_by_due on webhook_letters (dead, due_at)",
+        ),
+    ),
 )
 
 SCHEMA = len(MIGRATIONS)

@@ -441,6 +441,24 @@ def after_position(connection: sqlite3.Connection, *, position: int, limit: int)
     return [(at, run, _as_sealed(*rest)) for at, run, *rest in found]
 
 
+def of_run(
+    connection: sqlite3.Connection, *, run: str, position: int, limit: int
+) -> list[tuple[int, str, SealedRecord]]:
+    """Of a run and all below it. Found by the runs' index: a walk by position would pass the records of all others."""
+    kept(connection, run)
+    found = connection.execute(
+        "select position, runs.run, number, records.seq, records.crc, records.link, body"
+        " from runs cross join records on records.run = runs.number"
+        " where (runs.run = ? or (runs.run > ? and runs.run < ?)) and +position > ? order by position limit ?",
+        (run, *_ids_below(run), position, limit),
+    ).fetchall()
+    return [(at, of, _as_sealed(*rest)) for at, of, *rest in found]
+
+
+def newest_position(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("select coalesce(max(position), 0) from records").fetchone()[0])
+
+
 def crew(connection: sqlite3.Connection, *, sha: str) -> bytes:
     found = connection.execute("select body from crews where sha = ?", (sha,)).fetchone()
     if found is None:

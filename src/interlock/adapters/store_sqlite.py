@@ -23,6 +23,7 @@ from interlock.adapters.mounts import require_local
 from interlock.adapters.owner_files import OWNERS as OWNERS
 from interlock.adapters.owner_files import OwnerFile, folder_locked, remove_dead_owners
 from interlock.adapters.owner_files import is_alive as is_alive
+from interlock.adapters.server_tables import ServerTables
 from interlock.adapters.sqlite_failures import as_store_failed, is_corrupt
 from interlock.adapters.sqlite_writer import Work, Writer
 from interlock.errors import DamagedRun, NotOwner, StoreBroken, StoreFailed, UsageError
@@ -68,8 +69,8 @@ def _after_fork_in_child() -> None:
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-class SqliteStore:
-    """`Journal` and `Owners` in a data folder.
+class SqliteStore(ServerTables):
+    """`Journal` and `Owners` in a data folder, and with `ServerTables` what a server keeps there.
 
     With durability "full" an acknowledged record survives the loss of power. With "normal" it survives the death of
     the process, but a loss of power takes what was acknowledged since the last checkpoint: one is made every second,
@@ -272,6 +273,16 @@ class SqliteStore:
             if len(found) < wanted:
                 break
         return kept
+
+    async def of_run(self, run: str, position: int, limit: int = 200) -> Sequence[StoredRecord]:
+        """As `since`, and only what belongs to one run and those below it."""
+        work = partial(sqlite_rows.of_run, run=run, position=position, limit=limit)
+        found = await self._read(f"read records of run '{run}'", work)
+        opened = ((at, of, journal_format.opened_or_none(of, stored)) for at, of, stored in found)
+        return [StoredRecord(position=at, run=of, record=record) for at, of, record in opened if record is not None]
+
+    async def newest_position(self) -> int:
+        return await self._read("read the newest position", sqlite_rows.newest_position)
 
     async def crew(self, sha: str) -> bytes:
         return await self._read("read a crew", partial(sqlite_rows.crew, sha=sha))

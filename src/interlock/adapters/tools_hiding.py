@@ -17,6 +17,9 @@ class HidingToolbox:
     def is_idempotent(self, name: str) -> bool:
         return self._toolbox.is_idempotent(name)
 
+    def needs_approval(self, name: str) -> bool:
+        return self._toolbox.needs_approval(name)
+
     async def run(self, name: str, arguments: str, *, key: str) -> str:
         try:
             return self._keys.hidden(await self._toolbox.run(name, arguments, key=key))

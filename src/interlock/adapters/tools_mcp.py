@@ -76,6 +76,9 @@ class McpToolbox:
     def is_idempotent(self, name: str) -> bool:
         return name in self._tools and self._tools[name].idempotent
 
+    def needs_approval(self, name: str) -> bool:
+        return name in self._tools and self._tools[name].needs_approval
+
     async def run(self, name: str, arguments: str, *, key: str) -> str:
         if name not in self._tools:
             raise ToolFailed(f"there is no tool '{name}' on this machine")
@@ -93,6 +96,7 @@ class _Tool(msgspec.Struct, frozen=True, kw_only=True):
     shown: str
     schema: ToolSchema
     idempotent: bool
+    needs_approval: bool
 
     @property
     def full(self) -> str:
@@ -141,6 +145,7 @@ class _Server:
             idempotent=self.settings.trust_hints
             and hints is not None
             and bool(hints.idempotent_hint or hints.read_only_hint),
+            needs_approval=self.settings.must_be_approved(tool.name),
         )
 
     async def call(self, tool: _Tool, arguments: dict[str, Any], key: str) -> str:

@@ -85,6 +85,9 @@ class PythonToolbox:
     def is_idempotent(self, name: str) -> bool:
         return name in self._tools and self._tools[name].declared.idempotent
 
+    def needs_approval(self, name: str) -> bool:
+        return name in self._tools and self._tools[name].declared.needs_approval
+
     async def run(self, name: str, arguments: str, *, key: str) -> str:
         if name not in self._tools:
             raise ToolFailed(f"there is no tool '{name}' on this machine")

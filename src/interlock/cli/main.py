@@ -22,6 +22,7 @@ _COMMANDS = {
     "explain": ("interlock.cli.explain", "explain"),
     "graph": ("interlock.cli.graph", "graph"),
     "init": ("interlock.cli.init", "init"),
+    "key": ("interlock.cli.serve", "key"),
     "mcp": ("interlock.cli.mcp", "mcp"),
     "migrate": ("interlock.cli.migrate", "migrate"),
     "model": ("interlock.cli.models", "model"),
@@ -29,6 +30,7 @@ _COMMANDS = {
     "run": ("interlock.cli.run", "run"),
     "runs": ("interlock.cli.runs", "runs"),
     "schema": ("interlock.cli.schema", "schema"),
+    "serve": ("interlock.cli.serve", "serve"),
     "signals": ("interlock.cli.signals", "signals"),
     "test": ("interlock.cli.crew_tests", "test"),
 }

@@ -82,6 +82,7 @@ class Progress:
         self.group = ""
         self.branches: dict[str, dict[str, str]] = {}
         self.questions: dict[str, Question] = {}
+        self._messages: dict[str, str] = {}  # by token: the message that asked
         self.children: dict[str, str] = {}  # the sub-crews at work, by run
         self._called = ""
         self._came_back: list[str] = []
@@ -232,10 +233,17 @@ class Progress:
 
     def _asked(self, event: Public) -> None:
         agent = placed(_path(event), event["agent"])
-        self.questions[event["token"]] = Question(event["token"], agent, event["question"])
+        expects = f"\n({event['expects']})" if event.get("expects") else ""
+        self._messages[event["token"]] = event.get("message_id", "")
+        self.questions[event["token"]] = Question(event["token"], agent, f"{event['question']}{expects}")
 
     def _answered(self, event: Public) -> None:
         self.questions.pop(event["token"], None)
+
+    def _expired(self, event: Public) -> None:
+        """Its agent goes on without an answer."""
+        open_ = {token: q for token, q in self.questions.items() if self._messages.get(token) != event["token"]}
+        self.questions = open_
 
     def _paused(self, event: Public) -> None:
         self._stand(event, "paused")
@@ -285,6 +293,7 @@ _OWN: Mapping[str, Follow] = {
     "child.goes_on": Progress._goes_on,
     "run.started": Progress._goes_on,
     "run.resumed": Progress._goes_on,
+    "input.expired": Progress._expired,
     "run.paused": Progress._paused,
     "run.finished": Progress._finished,
 }

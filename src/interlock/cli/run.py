@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from interlock.adapters.text_log import TextLog
-from interlock.cli.crews import config_option, crew_argument, open_sound_crew
+from interlock.cli.crews import config_option, crew_argument, open_sound_crew, shown
 from interlock.cli.progress import Progress, Question
 from interlock.cli.terminal import asked, can_ask, can_show_live, held_back, quiet_keys
 from interlock.cli.transcript import Line, lines_of
@@ -22,6 +22,8 @@ from interlock.compose.box import DATA_FOLDER, Interlock, Result, RunHandle
 from interlock.compose.crews import host_settings
 from interlock.compose.models import with_model
 from interlock.crew.registry import registry_of_tree
+from interlock.engine.approving import APPROVAL
+from interlock.engine.questions import QUESTION
 from interlock.errors import InterlockError, UsageError
 from interlock.ids import root_of
 from interlock.signals.builtin import load_default_signals
@@ -189,6 +191,8 @@ def _say_how_it_stands(box: Interlock, result: Result, progress: Progress) -> No
     color = "green" if result.status == "completed" else "yellow"
     click.secho(f"run {result.run} {result.status}: {result.reason}", fg=color, bold=True)
     if result.status == "paused":
+        if result.reason in (QUESTION, APPROVAL):
+            click.echo(f"asked: {shown(result.text)}")
         token = f" --token {result.token}" if len(progress.questions) > 1 else ""
         click.echo(f"answer with: interlock resume {result.run}{token}{_data_of(box)} --input TEXT")
 

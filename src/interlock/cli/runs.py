@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
+from interlock.cli.asking import answer, questions
 from interlock.cli.columns import cost
 from interlock.cli.crews import shown
 from interlock.cli.keeping import delete, export, fork, import_, prune, script
+from interlock.cli.letters import mermaid, transcript, waiting, wires
 from interlock.cli.looking import with_look
 from interlock.cli.reasons import reason_lines
 from interlock.cli.run import data_option, json_option, print_lines, with_box
@@ -17,12 +19,14 @@ from interlock.cli.run_tree import in_values, open_waits, run_lines, said_lines,
 from interlock.cli.transcript import STEP
 from interlock.cli.usage import tell_of_run, usage
 from interlock.compose.box import Interlock, Result
+from interlock.compose.questions import waits_of
 from interlock.compose.trees import Tree, in_order, tree_of
 from interlock.engine.events import Usage
 from interlock.engine.in_full import in_full
 from interlock.engine.step import OVER
+from interlock.errors import UsageError
 from interlock.ids import CHILD_MARK, parent_of, root_of
-from interlock.ports import RunRow
+from interlock.ports import RunRow, StoredRecord
 
 
 @click.group()
@@ -30,7 +34,7 @@ def runs() -> None:
     """What ran, how it stands, and why."""
 
 
-for command in (delete, export, fork, import_, prune, script, usage):
+for command in (answer, delete, export, fork, import_, prune, questions, script, usage):
     runs.add_command(command)
 
 
@@ -68,10 +72,15 @@ async def _with_children(box: Interlock, rows: Sequence[RunRow]) -> list[RunRow]
 
 @runs.command()
 @click.argument("run_id", metavar="RUN")
+@click.option("--messages", is_flag=True, help="What its agents and people said to each other, message by message.")
+@click.option("--mermaid", "as_mermaid", is_flag=True, help="The messages as a sequence diagram.")
 @data_option
 @json_option
-def show(run_id: str, data: str, as_json: bool) -> None:
+def show(run_id: str, messages: bool, as_mermaid: bool, data: str, as_json: bool) -> None:
     """How RUN stands, what was said, and what each agent has cost; with the runs of crews that it called."""
+    if messages or as_mermaid:
+        _show_messages(run_id, data, as_mermaid, as_json)
+        return
 
     async def told(box: Interlock) -> tuple[Result, Tree]:
         return await box.result(run_id), await tree_of(box, run_id)
@@ -102,8 +111,22 @@ def show(run_id: str, data: str, as_json: bool) -> None:
 @data_option
 def explain(run_id: str, data: str) -> None:
     """Why RUN went as it did: every decision with its reasons, those of crews that it called with their path."""
-    for line in reason_lines(with_look(data, lambda box: box.journal.tree(run_id))):
+
+    async def told(box: Interlock) -> tuple[Sequence[StoredRecord], list[str]]:
+        tree = await box.journal.tree(run_id)
+        return tree, [line for run in dict.fromkeys(stored.run for stored in tree) for line in await _waits(box, run)]
+
+    tree, waits = with_look(data, told)
+    for line in (*reason_lines(tree), *(f"  now  {line}" for line in waits)):
         click.echo(shown(line))
+
+
+async def _waits(box: Interlock, run_id: str) -> list[str]:
+    """Who waits for whom in a run, now."""
+    records, row = await box.journal.records(run_id), await box.journal.row(run_id)
+    if row.status in OVER:
+        return []
+    return [waiting(wait) for wait in waits_of(await box.state(run_id), records, row.crew)]
 
 
 @runs.command()
@@ -130,3 +153,11 @@ def cancel(run_id: str, data: str) -> None:
     if parent_of(run_id) and outermost == "running":
         click.echo(f"whoever called it goes on with: interlock resume {root_of(run_id)}")
     sys.exit(0 if status == "cancelled" else 1)
+
+
+def _show_messages(run_id: str, data: str, as_mermaid: bool, as_json: bool) -> None:
+    if as_json and as_mermaid:
+        raise UsageError("--mermaid prints a diagram; take --json or --mermaid away")
+    records = with_look(data, lambda box: box.journal.records(run_id))
+    for line in wires(records) if as_json else mermaid(records) if as_mermaid else transcript(records):
+        click.echo(line)

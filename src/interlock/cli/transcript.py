@@ -15,6 +15,9 @@ Kind = Literal["speaker", "said", "note", "printed", "log"]
 
 # Every event has them, so they say nothing about this one.
 _COMMON = ("run", "seq", "at", "type", "path")
+# Tools that send a message, which has a line of its own.
+_SENDING = ("delegate", "report", "query_parent", "answer_child", "ask_user")
+_OF_MAIL = ("message.sent", "message.settled", "children.selected", "report.checked")
 _NOTED = ("handoff", "group.started", "group.joined", "nudged", "limit.reached", "warning")
 
 # Of what a crew is called with; all of it is in the run.
@@ -39,7 +42,7 @@ def lines_of(event: dict[str, Any]) -> Iterator[Line]:
 
 
 def _said(event: dict[str, Any], path: tuple[str, ...]) -> list[Line]:
-    if event["type"] != "model.replied" or not event["text"]:
+    if event["type"] != "model.replied" or not event["text"] or event.get("purpose"):
         return []
     speaker = Line("speaker", f"{shown(placed(path, event['agent']))}:")
     return [speaker, *(Line("said", f"  {shown(line)}") for line in event["text"].splitlines())]
@@ -54,6 +57,10 @@ def _note(event: dict[str, Any], path: tuple[str, ...]) -> str:
     match event["type"]:
         case "model.failed":
             return f"{placed(path, event['agent'])} got no reply: {event['error']}"
+        case "tool.called" if event["name"] in _SENDING:
+            return ""  # the message itself is shown
+        case kind if kind in _OF_MAIL:
+            return _mail(event)
         case "tool.called":
             return f"{placed(path, event['agent'])} uses {event['name']} {_as_text(event['arguments'])}"
         case "tool.returned" if not event["ok"]:
@@ -65,6 +72,31 @@ def _note(event: dict[str, Any], path: tuple[str, ...]) -> str:
             return f"{'/'.join(path)}: {kind} {rest}" if path else f"{kind} {rest}"
         case _:
             return ""
+
+
+def _mail(event: dict[str, Any]) -> str:
+    """What agents and people say to each other, and what became of it if that is worth a line."""
+    match event["type"]:
+        case "message.sent":
+            return _letter(event)
+        case "message.settled" if event["outcome"] != "answered":
+            return f"message {event['message_id'].rpartition(':')[2]} is {event['outcome']}: {event['because']}"
+        case "children.selected":
+            return f"{event['agent']} needs {', '.join(event['children']) or 'nobody'}"
+        case "report.checked" if not event["ok"]:
+            return f"the report is not accepted ({event['by']}): {event['reason']}"
+        case _:
+            return ""
+
+
+def _letter(event: dict[str, Any]) -> str:
+    """Who says what to whom, in short."""
+    message = event["message"]
+    said = next(message[key] for key in ("task", "result", "question", "answer") if key in message)
+    way = f"{message.get('from', 'user')} -> {message.get('to', 'user')}"
+    again = " again" if event["attempt"] else ""
+    status = f" ({message['status']})" if message.get("status", "completed") != "completed" else ""
+    return f"{way} {message['type']}{again}{status}: {_in_short(said)}"
 
 
 def _crew_note(event: dict[str, Any], path: tuple[str, ...]) -> str:

@@ -4,7 +4,7 @@ import os
 import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from interlock.adapters.clock import SystemClock
 from interlock.adapters.crash_points import crash_point
 from interlock.adapters.host_file import HostSettings
 from interlock.adapters.journal_format import sealed_chain
+from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.tool_imports import imported_tools
 from interlock.adapters.tools_hiding import HidingToolbox
@@ -23,6 +24,7 @@ from interlock.adapters.view_keeper import ViewKeeper
 from interlock.broadcast.naming import derived_id
 from interlock.compose.fitness import require_drivable, require_no_key, require_size
 from interlock.compose.models import AnyModel, Models
+from interlock.compose.questions import OpenQuestion, open_questions, runs_with_deadlines, token_of
 from interlock.compose.recovery import SetAside, recover_all
 from interlock.compose.results import Result as Result
 from interlock.compose.results import result_of
@@ -32,11 +34,12 @@ from interlock.compose.usage import Spent, spent_in
 from interlock.crew.definition import Crew
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry
 from interlock.engine.state import RunState
-from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, UsageError
+from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, RunNotFound, UsageError
 from interlock.ids import parent_of, root_of
 from interlock.ports import Clock, Delivery, Journal, Keeping, KeepingTrees, Observer, Owners, RunRow
 from interlock.runtime.delivery import OnExternal
 from interlock.runtime.forking import forked
+from interlock.runtime.judging import CheckReport, Judges, SelectChildren
 from interlock.runtime.performing import storable
 from interlock.runtime.runner import Runner, replayed, row_of
 from interlock.runtime.watching import Public
@@ -75,17 +78,24 @@ class Interlock:
         script: str | os.PathLike[str] | None = None,
         on_external: OnExternal | None = None,
         observers: Sequence[Observer] = (),
+        select_children: SelectChildren | None = None,
+        check_report: CheckReport | None = None,
         recover: bool = False,
         durability: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """With `host` the modules that it names are imported now, and its durability counts unless one is given."""
+        """With `host` the modules that it names are imported now, and its durability counts unless one is given.
+
+        `select_children(task, ids)` and `check_report(task, report)` decide in place of a model where a crew's
+        delegation says `select: model` or `report_check: model`.
+        """
         settings = host or HostSettings()
         self.data = Path(data)
         self.toolbox = HostTools(PythonToolbox([*tools, *imported_tools(settings)]), settings.mcp)
         self.clock = clock or SystemClock()
         self._models = Models(models, script, self.clock, settings.provider_settings)
         self._on_external, self._observers = on_external, observers
+        self._judges = Judges(select_children, check_report)
         self._recover = recover
         self._durability = settings.durability if durability is None else durability
         self._stack = AsyncExitStack()
@@ -125,6 +135,7 @@ class Interlock:
                 hook=crash_point,
                 start_for=self._start_for if self._recover else None,
                 listens=self._listens,
+                judges=self._judges,
             )
         )
         self.runner.board.on_news = keeper.notice
@@ -150,7 +161,7 @@ class Interlock:
             await self._recovered(await self.crew_of(row), row.run)
 
         self.set_aside = await recover_all(self.journal, go_on)
-        await self.runner.stop_orphans()
+        await self._remind_all()
         await self.runner.deliver_again()
 
     async def _start_for(self, delivery: Delivery) -> None:
@@ -166,6 +177,13 @@ class Interlock:
         run_id = f"{delivery.heard.broadcast.created_at:012x}{name[:8]}"
         await self.runner.start_for(crew, sha, delivery, run_id)
 
+    async def _remind_all(self) -> None:
+        """Deadlines of questions that nobody has answered are kept again, also where a run rests."""
+        for run_id in await runs_with_deadlines(self.journal, self.crew_of):
+            if run_id not in self.runner.live:
+                with suppress(OwnedElsewhere, RunNotFound):
+                    await self.runner.deadlines.remind(run_id)
+
     async def _recovered(self, crew: Crew, run_id: str) -> None:
         await self._require_usable(crew, run_id)
         try:
@@ -173,6 +191,17 @@ class Interlock:
         except Exception:
             await self.owners.release(run_id)  # what cannot go on here may go on elsewhere
             raise
+
+    def watch(self, observer: Observer, on_delta: Callable[[Public], None] | None = None) -> None:
+        """From now on these are told of every record that is stored, and of every piece of a reply."""
+        self._require_open()
+        self.runner.observers = (*self.runner.observers, observer)
+        if on_delta is not None:
+            self.runner.watchers.ears.append(on_delta)
+
+    def known_keys(self) -> KnownKeys:
+        """What must not be shown to anybody."""
+        return self._models.keys()
 
     # Asking
 
@@ -194,14 +223,15 @@ class Interlock:
         await self._require_usable(crew)
         await self.signals.declare(*(await self.runner.crews.keep(crew)))
 
-    async def continue_run(self, crew: Crew, text: str, finished: str) -> RunHandle:
+    async def continue_run(self, crew: Crew, text: str, finished: str, *, run_id: str | None = None) -> RunHandle:
         """A new run that starts from the history of a finished one."""
         row = await self.journal.row(finished)
         if row.status in ("running", "paused"):
             raise UsageError(f"run '{finished}' is {row.status}; only a finished run can be continued")
         before = replayed(await self.crew_of(row), finished, await self.journal.records(finished))
         history = tuple(before.state.history)
-        return await self._start(crew, text, new_run_id(self.clock), history=history, continues=finished)
+        new_id = run_id or new_run_id(self.clock)
+        return await self._start(crew, text, new_id, history=history, continues=finished)
 
     async def _start(
         self,
@@ -256,6 +286,22 @@ class Interlock:
             await self._require_same_answer(run_id, token, text, elsewhere)
         return RunHandle(self, run_id)
 
+    async def answer(self, question: str, text: str) -> RunHandle:
+        """Answers a question by the id of its message, or a wait by its token. One answer counts.
+
+        The same answer again gives the first outcome, another one is refused (`AlreadyResumed`).
+        """
+        self._require_open()
+        run_id = question.rpartition(":")[0]
+        if not run_id:
+            raise UsageError(f"'{question[:80]}' is no question's id; 'interlock runs questions' lists those there are")
+        return await self.resume(run_id, text, token=token_of(await self.state(run_id), question))
+
+    async def questions(self) -> list[OpenQuestion]:
+        """What people are asked in this folder, the oldest first."""
+        self._require_open()
+        return (await open_questions(self.journal, self.crew_of))[0]
+
     async def _recover_tree(self, run_id: str) -> None:
         """A child goes on with whoever called it."""
         root = await self.journal.row(root_of(run_id))
@@ -275,7 +321,7 @@ class Interlock:
             await self.runner.cancel(await self.crew_of(row), run_id, by="host")
         return RunHandle(self, run_id)
 
-    async def fork(self, run_id: str, after: int) -> RunHandle:
+    async def fork(self, run_id: str, after: int, *, new_id: str | None = None) -> RunHandle:
         """A new run that shares the recorded past of another one up to a seq, and goes on from there.
 
         What crews that were called have said and cost is in that past; their runs stay with the original.
@@ -284,7 +330,7 @@ class Interlock:
             root = root_of(run_id)
             raise UsageError(f"run '{run_id}' is part of run '{root}' and has bounds of its callers; fork '{root}'")
         row = await self.journal.row(run_id)
-        crew, new_id, now = await self.crew_of(row), new_run_id(self.clock), self.clock.now_ms()
+        crew, new_id, now = await self.crew_of(row), new_id or new_run_id(self.clock), self.clock.now_ms()
         await self._require_usable(crew)
         run, records = forked(crew, run_id, await self.journal.records(run_id), after, new_id)
         fresh = msgspec.structs.replace(row, run=new_id, epoch=0, created_at=now, continues=run_id)

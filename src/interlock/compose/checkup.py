@@ -14,7 +14,7 @@ from interlock.engine.state import RunState
 from interlock.errors import DamagedRun, InterlockError, RunNotFound, UsageError
 from interlock.ids import child_id, parent_of
 from interlock.ports import RunRow
-from interlock.runtime.runner import is_over, replayed, row_of
+from interlock.runtime.runner import replayed, row_of
 
 
 class Checkup(msgspec.Struct, kw_only=True):
@@ -72,27 +72,20 @@ async def _check_run(box: Interlock, row: RunRow) -> None:
 
 
 async def _check_links(box: Interlock, row: RunRow, state: RunState) -> None:
-    """Whether whoever called a run is there and goes on for as long as it does, and those are there that it waits for.
+    """Whether whoever called a run is there, and those that it waits for.
 
     A child that was to be started and is not there yet is nothing wrong: whoever goes on with the run starts it.
     """
     waits_for = {child_id(row.run, wait.child) for wait in state.waits if wait.child}
     for child in sorted(waits_for):
         await _require_there(box, child, f"run '{row.run}' waits for run '{child}'")
-    if not parent_of(row.run):
-        return
-    caller = await _require_there(box, parent_of(row.run), f"run '{row.run}' was called by run '{parent_of(row.run)}'")
-    goes_on = not is_over((await box.journal.row(row.run)).status)
-    if goes_on and is_over(caller.status) and not await box.owners.is_owned(row.run):
-        raise UsageError(
-            f"run '{row.run}' is {row.status} and run '{caller.run}', which called it, is over; "
-            f"end it: interlock runs cancel {row.run}"
-        )
+    if caller := parent_of(row.run):
+        await _require_there(box, caller, f"run '{row.run}' was called by run '{caller}'")
 
 
-async def _require_there(box: Interlock, run: str, why: str) -> RunRow:
+async def _require_there(box: Interlock, run: str, why: str) -> None:
     try:
-        return await box.journal.row(run)
+        await box.journal.row(run)
     except RunNotFound as error:
         raise UsageError(f"{why}, which is not there") from error
 

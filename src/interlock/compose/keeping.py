@@ -75,7 +75,8 @@ async def export_run(box: Interlock, run: str) -> bytes:
         sha = ahead.pop(0)
         if sha not in crews:
             crews[sha] = await box.journal.crew(sha)
-            ahead += [entry.crew_sha for entry in _crew(crews[sha], run).sub_crews.values()]
+            subs = _crew(crews[sha], run).sub_crews.values()
+            ahead += [entry.crew_sha for entry in subs if entry.crew is None]  # one that is written out is there
     return tree_files.written(TreeFile(tree=tree, crews=crews))
 
 
@@ -103,7 +104,7 @@ def whole_crews(file: TreeFile) -> Callable[[str], Crew]:
         if sha not in read:
             plain = _crew(file.crews[sha], run)
             subs = {
-                name: msgspec.structs.replace(entry, crew=crew(entry.crew_sha))
+                name: msgspec.structs.replace(entry, crew=entry.crew or crew(entry.crew_sha))
                 for name, entry in plain.sub_crews.items()
             }
             read[sha] = msgspec.structs.replace(plain, sub_crews=subs) if subs else plain

@@ -7,7 +7,7 @@ import msgspec
 from interlock.engine.accounting import usage_by_agent
 from interlock.engine.events import InputRequested, ModelReplied, RunFinished, RunPaused, Usage
 from interlock.ids import run_of
-from interlock.ports import Journal, Record
+from interlock.ports import Journal, Record, RunRow
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,10 +29,13 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def result_of(journal: Journal, run: str) -> Result:
-    row = await journal.row(run)
-    records = await journal.records(run)
+    return await result_from(journal, await journal.row(run), await journal.records(run))
+
+
+async def result_from(journal: Journal, row: RunRow, records: Sequence[Record]) -> Result:
+    """The same, for whoever has read the run already."""
     result = Result(
-        run=run,
+        run=row.run,
         status=row.status,
         reason=row.reason,
         agent=row.agent,
@@ -46,7 +49,7 @@ async def result_of(journal: Journal, run: str) -> Result:
                 return msgspec.structs.replace(result, output=event.output, text=event.text)
             if isinstance(event, RunPaused) and row.status == "paused":
                 asking = run_of(event.token)  # perhaps a run of a crew that was called
-                return _paused(result, event, records if asking == run else await journal.records(asking))
+                return _paused(result, event, records if asking == row.run else await journal.records(asking))
     return result
 
 

@@ -36,6 +36,9 @@ class HostTools:
     def is_idempotent(self, name: str) -> bool:
         return self._functions.is_idempotent(name) or self._served.is_idempotent(name)
 
+    def needs_approval(self, name: str) -> bool:
+        return self._functions.needs_approval(name) or self._served.needs_approval(name)
+
     async def run(self, name: str, arguments: str, *, key: str) -> str:
         box = self._served if self._served.has(name) else self._functions
         return await box.run(name, arguments, key=key)

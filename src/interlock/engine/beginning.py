@@ -11,13 +11,16 @@ from interlock.engine.effects import MailRead, TakeMail
 from interlock.engine.events import BroadcastDelivered, BroadcastHeard, MailTaken, TurnStarted
 from interlock.engine.moves import Ask, Move
 from interlock.engine.phrases import How, envelope
+from interlock.engine.standing import moved
 from interlock.engine.state import Turn
 from interlock.engine.transition import Transition
+from interlock.messages.states import Cause
 
 
 def new_turn(t: Transition, agent: str, *, side: bool = False) -> Turn:
     t.state.turns += 1
     t.conclude(TurnStarted(agent=agent, turn=t.state.turns, side=side))
+    moved(t, agent, Cause.TASK)
     return Turn(number=t.state.turns, agent=agent, history=len(t.state.history), hops=t.state.hops)
 
 
@@ -37,7 +40,7 @@ def turn_that_takes(t: Transition, key: str) -> Turn | None:
 def comes_too_late(t: Transition, event: BroadcastHeard | MailTaken) -> bool:
     """A run that waits for a person is not woken by a broadcast."""
     if isinstance(event, BroadcastHeard):
-        return t.state.status != "running"
+        return t.state.status != "running" or t.state.ending is not None
     return turn_that_takes(t, event.call) is None
 
 

@@ -20,8 +20,11 @@ from interlock.crew.definition import Agent, Crew
 from interlock.engine.contract import contract
 from interlock.engine.events import Entry
 from interlock.engine.grammar import Ending, ending_of
+from interlock.engine.phrases import briefing
 from interlock.engine.routing import RoutingTable
+from interlock.engine.standing import parent_of
 from interlock.engine.state import Message, Turn
+from interlock.engine.transition import TASK
 from interlock.ids import RESERVED_IDS
 from interlock.limits import MARK_CHARS_MAX
 
@@ -111,8 +114,10 @@ class Conversation:
 
     def messages(self, history: Sequence[Entry], turn: Turn, scale: int = UNSCALED) -> Sequence[Message]:
         """What the turn's agent is shown: shared history up to where its turn began, then the turn itself."""
-        view = self._view(turn.agent, history, turn.history, scale)
+        view = self._view(turn.agent, history, turn.history, scale) if not turn.kind else _View()
         window, said = self._window(turn.agent, scale), self._said(turn)
+        if turn.kind:  # it sees its own task alone, and that is what it begins with
+            view.add(said.pop(0))
         total = view.shown + (sum(map(tokens_of, said)) if said else 0)
         if turn.trimmed:
             window = min(window, total) * TRIMMED_SHARE[0] // TRIMMED_SHARE[1]
@@ -138,6 +143,20 @@ class Conversation:
             rules = contract(self.table, agent, group)
             self._instructions[agent_id, group] = f"{filled.rstrip()}\n\n{rules}".strip() if rules else filled
         return self._instructions[agent_id, group]
+
+    def instructions_of(self, turn: Turn, group: str = "") -> str:
+        """Of a turn: who works on a task or an errand has another contract than who has the floor."""
+        if not turn.kind:
+            return self.instructions(turn.agent, group)
+        agent = self._agents[turn.agent]
+        rules = briefing(self.crew, turn.kind, parent_of(self.crew, turn.agent))
+        if turn.kind != TASK:
+            return rules
+        filled = _FIELD.sub(lambda field: str(getattr(agent, field[1])), agent.system_prompt)
+        return f"{filled.rstrip()}\n\n{rules}".strip()
+
+    def ending_of(self, turn: Turn, group: str = "") -> Ending | None:
+        return self.ending(turn.agent, group) if not turn.kind else None
 
     def ending(self, agent_id: str, group: str = "") -> Ending | None:
         """How a reply must end, where the crew constrains replies."""
@@ -175,6 +194,8 @@ class Conversation:
         if agent not in self._own:
             groups = [group.name for group in self.crew.groups.values() if agent in group.agents]
             longest = max(text_tokens(self.instructions(agent, group)) for group in ("", *groups))
+            if self.crew.delegation is not None:
+                longest += text_tokens(briefing(self.crew, TASK, parent_of(self.crew, agent)))
             self._own[agent] = longest + TOKENS_PER_MESSAGE
         return self._own[agent]
 
@@ -200,9 +221,11 @@ class Conversation:
         return Message(role="user", text=words[self.crew.settings.language].format(count=count))
 
     def _said(self, turn: Turn) -> list[Message]:
-        """What happened within the turn; outputs of tools are not the agent's own words."""
+        """What happened within the turn; outputs of tools and mail are not the agent's own words."""
         return [
-            msgspec.structs.replace(message, text=self.harmless(message.text)) if message.role == "tool" else message
+            msgspec.structs.replace(message, text=self.harmless(message.text))
+            if message.role == "tool" or message.author
+            else message
             for message in turn.said
         ]
 

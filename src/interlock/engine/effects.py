@@ -33,7 +33,8 @@ class Settle(msgspec.Struct, frozen=True, kw_only=True):
 class CallModel(msgspec.Struct, frozen=True, kw_only=True):
     """Ask the agent's model, showing shared history up to `history` and what happened in the turn so far.
 
-    `model` names the agent's backup, where that is the one to ask.
+    `model` names the agent's backup, where that is the one to ask. `purpose` is what the call is for, if not the turn
+    itself: `select` children for a task, `check` a report. A host's function may answer those.
     """
 
     key: str
@@ -43,13 +44,17 @@ class CallModel(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     number: int
     model: str = ""
+    purpose: str = ""
 
 
 class RunTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that needs approval is run only if it is `approved`; else the answer is that it was held."""
+
     key: str
     agent: str
     name: str
     arguments: str
+    approved: bool = False
 
 
 class StartChild(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +84,14 @@ class SetTimer(msgspec.Struct, frozen=True, kw_only=True):
     """Fire once after this much working time."""
 
     key: str
+    duration_ms: int
+
+
+class SetAlarm(msgspec.Struct, frozen=True, kw_only=True):
+    """Say when this much time has passed since the question was asked, whether or not anybody worked."""
+
+    key: str
+    token: str
     duration_ms: int
 
 
@@ -141,6 +154,7 @@ Effect = (
     | StartChild
     | StopChild
     | SetTimer
+    | SetAlarm
     | Cancel
     | Tell
     | Announce

@@ -112,6 +112,7 @@ class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):
     estimated: bool = False  # the usage is our own upper estimate: the provider reported none
     unconstrained: bool = False  # the reply should have been held to its ending, and was not
     model: str = ""  # where it was the agent's backup
+    purpose: str = ""  # of the call, as in `model.called`
 
 
 class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):
@@ -188,6 +189,18 @@ class MailTaken(Incoming, frozen=True, kw_only=True, tag="broadcast.taken"):
     heard: tuple[Heard, ...] = ()
 
 
+class InputExpired(Incoming, frozen=True, kw_only=True, tag="input.expired"):
+    """Nobody answered a question before its deadline, in time as people have it."""
+
+    token: str
+
+
+class ApprovalNeeded(Incoming, frozen=True, kw_only=True, tag="tool.held"):
+    """The tool was not run: its declaration says that a person must approve it first."""
+
+    call: str
+
+
 class ChildReturned(Incoming, frozen=True, kw_only=True, tag="child.returned"):
     """A child is over. What it wrote comes along, and as much of its history as was asked for."""
 
@@ -244,6 +257,7 @@ class ModelCalled(Derived, frozen=True, kw_only=True, tag="model.called"):
     call: str
     attempt: int = 0
     model: str = ""
+    purpose: str = ""  # what it is for, if not the turn itself: select, check
 
 
 class ToolCalled(Derived, frozen=True, kw_only=True, tag="tool.called"):
@@ -320,9 +334,14 @@ class Nudged(Derived, frozen=True, kw_only=True, tag="nudged"):
 
 
 class InputRequested(Derived, frozen=True, kw_only=True, tag="input.requested"):
+    """`message_id` is that of the REQUEST_USER_INPUT; `expects` says in words what an answer must look like."""
+
     agent: str
     question: str
     token: str
+    message_id: str = ""
+    expects: str = ""
+    deadline_ms: int = 0
 
 
 class InputGiven(Derived, frozen=True, kw_only=True, tag="input.given"):
@@ -355,6 +374,50 @@ class MemoryWritten(Derived, frozen=True, kw_only=True, tag="memory.written"):
 
     key: str
     by: str
+
+
+class MessageSent(Derived, frozen=True, kw_only=True, tag="message.sent"):
+    """`attempt` counts how often it was sent before."""
+
+    message: dict[str, Any]
+    attempt: int = 0
+
+
+class MessageAcknowledged(Derived, frozen=True, kw_only=True, tag="message.acknowledged"):
+    """Its addressee has taken it up; that is not the answer."""
+
+    message_id: str
+
+
+class MessageSettled(Derived, frozen=True, kw_only=True, tag="message.settled"):
+    """What became of it: answered, refused, undelivered, timed_out. `code` is that of the refusal."""
+
+    message_id: str
+    outcome: str
+    code: str = ""
+    because: str = ""
+
+
+class AgentStateChanged(Derived, frozen=True, kw_only=True, tag="agent.state"):
+    agent: str
+    state: str
+
+
+class ChildrenSelected(Derived, frozen=True, kw_only=True, tag="children.selected"):
+    """Whom a task needs, as the agent's model or the host sees it."""
+
+    agent: str
+    children: tuple[str, ...]
+    because: str
+
+
+class ReportChecked(Derived, frozen=True, kw_only=True, tag="report.checked"):
+    """Whether a report addresses its task, who found so (rules, model), and why."""
+
+    message_id: str
+    ok: bool
+    by: str
+    reason: str = ""
 
 
 class Warned(Derived, frozen=True, kw_only=True, tag="warning"):
@@ -399,6 +462,8 @@ IncomingEvent = (
     | RunResumed
     | BroadcastHeard
     | MailTaken
+    | InputExpired
+    | ApprovalNeeded
     | ChildReturned
     | ChildWaits
     | ChildGoesOn
@@ -425,6 +490,12 @@ DerivedEvent = (
     | BroadcastEmitted
     | BroadcastDelivered
     | MemoryWritten
+    | MessageSent
+    | MessageAcknowledged
+    | MessageSettled
+    | AgentStateChanged
+    | ChildrenSelected
+    | ReportChecked
     | ToolReturned  # of tools that Interlock itself carries out
     | Warned
     | LimitReached

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from interlock.crew.definition import Group
 from interlock.engine.beginning import first, new_turn
+from interlock.engine.delegating import asked_at_once, leave
 from interlock.engine.emitting import emitted
 from interlock.engine.events import BranchFinished, GroupJoined, GroupStarted
 from interlock.engine.moves import Ask, Begin, CloseBranch, Finish, Follow, Fork, Join, Move
@@ -26,7 +27,6 @@ from interlock.engine.state import Branch, GroupState
 from interlock.engine.steering import write_down
 from interlock.engine.timing import GROUP, OF_TURNS, drop_timer, start_timer
 from interlock.engine.transition import Transition
-from interlock.engine.turns import ask
 
 
 def fork(t: Transition, move: Fork) -> Move | None:
@@ -42,7 +42,7 @@ def fork(t: Transition, move: Fork) -> Move | None:
     start_timer(t, GROUP, int(seconds * 1000))
     for branch in branches:
         begun = first(t, branch.turn) if branch.turn is not None else None
-        spent = ask(t, begun) if isinstance(begun, Ask) else None
+        spent = asked_at_once(t, begun.turn) if isinstance(begun, Ask) else None
         if isinstance(spent, Finish):
             return spent
     return None
@@ -68,6 +68,8 @@ def close_branch(t: Transition, move: CloseBranch) -> Move | None:
 
 def _close(t: Transition, branch: Branch, status: str, error: str = "") -> None:
     branch.status, branch.error = status, error
+    if branch.turn is not None:
+        leave(t, branch.turn, failed=status == "failed")
     t.conclude(BranchFinished(agent=branch.member, status=status, error=error))
 
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from interlock.engine.routing import Decision
-from interlock.engine.state import Branch, Turn
+from interlock.engine.state import Branch, Task, Turn
 
 
 class Begin(msgspec.Struct, frozen=True):
@@ -73,10 +73,55 @@ class EndAside(msgspec.Struct, frozen=True):
     error: str = ""
 
 
+class Rest(msgspec.Struct, frozen=True):
+    """The turn has nothing else to do than to wait for mail, if there is any to wait for."""
+
+    turn: Turn
+
+
+class CloseTask(msgspec.Struct, frozen=True):
+    """A delegated task is over: reported, or failed with this error."""
+
+    task: Task
+    error: str = ""
+
+
+class CloseErrand(msgspec.Struct, frozen=True):
+    """Nothing came of a selection or a check."""
+
+    turn: Turn
+    error: str
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """A report was checked: it is handed over, or sent back."""
+
+    task: Task
+    ok: bool
+    reason: str = ""
+
+
 class Finish(msgspec.Struct, frozen=True):
     status: str
     reason: str
     above: int = 0  # whose bound it is: the run's own, or that of a caller so many levels up
 
 
-Move = Begin | Ask | Conclude | Follow | Depart | Fork | Call | CloseBranch | Join | StepAside | EndAside | Finish
+Move = (
+    Begin
+    | Ask
+    | Conclude
+    | Follow
+    | Depart
+    | Fork
+    | Call
+    | CloseBranch
+    | Join
+    | StepAside
+    | EndAside
+    | Rest
+    | CloseTask
+    | CloseErrand
+    | Judged
+    | Finish
+)

@@ -150,8 +150,7 @@ def child_returned(t: Transition, event: ChildReturned) -> Move | None:
     child = t.child_with(event.call)
     t.state.usage += event.usage
     if child is None:
-        _has_left(t, event)
-        return None
+        return _has_left(t, event)
     _close_waits(t, child)
     t.state.status = "running"
     t.conclude(ChildFinished(crew=child.crew, child=child.run, status=event.status, reason=event.reason))
@@ -178,11 +177,15 @@ def _count_calls(t: Transition, crew: str, calls: dict[str, int]) -> None:
         t.state.calls[name] = max(count, t.state.calls.get(name, 0))
 
 
-def _has_left(t: Transition, event: ChildReturned) -> None:
-    """It was given up before; what it cost still counts."""
+def _has_left(t: Transition, event: ChildReturned) -> Move | None:
+    """It was given up before; what it cost still counts. The last one ends a run that waits for nothing else."""
     child = next(each for each in t.state.leaving if each.key == event.call)
     t.state.leaving.remove(child)
     t.conclude(ChildFinished(crew=child.crew, child=child.run, status=event.status, reason=event.reason))
+    ending = t.state.ending
+    if ending is None or t.state.leaving:
+        return None
+    return Finish(ending.status, ending.reason, ending.above)
 
 
 def _after_child(t: Transition, child: Child) -> Move | None:

@@ -1,7 +1,8 @@
 """Tools that Interlock itself carries out, within the transition that ordered them.
 
 Rule 1: nobody outside is asked, so there is nothing to wait for, to lose in a crash or to decide again on a replay.
-Rule 2: an agent has such a tool if its file names it; what is wrong with a call is told to the model.
+Rule 2: an agent has such a tool if its file names it, or by its place in the delegation tree; what is wrong with a
+call is told to the model.
 """
 
 from collections.abc import Callable
@@ -10,12 +11,30 @@ from typing import Any
 
 import msgspec
 
+from interlock.crew.definition import Agent, Crew
 from interlock.engine.announcing import GenerateSignal, generate_signal
 from interlock.engine.events import ToolReturned
 from interlock.engine.phrases import cut
+from interlock.engine.questions import AskUser, ask_user
 from interlock.engine.remembering import MemoryRead, MemoryWrite, memory_read, memory_write
+from interlock.engine.standing import ASK_USER
 from interlock.engine.state import OpenTool, Turn
-from interlock.engine.transition import Refusal, Transition
+from interlock.engine.talking import (
+    ANSWER_CHILD,
+    DELEGATE,
+    QUERY_PARENT,
+    REPORT,
+    AnswerQuestion,
+    AskParent,
+    GiveReport,
+    GiveTask,
+    about_children,
+    answer_child,
+    delegate,
+    query_parent,
+    report,
+)
+from interlock.engine.transition import CHECK, SELECT, TASK, Refusal, Transition
 
 
 class OwnTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,14 +84,80 @@ OWN_TOOLS = {
             takes=MemoryWrite,
             carry_out=memory_write,
         ),
+        OwnTool(
+            name=ASK_USER,
+            description="Asks a person. You get the answer once it is there; call nothing else to wait for it.",
+            takes=AskUser,
+            carry_out=ask_user,
+        ),
+        OwnTool(
+            name=DELEGATE,
+            description="Gives a task to one of those below. Several may work at the same time. You get their reports; "
+            "call nothing else to wait for them.",
+            takes=GiveTask,
+            carry_out=delegate,
+        ),
+        OwnTool(
+            name=ANSWER_CHILD,
+            description="Answers a question of somebody who works on a task of yours.",
+            takes=AnswerQuestion,
+            carry_out=answer_child,
+        ),
+        OwnTool(
+            name=REPORT,
+            description="Reports what came of your task, and ends it. Call it alone.",
+            takes=GiveReport,
+            carry_out=report,
+        ),
+        OwnTool(
+            name=QUERY_PARENT,
+            description="Asks whoever gave you the task. You get the answer once it is there.",
+            takes=AskParent,
+            carry_out=query_parent,
+        ),
     )
 }
 
 
-def own_tool(t: Transition, agent: str, name: str) -> OwnTool | None:
-    """The tool of this name, if Interlock itself carries it out and the agent has it."""
-    tool = OWN_TOOLS.get(name)
-    return tool if tool is not None and name in t.budgets.of(agent).agent.tools else None
+# Who has these says their place in the delegation tree, not their file.
+OF_PLACE = (DELEGATE, ANSWER_CHILD, REPORT, QUERY_PARENT)
+
+# A reply that calls nothing else leaves its turn with nothing to do but to wait.
+WAITING_TOOLS = (*OF_PLACE, ASK_USER)
+
+
+def names_for(agent: Agent, turn: Turn) -> tuple[str, ...]:
+    """The tools that Interlock itself carries out for this turn."""
+    if turn.kind in (SELECT, CHECK):
+        return ()
+    named = tuple(name for name in agent.tools if name in OWN_TOOLS and name not in OF_PLACE)
+    as_parent = (DELEGATE, ANSWER_CHILD) if turn.children else ()
+    as_child = (REPORT, QUERY_PARENT) if turn.kind == TASK else ()
+    return (*named, *as_parent, *as_child)
+
+
+def own_tool(t: Transition, turn: Turn, name: str) -> OwnTool | None:
+    """The tool of this name, if Interlock itself carries it out and the agent has it in this turn."""
+    return OWN_TOOLS[name] if name in names_for(t.budgets.of(turn.agent).agent, turn) else None
+
+
+def shown_to(crew: Crew, agent: Agent, turn: Turn) -> list[tuple[str, str, dict[str, Any]]]:
+    """Name, description and parameters of each, as the turn's model is told of them."""
+    return [_shown(crew, turn, OWN_TOOLS[name]) for name in names_for(agent, turn)]
+
+
+def _shown(crew: Crew, turn: Turn, tool: OwnTool) -> tuple[str, str, dict[str, Any]]:
+    if tool.name != DELEGATE:
+        return tool.name, tool.description, tool.parameters
+    children, to = about_children(crew, turn)
+    parameters = {**tool.parameters, "properties": {**tool.parameters["properties"], "to": to}}
+    return tool.name, f"{tool.description}\n{children}", parameters
+
+
+def rests(call: OpenTool) -> bool:
+    """Whether the call was one that waits for mail, and was taken."""
+    is_taken = call.output is not None and not call.output.startswith("error: ")
+    return is_taken and call.request.name in WAITING_TOOLS
 
 
 def carry_out(t: Transition, turn: Turn, call: OpenTool, tool: OwnTool) -> None:

@@ -9,6 +9,7 @@ from interlock.broadcast.record import UNSET, Broadcast, said
 from interlock.broadcast.schedules import said_time
 from interlock.crew.definition import Crew
 from interlock.engine.routing import Decision
+from interlock.messages.wire import AnyMessage, Delegate
 
 _NUDGE = {
     "en": {
@@ -86,6 +87,62 @@ def refused_emission(crew: Crew, agent: str) -> str:
     names = ", ".join(route.signal[1:-1] for route in crew.routes.get(agent, ()))
     takes = f"emit_signal takes a name and a reason, and the name is one of: {names}" if names else "you have none"
     return f"error: that is no signal of yours; {takes}"
+
+
+_MAIL = {
+    "en": {
+        "DELEGATE": "Task {id} from {who}:\n{text}",
+        "REPORT": "Report of {who} on {about} ({status}):\n{text}",
+        "QUERY": "Question {id} from {who}, who waits for your answer (answer_child):\n{text}",
+        "ANSWER": "Answer of {who} to your question {about}:\n{text}",
+        "USER_RESPONSE": "Answer of the user to your question {about}:\n{text}",
+        "context": "What is known already: {text}",
+        "remark": "Note: {text}",
+    },
+    "vi": {
+        "DELEGATE": "Nhiệm vụ {id} từ {who}:\n{text}",
+        "REPORT": "Báo cáo của {who} về {about} ({status}):\n{text}",
+        "QUERY": "Câu hỏi {id} từ {who}, đang chờ bạn trả lời (answer_child):\n{text}",
+        "ANSWER": "{who} trả lời câu hỏi {about} của bạn:\n{text}",
+        "USER_RESPONSE": "Người dùng trả lời câu hỏi {about} của bạn:\n{text}",
+        "context": "Đã biết: {text}",
+        "remark": "Ghi chú: {text}",
+    },
+}
+
+_BRIEFING = {
+    "en": {
+        "task": "## Your task\nYou work on a task that {who} gives you below. When it is done, call report with the "
+        "result. If you are stuck, ask with query_parent, or report what you have as partial or needs_help.",
+        "select": "You decide which agents a task needs. You answer with JSON alone.",
+        "check": "You judge whether a report completes its task. You answer with JSON alone.",
+    },
+    "vi": {
+        "task": "## Nhiệm vụ của bạn\nBạn làm nhiệm vụ mà {who} giao dưới đây. Khi xong, hãy gọi report với kết quả. "
+        "Nếu vướng, hãy hỏi bằng query_parent, hoặc báo cáo phần đã có với partial hay needs_help.",
+        "select": "Bạn quyết định nhiệm vụ cần những agent nào. Bạn chỉ trả lời bằng JSON.",
+        "check": "Bạn đánh giá báo cáo có hoàn thành nhiệm vụ hay không. Bạn chỉ trả lời bằng JSON.",
+    },
+}
+
+
+def mail_entry(crew: Crew, message: AnyMessage, remark: str = "") -> str:
+    """A message as its addressee is shown it. Ids stand without the run, which is another one after a fork."""
+    words, wire = _MAIL[crew.settings.language], message.to_wire()
+    said = next(str(wire[key]) for key in ("task", "result", "question", "answer") if key in wire)
+    ids = {"id": message.message_id.rpartition(":")[2], "about": message.answers.rpartition(":")[2]}
+    lines = [words[message.type].format(who=message.sender, text=said, status=wire.get("status", ""), **ids)]
+    if isinstance(message, Delegate) and message.context:
+        context = msgspec.json.encode(message.context, order="deterministic").decode()
+        lines.append(words["context"].format(text=context))
+    if remark:
+        lines.append(words["remark"].format(text=remark))
+    return "\n".join(lines)
+
+
+def briefing(crew: Crew, kind: str, parent: str) -> str:
+    """What an agent is told that works on a task, selects children or checks a report."""
+    return _BRIEFING[crew.settings.language][kind].format(who=parent)
 
 
 def cut(text: str, most: int) -> str:

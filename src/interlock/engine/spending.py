@@ -35,8 +35,8 @@ def abandon_call(t: Transition, turn: Turn) -> None:
         t.order(MailRead(key=turn.taking, put_back=True))
         turn.taking = ""
     if turn.reserving:
-        t.give_up(turn.reserving)
-        t.order(Settle(key=turn.reserving, agent=turn.agent, usage=NOTHING))
+        if t.give_up(turn.reserving):
+            t.order(Settle(key=turn.reserving, agent=turn.agent, usage=NOTHING))
         turn.reserving = ""
     if turn.reserved:
         t.order(Settle(key=turn.reserved, agent=turn.agent, usage=None))

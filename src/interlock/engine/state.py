@@ -8,15 +8,23 @@ from interlock.broadcast.record import Heard
 from interlock.engine.bounds import UNBOUNDED, Bounds, Given
 from interlock.engine.events import Entry, ToolRequest, Usage
 from interlock.engine.routing import Decision
+from interlock.messages.answers import AnswerRules
+from interlock.messages.mailbox import AgentMailbox
+from interlock.messages.states import AgentState
+from interlock.messages.wire import Report
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something said within a turn that only its own agent sees: tool rounds, nudges, what came before one."""
+    """Something said within a turn that only its own agent sees: tool rounds, nudges, mail, what came before one.
+
+    `author` is who wrote it, if that is neither the agent nor Interlock.
+    """
 
     role: str
     text: str
     tool_calls: tuple[ToolRequest, ...] = ()
     tool_call: str = ""
+    author: str = ""
 
 
 class OpenTool(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -25,10 +33,15 @@ class OpenTool(msgspec.Struct, kw_only=True, omit_defaults=True):
     request: ToolRequest
     key: str
     output: str | None = None
+    approved: bool = False
+    edited: str = ""  # the arguments that a person put in place of the model's
 
 
 class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One agent working until it hands over."""
+    """One agent working until it hands over, on a delegated task (`kind` is task), or on an errand (select, check).
+
+    A suspended turn waits for mail. `about` says what an errand is for: a turn's number, a message's id.
+    """
 
     number: int
     agent: str
@@ -51,6 +64,25 @@ class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
     said: list[Message] = []
     tools: list[OpenTool] = []
     emits: tuple[ToolRequest, ...] = ()
+    kind: str = ""
+    about: str = ""
+    suspended: bool = False
+    rests: bool = False  # the reply called nothing but tools that wait for mail
+    reported: bool = False
+    notices: list[str] = []  # what became of what it waited for, where that is no message
+    children: tuple[str, ...] | None = None  # whom it may delegate to; None until that is known
+
+
+class Task(msgspec.Struct, kw_only=True):
+    """A DELEGATE at work: `message` is its id, `parent` the number of the turn that waits for its report."""
+
+    turn: Turn
+    message: str
+    parent: int
+    assigned: str  # what was to be done, without what follow-ups add
+    follow_ups: int = 0
+    report: Report | None = None  # being checked
+    refused: bool = False  # the report came too late
 
 
 class Child(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -77,6 +109,14 @@ class Calling(msgspec.Struct, kw_only=True, omit_defaults=True):
     agent: str
     signal: str
     children: list[Child]
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the run ends once its children have stopped."""
+
+    status: str
+    reason: str
+    above: int = 0
 
 
 class Branch(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -107,6 +147,12 @@ class Wait(msgspec.Struct, kw_only=True, omit_defaults=True):
     target: str = ""
     calls: tuple[str, ...] = ()  # the sub-crew signals that are held
     tool: str = ""
+    message: str = ""  # the id of the question, where an agent asked it
+    question: str = ""
+    rules: AnswerRules = AnswerRules()
+    deadline_ms: int = 0
+    default: str | None = None
+    alarm: str = ""  # the key of the alarm at its deadline
     child: str = ""  # the key of the child that waits; its token answers there
 
 
@@ -159,6 +205,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     group: GroupState | None = None
     calling: Calling | None = None
     leaving: list[Child] = []  # children that were given up and have not stopped yet
+    ending: Ending | None = None
     waits: list[Wait] = []
     answered: dict[str, str] = {}
     timers: dict[str, Timer] = {}
@@ -176,4 +223,23 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     results: dict[str, str] = {}  # of sub-crews, by name, the newest of each
     last_result: str = ""
     memory: dict[str, Any] = {}
+    tasks: list[Task] = []
+    errands: list[Turn] = []
+    mailboxes: dict[str, AgentMailbox] = {}
+    agents: dict[str, AgentState] = {}
+    messages: int = 0
+    remarks: dict[str, str] = {}  # what is to be said with a message, by its id
+    asked: dict[str, str] = {}  # the token of the answer that counted, by the id of its question
     written: list[str] = []  # keys of the memory that this run has written, or that came back to it
+
+
+def turns_of(state: RunState) -> list[Turn]:
+    """The turns under way: the one with the floor or those of the group's members at work, tasks and errands."""
+    if state.group is not None:
+        turns = [b.turn for b in state.group.branches if b.turn is not None and b.status == "working"]
+    else:
+        turns = [state.turn] if state.turn is not None else []
+    if state.tasks or state.errands:
+        turns += [task.turn for task in state.tasks if not task.turn.reported]
+        turns += state.errands
+    return turns

@@ -15,10 +15,11 @@ from interlock.engine.events import (
 )
 from interlock.engine.moves import Begin, Call, CloseBranch, Conclude, Depart, EndAside, Finish, Follow, Fork, Move
 from interlock.engine.nesting import stop_child
+from interlock.engine.parting import end_conversations
 from interlock.engine.routing import Decision, Outcome, OwnReply, Verb
 from interlock.engine.side_turns import let_go_of_side_turns
 from interlock.engine.spending import abandon_call
-from interlock.engine.state import Turn
+from interlock.engine.state import Ending, Turn
 from interlock.engine.timing import drop_timer
 from interlock.engine.transition import Transition
 from interlock.engine.turns import NUDGES_MAX, note_marks, nudged
@@ -35,7 +36,7 @@ def conclude(t: Transition, move: Conclude) -> Move:
     branch = t.branch_of(turn)
     if branch is not None:  # members only note their marks; the join decides
         note_marks(t, decision, steers=False)
-        _fire_tells(t, turn, decision, reply, waits=False)
+        fire_tells(t, turn, decision, reply, waits=False)
         branch.reply = reply
         return CloseBranch(branch, "ok")
     if t.state.aside is not None:
@@ -44,7 +45,7 @@ def conclude(t: Transition, move: Conclude) -> Move:
         decision = t.table.winner_of(decision)  # the allowance is spent, so the winner is taken after all
     note_marks(t, decision, steers=decision.verb is not None)
     write_down(t, decision)
-    _fire_tells(t, turn, decision, reply)
+    fire_tells(t, turn, decision, reply)
     if decision.then == "nudge" and turn.nudges < NUDGES_MAX:
         return nudged(t, turn, reply, decision)
     t.remember("assistant", turn.agent, reply, turn.number)
@@ -58,7 +59,7 @@ def conclude(t: Transition, move: Conclude) -> Move:
 def _concluded_aside(t: Transition, turn: Turn, decision: Decision, reply: str) -> Move:
     """The floor stays where it is, so marks that steer are only noted."""
     note_marks(t, decision, steers=False)
-    _fire_tells(t, turn, decision, reply, waits=False)
+    fire_tells(t, turn, decision, reply, waits=False)
     t.remember("assistant", turn.agent, reply, turn.number)
     return EndAside()
 
@@ -76,7 +77,7 @@ def write_down(t: Transition, decision: Decision) -> None:
     )
 
 
-def _fire_tells(t: Transition, turn: Turn, decision: Decision, reply: str, *, waits: bool = True) -> None:
+def fire_tells(t: Transition, turn: Turn, decision: Decision, reply: str, *, waits: bool = True) -> None:
     """Each once a turn, though a reply is said again after a nudge. What would wait, and may not, is told as well."""
     for candidate in decision.candidates:
         route = t.table.route(decision.agent, candidate.signal)
@@ -167,7 +168,7 @@ def _is_loop(t: Transition, agent: str) -> bool:
 
 
 def finish(t: Transition, move: Finish) -> None:
-    """Nothing that belongs to a run outlives it."""
+    """Nothing that belongs to a run outlives it: with children still at work it ends when they have stopped."""
     for turn in t.turns():
         abandon_call(t, turn)
         for tool in turn.tools:
@@ -176,10 +177,21 @@ def finish(t: Transition, move: Finish) -> None:
     let_go_of_side_turns(t)
     for child in t.children():
         stop_child(t, child)
+    for wait in t.state.waits:
+        t.give_up(wait.alarm)
+    end_conversations(t, move)
     for purpose in list(t.state.timers):
         drop_timer(t, purpose)
-    t.state.waits, t.state.leaving = [], []
-    t.state.turn, t.state.group, t.state.calling = None, None, None
+    t.state.waits, t.state.turn, t.state.group, t.state.calling = [], None, None, None
+    if t.state.leaving:
+        t.state.status = "running"
+        t.state.ending = Ending(status=move.status, reason=move.reason, above=move.above)
+    else:
+        _end(t, move)
+
+
+def _end(t: Transition, move: Finish) -> None:
+    t.state.ending = None
     t.state.status, t.state.reason, t.state.above = move.status, move.reason, move.above
     t.state.text = t.table.without_marks(t.state.output)
     t.conclude(

@@ -11,11 +11,15 @@ from typing import Any, assert_never
 import msgspec
 
 from interlock.crew.definition import Crew
+from interlock.engine.approving import approval_needed
 from interlock.engine.beginning import comes_too_late, hear, mail_taken
 from interlock.engine.bounds import UNBOUNDED, Bounds, capped
 from interlock.engine.budgets import Budgets
-from interlock.engine.effects import Effect, Reserve, RunTool, SetTimer, Settle, StopChild, TakeMail
+from interlock.engine.delegating import ask_ready, close_task, conclude_turn, deliver, judged, overdue, rest
+from interlock.engine.effects import Effect, Reserve, SetAlarm, SetTimer, Settle, StopChild, TakeMail
+from interlock.engine.errands import close_errand
 from interlock.engine.events import (
+    ApprovalNeeded,
     BroadcastHeard,
     CancelRequested,
     ChildGoesOn,
@@ -23,6 +27,7 @@ from interlock.engine.events import (
     ChildWaits,
     DerivedEvent,
     IncomingEvent,
+    InputExpired,
     LimitReached,
     MailTaken,
     ModelFailed,
@@ -43,6 +48,8 @@ from interlock.engine.moves import (
     Begin,
     Call,
     CloseBranch,
+    CloseErrand,
+    CloseTask,
     Conclude,
     Depart,
     EndAside,
@@ -50,22 +57,38 @@ from interlock.engine.moves import (
     Follow,
     Fork,
     Join,
+    Judged,
     Move,
+    Rest,
     StepAside,
 )
 from interlock.engine.nesting import call, child_goes_on, child_returned, child_waits, is_old_news, order_for
+from interlock.engine.questions import question_expired
 from interlock.engine.routing import RoutingTable
 from interlock.engine.side_turns import aside_first, end_aside, heard_aside, step_aside
 from interlock.engine.state import RunState
-from interlock.engine.steering import conclude, depart, finish, follow
-from interlock.engine.timing import BUDGET, GROUP, RETRY, RUN, TOOLS, WARNING, keep_time, left, purpose_of, start_timer
+from interlock.engine.steering import depart, finish, follow
+from interlock.engine.timing import (
+    ACK,
+    ANSWER,
+    BUDGET,
+    GROUP,
+    RETRY,
+    RUN,
+    TOOLS,
+    WARNING,
+    keep_time,
+    left,
+    purpose_of,
+    start_timer,
+)
 from interlock.engine.transition import Transition
 from interlock.engine.turns import (
-    ask,
     begin,
     call_ended,
     call_of,
     failed,
+    order_of,
     replied,
     reserved,
     retry,
@@ -119,11 +142,11 @@ class Run:
             t.conclude(WentStale(about=event.__struct_config__.tag))  # type: ignore[arg-type]
             return Step(tuple(t.facts), tuple(t.effects))
         stood_still = bool(self.state.waits)
-        move = _out_of_working_time(t, event) or _RECEIVED[type(event)](t, event)
+        move = _out_of_working_time(t, event) or _RECEIVED[type(event)](t, event) or deliver(t)
         while move is not None:
             if self.state.side:
                 move = aside_first(t, move)
-            move = _CARRIED_OUT[type(move)](t, move)
+            move = _CARRIED_OUT[type(move)](t, move) or deliver(t)
         if self.state.waits:
             pause_if_idle(t)
         if t.timers_changed or stood_still or self.state.waits:
@@ -142,15 +165,16 @@ class Run:
                 owed.append(TakeMail(key=turn.taking, agent=turn.agent))
             if turn.call:
                 owed.append(call_of(t, turn))
-            owed += [
-                RunTool(key=tool.key, agent=turn.agent, name=tool.request.name, arguments=tool.request.arguments)
-                for tool in turn.tools
-                if tool.output is None and tool.key not in asked_about
-            ]
+            owed += [order_of(turn, tool) for tool in turn.tools if tool.output is None and tool.key not in asked_about]
         owed += [order_for(child) for child in t.children() if child.status == "working"]
         owed += [StopChild(key=child.key, child=child.run) for child in self.state.leaving]
         owed += [
             SetTimer(key=timer.key, duration_ms=left(t, timer)) for timer in self.state.timers.values() if timer.key
+        ]
+        owed += [
+            SetAlarm(key=wait.alarm, token=wait.message, duration_ms=wait.deadline_ms)
+            for wait in self.state.waits
+            if wait.alarm
         ]
         return tuple(owed)
 
@@ -175,14 +199,13 @@ def _is_stale(t: Transition, event: IncomingEvent) -> bool:
         case Reserved():
             return t.turn_that_reserves(event.call) is None
         case RunStarted() | CancelRequested():
-            return isinstance(event, RunStarted) and t.state.status != "new"
-        case ToolReturned() | ToolOutcomeLost():
+            return t.state.status != "new" if isinstance(event, RunStarted) else t.state.ending is not None
+        case ToolReturned() | ToolOutcomeLost() | ApprovalNeeded():
             return not _is_awaited(t, event.call)
         case TimerFired():
             return purpose_of(t, event.timer) is None
-        case RunResumed():
-            wait = t.wait_with(event.token)
-            return wait is None or bool(wait.child)  # what a child asks is answered there
+        case RunResumed() | InputExpired():
+            return _asks_nobody(t, event)
         case BroadcastHeard() | MailTaken():
             return comes_too_late(t, event)
         case ChildReturned() | ChildWaits() | ChildGoesOn():
@@ -195,6 +218,14 @@ def _is_awaited(t: Transition, tool: str) -> bool:
     """Whether a tool has no output yet, and nobody is asked about it."""
     keys = [each.key for turn in t.turns() for each in turn.tools if each.output is None]
     return tool in keys and tool not in [wait.tool for wait in t.state.waits]
+
+
+def _asks_nobody(t: Transition, event: RunResumed | InputExpired) -> bool:
+    """What a child asks is answered there; a deadline is that of a question, whatever its token is by now."""
+    if isinstance(event, InputExpired):
+        return not any(wait.message == event.token for wait in t.state.waits)
+    wait = t.wait_with(event.token)
+    return wait is None or bool(wait.child)
 
 
 def _started(t: Transition, event: RunStarted) -> Move:
@@ -216,7 +247,11 @@ def _started(t: Transition, event: RunStarted) -> Move:
 
 
 def _out_of_working_time(t: Transition, event: IncomingEvent) -> Move | None:
-    if t.state.status != "running" or t.state.worked_ms < t.settings.timeout_seconds * 1000:
+    if (
+        t.state.status != "running"
+        or t.state.ending is not None
+        or t.state.worked_ms < t.settings.timeout_seconds * 1000
+    ):
         return None
     if isinstance(event, ModelReplied | ModelFailed):
         call_ended(t, event)  # what it cost counts, although it came too late
@@ -236,6 +271,8 @@ def _timer_fired(t: Transition, event: TimerFired) -> Move | None:
         return None
     if purpose.startswith(TOOLS):
         return tools_out_of_time(t, int(purpose.removeprefix(TOOLS)))
+    if purpose.startswith((ACK, ANSWER)):
+        return overdue(t, purpose)
     if purpose.startswith((RETRY, BUDGET)):
         return retry(t, int(purpose.partition(":")[2]))
     t.conclude(LimitReached(limit="timeout"))
@@ -258,6 +295,8 @@ _RECEIVED: dict[type, Callable[[Transition, Any], Move | None]] = {
     RunResumed: resumed,
     BroadcastHeard: heard_aside,
     MailTaken: mail_taken,
+    InputExpired: question_expired,
+    ApprovalNeeded: approval_needed,
     ChildReturned: child_returned,
     ChildWaits: child_waits,
     ChildGoesOn: child_goes_on,
@@ -266,8 +305,8 @@ _RECEIVED: dict[type, Callable[[Transition, Any], Move | None]] = {
 
 _CARRIED_OUT: dict[type, Callable[[Transition, Any], Move | None]] = {
     Begin: begin,
-    Ask: ask,
-    Conclude: conclude,
+    Ask: ask_ready,
+    Conclude: conclude_turn,
     Follow: follow,
     Depart: depart,
     Fork: fork,
@@ -276,5 +315,9 @@ _CARRIED_OUT: dict[type, Callable[[Transition, Any], Move | None]] = {
     Join: join,
     StepAside: step_aside,
     EndAside: end_aside,
+    Rest: rest,
+    CloseTask: close_task,
+    CloseErrand: close_errand,
+    Judged: judged,
     Finish: finish,
 }

@@ -1,7 +1,7 @@
 """Bounds on working time. A timer stands still while the run is paused, a group's while a member waits, and that of
-a reply's tools while a person is asked about one of them.
+a reply's tools while a person is asked about one of them, that of a message while the other side waits for one.
 
-Rule 1: what is bounded has one timer, by purpose: the run, the group, a turn's next try, its tools, its budget.
+Rule 1: what is bounded has one timer, by purpose: the run, the group, a message, a turn's next try, tools, budget.
 Rule 2: rules start and drop timers; `keep_time` alone orders the driver to set them or give them up.
 """
 
@@ -10,6 +10,8 @@ from interlock.engine.state import Timer
 from interlock.engine.transition import Transition
 
 RUN, GROUP, WARNING, RETRY, TOOLS, BUDGET = "run", "group", "warning", "retry:", "tools:", "budget:"
+# Of messages: until somebody takes it up, until it is answered.
+ACK, ANSWER = "ack:", "answer:"
 
 # What a turn may be waiting for.
 OF_TURNS = (RETRY, TOOLS, BUDGET)
@@ -51,4 +53,22 @@ def _should_run(t: Transition, purpose: str) -> bool:
         return False
     if purpose == GROUP:
         return not t.state.waits
+    if purpose.startswith(ANSWER):
+        return not t.state.waits or not _waits_for_person(t, purpose.removeprefix(ANSWER))
     return purpose not in [f"{TOOLS}{wait.turn}" for wait in t.state.waits if wait.tool]
+
+
+def _waits_for_person(t: Transition, message: str) -> bool:
+    """Whether whoever is to answer this message, or somebody who works for it, waits for a person."""
+    asked = next((box.sent[message].message for box in t.state.mailboxes.values() if message in box.sent), None)
+    if asked is None:
+        return False
+    parents = {task.turn.number: task.parent for task in t.state.tasks}
+    theirs = [turn.number for turn in t.turns() if turn.agent == asked.addressee]
+    return any(_is_below(wait.turn, theirs, parents) for wait in t.state.waits)
+
+
+def _is_below(number: int, ancestors: list[int], parents: dict[int, int]) -> bool:
+    while number not in ancestors and number in parents:
+        number = parents[number]
+    return number in ancestors

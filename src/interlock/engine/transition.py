@@ -2,10 +2,13 @@
 
 from interlock.crew.definition import Crew, Settings
 from interlock.engine.budgets import Budgets
-from interlock.engine.effects import Cancel, Effect
+from interlock.engine.effects import Cancel, Effect, Settle
 from interlock.engine.events import DerivedEvent, Entry
 from interlock.engine.routing import RoutingTable
-from interlock.engine.state import Branch, Child, RunState, Turn, Wait
+from interlock.engine.state import Branch, Child, RunState, Task, Turn, Wait, turns_of
+
+# What a turn is, if it has not the floor and is no group's.
+TASK, SELECT, CHECK = "task", "select", "check"
 
 
 class Refusal(Exception):
@@ -46,18 +49,23 @@ class Transition:
         """People and programs hand it in without saying which run it is of."""
         return f"{self.state.run}:{self.new_key()}"
 
-    def give_up(self, key: str) -> None:
-        if key:
+    def new_message_id(self) -> str:
+        """Of the next message that is sent; short and steady, because models see it without the run."""
+        return f"{self.state.run}:m{self.state.messages + 1}"
+
+    def give_up(self, key: str) -> bool:
+        """Whether the effect was ordered before; one of this very transition is not ordered after all."""
+        fresh = [effect for effect in self.effects if effect.key == key and not isinstance(effect, Cancel | Settle)]
+        if fresh:
+            self.effects.remove(fresh[0])
+        elif key:
             self.order(Cancel(key=key))
+        return not fresh
 
     # Finding things
 
     def turns(self) -> list[Turn]:
-        """The turns under way: the one with the floor, or those of the group's members at work."""
-        group = self.state.group
-        if group is not None:
-            return [b.turn for b in group.branches if b.turn is not None and b.status == "working"]
-        return [self.state.turn] if self.state.turn is not None else []
+        return turns_of(self.state)
 
     def children(self) -> list[Child]:
         """The children under way, those that wait for a person included."""
@@ -70,9 +78,9 @@ class Transition:
         return next((child for child in self.children() if child.key == key), None)
 
     def turn_that(self, called: str) -> Turn | None:
-        if self.state.group is None:
-            turn = self.state.turn
-            return turn if turn is not None and turn.call == called else None
+        turn = self.state.turn
+        if turn is not None and turn.call == called:
+            return turn
         return next((turn for turn in self.turns() if turn.call == called), None)
 
     def turn_that_reserves(self, key: str) -> Turn | None:
@@ -86,6 +94,11 @@ class Transition:
         if self.state.group is None:
             return None
         return next((branch for branch in self.state.group.branches if branch.turn is turn), None)
+
+    def task_of(self, turn: Turn) -> Task | None:
+        if turn.kind != TASK:
+            return None
+        return next((task for task in self.state.tasks if task.turn is turn), None)
 
     def wait_with(self, token: str) -> Wait | None:
         return next((wait for wait in self.state.waits if wait.token == token), None)

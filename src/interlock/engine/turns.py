@@ -20,8 +20,19 @@ from interlock.engine.events import (
     ToolReturned,
     Warned,
 )
-from interlock.engine.moves import Ask, Begin, CloseBranch, Conclude, EndAside, Finish, Move
-from interlock.engine.own_tools import carry_out, own_tool
+from interlock.engine.moves import (
+    Ask,
+    Begin,
+    CloseBranch,
+    CloseErrand,
+    CloseTask,
+    Conclude,
+    EndAside,
+    Finish,
+    Move,
+    Rest,
+)
+from interlock.engine.own_tools import carry_out, own_tool, rests
 from interlock.engine.phrases import EMITTED, EMITTED_TOO_EARLY, cut, nudge, refused_emission
 from interlock.engine.routing import Decision, Outcome, OwnReply
 from interlock.engine.spending import (
@@ -35,7 +46,7 @@ from interlock.engine.spending import (
 )
 from interlock.engine.state import Message, OpenTool, Turn
 from interlock.engine.timing import RETRY, TOOLS, drop_timer, start_timer
-from interlock.engine.transition import Transition
+from interlock.engine.transition import CHECK, SELECT, TASK, Transition
 
 # A failed model call is tried again this often before it counts.
 RETRIES_MAX = 2
@@ -80,7 +91,9 @@ def call(t: Transition, turn: Turn) -> None:
     turn.call, turn.called_ms = t.new_key(), t.state.worked_ms
     turn.call_number = t.state.calls[turn.agent] = t.state.calls.get(turn.agent, 0) + 1
     order = call_of(t, turn)
-    t.conclude(ModelCalled(agent=turn.agent, call=turn.call, attempt=turn.attempt, model=order.model))
+    t.conclude(
+        ModelCalled(agent=turn.agent, call=turn.call, attempt=turn.attempt, model=order.model, purpose=order.purpose)
+    )
     t.order(order)
 
 
@@ -117,17 +130,27 @@ def call_of(t: Transition, turn: Turn) -> CallModel:
         history=turn.history,
         attempt=turn.attempt,
         number=turn.call_number,
+        purpose=turn.kind if turn.kind != TASK else "",
     )
 
 
 def spent(t: Transition, turn: Turn, limit: str, reason: str, above: int = 0) -> Move:
-    """A bound within a turn: a member fails its branch, a side turn itself; elsewhere it stops the run."""
+    """A bound within a turn: a member fails its branch, a child its task, a side turn itself; else it stops the run."""
     t.conclude(LimitReached(limit=limit))
-    if t.state.aside is not None and limit == "max_rounds":
-        return EndAside(reason)
-    branch = t.branch_of(turn)
-    is_members = branch is not None and limit == "max_rounds"
-    return CloseBranch(branch, "failed", reason) if branch and is_members else Finish("stopped", reason, above)
+    stopped = Finish("stopped", reason, above)
+    return turn_failed(t, turn, reason, stopped) if limit == "max_rounds" else stopped
+
+
+def turn_failed(t: Transition, turn: Turn, error: str, otherwise: Finish) -> Move:
+    """Who works for somebody fails before them alone; with the floor it is the run that ends."""
+    if turn.kind in (SELECT, CHECK):
+        return CloseErrand(turn, error)
+    task, branch = t.task_of(turn), t.branch_of(turn)
+    if task is not None:
+        return CloseTask(task, error)
+    if t.state.aside is not None:
+        return EndAside(error)
+    return CloseBranch(branch, "failed", error) if branch is not None else otherwise
 
 
 def replied(t: Transition, event: ModelReplied) -> Move | None:
@@ -137,7 +160,7 @@ def replied(t: Transition, event: ModelReplied) -> Move | None:
     _warn_if_slow(t, turn)
     _warn_if_unconstrained(t, event)
     turn.emits = ()
-    if not event.tool_calls:
+    if not event.tool_calls or turn.kind in (SELECT, CHECK):
         return Conclude(turn, event.text)
     if only_emits(t.crew, event.tool_calls):
         return _emitted(t, turn, event)
@@ -171,12 +194,24 @@ def _run_tools(t: Transition, turn: Turn, event: ModelReplied) -> Move | None:
             tool.output = EMITTED_TOO_EARLY
             continue
         t.conclude(ToolCalled(agent=turn.agent, call=tool.key, name=request.name, arguments=request.arguments))
-        if own := own_tool(t, turn.agent, request.name):
+        if own := own_tool(t, turn, request.name):
             carry_out(t, turn, tool, own)
         else:
-            t.order(RunTool(key=tool.key, agent=turn.agent, name=request.name, arguments=request.arguments))
+            t.order(order_of(turn, tool))
+    turn.rests = all(rests(tool) for tool in turn.tools)
     start_timer(t, f"{TOOLS}{turn.number}", int(t.settings.tool_result_timeout_seconds * 1000))
     return _after_tools(t, turn)
+
+
+def order_of(turn: Turn, tool: OpenTool) -> RunTool:
+    """The order to run a tool that a turn has under way."""
+    return RunTool(
+        key=tool.key,
+        agent=turn.agent,
+        name=tool.request.name,
+        arguments=tool.edited or tool.request.arguments,
+        approved=tool.approved,
+    )
 
 
 def call_ended(t: Transition, event: ModelReplied | ModelFailed) -> Turn:
@@ -228,10 +263,7 @@ def failed(t: Transition, event: ModelFailed) -> Move | None:
         return None
     if event.reason == "model_error" and _go_to_backup(t, turn):
         return _try(t, turn)
-    if t.state.aside is not None:
-        return EndAside(event.error)
-    branch = t.branch_of(turn)
-    return CloseBranch(branch, "failed", event.error) if branch else Finish("failed", event.reason)
+    return turn_failed(t, turn, event.error, Finish("failed", event.reason))
 
 
 def _go_to_backup(t: Transition, turn: Turn) -> bool:
@@ -259,7 +291,10 @@ def retry(t: Transition, number: int) -> Move | None:
 
 def tool_returned(t: Transition, event: ToolReturned) -> Move | None:
     turn, tool = open_tool(t, event.call)
-    return tool_done(t, turn, tool, event.output if event.ok else f"error: {event.output}")
+    output = event.output if event.ok else f"error: {event.output}"
+    if tool.edited:
+        output = f"(a person changed the arguments to {tool.edited})\n{output}"
+    return tool_done(t, turn, tool, output)
 
 
 def tool_done(t: Transition, turn: Turn, tool: OpenTool, output: str) -> Move | None:
@@ -278,7 +313,7 @@ def _after_tools(t: Transition, turn: Turn) -> Move | None:
         left = max(0, left - len(done.output or ""))
         turn.said.append(Message(role="tool", text=text, tool_call=done.request.id))
     turn.tools = []
-    return Ask(turn)
+    return Rest(turn) if turn.rests else Ask(turn)
 
 
 def tools_out_of_time(t: Transition, number: int) -> Move | None:

@@ -1,6 +1,6 @@
 """Waiting for a person or the host, and going on afterwards."""
 
-from interlock.engine.effects import RunTool
+from interlock.engine.approving import APPROVAL, approval_given
 from interlock.engine.events import (
     InputGiven,
     InputRequested,
@@ -9,12 +9,13 @@ from interlock.engine.events import (
     ToolCalled,
     ToolOutcomeLost,
 )
-from interlock.engine.moves import Begin, CloseBranch, EndAside, Finish, Follow, Move
+from interlock.engine.moves import Begin, Finish, Follow, Move
+from interlock.engine.questions import question_answered
 from interlock.engine.routing import Decision
 from interlock.engine.state import RunState, Turn, Wait
 from interlock.engine.timing import BUDGET, RETRY
 from interlock.engine.transition import Transition
-from interlock.engine.turns import open_tool, tool_done
+from interlock.engine.turns import open_tool, order_of, tool_done, turn_failed
 
 APPROVALS = ("", "yes")
 
@@ -94,8 +95,10 @@ def resumed(t: Transition, event: RunResumed) -> Move | None:
     t.state.answered[event.token] = event.input
     t.state.status = "running"
     t.conclude(InputGiven(token=event.token))
+    if wait.message:
+        return question_answered(t, wait, event.input)
     if wait.tool:
-        return _tool_decided(t, wait, event.input)
+        return (approval_given if wait.reason == APPROVAL else _tool_decided)(t, wait, event.input)
     if wait.reason.startswith("held:") and event.input.strip().lower() in APPROVALS:
         return Follow(t.table.decision_of(wait.agent, wait.signal, wait.calls))
     author = "external" if wait.reason.startswith("external:") else "user"
@@ -109,14 +112,12 @@ def _tool_decided(t: Transition, wait: Wait, answer: str) -> Move | None:
     turn, tool = open_tool(t, wait.tool)
     word = answer.strip().lower()
     if word == "fail":
-        branch, reason = t.branch_of(turn), "tool_unknown_outcome"
-        if t.state.aside is not None:
-            return EndAside(reason)
-        return CloseBranch(branch, "failed", reason) if branch else Finish("failed", reason)
+        reason = "tool_unknown_outcome"
+        return turn_failed(t, turn, reason, Finish("failed", reason))
     if word == "retry":
         tool.key = t.new_key()
-        request = tool.request
-        t.conclude(ToolCalled(agent=turn.agent, call=tool.key, name=request.name, arguments=request.arguments))
-        t.order(RunTool(key=tool.key, agent=turn.agent, name=request.name, arguments=request.arguments))
+        order = order_of(turn, tool)
+        t.conclude(ToolCalled(agent=turn.agent, call=tool.key, name=order.name, arguments=order.arguments))
+        t.order(order)
         return None
     return tool_done(t, turn, tool, answer)

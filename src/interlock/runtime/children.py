@@ -3,7 +3,7 @@
 Rule 1: whoever drives a run drives its children.
 Rule 2: going down, a child's news is stored with the child first and told to its parent afterwards; going up, a parent
 knows that a child goes on before the child does. So while anything in a tree is running, so is its root, and whoever
-recovers the root finds everything.
+recovers the root finds everything. A run that ends stops its children first, and ends when they have stopped.
 Rule 3: what a parent is told of a child that rests is told under the lock of whoever would take the child up, so that
 it is true when it is told.
 """
@@ -24,16 +24,12 @@ from interlock.engine.events import (
 from interlock.engine.state import RunState
 from interlock.engine.step import OVER, RULES, Run
 from interlock.errors import InterlockError, OwnedElsewhere, RunExists, RunNotFound, StoreFailed
-from interlock.ids import RESERVED_IDS, parent_of
+from interlock.ids import RESERVED_IDS
 from interlock.ports import RunRow
 from interlock.runtime.live import LiveRun
 
 if TYPE_CHECKING:
     from interlock.runtime.runner import Runner
-
-
-# Rows read in one go.
-PAGE = 200
 
 
 class Children:
@@ -77,23 +73,6 @@ class Children:
             runner.drive(child)
         await runner.settled(order.child)
         return returned(order, child.run.state)
-
-    async def orphans(self) -> list[str]:
-        """Children that are not over although what called them is."""
-        found: list[str] = []
-        for status in ("running", "paused"):
-            before, is_more = None, True
-            while is_more:
-                page = await self._runner.journal.rows(status=status, nested=True, limit=PAGE, before=before)
-                found += [row.run for row in page if await self._is_over(parent_of(row.run))]
-                is_more, before = len(page) == PAGE, page[-1].run if page else None
-        return found
-
-    async def _is_over(self, run: str) -> bool:
-        try:
-            return (await self._runner.journal.row(run)).status in OVER
-        except RunNotFound:
-            return True
 
     async def _taken_up(self, parent: LiveRun, order: StartChild) -> LiveRun:
         """The child, at work in this process or at rest."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from interlock.crew.definition import Crew
-from interlock.engine.events import IncomingEvent, RunResumed
+from interlock.engine.events import IncomingEvent, InputExpired, RunResumed
 from interlock.engine.state import RunState
 from interlock.engine.step import Run
 from interlock.errors import CannotFork, JournalDiverged
@@ -30,8 +30,9 @@ def fork_places(crew: Crew, run_id: str, records: Sequence[Record]) -> list[int]
 
 
 def _is_quiet(state: RunState) -> bool:
+    is_talking = state.tasks or state.errands or any(box.sent for box in state.mailboxes.values())
     is_alone = state.group is None and state.calling is None and not state.leaving
-    return state.status == "running" and is_alone and not state.waits
+    return state.status == "running" and is_alone and not state.waits and not is_talking
 
 
 def forked(crew: Crew, run_id: str, records: Sequence[Record], after: int, new_id: str) -> tuple[Run, list[Record]]:
@@ -56,6 +57,6 @@ def _nearest(places: Sequence[int], after: int) -> list[int]:
 
 def with_keys_of(event: IncomingEvent, old: str, new: str) -> IncomingEvent:
     """The event as an answer to what the new run asked for: of all keys only tokens hold the run's id."""
-    if not isinstance(event, RunResumed) or not event.token.startswith(f"{old}:"):
+    if not isinstance(event, RunResumed | InputExpired) or not event.token.startswith(f"{old}:"):
         return event
     return msgspec.structs.replace(event, token=f"{new}:{event.token.removeprefix(f'{old}:')}")

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from interlock.crew.definition import Agent, Crew
 from interlock.engine.conversation import Conversation
 from interlock.engine.effects import CallModel
-from interlock.engine.events import IncomingEvent
+from interlock.engine.events import IncomingEvent, InputRequested
 from interlock.engine.step import Run
 from interlock.engine.waiting import agents_at_work
-from interlock.ports import ModelRequest, RunRow
+from interlock.ports import ModelRequest, Record, RunRow
 
 # Before the key of a child that is being stopped.
 STOPPING = "stop "
@@ -39,6 +39,8 @@ class LiveRun:
         # Nothing but a wake-up call is None: somebody else took an event in, and the run may be over.
         self.inbox: asyncio.Queue[IncomingEvent | None] = asyncio.Queue()
         self.tasks: dict[str, asyncio.Task[None]] = {}
+        # When a question with a deadline was asked, in everybody's time; the engine knows working time alone.
+        self.asked_at: dict[str, int] = {}
         self.last_ms: int | None = None
         # One transition at a time: its record is stored before the next event is looked at.
         self.lock = asyncio.Lock()
@@ -73,6 +75,12 @@ class LiveRun:
         before, self.last_ms = self.last_ms, now_ms
         return max(0, now_ms - before) if before is not None else 0
 
+    def heed(self, record: Record) -> None:
+        """Remembers when questions with a deadline were asked for the first time."""
+        for event in record.events:
+            if isinstance(event, InputRequested) and event.deadline_ms:
+                self.asked_at.setdefault(event.message_id, record.at)
+
     def own(self, key: str, task: "asyncio.Task[None]") -> None:
         def ended(done: "asyncio.Task[None]") -> None:
             if self.tasks.get(key) is done:
@@ -87,15 +95,10 @@ class LiveRun:
         self.tell(None)
         self.give_up(self.alone)
 
-    async def children_stopped(self) -> None:
-        """Nothing that belongs to a run outlives it."""
-        stopping = [task for key, task in self.tasks.items() if key.startswith(STOPPING)]
-        await asyncio.gather(*stopping, return_exceptions=True)
-
     @property
     def may_call_alone(self) -> bool:
         """Whether the driver will look for a call to await next, and nothing else is under way."""
-        if self.tasks or self.alone or not self.inbox.empty():
+        if self.tasks or self.alone or self.lone is not None or not self.inbox.empty():
             return False
         return self.driver is None or self.driver is asyncio.current_task()
 

@@ -1,7 +1,6 @@
 """Carries out what a run orders, and brings back what came of it."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
@@ -21,6 +20,7 @@ from interlock.engine.effects import (
     MailRead,
     Reserve,
     RunTool,
+    SetAlarm,
     SetTimer,
     Settle,
     StartChild,
@@ -30,6 +30,7 @@ from interlock.engine.effects import (
 )
 from interlock.engine.emitting import DESCRIPTION, EMIT_SIGNAL, is_tool_mode, parameters
 from interlock.engine.events import (
+    ApprovalNeeded,
     IncomingEvent,
     MailTaken,
     ModelFailed,
@@ -42,10 +43,10 @@ from interlock.engine.events import (
     Usage,
 )
 from interlock.engine.listening import Listener
-from interlock.engine.own_tools import OWN_TOOLS
+from interlock.engine.own_tools import OF_PLACE, shown_to
 from interlock.engine.phrases import cut
-from interlock.engine.state import Turn
-from interlock.engine.step import OVER
+from interlock.engine.state import Turn, turns_of
+from interlock.engine.transition import CHECK, SELECT
 from interlock.errors import (
     ModelRefused,
     ModelUnavailable,
@@ -71,14 +72,14 @@ from interlock.ports import (
 from interlock.runtime.bus_tools import BUS_TOOLS, Caller, run_bus_tool
 from interlock.runtime.children import Children
 from interlock.runtime.hearing import HeardOut, heard_out, heard_to_the_cut, require_sound
+from interlock.runtime.judging import Judges
 from interlock.runtime.live import STOPPING, Call, LiveRun
 from interlock.runtime.switchboard import NO_MAIL, Mail, Switchboard, taking
 from interlock.runtime.timers import Timers
 
-_log = logging.getLogger("interlock")
-
 ModelFor = Callable[[Crew, Agent], Model]
 OnDelta = Callable[[str, str, str], None]
+OnAlarm = Callable[[LiveRun, SetAlarm], None]
 # Told before and after each effect; what tests kill the process with.
 Hook = Callable[[str], None]
 
@@ -110,15 +111,24 @@ class Performer:
         calls_max: int,
         hook: Hook = no_hook,
         cost_of: CostOf = cost_of,
+        on_alarm: OnAlarm,
+        judges: Judges,
         children: Children,
         board: Switchboard,
     ) -> None:
+        self.on_alarm, self.judges = on_alarm, judges
         self.clock, self.timers = clock, timers
         self.model_for, self.toolbox = model_for, toolbox
         self.on_delta, self.budgets = on_delta, budgets
         self.hook, self.cost_of, self.children, self.board = hook, cost_of, children, board
         # Waiters are served in the order they came, so that no run starves.
-        self.slots = asyncio.Semaphore(calls_max)
+        self.slots, self._calls_max = asyncio.Semaphore(calls_max), calls_max
+        self.tools_under_way = 0
+
+    async def hold_calls(self) -> None:
+        """Lets no further call begin, and waits until those under way are over."""
+        for _ in range(self._calls_max):
+            await self.slots.acquire()
 
     def spending(self, live: LiveRun, effects: Sequence[Effect], at: int) -> tuple[Reservation | Settlement, ...]:
         """What the store is asked to do about budgets. Bounds of a call or a run alone are no business of its."""
@@ -151,7 +161,7 @@ class Performer:
                     self._start(live, effect.key, self._run_tool(live, effect))
                 case StartChild() | StopChild():
                     self._see_to_child(live, effect)
-                case SetTimer():
+                case SetTimer() | SetAlarm():
                     self._set_timer(live, effect)
                 case Cancel():
                     self._give_up(live, effect.key)
@@ -164,7 +174,7 @@ class Performer:
         """After a crash: what may have run and cannot be run again is for a person to decide."""
         again: list[Effect] = []
         for effect in effects:
-            if isinstance(effect, RunTool) and not self._is_idempotent(effect.name):
+            if isinstance(effect, RunTool) and not self._may_run_again(effect):
                 self._answer(live, ToolOutcomeLost(call=effect.key))
             else:
                 again.append(effect)
@@ -177,8 +187,12 @@ class Performer:
         else:
             self._take_mail(live, effect, mail.get(live.key(effect.key)))
 
-    def _is_idempotent(self, name: str) -> bool:
-        return name in BUS_TOOLS or self.toolbox.is_idempotent(name)
+    def _may_run_again(self, effect: RunTool) -> bool:
+        """Also what was never run: it waits for an approval that nobody was asked for yet."""
+        return effect.name in BUS_TOOLS or self.toolbox.is_idempotent(effect.name) or self._is_held(effect)
+
+    def _is_held(self, effect: RunTool) -> bool:
+        return self.toolbox.needs_approval(effect.name) and not effect.approved
 
     def _take_mail(self, live: LiveRun, effect: TakeMail, mail: tuple[Heard, ...] | None) -> None:
         if mail is not None:
@@ -221,10 +235,9 @@ class Performer:
     async def _stop_child(self, live: LiveRun, order: StopChild) -> None:
         try:
             event = await self.children.stopped(order)
-        except PortError as error:
-            _log.warning("could not stop child %s: %s; whoever recovers the data folder does", order.child, error)
-            return
-        if live.run.state.status not in OVER:
+        except Exception as error:  # the child is in other hands, and so will this run be
+            live.fail(error)
+        else:
             self._answer(live, event)
 
     def _start(self, live: LiveRun, key: str, work: Awaitable[None]) -> None:
@@ -234,7 +247,10 @@ class Performer:
         self.timers.give_up(live.key(key))
         live.give_up(key)
 
-    def _set_timer(self, live: LiveRun, effect: SetTimer) -> None:
+    def _set_timer(self, live: LiveRun, effect: SetTimer | SetAlarm) -> None:
+        if isinstance(effect, SetAlarm):
+            self.on_alarm(live, effect)
+            return
         fired = TimerFired(timer=effect.key)
         self.timers.set(live.key(effect.key), effect.duration_ms, lambda: self._answer(live, fired))
 
@@ -268,7 +284,7 @@ class Performer:
         model = budget.agent.model(backup=turn.backup)
         asked = msgspec.structs.replace(budget.agent, primary=model) if turn.backup else budget.agent
         tokens = live.conversation.estimate(state.history, turn, state.scales.get(effect.agent, UNSCALED))
-        tokens += _tokens_of(self._tools(live, budget.agent, _group(live, turn)))
+        tokens += _tokens_of(self._tools(live, budget.agent, turn))
         return Reservation(
             key=live.key(effect.key),
             crew=live.crew.name,
@@ -288,25 +304,28 @@ class Performer:
             key=live.key(effect.key),
             agent=agent.id,
             number=effect.number,
-            system=live.conversation.instructions(agent.id, group),
+            purpose=effect.purpose,
+            system=live.conversation.instructions_of(turn, group),
             messages=live.conversation.messages(state.history, turn, scale),
-            tools=self._tools(live, agent, group),
+            tools=self._tools(live, agent, turn),
             temperature=agent.temperature,
             top_p=agent.top_p,
             top_k=agent.top_k,
-            ending=live.conversation.ending(agent.id, group),
+            ending=live.conversation.ending_of(turn, group),
             path=state.path,
         )
         if effect.model:
             agent = msgspec.structs.replace(agent, primary=agent.backup)
         return Call(effect, agent, request, scale)
 
-    def _tools(self, live: LiveRun, agent: Agent, group: str) -> tuple[ToolSchema, ...]:
+    def _tools(self, live: LiveRun, agent: Agent, turn: Turn) -> tuple[ToolSchema, ...]:
         """The agent's own, first the host's and then Interlock's, and how it steers where that is a tool."""
-        schemas = (*self.toolbox.schemas(agent.tools), *own_schemas(agent))
-        if not is_tool_mode(live.crew):
+        if turn.kind in (SELECT, CHECK):
+            return ()
+        schemas = (*self.toolbox.schemas(agent.tools), *own_schemas(live.crew, agent, turn))
+        if not is_tool_mode(live.crew) or turn.kind:
             return schemas
-        names = [route.signal for route in usable_marks(live.crew, agent.id, group).routes]
+        names = [route.signal for route in usable_marks(live.crew, agent.id, _group(live, turn)).routes]
         emit = ToolSchema(name=EMIT_SIGNAL, description=DESCRIPTION, parameters=parameters(names))
         return (*schemas, emit) if names else schemas
 
@@ -336,11 +355,17 @@ class Performer:
             return msgspec.structs.replace(event, usage=usage)
         return event
 
+    async def _said(self, live: LiveRun, call: Call, said: list[str]) -> ModelReplied:
+        """By the model, or by the host where it decides itself."""
+        if call.effect.purpose and self.judges.has(call.effect.purpose):
+            return await self.judges.reply(live, call.effect)
+        async with self.slots:
+            return _replied(live, call, await self._heard(live, call, said), self.cost_of)
+
     async def _outcome(self, live: LiveRun, call: Call, said: list[str]) -> ModelReplied | ModelFailed:
         effect = call.effect
         try:
-            async with self.slots:
-                return _replied(live, call, await self._heard(live, call, said), self.cost_of)
+            return await self._said(live, call, said)
         except ScriptExhausted as error:
             return _failed(effect, error, retry=False, reason="script_exhausted")
         except PromptTooLong as error:
@@ -379,8 +404,12 @@ class Performer:
         agent = live.conversation.agent(effect.agent)
         seconds = live.crew.settings.tool_execution_timeout_seconds
         ok = False
+        self.tools_under_way += 1
         try:
-            self._require_own(agent, effect.name)
+            self._require_own(live, agent, effect)
+            if self._is_held(effect):
+                self._answer(live, ApprovalNeeded(call=effect.key))
+                return
             async with asyncio.timeout(seconds):
                 output = await self._output_of(live, effect)
             ok = True
@@ -388,6 +417,8 @@ class Performer:
             output = f"tool '{effect.name}' took longer than {seconds:g} s"
         except ToolFailed as error:
             output = str(error)
+        finally:
+            self.tools_under_way -= 1
         most = live.crew.settings.max_tool_output_chars
         self._answer(live, ToolReturned(call=effect.key, ok=ok, output=cut(storable(output), most)))
 
@@ -404,19 +435,24 @@ class Performer:
         self.board.scheduled()
         return output
 
-    def _require_own(self, agent: Agent, name: str) -> None:
+    def _require_own(self, live: LiveRun, agent: Agent, effect: RunTool) -> None:
         """A model calls a tool by the name that it was shown, which need not be the one in the crew file."""
-        shown = tuple(schema.name for schema in (*self.toolbox.schemas(agent.tools), *own_schemas(agent)))
-        if name not in shown and name not in agent.tools:
+        turns, name = turns_of(live.run.state), effect.name
+        mine = [turn for turn in turns for tool in turn.tools if tool.key == effect.key]
+        own = [schema for turn in mine for schema in own_schemas(live.crew, agent, turn)]
+        shown = tuple(schema.name for schema in (*self.toolbox.schemas(agent.tools), *own))
+        if name in OF_PLACE or (name not in shown and name not in agent.tools):
             unshown = (tool for tool in agent.tools if not tool.startswith("mcp:"))
             owned = ", ".join(dict.fromkeys((*unshown, *shown))) or "none"
             raise ToolFailed(f"agent '{agent.id}' has no tool '{name}'; it has {owned}")
 
 
-def own_schemas(agent: Agent) -> tuple[ToolSchema, ...]:
+def own_schemas(crew: Crew, agent: Agent, turn: Turn) -> tuple[ToolSchema, ...]:
     """What a model is told of the tools that Interlock itself carries out."""
-    own = [OWN_TOOLS[name] for name in agent.tools if name in OWN_TOOLS]
-    inside = [ToolSchema(name=t.name, description=t.description, parameters=t.parameters) for t in own]
+    inside = tuple(
+        ToolSchema(name=name, description=description, parameters=parameters)
+        for name, description, parameters in shown_to(crew, agent, turn)
+    )
     return (*inside, *(BUS_TOOLS[name].schema for name in agent.tools if name in BUS_TOOLS))
 
 
@@ -475,9 +511,7 @@ def _storable_call(call: ToolRequest) -> ToolRequest:
 
 def _turn(live: LiveRun, number: int) -> Turn:
     """The turn that has just ordered something."""
-    state = live.run.state
-    turns = [b.turn for b in state.group.branches] if state.group else [state.turn]
-    return next(turn for turn in turns if turn is not None and turn.number == number)
+    return next(turn for turn in turns_of(live.run.state) if turn.number == number)
 
 
 def _group(live: LiveRun, turn: Turn) -> str:
@@ -505,6 +539,7 @@ def _replied(live: LiveRun, call: Call, heard: HeardOut, cost_of: CostOf) -> Mod
         estimated=is_estimated,
         unconstrained=is_free and not heard.cut and not reply.tool_calls,
         model=call.effect.model,
+        purpose=call.effect.purpose,
     )
 
 

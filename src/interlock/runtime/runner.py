@@ -17,7 +17,7 @@ import msgspec
 
 from interlock.crew.definition import Crew
 from interlock.engine.budgets import CostOf, cost_of
-from interlock.engine.effects import CallModel, Effect, StopChild
+from interlock.engine.effects import CallModel, Effect
 from interlock.engine.events import (
     NO_CONTEXT,
     BroadcastHeard,
@@ -63,8 +63,10 @@ from interlock.ports import (
 )
 from interlock.runtime.children import Children
 from interlock.runtime.crews import StoredCrews
+from interlock.runtime.deadlines import Deadlines
 from interlock.runtime.delivery import Deliveries, OnExternal
 from interlock.runtime.dispatching import Dispatcher
+from interlock.runtime.judging import Judges
 from interlock.runtime.live import LiveRun
 from interlock.runtime.performing import STORE_RETRY_MS, Hook, ModelFor, Performer, answers, no_hook, storable
 from interlock.runtime.switchboard import Switchboard
@@ -104,6 +106,8 @@ class Runner:
     `start_for` starts a run for an agent that is to act on a broadcast; `listens` if anything is heard at all.
     """
 
+    _is_parking = False
+
     def __init__(
         self,
         *,
@@ -122,20 +126,14 @@ class Runner:
         cost_of: CostOf = cost_of,
         start_for: StartFor | None = None,
         listens: bool = True,
+        judges: Judges | None = None,
     ) -> None:
         self.journal, self.owners, self.clock = journal, owners, clock
         self.board = Switchboard(bus, clock)
         self._start_for, self._listens = start_for, listens
         self.crews, self.timers = StoredCrews(journal), Timers(clock)
         self.observers, self.watchers = observers, Watchers()
-        self.live: dict[str, LiveRun] = {}
-        self.drivers: dict[str, asyncio.Task[None]] = {}
-        self._driving: set[asyncio.Task[None]] = set()  # also those that only have to let go of their run
-        self._asked: set[asyncio.Task[None]] = set()
-        self._failures: dict[str, BaseException] = {}
-        self._tables: dict[str, RoutingTable] = {}
-        self._is_parking = False
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._open_books()
         self.performer = Performer(
             clock=clock,
             timers=self.timers,
@@ -146,10 +144,23 @@ class Runner:
             calls_max=calls_max,
             hook=hook,
             cost_of=cost_of,
+            on_alarm=self.deadlines.set,
+            judges=judges or Judges(),
             children=Children(self),
             board=self.board,
         )
         self.deliveries = Deliveries(outbox, clock, on_external)
+
+    def _open_books(self) -> None:
+        """What is known of the runs in hand."""
+        self.live: dict[str, LiveRun] = {}
+        self.drivers: dict[str, asyncio.Task[None]] = {}
+        self._driving: set[asyncio.Task[None]] = set()  # also those that only have to let go of their run
+        self._asked: set[asyncio.Task[None]] = set()
+        self._failures: dict[str, BaseException] = {}
+        self._tables: dict[str, RoutingTable] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self.deadlines = Deadlines(self)
 
     async def __aenter__(self) -> "Runner":
         self._ticking = [asyncio.create_task(self.timers.run())]
@@ -258,6 +269,7 @@ class Runner:
         async with self.taking(run_id):
             live = self.live.get(run_id) or await self._take(crew, run_id)
             async with live.lock:
+                await self.deadlines.keep(live)
                 waits = [wait.token for wait in live.run.state.waits]
                 if token is None and len(waits) == 1:
                     token = waits[0]
@@ -267,10 +279,16 @@ class Runner:
                 if token not in waits:
                     await self.let_go_unless_driven(live)
                     raise self._refused(live, token, text)
-                parent = await self._woken_parent_or_let_go(live)
+                parent = await self.woken_parent_or_let_go(live)
                 await self.transit(live, RunResumed(token=token, input=storable(text)))
-            self._goes_on_for(parent, live)
+            self.goes_on_for(parent, live)
         return None
+
+    def sees_through(self, work: Coroutine[Any, Any, None]) -> None:
+        """Nobody waits for it; whoever leaves does."""
+        task = asyncio.ensure_future(work)
+        self._asked.add(task)
+        task.add_done_callback(self._asked.discard)
 
     async def _seen_through(self, work: Coroutine[Any, Any, Any]) -> None:
         """Whoever asked may go away; what was begun is not left half done."""
@@ -291,20 +309,19 @@ class Runner:
 
     async def _cancel(self, crew: Crew, run_id: str, by: str) -> None:
         async with self.taking(run_id):
-            live, parent = self.live.get(run_id) or await self._take(crew, run_id), None
+            live = self.live.get(run_id) or await self._take(crew, run_id)
             async with live.lock:
-                with suppress(ParentIsOver):  # then it is nobody's, and may end
-                    parent = await self._woken_parent(live)
+                parent = await self.woken_parent_or_let_go(live)
                 if live.run.state.status not in OVER:
                     await self.transit(live, CancelRequested(by=by))
-            self._goes_on_for(parent, live)
+            self.goes_on_for(parent, live)
 
-    def _goes_on_for(self, parent: LiveRun | None, child: LiveRun) -> None:
+    def goes_on_for(self, parent: LiveRun | None, child: LiveRun) -> None:
         self.drive(child)
         if parent is not None:
             self.performer.follow_child(parent, key_of(child.id))
 
-    async def _woken_parent_or_let_go(self, child: LiveRun) -> LiveRun | None:
+    async def woken_parent_or_let_go(self, child: LiveRun) -> LiveRun | None:
         try:
             return await self._woken_parent(child)
         except InterlockError:
@@ -335,7 +352,7 @@ class Runner:
                 await self.transit(parent, ChildGoesOn(call=key_of(child.id)))
         if was_lost:  # it follows the child, as it does everything else that it has under way
             self.performer.lose_tools(parent, parent.run.outstanding())
-        self._goes_on_for(above, parent)
+        self.goes_on_for(above, parent)
 
     async def recover(self, crew: Crew, run_id: str) -> None:
         """Goes on with a run whose owner is gone, after its last recorded fact."""
@@ -354,12 +371,6 @@ class Runner:
             self.drive(live)
         else:
             await self.let_go_unless_driven(live)
-
-    async def stop_orphans(self) -> None:
-        """Children that go on although what called them is over: a process died before it could stop them."""
-        for orphan in await self.performer.children.orphans():
-            with suppress(OwnedElsewhere):
-                await self.performer.children.stopped(StopChild(key=key_of(orphan), child=orphan))
 
     async def deliver_again(self) -> None:
         """What was to be told outside by runs that nobody works on, and perhaps was not."""
@@ -487,6 +498,8 @@ class Runner:
             row = msgspec.structs.replace(await self.journal.row(run_id), epoch=epoch)
             records = await self.journal.records(run_id)
             live = LiveRun(replayed(crew, run_id, records, self.table(crew, row.crew_sha)), row)
+            for record in records:
+                live.heed(record)
         except BaseException:
             await self.owners.release(run_id)
             raise
@@ -527,7 +540,6 @@ class Runner:
                 await self._go_on(live)
             if live.pump is not None:
                 await live.pump
-            await live.children_stopped()
         except BaseException as error:
             await self._drop(live, error)
             raise
@@ -585,6 +597,8 @@ class Runner:
             live.fail(error)
         finally:
             live.pump = None
+            if not live.alone:  # its call has ended meanwhile, and it may wait for what this has brought to an end
+                live.inbox.put_nowait(None)
 
     async def let_go_unless_driven(self, live: LiveRun) -> None:
         if live.id not in self.drivers:
@@ -605,6 +619,7 @@ class Runner:
         step = live.run.apply(event)
         record = Record(seq=seq, at=self.clock.now_ms(), events=(event, *step.facts))
         live.row = row_of(live.run, live.row, record.at)
+        live.heed(record)
         also = NOTHING_ELSE if _is_one_call(step.effects) else self._alongside(live, step.effects, record.at)
         also = self.board.alongside(live, event, step, seq, record.at, also)
         try:
@@ -652,8 +667,11 @@ class Runner:
                     _log.exception("an observer failed at run %s, seq %s", live.id, record.seq)
 
     def _delta(self, run: str, agent: str, text: str) -> None:
+        piece = {"run": run, "type": "model.delta", "agent": agent, "text": text}
         for watcher in self.watchers.of(run):
-            watcher.tell({"run": run, "type": "model.delta", "agent": agent, "text": text})
+            watcher.tell(piece)
+        for ear in self.watchers.ears:
+            ear(piece)
 
 
 def _is_one_call(effects: Sequence[Effect]) -> bool:

@@ -11,6 +11,7 @@ import msgspec
 
 from interlock.crew.definition import Crew
 from interlock.engine.events import (
+    AgentStateChanged,
     BranchFinished,
     BroadcastDelivered,
     ChildReturned,
@@ -19,6 +20,8 @@ from interlock.engine.events import (
     GroupStarted,
     HandedOver,
     InputRequested,
+    MessageSent,
+    MessageSettled,
     ModelCalled,
     ModelFailed,
     ModelReplied,
@@ -31,10 +34,12 @@ from interlock.engine.events import (
     ToolReturned,
     TurnStarted,
 )
-from interlock.engine.state import RunState, Turn
+from interlock.engine.state import RunState, turns_of
 from interlock.engine.step import Run
-from interlock.engine.timing import BUDGET, RETRY
+from interlock.engine.timing import ACK, ANSWER, BUDGET, RETRY
 from interlock.engine.turns import NUDGES_MAX, RETRIES_MAX
+from interlock.messages.mailbox import OUTCOMES
+from interlock.messages.states import MOVES, AgentState
 from interlock.ports import Record
 from interlock.signals.matching import SignalMatcher
 from interlock.testing.ledger import Ledger, begins_round, calls_of, is_stale
@@ -144,7 +149,7 @@ def turns_are_bounded(seen: Seen) -> Iterator[str]:
                 rounds[event.agent] = nudges[event.agent] = 0
                 with_backup.discard(event.agent)
             case ModelCalled():
-                rounds[event.agent] += begins_round(event, with_backup)
+                rounds[event.agent] += not event.purpose and begins_round(event, with_backup)
                 if rounds[event.agent] > seen.crew.settings.max_rounds:
                     yield f"{event.agent} is asked {rounds[event.agent]} times in one turn"
                 if event.attempt > RETRIES_MAX:
@@ -204,6 +209,34 @@ def side_turns_do_not_steer(seen: Seen) -> Iterator[str]:
             yield f"{event.agent} was called aside, and its {event.signal} steers"
 
 
+def messages_are_settled_once(seen: Seen) -> Iterator[str]:
+    """Sent is answered, refused, undelivered or timed out: each once, and none is left when the run is over."""
+    letters = dict(seen.ledger.letters)
+    for event in seen.events:
+        if isinstance(event, MessageSent):
+            id_ = event.message["message_id"]
+            if (id_ in letters) is not bool(event.attempt):
+                yield f"message {id_} was sent for the {event.attempt + 1}th time, and the journal knows otherwise"
+            letters.setdefault(id_, "")
+        elif isinstance(event, MessageSettled):
+            if letters.get(event.message_id) != "" or event.outcome not in OUTCOMES:
+                yield f"message {event.message_id} is {event.outcome}, and was {letters.get(event.message_id)!r}"
+            letters[event.message_id] = event.outcome
+    left = [id_ for id_, outcome in letters.items() if not outcome]
+    if left and (_ends(seen) or seen.ledger.finished is not None):
+        yield f"the run is over, and nobody knows what became of {', '.join(left)}"
+
+
+def agents_move_by_the_table(seen: Seen) -> Iterator[str]:
+    states = dict(seen.ledger.states)
+    for event in seen.events:
+        if isinstance(event, AgentStateChanged):
+            before, after = AgentState(states.get(event.agent, "idle")), AgentState(event.state)
+            if not any(was is before and move is after for (was, _), move in MOVES.items()):
+                yield f"{event.agent} went from {before} to {after}"
+            states[event.agent] = event.state
+
+
 def ends_say_why(seen: Seen) -> Iterator[str]:
     for event in seen.events:
         if isinstance(event, RunFinished) and not event.reason.startswith(REASONS.get(event.status, ())):
@@ -218,13 +251,14 @@ def pauses_only_when_idle(seen: Seen) -> Iterator[str]:
         *owed(state),
         *children_at_work(state),
         *later,
-        *(turn.reserving or turn.taking for turn in _turns(state) if turn.reserving or turn.taking),
+        *(turn.reserving or turn.taking for turn in turns_of(state) if turn.reserving or turn.taking),
     ]
+    owed_mail = [purpose for purpose in state.timers if purpose.startswith((ACK, ANSWER))]
     if state.status == "paused" and working:
         yield f"the run is paused, and {', '.join(working)} can go on"
     if state.status == "paused" and not state.waits:
         yield "the run is paused, and there is nothing that anybody could answer"
-    if state.status == "running" and not working:
+    if state.status == "running" and not working and not owed_mail:
         yield "the run is running, and nothing is under way"
     if any(isinstance(e, RunPaused) for e in seen.events) and state.status != "paused":
         yield f"the journal says that the run is paused, and its status is {state.status}"
@@ -234,12 +268,13 @@ def children_at_work(state: RunState) -> list[str]:
     branches = state.group.branches if state.group is not None else []
     children = [branch.child for branch in branches if branch.child is not None]
     children += state.calling.children if state.calling is not None else []
-    return [child.run for child in children if child.status == "working"]
+    stopping = [child.run for child in state.leaving] if state.ending is not None else []
+    return [*stopping, *(child.run for child in children if child.status == "working")]
 
 
 def owed(state: RunState) -> list[str]:
     """The keys of the calls that a run waits for: models that have not answered, tools that nobody is asked about."""
-    turns = _turns(state)
+    turns = turns_of(state)
     asked_about = [wait.tool for wait in state.waits]
     calls = [turn.call for turn in turns if turn.call]
     tools = [tool.key for turn in turns for tool in turn.tools if tool.output is None]
@@ -262,6 +297,8 @@ LAWS: tuple[Law, ...] = (
     joins_keep_every_result,
     broadcasts_are_heard_once,
     side_turns_do_not_steer,
+    messages_are_settled_once,
+    agents_move_by_the_table,
     ends_say_why,
     pauses_only_when_idle,
 )
@@ -272,12 +309,6 @@ def broken(seen: Seen) -> Iterator[tuple[str, str]]:
     for law in LAWS:
         for what in law(seen):
             yield law.__name__.replace("_", " "), what
-
-
-def _turns(state: RunState) -> list[Turn]:
-    if state.group is not None:
-        return [b.turn for b in state.group.branches if b.turn is not None and b.status == "working"]
-    return [state.turn] if state.turn is not None else []
 
 
 def _names(things: tuple[object, ...]) -> str:

@@ -5,6 +5,7 @@ from collections import Counter
 import msgspec
 
 from interlock.engine.events import (
+    AgentStateChanged,
     BranchFinished,
     BroadcastDelivered,
     BroadcastEmitted,
@@ -15,6 +16,8 @@ from interlock.engine.events import (
     GroupStarted,
     HandedOver,
     InputRequested,
+    MessageSent,
+    MessageSettled,
     ModelCalled,
     ModelFailed,
     ModelReplied,
@@ -49,6 +52,8 @@ class Ledger(msgspec.Struct, kw_only=True):
     members: tuple[str, ...] = ()
     branches: dict[str, str] = {}
     replies: dict[str, str] = {}
+    letters: dict[str, str] = {}  # what became of each message, by its id; empty while it is open
+    states: dict[str, str] = {}
     children: dict[str, ChildStarted] = {}
     own_usage: Usage = Usage()
     usage_below: Usage = Usage()
@@ -78,7 +83,7 @@ class Ledger(msgspec.Struct, kw_only=True):
         match event:
             case ModelCalled():
                 self.calls[self.short(event.call)] = event
-                self.rounds[event.agent] += begins_round(event, self.with_backup)
+                self.rounds[event.agent] += not event.purpose and begins_round(event, self.with_backup)
             case ToolCalled():
                 self.tools[self.short(event.call)] = event
             case InputRequested():
@@ -90,6 +95,8 @@ class Ledger(msgspec.Struct, kw_only=True):
                 self.given[event.token] = event.input
             case RunFinished():
                 self.finished = event
+            case MessageSent() | MessageSettled() | AgentStateChanged():
+                self._book_mail(event)
             case _:
                 self._book_move(event)
 
@@ -102,6 +109,15 @@ class Ledger(msgspec.Struct, kw_only=True):
             self.usage_below += event.usage
             if (child := self.children.get(event.call)) is not None:
                 self.replies[child.crew] = event.text
+
+    def _book_mail(self, event: MessageSent | MessageSettled | AgentStateChanged) -> None:
+        match event:
+            case MessageSent():
+                self.letters.setdefault(event.message["message_id"], "")
+            case MessageSettled():
+                self.letters[event.message_id] = event.outcome
+            case AgentStateChanged():
+                self.states[event.agent] = event.state
 
     def _book_move(self, event: Event) -> None:
         match event:

@@ -12,6 +12,7 @@ import msgspec
 from interlock.crew.definition import Crew
 from interlock.engine.events import ToolRequest, Usage
 from interlock.ports import Delta, ModelReply, ModelRequest, ToolSchema
+from interlock.testing.random_mail import mail_calls
 from interlock.testing.seeds import chance_of
 
 WORDS = ("so", "well", "then", "yes", "no", "two and two", "một hai", "as you said", "the report", "42")
@@ -28,9 +29,22 @@ class RandomModel:
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         times = self._times[request.key] = self._times.get(request.key, 0) + 1
         chance = chance_of(self._seed, f"{request.key}:{times}")
-        text = self._said(self._crew_at(request.path), request.agent, chance)
+        crew = self._crew_at(request.path)
+        text = self._judged(crew, request, chance) if request.purpose else self._said(crew, request.agent, chance)
         yield Delta(text)
-        yield ModelReply(text=text, usage=_usage(chance), tool_calls=_calls(request, chance))
+        yield ModelReply(
+            text=text, usage=_usage(chance), tool_calls=mail_calls(request, chance) or _calls(request, chance)
+        )
+
+    def _judged(self, crew: Crew, request: ModelRequest, chance: Random) -> str:
+        """JSON mostly, as an errand asks for it."""
+        if chance.random() < 0.2:
+            return chance.choice(["", "everybody", '["nobody"]', "{", '{"completed": 1}', "[1]"])
+        if request.purpose == "check":
+            return msgspec.json.encode({"completed": chance.random() < 0.6, "reason": "so it seems [END]"}).decode()
+        tree = crew.delegation
+        children = tree.children.get(request.agent, ()) if tree is not None else ()
+        return msgspec.json.encode([child for child in children if chance.random() < 0.7]).decode()
 
     def _crew_at(self, path: tuple[str, ...]) -> Crew:
         crew = self._crew

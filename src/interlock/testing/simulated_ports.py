@@ -255,6 +255,9 @@ class SimulatedToolbox:
     def is_idempotent(self, name: str) -> bool:
         return self._tools.is_idempotent(name)
 
+    def needs_approval(self, name: str) -> bool:
+        return self._tools.needs_approval(name)
+
     async def run(self, name: str, arguments: str, *, key: str) -> str:
         doors, weather = self._doors, self._doors.weather
         doors.boundary("tool")

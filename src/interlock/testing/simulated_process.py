@@ -79,7 +79,6 @@ class Process:
         await self.ask(self.runner.__aenter__())
         for row in await self.ask(self.store.rows(status="running", nested=False)):
             await self.ask(self.runner.recover(crew, row.run))
-        await self.ask(self.runner.stop_orphans())
         await self.ask(self.runner.deliver_again())
 
     async def ask(self, work: Coroutine[Any, Any, T], within_ms: int | None = None) -> T:

@@ -187,5 +187,7 @@ def _refuse_inside_a_loop() -> None:
 
 
 def _refuse_what_cannot_run_yet(crew: Crew) -> None:
-    if any(each.delegation is not None for each in crew.whole_tree()):
-        raise UsageError(f"crew '{crew.name}' delegates; this version cannot run it yet")
+    trees = [(each, each.delegation) for each in crew.whole_tree() if each.delegation is not None]
+    for each, tree in trees:
+        if any(child in each.sub_crews for children in tree.children.values() for child in children):
+            raise UsageError(f"crew '{each.name}' delegates to another crew; this version cannot run it yet")

@@ -1,0 +1,252 @@
+"""What the server costs: requests against a bare FastAPI app, and 1,000 readers of 200 runs at once.
+
+Rule 1: servers are processes of their own; their CPU time is read from the system, before and after.
+Rule 2: the bare app runs on the same uvicorn and the same parser, and answers the same bytes.
+Rule 3: readers check what they get: every event of their run, once and in order.
+
+Usage: python -m bench.server    writes bench/SERVER.md
+"""
+
+import asyncio
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx2
+import msgspec
+
+from bench.harness import machine, table, verdict
+
+RESULTS = Path(__file__).parent / "SERVER.md"
+KEYS, READERS, RUNS, REQUESTS = 50, 1_000, 200, 500
+PATIENCE_SECONDS = 300
+
+CREW = """\
+version: "2.0"
+name: pair
+entry_point: a
+agents: [{id: a}, {id: b}]
+routing:
+  signals:
+    a: [{signal: "[NEXT]", target: b}, {signal: "[END]"}]
+    b: [{signal: "[NEXT]", target: a}]
+"""
+# Long enough for all readers to be there before a run ends.
+SCRIPT = """\
+replies:
+  a: [{text: "one [NEXT]", delay_seconds: 20}, "three [NEXT]", "five [END]"]
+  b: ["two [NEXT]", "four [NEXT]"]
+"""
+BARE = """\
+import sys, uvicorn
+from fastapi import FastAPI, Response
+from pydantic import BaseModel
+app = FastAPI()
+BODY = open("body").read().encode()
+class Start(BaseModel):
+    crew: str
+    input: str = ""
+@app.get("/v1/runs/{run}")
+async def show(run: str) -> Response:
+    return Response(BODY, media_type="application/json")
+@app.post("/v1/runs", status_code=201)
+async def start(order: Start) -> Response:
+    return Response(BODY, 201, media_type="application/json")
+uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), http="h11", access_log=False, log_level="warning")
+"""
+
+
+class Process(NamedTuple):
+    address: str
+    pid: int
+
+    def cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def keys() -> list[str]:
+    return [f"ilk_{hashlib.sha256(str(n).encode()).hexdigest()[:43]}" for n in range(KEYS)]
+
+
+@contextmanager
+def interlock_server(folder: Path) -> Iterator[Process]:
+    (folder / "crew.yaml").write_text(CREW)
+    (folder / "script.yaml").write_text(SCRIPT)
+    lines = ["[server]", "requests_per_second = 1000000", "connections_max = 3000"]
+    for n, key in enumerate(keys()):
+        sha = hashlib.sha256(key.encode()).hexdigest()
+        lines += [f"[server.keys.k{n}]", f'sha256 = "{sha}"', 'scopes = ["read", "run"]']
+    (folder / "interlock.toml").write_text("\n".join(lines) + "\n")
+    command = [str(Path(sys.executable).parent / "interlock"), "serve", "crew.yaml", "--script", "script.yaml"]
+    with subprocess.Popen([*command, "--port", "0"], cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield Process(process.stdout.readline().split()[-1], process.pid)
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def bare_server(folder: Path, body: str) -> Iterator[Process]:
+    (folder / "bare.py").write_text(BARE)
+    (folder / "body").write_text(body)
+    port = "18321"
+    with subprocess.Popen([sys.executable, "bare.py", port], cwd=folder) as process:
+        address = f"http://127.0.0.1:{port}"
+        try:
+            while not _answers(address):
+                pass
+            yield Process(address, process.pid)
+        finally:
+            process.terminate()
+
+
+def _answers(address: str) -> bool:
+    try:
+        return httpx2.get(f"{address}/v1/runs/x", trust_env=False).status_code == 200
+    except httpx2.TransportError:
+        return False
+
+
+def client_of(process: Process) -> httpx2.AsyncClient:
+    headers = {"authorization": f"Bearer {keys()[0]}"}
+    limits = httpx2.Limits(max_connections=20)
+    return httpx2.AsyncClient(
+        base_url=process.address,
+        headers=headers,
+        trust_env=False,
+        verify=False,
+        timeout=PATIENCE_SECONDS,
+        limits=limits,
+    )
+
+
+class Cost(NamedTuple):
+    """Milliseconds: of the server's CPU a request, and of waiting."""
+
+    cpu: float
+    half: float
+    most: float
+
+
+async def cost_of(process: Process, method: str, path: str, count: int = REQUESTS) -> Cost:
+    body = {"crew": "pair", "input": "go"} if method == "POST" else None
+    async with client_of(process) as client:
+        await client.request(method, path, json=body)
+        before, waits = process.cpu_seconds(), []
+        for _ in range(count):
+            begun = time.perf_counter()
+            answer = await client.request(method, path, json=body)
+            waits.append((time.perf_counter() - begun) * 1000)
+            assert answer.status_code in (200, 201), answer.text
+    cpu = (process.cpu_seconds() - before) / count * 1000
+    waits.sort()
+    return Cost(cpu, waits[len(waits) // 2], waits[len(waits) * 99 // 100])
+
+
+async def read_run(process: Process, run: str, key: str, there: asyncio.Semaphore) -> int:
+    """How many events of its run a reader saw, in order and once; 0 if not."""
+    host, _, port = process.address.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port), limit=2**20)
+    head = f"GET /v1/runs/{run}/events?deltas=false HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {key}\r\n"
+    writer.write(f"{head}Accept: text/event-stream\r\n\r\n".encode())
+    seen, first = 0, True
+    async for line in reader:
+        if line.startswith(b"id:") and first:
+            first = False
+            there.release()
+        if line.startswith(b"data: {"):
+            event = msgspec.json.decode(line[6:])
+            if "reason" in event and "detail" in event:
+                break
+            if event["seq"] != seen + 1:
+                return 0
+            seen += 1
+    writer.close()
+    return seen
+
+
+class Load(NamedTuple):
+    whole: int
+    events: int
+    seconds: float
+    cpu_us: float
+    api: Cost
+
+
+async def under_load(process: Process) -> Load:
+    async with client_of(process) as client:
+        starting = [client.post("/v1/runs", json={"crew": "pair", "input": "go"}) for _ in range(RUNS)]
+        runs = [answer.json()["id"] for answer in await asyncio.gather(*starting)]
+    there = asyncio.Semaphore(0)
+    before, begun = process.cpu_seconds(), time.perf_counter()
+    readers = [
+        asyncio.ensure_future(read_run(process, runs[n % RUNS], keys()[n % KEYS], there)) for n in range(READERS)
+    ]
+    for _ in range(READERS):
+        await there.acquire()
+    api = await cost_of(process, "GET", f"/v1/runs/{runs[0]}", 200)
+    seen = await asyncio.wait_for(asyncio.gather(*readers), PATIENCE_SECONDS)
+    async with client_of(process) as client:
+        ends = {run: (await client.get(f"/v1/runs/{run}")).json()["seq"] for run in runs}
+    whole = sum(count == ends[runs[n % RUNS]] for n, count in enumerate(seen))
+    cpu = process.cpu_seconds() - before
+    return Load(whole, sum(seen), time.perf_counter() - begun, cpu / max(1, sum(seen)) * 1e6, api)
+
+
+async def measured() -> str:
+    with tempfile.TemporaryDirectory() as folder, interlock_server(Path(folder)) as ours:
+        async with client_of(ours) as client:
+            run = (await client.post("/v1/runs", json={"crew": "pair", "input": "go"})).json()["id"]
+            body = (await client.get(f"/v1/runs/{run}")).text
+        with bare_server(Path(folder), body) as bare:
+            rows = [
+                ("GET a run", await cost_of(ours, "GET", f"/v1/runs/{run}"), await cost_of(bare, "GET", "/v1/runs/x")),
+                ("GET a list of 50", await cost_of(ours, "GET", "/v1/runs?limit=50"), None),
+                (
+                    "POST a run",
+                    await cost_of(ours, "POST", "/v1/runs", 200),
+                    await cost_of(bare, "POST", "/v1/runs", 200),
+                ),
+            ]
+        load = await under_load(ours)
+    return _page(rows, load)
+
+
+def _page(rows: list[tuple[str, Cost, Cost | None]], load: Load) -> str:
+    cells = [
+        (name, ours.cpu, bare.cpu if bare else "", ours.cpu / bare.cpu if bare else "", ours.half, ours.most)
+        for name, ours, bare in rows
+    ]
+    heads = ("request", "CPU ms", "bare FastAPI, CPU ms", "times", "p50 ms", "p99 ms")
+    get = rows[0]
+    assert get[2] is not None, "the first row has a floor"
+    ratio = get[1].cpu / get[2].cpu
+    lines = [
+        f"{machine()}. {REQUESTS} requests one after another on one connection.",
+        table(heads, cells),
+        f"{READERS:,} event streams over {KEYS} keys on {RUNS} runs at once: {load.events:,} events handed out in "
+        f"{load.seconds:.1f} s, {load.cpu_us:.0f} µs of the server's CPU an event handed out (the runs themselves and"
+        f" opening the streams included). Meanwhile GET a run: p50 {load.api.half:.1f} ms, p99 {load.api.most:.1f} ms.",
+        verdict(
+            "every reader sees every event of its run, once and in order",
+            f"{load.whole:,} of {READERS:,}",
+            load.whole == READERS,
+        ),
+        verdict("a request costs at most 3 times one of a bare FastAPI app", f"{ratio:.2f} times", ratio <= 3),
+    ]
+    return "\n\n".join(lines[:3]) + "\n\n" + "\n".join(lines[3:])
+
+
+if __name__ == "__main__":
+    text = f"# Results of the server\n\nWritten by `python -m bench.server`.\n\n{asyncio.run(measured())}\n"
+    RESULTS.write_text(text, "utf-8")
+    print(text)

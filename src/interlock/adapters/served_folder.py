@@ -1,0 +1,77 @@
+"""What a server keeps in its data folder besides the store: its place as the only one, and its key.
+
+Rule 1: a lock says who serves, never the file by itself: the system lets go of it however the server ends.
+Rule 2: the key is made once, in a file that nobody but its owner may read; a file that others may read, or that holds
+something else, is refused and left as it is.
+"""
+
+import fcntl
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from interlock.errors import FolderServed, StoreFailed, UsageError
+
+SERVER_LOCK = "server.lock"
+SERVER_KEY = "server.key"
+
+# 256 bits from the system, with a beginning that tells what it is.
+KEY_PREFIX = "ilk_"
+_KEY = re.compile(rf"{KEY_PREFIX}[A-Za-z0-9_-]{{43}}")
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[None]:
+    """While the block lasts no other process serves this folder; `FolderServed` if one does."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(folder / SERVER_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreFailed(f"could not open the data folder '{folder}': {error.strerror}") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FolderServed(str(folder), os.read(descriptor, 32).decode("ascii", "replace") or "?") from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def new_key() -> str:
+    return KEY_PREFIX + secrets.token_urlsafe(32)
+
+
+def server_key(folder: Path) -> str:
+    """The key of the data folder; made if there is none."""
+    path = folder / SERVER_KEY
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return _kept_key(path)
+    except OSError as error:
+        raise StoreFailed(f"could not write '{path}': {error.strerror}") from error
+    key = new_key()
+    try:
+        os.write(descriptor, f"{key}\n".encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return key
+
+
+def _kept_key(path: Path) -> str:
+    try:
+        mode, text = path.stat().st_mode & 0o777, path.read_text("ascii", "replace").strip()
+    except OSError as error:
+        raise StoreFailed(f"could not read '{path}': {error.strerror}") from error
+    if mode & 0o077:
+        raise UsageError(f"'{path}' may be read by others (mode {mode:o}); make it 600, or delete it to get a new key")
+    if not _KEY.fullmatch(text):
+        raise UsageError(f"'{path}' holds no key; delete it to get a new one")
+    return text

@@ -1,0 +1,92 @@
+"""[server] of interlock.toml: who may ask, from where, and how much at once.
+
+Rule 1: a file holds no keys, only the SHA-256 of them; a blank one is refused and lets nobody in.
+Rule 2: every number has a default next to its reason, and must be above 0.
+"""
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from interlock.adapters.host_sections import section_of
+from interlock.errors import UsageError
+
+SCOPES = ("read", "run", "answer", "admin")
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class ServerKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key besides the one of the data folder, known only by its hash."""
+
+    sha256: str
+    scopes: tuple[str, ...]
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a server allows. `hosts` are names it may be called by besides those of the loopback."""
+
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    keys: dict[str, ServerKey] = {}
+    # A page that polls and a program in a loop stay well below this, by key.
+    requests_per_second: float = 100
+    # A person who mistypes a key stays below this, by address; a key cannot be guessed at any rate.
+    failures_per_minute: float = 20
+    # Open event streams, in all and by key. A browser opens one for everything.
+    streams_max: int = 1_000
+    streams_per_key_max: int = 20
+    # Open connections, streams included; the system's own limit may be lower, and then counts.
+    connections_max: int = 2_000
+    # How long a client may take to send its headers, and its body.
+    header_timeout_seconds: float = 10
+    body_timeout_seconds: float = 30
+    # How long calls under way are waited for when the server is told to stop.
+    drain_timeout_seconds: float = 30
+    # What is kept for a stream whose reader is slow, and how long one piece may take to be taken.
+    stream_buffer_kb: float = 1024
+    stream_send_timeout_seconds: float = 30
+    # How long a browser that was let in once is let in without asking.
+    session_hours: float = 24
+
+
+def read_server_settings(file: Path, entry: Any) -> ServerSettings:
+    """What the section says; `UsageError` says what is wrong with it."""
+    if not isinstance(entry, dict):
+        raise UsageError(f"{file}: server must be a section; write [server]")
+    settings = section_of(f"{file}: server", entry, ServerSettings)
+    for name in ServerSettings.__struct_fields__:
+        value = getattr(settings, name)
+        if isinstance(value, int | float) and not (math.isfinite(value) and value > 0):
+            raise UsageError(f"{file}: server.{name} is {value!r}; it must be a number above 0")
+    for origin in settings.origins:
+        _require_origin(f"{file}: server.origins", origin)
+    for host in settings.hosts:
+        if not host or re.search(r"[\s/:@*]", host):
+            raise UsageError(f"{file}: server.hosts: {host!r} is no name of a host; write it without scheme and port")
+    for name, key in settings.keys.items():
+        _require_key(f"{file}: server.keys.{name}", name, key)
+    return settings
+
+
+def _require_origin(where: str, origin: str) -> None:
+    parts = urlsplit(origin)
+    if parts.scheme not in ("http", "https") or not parts.hostname or origin != f"{parts.scheme}://{parts.netloc}":
+        raise UsageError(f"{where}: {origin!r} is no origin; write https://host or https://host:port, and no more")
+
+
+def _require_key(where: str, name: str, key: ServerKey) -> None:
+    if not _KEY_ID.fullmatch(name):
+        raise UsageError(f"{where}: an id is up to 64 letters, digits, '_' and '-'")
+    if not _SHA256.fullmatch(key.sha256):
+        raise UsageError(f"{where}.sha256 is no SHA-256 in hex; 'interlock key' makes a key and prints it")
+    if not key.scopes:
+        raise UsageError(f"{where}.scopes is empty; choose from {', '.join(SCOPES)}, or remove the key")
+    for scope in key.scopes:
+        if scope not in SCOPES:
+            raise UsageError(f"{where}.scopes: there is no scope {scope!r}; choose from {', '.join(SCOPES)}")

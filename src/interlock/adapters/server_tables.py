@@ -1,0 +1,119 @@
+"""What a server keeps in the store: requests that were answered, and letters that webhooks have to send."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from interlock.adapters.sqlite_rows import Tips
+from interlock.adapters.sqlite_writer import Work
+from interlock.ports import Asked, Letter
+
+T = TypeVar("T")
+
+_REQUEST = "caller, key, fingerprint, planned, at, status, body"
+_LETTER = "number, hook, key, body, attempts, due_at, dead, error"
+
+
+class _Database(Protocol):
+    """Whoever has these tables in a database."""
+
+    async def _write(self, doing: str, work: Work[T], size: int = 0) -> T: ...
+
+    async def _read(self, doing: str, work: Callable[[sqlite3.Connection], T]) -> T: ...
+
+
+class ServerTables:
+    """`Requests` and `Letters`, as a part of a store."""
+
+    async def remember(self: _Database, asked: Asked, *, forget_before: int) -> Asked:
+        def work(connection: sqlite3.Connection, _tips: Tips) -> Asked:
+            connection.execute("delete from requests where at < ?", (forget_before,))
+            connection.execute(
+                f"insert or ignore into requests ({_REQUEST}) values (?, ?, ?, ?, ?, 0, x'')",  # noqa: S608 - constants
+                (asked.caller, asked.key, asked.fingerprint, asked.planned, asked.at),
+            )
+            query = f"select {_REQUEST} from requests where caller = ? and key = ?"  # noqa: S608 - constants
+            return _as_asked(*connection.execute(query, (asked.caller, asked.key)).fetchone())
+
+        return await self._write("remember a request", work)
+
+    async def answered(self: _Database, asked: Asked) -> None:
+        def work(connection: sqlite3.Connection, _tips: Tips) -> None:
+            connection.execute(
+                "update requests set status = ?, body = ? where caller = ? and key = ?",
+                (asked.status, asked.body, asked.caller, asked.key),
+            )
+
+        await self._write("keep the answer of a request", work, len(asked.body))
+
+    async def read_up_to(self: _Database, hook: str) -> int | None:
+        def work(connection: sqlite3.Connection) -> int | None:
+            found = connection.execute("select position from webhook_cursors where hook = ?", (hook,)).fetchone()
+            return None if found is None else int(found[0])
+
+        return await self._read("read how far a webhook has read", work)
+
+    async def post(self: _Database, hook: str, position: int, letters: Sequence[Letter]) -> None:
+        def work(connection: sqlite3.Connection, _tips: Tips) -> None:
+            connection.executemany(
+                "insert or ignore into webhook_letters (hook, key, body, attempts, due_at, dead, error)"
+                " values (?, ?, ?, 0, ?, 0, '')",
+                [(letter.hook, letter.key, letter.body, letter.due_at) for letter in letters],
+            )
+            connection.execute(
+                "insert into webhook_cursors (hook, position) values (?, ?)"
+                " on conflict (hook) do update set position = excluded.position",
+                (hook, position),
+            )
+
+        await self._write("post letters of a webhook", work, sum(len(letter.body) for letter in letters))
+
+    async def due(self: _Database, now: int, limit: int) -> Sequence[Letter]:
+        def work(connection: sqlite3.Connection) -> list[Letter]:
+            query = (
+                f"select {_LETTER} from webhook_letters where dead = 0 and due_at <= ? order by due_at, number limit ?"  # noqa: S608 - constants
+            )
+            return [_as_letter(*found) for found in connection.execute(query, (now, limit)).fetchall()]
+
+        return await self._read("read letters of webhooks", work)
+
+    async def sent(self: _Database, letter: Letter) -> None:
+        def work(connection: sqlite3.Connection, _tips: Tips) -> None:
+            connection.execute("delete from webhook_letters where number = ?", (letter.number,))
+
+        await self._write("strike off a letter of a webhook", work)
+
+    async def put_off(self: _Database, letter: Letter) -> None:
+        def work(connection: sqlite3.Connection, _tips: Tips) -> None:
+            connection.execute(
+                "update webhook_letters set attempts = ?, due_at = ?, dead = ?, error = ? where number = ?",
+                (letter.attempts, letter.due_at, letter.dead, letter.error, letter.number),
+            )
+
+        await self._write("put off a letter of a webhook", work)
+
+    async def dead_letter(self: _Database, number: int) -> Letter | None:
+        def work(connection: sqlite3.Connection) -> Letter | None:
+            query = f"select {_LETTER} from webhook_letters where dead = 1 and number = ?"  # noqa: S608 - constants
+            found = connection.execute(query, (number,)).fetchone()
+            return None if found is None else _as_letter(*found)
+
+        return await self._read("read a dead letter", work)
+
+    async def dead_letters(self: _Database, limit: int) -> Sequence[Letter]:
+        def work(connection: sqlite3.Connection) -> list[Letter]:
+            query = f"select {_LETTER} from webhook_letters where dead = 1 order by number desc limit ?"  # noqa: S608 - constants
+            return [_as_letter(*found) for found in connection.execute(query, (limit,)).fetchall()]
+
+        return await self._read("read dead letters", work)
+
+
+def _as_asked(caller: str, key: str, fingerprint: bytes, planned: str, at: int, status: int, body: bytes) -> Asked:
+    return Asked(caller=caller, key=key, fingerprint=fingerprint, planned=planned, at=at, status=status, body=body)
+
+
+def _as_letter(number: int, hook: str, key: str, body: bytes, *rest: Any) -> Letter:
+    attempts, due_at, dead, error = rest
+    return Letter(
+        number=number, hook=hook, key=key, body=body, attempts=attempts, due_at=due_at, dead=bool(dead), error=error
+    )

@@ -1,0 +1,111 @@
+"""`interlock serve` and `interlock key`: crews over HTTP, and who may ask."""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+
+import click
+
+from interlock.adapters.crew_files import LoadedCrew
+from interlock.adapters.host_file import HostSettings
+from interlock.adapters.served_folder import new_key
+from interlock.adapters.server_settings import SCOPES
+from interlock.adapters.webhook_settings import IncomingHook, OutgoingHook, secret_of
+from interlock.cli.crews import config_option, open_crew, show_problems
+from interlock.cli.run import data_option, script_option
+from interlock.compose.box import Interlock
+from interlock.compose.crews import host_settings
+from interlock.crew.problem import Severity
+from interlock.errors import UsageError
+
+PORT = 8321
+
+
+@click.command()
+@click.argument("crews", metavar="CREW...", nargs=-1, required=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one.")
+@click.option("--no-auth", is_flag=True, help="Ask for no key; only on the loopback.")
+@config_option
+@script_option
+@data_option
+def serve(
+    crews: tuple[str, ...],
+    host: str,
+    port: int,
+    no_auth: bool,
+    config: str | None,
+    script: str | None,
+    data: str,
+) -> None:
+    """Serve each CREW over HTTP until a signal says otherwise.
+
+    Runs that were left by a process that is gone go on. A crew with problems can be looked at, and does not run.
+    """
+    serving = _server_parts()
+    if no_auth and not serving.is_loopback(host):
+        raise UsageError(f"--no-auth is for the loopback only, and '{host}' is not; leave it out, or use 127.0.0.1")
+    settings = host_settings(config)
+    outgoing = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, OutgoingHook)}
+    order = serving.Order(
+        box=Interlock(data, host=settings, script=script, recover=True),
+        crews=serving.ServedCrews(_loaded(crews, config)),
+        settings=settings.server,
+        host=host,
+        port=port,
+        with_keys=not no_auth,
+        hooks=outgoing,
+        incoming=serving.incoming_webhooks(_taken_in(settings), os.environ),
+        secrets={name: secret_of(name, hook.secret_env, os.environ) for name, hook in outgoing.items()},
+        say=click.echo,
+    )
+    asyncio.run(serving.serve(order))
+
+
+def _server_parts() -> ModuleType:
+    """What needs the extra `server`, loaded now and not with the command line."""
+    try:
+        return import_module("interlock.server.serving")
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"interlock serve needs more than is installed ({error.name} is missing); "
+            "install it with: pip install 'interlock[server]'"
+        ) from error
+
+
+def _loaded(crews: Sequence[str], config: str | None) -> list[LoadedCrew]:
+    loaded = [open_crew(crew, config) for crew in crews]
+    for path, each in zip(crews, loaded, strict=True):
+        show_problems((p for p in each.problems if p.severity is Severity.ERROR), err=True)
+        if each.crew is None:
+            raise UsageError(f"there is no crew to show in {path}; mend what is said above")
+    return loaded
+
+
+def _taken_in(settings: HostSettings) -> dict[str, IncomingHook]:
+    """Webhooks that may come in; one without a secret is said aloud, and not taken."""
+    hooks = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, IncomingHook)}
+    for name, hook in hooks.items():
+        if not any(os.environ.get(each, "").strip() for each in (hook.secret_env, hook.old_secret_env, hook.token_env)):
+            click.echo(f"interlock: webhook '{name}' has no secret and is not taken in", err=True)
+    return hooks
+
+
+@click.command()
+@click.argument("name", metavar="ID")
+@click.option("--scope", "scopes", multiple=True, type=click.Choice(SCOPES), default=("read",), show_default=True)
+def key(name: str, scopes: tuple[str, ...]) -> None:
+    """Make a further key for a server, and print what to write into interlock.toml.
+
+    The key itself is printed once and kept nowhere: the file holds its SHA-256.
+    """
+    made = new_key()
+    listed = ", ".join(f'"{scope}"' for scope in scopes)
+    click.echo(f"the key, for whoever is to use it: {made}")
+    click.echo("for interlock.toml:\n")
+    click.echo(f"[server.keys.{name}]")
+    click.echo(f'sha256 = "{hashlib.sha256(made.encode()).hexdigest()}"')
+    click.echo(f"scopes = [{listed}]")

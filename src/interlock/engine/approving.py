@@ -1,0 +1,73 @@
+"""Tools that need a person's approval: Interlock asks, whatever the model says. Yes, no, or other arguments."""
+
+import msgspec
+
+from interlock.engine.effects import RunTool
+from interlock.engine.events import ApprovalNeeded, InputRequested, ToolCalled
+from interlock.engine.moves import Move
+from interlock.engine.standing import moved, state_of
+from interlock.engine.state import OpenTool, Turn, Wait
+from interlock.engine.transition import Transition
+from interlock.engine.turns import open_tool, tool_done
+from interlock.messages.states import AgentState, Cause
+
+APPROVAL = "approval"
+
+YES, NO = ("yes", "y", "ok"), ("no", "n")
+
+
+def approval_needed(t: Transition, event: ApprovalNeeded) -> Move | None:
+    turn, tool = open_tool(t, event.call)
+    if state_of(t, turn.agent) is AgentState.EXECUTING:
+        moved(t, turn.agent, Cause.REQUEST_USER_INPUT)
+    _ask(t, turn, tool)
+    return None
+
+
+def _ask(t: Transition, turn: Turn, tool: OpenTool, fault: str = "") -> None:
+    token, request = t.new_token(), tool.request
+    wait = Wait(token=token, reason=APPROVAL, agent=turn.agent, turn=turn.number, tool=tool.key)
+    t.state.waits.append(wait)
+    question = f"{turn.agent} wants to use {request.name} with {request.arguments or '{}'}"
+    expects = "yes, no, or a JSON object with the arguments to use instead"
+    question = f"{question}\n({fault})" if fault else question
+    t.conclude(InputRequested(agent=turn.agent, question=question, token=token, expects=expects))
+
+
+def approval_given(t: Transition, wait: Wait, answer: str) -> Move | None:
+    turn, tool = open_tool(t, wait.tool)
+    word, _, reason = answer.strip().partition(":")
+    if word.strip().lower() in NO:
+        _goes_on(t, turn)
+        why = f": {reason.strip()}" if reason.strip() else ""
+        return tool_done(t, turn, tool, f"error: a person did not approve '{tool.request.name}'{why}")
+    edited = "" if word.strip().lower() in YES and not reason else _arguments(answer)
+    if edited is None:
+        _ask(t, turn, tool, "that was neither yes nor no nor a JSON object")
+    else:
+        tool.edited = edited
+        _run(t, turn, tool)
+    return None
+
+
+def _arguments(answer: str) -> str | None:
+    try:
+        given = msgspec.json.decode(answer)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return msgspec.json.encode(given, order="deterministic").decode() if isinstance(given, dict) else None
+
+
+def _run(t: Transition, turn: Turn, tool: OpenTool) -> None:
+    _goes_on(t, turn)
+    tool.key, tool.approved = t.new_key(), True
+    name, arguments = tool.request.name, tool.edited or tool.request.arguments
+    t.conclude(ToolCalled(agent=turn.agent, call=tool.key, name=name, arguments=arguments))
+    t.order(RunTool(key=tool.key, agent=turn.agent, name=name, arguments=arguments, approved=True))
+
+
+def _goes_on(t: Transition, turn: Turn) -> None:
+    """The agent waits for a person no more, unless another of its tools is asked about."""
+    others = any(wait.turn == turn.number for wait in t.state.waits)
+    if state_of(t, turn.agent) is AgentState.WAITING_FOR_USER and not others:
+        moved(t, turn.agent, Cause.USER_RESPONSE)

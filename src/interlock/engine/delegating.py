@@ -1,0 +1,390 @@
+"""Delegation: mail is carried, tasks are taken up, turns suspended and woken, reports checked and handed over.
+
+Rule 1: an agent has one turn at a time. A task for somebody at work waits; nobody has taken it up until then.
+Rule 2: reports are joined: they wake a turn when no task of its own is open on which somebody can still work.
+Rule 3: how a task ends goes to whoever delegated it, never to the run.
+Rule 4: when a turn ends, so do the tasks that it gave out and waits for no more.
+"""
+
+from interlock.engine.beginning import new_turn
+from interlock.engine.emitting import emitted
+from interlock.engine.errands import ERRANDS, abandon_errand, check, errand_done, select
+from interlock.engine.events import MessageSent, ReportChecked
+from interlock.engine.mail import (
+    acknowledged,
+    expect_answer,
+    forget,
+    mailbox,
+    news_for,
+    open_messages,
+    open_tasks,
+    send,
+    settle,
+    settle_all,
+    short,
+    waits_for_parent,
+    waits_for_person,
+)
+from interlock.engine.moves import Ask, CloseTask, Conclude, Judged, Move, Rest
+from interlock.engine.phrases import mail_entry
+from interlock.engine.routing import OwnReply
+from interlock.engine.spending import abandon_call
+from interlock.engine.standing import children_of, moved, moved_if_at_work, parent_of, state_of
+from interlock.engine.state import Message, Task, Turn
+from interlock.engine.steering import conclude, fire_tells
+from interlock.engine.talking import send_report
+from interlock.engine.timing import ACK, OF_TURNS, drop_timer, start_timer
+from interlock.engine.transition import CHECK, TASK, Transition
+from interlock.engine.turns import ask, note_marks
+from interlock.messages.mailbox import REFUSED, TIMED_OUT
+from interlock.messages.refusals import Deadlock
+from interlock.messages.states import AgentState, Cause
+from interlock.messages.validation import TaskValidator
+from interlock.messages.wire import AnyMessage, Delegate, Query, Report
+
+WAITING = (AgentState.WAITING_FOR_CHILD, AgentState.WAITING_FOR_PARENT, AgentState.WAITING_FOR_USER)
+
+# Turns that ask, rest and end
+
+
+def ask_ready(t: Transition, move: Ask) -> Move | None:
+    """Before its first call an agent knows whom it may delegate to; before each, what came for it meanwhile."""
+    turn = move.turn
+    if turn.kind not in ERRANDS and turn.children is None and children_of(t.crew, turn.agent):
+        selecting = select(t, turn)
+        if selecting is not None:
+            return selecting
+    if state_of(t, turn.agent) is AgentState.ANALYZING and turn.kind not in ERRANDS:
+        moved(t, turn.agent, Cause.WORK)
+    if t.state.mailboxes and turn.kind not in ERRANDS:
+        take_news(t, turn)
+    return ask(t, move)
+
+
+def asked_at_once(t: Transition, turn: Turn) -> Move | None:
+    """For turns that begin together: each is asked before the next one; what else follows from it is given back."""
+    move: Move | None = Ask(turn)
+    while isinstance(move, Ask):
+        move = ask_ready(t, move)
+    return move
+
+
+def rest(t: Transition, move: Rest) -> Move | None:
+    turn = move.turn
+    task = t.task_of(turn)
+    if turn.reported and task is not None:
+        return CloseTask(task)
+    if _wakes(t, turn):  # nothing is open, or what came meanwhile has not been seen yet
+        return Ask(turn)
+    turn.suspended = True
+    moved(t, turn.agent, _why_waits(t, turn.agent))
+    return None
+
+
+def _has_open(t: Transition, turn: Turn) -> bool:
+    """Whether something is still to come: an answer, or a report that is being checked."""
+    return bool(open_messages(t, turn.agent)) or _is_checking(t, turn)
+
+
+def _is_checking(t: Transition, turn: Turn) -> bool:
+    return any(task.parent == turn.number and task.turn.reported for task in t.state.tasks)
+
+
+def _why_waits(t: Transition, agent: str) -> Cause:
+    if waits_for_person(t, agent):
+        return Cause.REQUEST_USER_INPUT
+    return Cause.QUERY_PARENT if waits_for_parent(t, agent) else Cause.DELEGATE
+
+
+def conclude_turn(t: Transition, move: Conclude) -> Move | None:
+    """A reply that calls nothing ends an errand, a task or a turn, unless something is still to come."""
+    turn = move.turn
+    if turn.kind in ERRANDS:
+        return errand_done(t, move)
+    if t.state.mailboxes and (_has_open(t, turn) or news_for(t, turn)):
+        _note(t, move)
+        turn.said.append(Message(role="assistant", text=move.reply))
+        return Rest(turn)
+    give_up_tasks_of(t, turn)
+    if turn.kind == TASK:
+        return _reported_by_words(t, move)
+    after = conclude(t, move)
+    if not isinstance(after, Ask):
+        moved_if_at_work(t, turn.agent, Cause.DONE)
+    return after
+
+
+def _note(t: Transition, move: Conclude) -> None:
+    """Marks of a reply that ends no turn with the floor steer nothing."""
+    decision = t.table.decide(OwnReply(move.turn.agent, move.reply, emitted(move.turn.emits)))
+    note_marks(t, decision, steers=False)
+    fire_tells(t, move.turn, decision, move.reply, waits=False)
+
+
+def _reported_by_words(t: Transition, move: Conclude) -> Move:
+    """A child that ends its turn without the tool has reported what it said."""
+    task = t.task_of(move.turn)
+    assert task is not None, "a turn of this kind has a task until it has reported"
+    _note(t, move)
+    move.turn.said.append(Message(role="assistant", text=move.reply))
+    send_report(t, task, move.reply, "completed")
+    return CloseTask(task)
+
+
+# Mail is carried
+
+
+def deliver(t: Transition) -> Move | None:
+    """The next thing that mail leads to, until there is none."""
+    if not t.state.mailboxes or t.state.status != "running" or t.state.ending is not None:
+        return None
+    for agent, box in t.state.mailboxes.items():
+        task = next((message for message in box.inbox if isinstance(message, Delegate)), None)
+        if task is not None and not _is_at_work(t, agent):
+            return _take_up(t, task)
+    suspended = [turn for turn in t.turns() if turn.suspended]
+    for turn in suspended:
+        if _wakes(t, turn):
+            turn.suspended = False
+            return Ask(turn)
+    for turn in suspended:
+        if (query := _stuck_on(t, turn)) is not None:
+            return _break(t, turn, query)
+    return None
+
+
+def _is_at_work(t: Transition, agent: str) -> bool:
+    busy = any(turn.agent == agent and turn.kind not in ERRANDS for turn in t.turns())
+    return busy or any(task.turn.agent == agent for task in t.state.tasks)
+
+
+def _take_up(t: Transition, message: Delegate) -> Move:
+    mailbox(t, message.to).inbox.remove(message)
+    acknowledged(t, message)
+    parent = next(turn for turn in t.turns() if turn.agent == message.from_ and turn.kind not in ERRANDS)
+    turn = new_turn(t, message.to)
+    turn.kind, turn.history = TASK, 0
+    turn.said.append(_entry(t, message))
+    t.state.tasks.append(Task(turn=turn, message=message.message_id, parent=parent.number, assigned=message.task))
+    return Ask(turn)
+
+
+def _entry(t: Transition, message: AnyMessage) -> Message:
+    remark = t.state.remarks.pop(message.message_id, "")
+    return Message(role="user", text=mail_entry(t.crew, message, remark), author=message.sender)
+
+
+def take_news(t: Transition, turn: Turn) -> None:
+    """What came for the turn is shown to it; a suspended one is moved by the first of it."""
+    news, box = news_for(t, turn), mailbox(t, turn.agent)
+    causes = [Cause(message.type) for message in news] or [Cause.NO_ANSWER]
+    if state_of(t, turn.agent) in WAITING:
+        moved(t, turn.agent, causes[0])
+    for message in sorted(news, key=lambda message: _place(turn, message)):
+        box.inbox.remove(message)
+        turn.said.append(_entry(t, message))
+    turn.said += [Message(role="user", text=notice, author="system") for notice in turn.notices]
+    turn.notices = []
+
+
+def _place(turn: Turn, message: AnyMessage) -> int:
+    """Reports stand in the order of the children, whoever was first; what asks or answers comes before them."""
+    if not isinstance(message, Report):
+        return -1
+    return (turn.children or ()).index(message.from_)
+
+
+def _wakes(t: Transition, turn: Turn) -> bool:
+    """Whether a suspended turn goes on now."""
+    news = news_for(t, turn)
+    if turn.notices or any(not isinstance(message, Report) for message in news):
+        return True
+    if not news:
+        return not _has_open(t, turn)
+    return not _is_checking(t, turn) and not any(_can_work(t, task) for task in open_tasks(t, turn.agent))
+
+
+def _can_work(t: Transition, message: Delegate) -> bool:
+    """Whether a task may still lead to something by itself; one that was not taken up has a deadline."""
+    task = next((task for task in t.state.tasks if task.message == message.message_id), None)
+    return task is None or _can_go_on(t, task.turn)
+
+
+def _can_go_on(t: Transition, turn: Turn) -> bool:
+    if not turn.suspended or turn.notices or news_for(t, turn) or waits_for_person(t, turn.agent):
+        return True
+    return _is_checking(t, turn) or any(_can_work(t, task) for task in open_tasks(t, turn.agent))
+
+
+def _stuck_on(t: Transition, turn: Turn) -> Query | None:
+    """The youngest question of a child that the turn waits for, if nothing else can wake either of them."""
+    if not turn.suspended or waits_for_parent(t, turn.agent) or _can_go_on(t, turn):
+        return None
+    asked = [message for message in mailbox(t, turn.agent).owes.values() if isinstance(message, Query)]
+    waited_for = [task.to for task in open_tasks(t, turn.agent)]
+    return next((query for query in reversed(asked) if query.from_ in waited_for), None)
+
+
+def _break(t: Transition, turn: Turn, query: Query) -> Move:
+    """The youngest wait of the circle is given up, and its agent is told."""
+    fault = Deadlock((turn.agent, query.from_))
+    settle(t, query, REFUSED, fault)
+    forget(t, query)
+    child = next(each for each in t.turns() if each.agent == query.from_ and each.kind not in ERRANDS)
+    child.notices.append(f"{fault.code}: your question {short(query.message_id)} is not answered; {fault}")
+    child.suspended = False
+    return Ask(child)
+
+
+# Deadlines
+
+
+def overdue(t: Transition, purpose: str) -> Move | None:
+    """A message was not taken up in time, or not answered."""
+    kind, _, id_ = purpose.partition(":")
+    message = next(box.sent[id_].message for box in t.state.mailboxes.values() if id_ in box.sent)
+    return _not_taken_up(t, message) if kind == ACK.rstrip(":") else _not_answered(t, message)
+
+
+def _not_taken_up(t: Transition, message: AnyMessage) -> Move | None:
+    box = mailbox(t, message.sender)
+    if not box.missed_ack(message.message_id):
+        box.outbox.remove(message)
+        mailbox(t, message.addressee).deliver(message)  # which has it already, and knows that by its id
+        t.conclude(MessageSent(message=message.to_wire(), attempt=box.sent[message.message_id].sends - 1))
+        start_timer(t, f"{ACK}{message.message_id}", box.ack_timeout_ms)
+        return None
+    why = f"{message.addressee} was at work on something else and has not taken it up"
+    settle(t, message, box.settled[message.message_id], why=why)
+    forget(t, message)
+    return _tell_sender(t, message, f"undelivered: {short(message.message_id)}; {why}")
+
+
+def _not_answered(t: Transition, message: AnyMessage) -> Move | None:
+    seconds = mailbox(t, message.sender).answer_timeout_ms / 1000
+    why = f"{message.addressee} has not answered within {seconds:g} s"
+    settle(t, message, TIMED_OUT, why=why)
+    forget(t, message)
+    return _tell_sender(t, message, f"timed-out: {short(message.message_id)}; {why}; go on without it")
+
+
+def _tell_sender(t: Transition, message: AnyMessage, notice: str) -> Move | None:
+    for turn in t.turns():
+        if turn.agent == message.sender and turn.kind not in ERRANDS:
+            turn.notices.append(notice)
+    return None
+
+
+# Reports
+
+
+def close_task(t: Transition, move: CloseTask) -> Move | None:
+    """The child's turn is over; what it said is checked, unless it failed or nobody waits for it any more."""
+    task = move.task
+    _stop(t, task.turn)
+    if move.error:
+        moved_if_at_work(t, task.turn.agent, Cause.FAILED)
+        send_report(t, task, f"error: {move.error}", "needs_help")
+    else:
+        moved_if_at_work(t, task.turn.agent, Cause.DONE)
+    if task.refused:
+        t.state.tasks.remove(task)
+        return None
+    assert task.report is not None, "a task closes by a report"
+    parent = mailbox(t, task.report.to)
+    parent.inbox.remove(task.report)  # until it is checked
+    return Judged(task, ok=True) if move.error else _checked(t, task)
+
+
+def _checked(t: Transition, task: Task) -> Move:
+    """By the rules first; a model is asked only about what they let pass and its child calls complete."""
+    tree, report = t.crew.delegation, task.report
+    assert tree is not None, "only crews that delegate have tasks"
+    assert report is not None, "only reports are checked"
+    if tree.report_check == "none":
+        return Judged(task, ok=True)
+    found = TaskValidator().validate_report(task.assigned, report)
+    if found and tree.report_check == "model" and report.status == "completed":
+        return check(t, task, report.to)
+    t.conclude(ReportChecked(message_id=report.message_id, ok=bool(found), by=found.by, reason=found.reason))
+    return Judged(task, bool(found), found.reason)
+
+
+def judged(t: Transition, move: Judged) -> Move | None:
+    task, tree = move.task, t.crew.delegation
+    assert tree is not None, "only crews that delegate have tasks"
+    if not move.ok and task.follow_ups < tree.max_follow_ups:
+        return _follow_up(t, task, move.reason)
+    assert task.report is not None, "only reports are judged"
+    if not move.ok:
+        remark = f"it was not accepted, and there is no follow-up left: {move.reason}"
+        t.state.remarks[task.report.message_id] = remark
+    mailbox(t, task.report.to).inbox.append(task.report)
+    t.state.tasks.remove(task)
+    return None
+
+
+def _follow_up(t: Transition, task: Task, reason: str) -> Move:
+    """The child goes on from what it said, with why that was not enough."""
+    before, parent = task.turn, parent_of(t.crew, task.turn.agent)
+    message = Delegate(
+        message_id=t.new_message_id(),
+        from_=parent,
+        to=before.agent,
+        task=f"Your report does not complete the task: {reason}\nThe task was: {task.assigned}",
+        context={"follow_up_of": short(task.message), "follow_up": task.follow_ups + 1},
+    )
+    send(t, message)
+    mailbox(t, parent).outbox.remove(message)
+    mailbox(t, before.agent).deliver(message)
+    mailbox(t, before.agent).inbox.remove(message)
+    acknowledged(t, message)
+    expect_answer(t, message)
+    turn = new_turn(t, before.agent)
+    turn.kind, turn.history, turn.said = TASK, 0, [*before.said, _entry(t, message)]
+    task.turn, task.message, task.report = turn, message.message_id, None
+    task.follow_ups += 1
+    return Ask(turn)
+
+
+# Giving up
+
+
+def give_up_tasks_of(t: Transition, turn: Turn) -> None:
+    """What the turn has given out and waits for no more ends with it."""
+    for task in [task for task in t.state.tasks if task.parent == turn.number]:
+        give_up_task(t, task)
+
+
+def give_up_task(t: Transition, task: Task) -> None:
+    for errand in [errand for errand in t.state.errands if errand.kind == CHECK and errand.about == task.message]:
+        abandon_errand(t, errand)
+    if task in t.state.tasks:
+        t.state.tasks.remove(task)
+    _stop(t, task.turn)
+    moved_if_at_work(t, task.turn.agent, Cause.GIVEN_UP)
+
+
+def leave(t: Transition, turn: Turn, *, failed: bool) -> None:
+    """A member of a group stops, whatever it had under way."""
+    if t.state.mailboxes or t.state.agents:
+        _stop(t, turn)
+        moved_if_at_work(t, turn.agent, Cause.FAILED if failed else Cause.GIVEN_UP)
+
+
+def _stop(t: Transition, turn: Turn) -> None:
+    """Everything that belongs to a turn ends: its calls, tools, timers, questions, errands, tasks and mail."""
+    abandon_call(t, turn)
+    for purpose in OF_TURNS:
+        drop_timer(t, f"{purpose}{turn.number}")
+    for tool in turn.tools:
+        if tool.output is None:
+            t.give_up(tool.key)
+    turn.tools = []
+    for wait in [wait for wait in t.state.waits if wait.turn == turn.number]:
+        t.give_up(wait.alarm)
+        t.state.waits.remove(wait)
+    for errand in [errand for errand in t.state.errands if errand.about == str(turn.number)]:
+        abandon_errand(t, errand)
+    give_up_tasks_of(t, turn)
+    settle_all(t, turn.agent, f"{turn.agent} has ended")

@@ -1,0 +1,123 @@
+"""`ask_user`: a question to a person. It pauses only the agent that asked.
+
+Rule 1: the message's id stays; a bad answer is asked again under a new token, with the reason.
+Rule 2: one answer counts. A deadline is about a person, so it is in everybody's time, and the driver keeps it.
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from interlock.engine.effects import SetAlarm
+from interlock.engine.events import InputExpired, InputRequested
+from interlock.engine.mail import mailbox, require_room, send_now, settle, short
+from interlock.engine.moves import Move
+from interlock.engine.state import Turn, Wait
+from interlock.engine.transition import Refusal, Transition
+from interlock.messages.answers import AnswerRules, require_rules, taken
+from interlock.messages.mailbox import TIMED_OUT
+from interlock.messages.refusals import BadAnswer, BadMessage, BadQuestion
+from interlock.messages.wire import USER, RequestUserInput, UserResponse
+
+QUESTION = "question"
+
+# A question may be open for a month; whoever needs longer asks without a deadline.
+DEADLINE_SECONDS_MAX = 30 * 24 * 3600
+
+
+class AskUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    question: Annotated[str, msgspec.Meta(description="One question, to a person.")]
+    context: Annotated[str, msgspec.Meta(description="Why you ask.")] = ""
+    choices: Annotated[list[str], msgspec.Meta(description="If the answer must be one of these.")] = []
+    pattern: Annotated[str, msgspec.Meta(description="If the whole answer must fit a regular expression.")] = ""
+    answer_schema: Annotated[
+        dict[str, Any], msgspec.Meta(description="If the answer must be JSON of this schema.")
+    ] = {}
+    deadline_seconds: Annotated[
+        float, msgspec.Meta(ge=0, le=DEADLINE_SECONDS_MAX, description="Go on without an answer after so long.")
+    ] = 0
+    default: Annotated[str | None, msgspec.Meta(description="What counts if nobody answers in time.")] = None
+
+
+def ask_user(t: Transition, turn: Turn, given: AskUser) -> str:
+    id_ = t.new_message_id()
+    require_room(t, id_)
+    try:
+        rules = _rules(given)
+        message = RequestUserInput(message_id=id_, from_=turn.agent, question=given.question, context=given.context)
+    except (BadQuestion, BadAnswer, BadMessage) as fault:
+        raise Refusal(f"{fault.code}: {fault}") from fault
+    send_now(t, message)
+    mailbox(t, USER).receive()  # it is before a person from now on
+    wait = Wait(
+        token=id_,
+        reason=QUESTION,
+        agent=turn.agent,
+        turn=turn.number,
+        message=id_,
+        question=given.question,
+        rules=rules,
+        deadline_ms=int(given.deadline_seconds * 1000),
+        default=given.default,
+    )
+    _open(t, wait, given.question)
+    return f"question {short(id_)} is before a person; the answer will come to you"
+
+
+def _rules(given: AskUser) -> AnswerRules:
+    rules = AnswerRules(choices=tuple(given.choices), pattern=given.pattern, schema=given.answer_schema)
+    require_rules(rules)
+    if given.default is not None and not given.deadline_seconds:
+        raise BadQuestion("a default counts after a deadline, and there is none; give deadline_seconds too")
+    if given.default is not None:
+        taken(rules, given.default)
+    return rules
+
+
+def _open(t: Transition, wait: Wait, question: str) -> None:
+    t.state.waits.append(wait)
+    if wait.deadline_ms and not wait.alarm:
+        wait.alarm = t.new_key()
+        t.order(SetAlarm(key=wait.alarm, token=wait.message, duration_ms=wait.deadline_ms))
+    t.conclude(
+        InputRequested(
+            agent=wait.agent,
+            question=question,
+            token=wait.token,
+            message_id=wait.message,
+            expects=wait.rules.in_words,
+            deadline_ms=wait.deadline_ms,
+        )
+    )
+
+
+def question_answered(t: Transition, wait: Wait, text: str) -> Move | None:
+    """A person has answered; what does not fit is asked again."""
+    try:
+        answer = taken(wait.rules, text)
+    except BadAnswer as fault:
+        wait.token = t.new_token()
+        _open(t, wait, f"{wait.question}\n({fault})")
+        return None
+    t.give_up(wait.alarm)
+    t.state.asked[wait.message] = wait.token
+    message = UserResponse(message_id=t.new_message_id(), to=wait.agent, answer=answer, in_response_to=wait.message)
+    fault_of_mail = send_now(t, message)
+    assert fault_of_mail is None, "a wait that is open has a turn that waits"
+    return None
+
+
+def question_expired(t: Transition, event: InputExpired) -> Move | None:
+    """Nobody answered in time: the default counts if there is one, and the agent goes on."""
+    wait = next(wait for wait in t.state.waits if wait.message == event.token)
+    t.state.waits.remove(wait)
+    t.state.status = "running"
+    seconds = wait.deadline_ms / 1000
+    why = f"nobody answered '{wait.question}' within {seconds:g} s"
+    asked = mailbox(t, wait.agent).sent[wait.message].message
+    settle(t, asked, TIMED_OUT, why=why)
+    mailbox(t, USER).owes.pop(wait.message, None)
+    instead = f"; the default counts: {wait.default}" if wait.default is not None else "; go on without an answer"
+    turn = next(turn for turn in t.turns() if turn.number == wait.turn)
+    turn.notices.append(why + instead)
+    return None

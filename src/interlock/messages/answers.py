@@ -1,0 +1,207 @@
+"""What a person's answer must look like, where the question says so.
+
+Rule 1: choices, a pattern, or a part of JSON Schema: `type` (string, integer, number, boolean, array, object), `enum`,
+`minimum`, `maximum`, `minLength`, `maxLength`, `pattern`, `items`, `minItems`, `maxItems`, `properties`, `required`.
+Any other keyword is refused, not ignored. Rule 2: a fault is said in words for the person who answers.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from interlock.limits import (
+    ANSWER_CHARS_MAX,
+    CHOICES_MAX,
+    PATTERN_ANSWER_CHARS_MAX,
+    SCHEMA_DEPTH_MAX,
+    SCHEMA_NODES_MAX,
+)
+from interlock.messages.patterns import pattern
+from interlock.messages.refusals import BadAnswer, BadQuestion
+
+
+class AnswerRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """At most one of the three; without any, an answer only may not be blank."""
+
+    choices: tuple[str, ...] = ()
+    pattern: str = ""
+    schema: dict[str, Any] = {}
+
+    @property
+    def in_words(self) -> str:
+        """What is expected, for whoever is asked; empty where anything is."""
+        if self.choices:
+            return f"one of: {', '.join(self.choices)}"
+        if self.pattern:
+            return f"a text of the form {self.pattern}"
+        return f"JSON of the form {msgspec.json.encode(self.schema).decode()}" if self.schema else ""
+
+
+def require_rules(rules: AnswerRules) -> None:
+    """`BadQuestion` unless an answer could be checked by them."""
+    if sum(map(bool, (rules.choices, rules.pattern, rules.schema))) > 1:
+        raise BadQuestion("a question has choices, a pattern or a schema, and not two of them")
+    if len(rules.choices) > CHOICES_MAX or any(not choice.strip() for choice in rules.choices):
+        raise BadQuestion(f"choices are at most {CHOICES_MAX} texts, and none is blank")
+    if len({choice.strip().casefold() for choice in rules.choices}) < len(rules.choices):
+        raise BadQuestion("two choices differ by nothing but case or spaces")
+    if rules.pattern:
+        pattern(rules.pattern)
+    if rules.schema:
+        _require_schema(rules.schema)
+
+
+def taken(rules: AnswerRules, answer: str) -> str:
+    """The answer as it counts, in the spelling of its choice; `BadAnswer` says what is wrong with it."""
+    text = answer.strip()
+    if not text:
+        raise BadAnswer("the answer is blank")
+    if len(answer) > ANSWER_CHARS_MAX:
+        raise BadAnswer(f"the answer has {len(answer):,} characters; at most {ANSWER_CHARS_MAX:,} are taken")
+    if rules.choices:
+        return _choice(rules.choices, text)
+    if rules.pattern and (len(text) > PATTERN_ANSWER_CHARS_MAX or not pattern(rules.pattern).fits(text)):
+        raise BadAnswer(f"the answer is not {rules.in_words}")
+    if rules.schema:
+        fault = _fault(rules.schema, _value(rules.schema, text), "the answer")
+        if fault:
+            raise BadAnswer(fault)
+    return text if rules.pattern or rules.schema else answer
+
+
+def _choice(choices: Sequence[str], text: str) -> str:
+    found = [choice for choice in choices if choice.strip().casefold() == text.casefold()]
+    if not found:
+        raise BadAnswer(f"'{text[:80]}' is none of the choices; answer with one of: {', '.join(choices)}")
+    return found[0]
+
+
+def _value(schema: Mapping[str, Any], text: str) -> Any:
+    """What the text means: itself where a string is wanted, else JSON."""
+    if schema.get("type", "string") == "string":
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        wanted = msgspec.json.encode(schema).decode()
+        raise BadAnswer(f"the answer is no JSON ({error}); it should fit {wanted}") from error
+
+
+# What a value must be, by the name that JSON Schema has for it. A boolean is no number.
+_TYPES: dict[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "boolean": lambda value: isinstance(value, bool),
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+}
+
+
+def _is_count(value: object) -> bool:
+    return _TYPES["integer"](value) and 0 <= value <= ANSWER_CHARS_MAX  # type: ignore[operator]
+
+
+# What each keyword must hold.
+_KEYWORDS: dict[str, Callable[[Any], bool]] = {
+    "type": lambda value: isinstance(value, str) and value in _TYPES,
+    "enum": lambda value: isinstance(value, list) and 0 < len(value) <= CHOICES_MAX,
+    "minimum": _TYPES["number"],
+    "maximum": _TYPES["number"],
+    "minLength": _is_count,
+    "maxLength": _is_count,
+    "pattern": _TYPES["string"],
+    "items": _TYPES["object"],
+    "minItems": _is_count,
+    "maxItems": _is_count,
+    "properties": lambda value: isinstance(value, dict) and all(isinstance(body, dict) for body in value.values()),
+    "required": lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
+    "description": _TYPES["string"],
+    "title": _TYPES["string"],
+}
+
+
+def _require_schema(schema: Mapping[str, Any]) -> None:
+    nodes = 0
+    level: list[Mapping[str, Any]] = [schema]
+    for _ in range(SCHEMA_DEPTH_MAX):
+        for each in level:
+            _require_keywords(each)
+        nodes += len(level)
+        level = [inner for each in level for inner in _inner(each)]
+    if level or nodes > SCHEMA_NODES_MAX:
+        raise BadQuestion(f"a schema has at most {SCHEMA_DEPTH_MAX} levels and {SCHEMA_NODES_MAX} parts")
+
+
+def _inner(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    items = [schema["items"]] if "items" in schema else []
+    return [*items, *schema.get("properties", {}).values()]
+
+
+def _require_keywords(schema: Mapping[str, Any]) -> None:
+    for keyword, value in schema.items():
+        if keyword not in _KEYWORDS:
+            known = ", ".join(_KEYWORDS)
+            raise BadQuestion(f"'{keyword}' is not part of the schemas for answers; these are: {known}")
+        if not _KEYWORDS[keyword](value):
+            raise BadQuestion(f"'{keyword}' of a schema cannot be {msgspec.json.encode(value).decode()[:80]}")
+    if "pattern" in schema:
+        pattern(schema["pattern"])
+
+
+def _fault(schema: Mapping[str, Any], value: Any, where: str) -> str:
+    """What is wrong with a value, or nothing."""
+    kind = schema.get("type", "string")
+    if not _TYPES[kind](value):
+        return f"{where} should be of type {kind}"
+    if "enum" in schema and value not in schema["enum"]:
+        return f"{where} should be one of {msgspec.json.encode(schema['enum']).decode()}"
+    if isinstance(value, str):
+        return _fault_of_text(schema, value, where)
+    if isinstance(value, list):
+        return _fault_of_items(schema, value, where)
+    if isinstance(value, dict):
+        return _fault_of_properties(schema, value, where)
+    return "" if isinstance(value, bool) else _fault_of_number(schema, value, where)
+
+
+def _fault_of_number(schema: Mapping[str, Any], value: float, where: str) -> str:
+    if "minimum" in schema and value < schema["minimum"]:
+        return f"{where} should be at least {schema['minimum']:g}"
+    if "maximum" in schema and value > schema["maximum"]:
+        return f"{where} should be at most {schema['maximum']:g}"
+    return ""
+
+
+def _fault_of_text(schema: Mapping[str, Any], value: str, where: str) -> str:
+    size = _fault_of_size(schema, len(value), "Length", where, "characters")
+    if size or "pattern" not in schema:
+        return size
+    fits = len(value) <= PATTERN_ANSWER_CHARS_MAX and pattern(schema["pattern"]).fits(value)
+    return "" if fits else f"{where} should have the form {schema['pattern']}"
+
+
+def _fault_of_items(schema: Mapping[str, Any], value: list[Any], where: str) -> str:
+    faults = [_fault_of_size(schema, len(value), "Items", where, "items")]
+    faults += [
+        _fault(schema["items"], item, f"item {n} of {where}") for n, item in enumerate(value, 1) if "items" in schema
+    ]
+    return next(filter(None, faults), "")
+
+
+def _fault_of_properties(schema: Mapping[str, Any], value: dict[str, Any], where: str) -> str:
+    missing = [name for name in schema.get("required", ()) if name not in value]
+    if missing:
+        return f"{where} lacks {', '.join(missing)}"
+    known = schema.get("properties", {})
+    faults = (_fault(body, value[name], f"'{name}' of {where}") for name, body in known.items() if name in value)
+    return next(filter(None, faults), "")
+
+
+def _fault_of_size(schema: Mapping[str, Any], size: int, what: str, where: str, unit: str) -> str:
+    if size < schema.get(f"min{what}", 0):
+        return f"{where} should have at least {schema[f'min{what}']} {unit}"
+    if size > schema.get(f"max{what}", size):
+        return f"{where} should have at most {schema[f'max{what}']} {unit}"
+    return ""

@@ -1,0 +1,196 @@
+"""The six messages, in the form in which they travel.
+
+Rule 1: `to_wire` gives exactly the keys of the protocol, in its order; `from_wire` takes no other.
+Rule 2: a message is checked when it is made, whoever makes it; what is wrong is said with what would be right.
+Rule 3: people have one name here, `user`: a question to them has no `to`, an answer of theirs no `from`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self, get_args
+
+import msgspec
+
+from interlock.errors import nearest
+from interlock.limits import MESSAGE_ID_CHARS_MAX
+from interlock.messages.refusals import BadMessage
+
+USER = "user"
+
+ReportStatus = Literal["completed", "partial", "needs_help"]
+REPORT_STATUSES: tuple[str, ...] = get_args(ReportStatus)
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):
+    """What all messages have in common. `Message.from_wire` reads any of them."""
+
+    message_id: str
+
+    # The fields that may not be blank.
+    filled: ClassVar[tuple[str, ...]] = ("message_id",)
+
+    def __post_init__(self) -> None:
+        for name in self.filled:
+            value = getattr(self, name)
+            if not isinstance(value, str) or not value.strip():
+                raise BadMessage(f"{self.type} needs '{name.rstrip('_')}', a text that is not blank, got {value!r}")
+        if len(self.message_id) > MESSAGE_ID_CHARS_MAX:
+            raise BadMessage(f"{self.type} has a message_id of more than {MESSAGE_ID_CHARS_MAX} characters")
+
+    @property
+    def type(self) -> str:
+        return str(self.__struct_config__.tag)
+
+    @property
+    def sender(self) -> str:
+        return str(getattr(self, "from_", USER))
+
+    @property
+    def addressee(self) -> str:
+        return str(getattr(self, "to", USER))
+
+    @property
+    def answers(self) -> str:
+        """The id of the message that this one answers; empty where it answers none."""
+        return str(getattr(self, "in_response_to", ""))
+
+    @property
+    def asks(self) -> bool:
+        """Whether its sender waits for an answer."""
+        return bool(getattr(self, "requires_response", False) or getattr(self, "awaiting_response", False))
+
+    def to_wire(self) -> dict[str, Any]:
+        body = msgspec.to_builtins(self)
+        return {key: body[key] for key in WIRE_KEYS[self.type]}
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, Any] | str | bytes) -> Self:
+        """Of a mapping, or of JSON; `BadMessage` says what is wrong."""
+        message = from_wire(wire)
+        if not isinstance(message, cls):
+            raise BadMessage(f"this is a {message.type}, and a {cls.__struct_config__.tag} was expected")
+        return message
+
+
+class Delegate(Message, frozen=True, kw_only=True, tag="DELEGATE"):
+    """A parent gives a child a task."""
+
+    from_: str = msgspec.field(name="from")
+    to: str
+    task: str
+    context: dict[str, Any] = {}
+    requires_response: bool = True
+
+    filled: ClassVar[tuple[str, ...]] = ("message_id", "from_", "to", "task")
+
+
+class Report(Message, frozen=True, kw_only=True, tag="REPORT"):
+    """A child says what came of its task."""
+
+    from_: str = msgspec.field(name="from")
+    to: str
+    result: str
+    status: ReportStatus = "completed"
+    in_response_to: str
+
+    filled: ClassVar[tuple[str, ...]] = ("message_id", "from_", "to", "in_response_to")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.status not in REPORT_STATUSES:
+            raise BadMessage(f"REPORT has status {self.status!r}; it is one of {', '.join(REPORT_STATUSES)}")
+
+
+class RequestUserInput(Message, frozen=True, kw_only=True, tag="REQUEST_USER_INPUT"):
+    """An agent asks a person."""
+
+    from_: str = msgspec.field(name="from")
+    question: str
+    context: str = ""
+    awaiting_response: bool = True
+
+    filled: ClassVar[tuple[str, ...]] = ("message_id", "from_", "question")
+
+
+class UserResponse(Message, frozen=True, kw_only=True, tag="USER_RESPONSE"):
+    """A person answers an agent."""
+
+    to: str
+    answer: str
+    in_response_to: str
+
+    filled: ClassVar[tuple[str, ...]] = ("message_id", "to", "in_response_to")
+
+
+class Query(Message, frozen=True, kw_only=True, tag="QUERY"):
+    """A child asks its parent."""
+
+    from_: str = msgspec.field(name="from")
+    to: str
+    question: str
+    requires_response: bool = True
+
+    filled: ClassVar[tuple[str, ...]] = ("message_id", "from_", "to", "question")
+
+
+class Answer(Message, frozen=True, kw_only=True, tag="ANSWER"):
+    """A parent answers its child."""
+
+    from_: str = msgspec.field(name="from")
+    to: str
+    answer: str
+    in_response_to: str
+
+    filled: ClassVar[tuple[str, ...]] = ("message_id", "from_", "to", "in_response_to")
+
+
+AnyMessage = Delegate | Report | RequestUserInput | UserResponse | Query | Answer
+
+TYPES: dict[str, type[AnyMessage]] = {
+    "DELEGATE": Delegate,
+    "REPORT": Report,
+    "REQUEST_USER_INPUT": RequestUserInput,
+    "USER_RESPONSE": UserResponse,
+    "QUERY": Query,
+    "ANSWER": Answer,
+}
+
+# The protocol's own order.
+WIRE_KEYS: dict[str, tuple[str, ...]] = {
+    "DELEGATE": ("type", "from", "to", "task", "context", "message_id", "requires_response"),
+    "REPORT": ("type", "from", "to", "result", "status", "message_id", "in_response_to"),
+    "REQUEST_USER_INPUT": ("type", "from", "question", "context", "message_id", "awaiting_response"),
+    "USER_RESPONSE": ("type", "to", "answer", "message_id", "in_response_to"),
+    "QUERY": ("type", "from", "to", "question", "message_id", "requires_response"),
+    "ANSWER": ("type", "from", "to", "answer", "message_id", "in_response_to"),
+}
+
+# Which type answers which.
+ANSWERED_BY: dict[str, str] = {"DELEGATE": "REPORT", "QUERY": "ANSWER", "REQUEST_USER_INPUT": "USER_RESPONSE"}
+
+
+def to_wire(message: Message) -> dict[str, Any]:
+    return message.to_wire()
+
+
+def from_wire(wire: Mapping[str, Any] | str | bytes) -> AnyMessage:
+    """Any message; `BadMessage` says what is wrong with it."""
+    body = _decoded(wire) if isinstance(wire, str | bytes) else wire
+    if not isinstance(body, Mapping):
+        raise BadMessage(f"a message is an object with the key 'type', got {type(body).__name__}")
+    kind = body.get("type")
+    if not isinstance(kind, str) or kind not in TYPES:
+        known = ", ".join(TYPES)
+        advice = nearest(str(kind), tuple(TYPES), f"it is one of {known}")
+        raise BadMessage(f"a message needs 'type'; {advice}" if kind is None else f"{kind!r} is no message; {advice}")
+    try:
+        return msgspec.convert(dict(body), TYPES[kind])
+    except msgspec.ValidationError as error:
+        keys = ", ".join(WIRE_KEYS[kind])
+        raise BadMessage(f"{kind} cannot be read: {error}; its keys are {keys}") from error
+
+
+def _decoded(text: str | bytes) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise BadMessage(f"a message is a JSON object, and this is no JSON: {error}") from error

@@ -1,0 +1,75 @@
+"""A host's own functions, in place of a model's word: whom a task needs, and whether a report completes it."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from interlock.engine.effects import CallModel
+from interlock.engine.events import ModelReplied
+from interlock.engine.standing import children_of
+from interlock.engine.state import turns_of
+from interlock.engine.transition import SELECT
+from interlock.errors import ModelRefused
+from interlock.messages.validation import ValidationResult
+from interlock.runtime.live import LiveRun
+
+# Gets the task and the ids of the children; gives the ids of those that are needed. May be async.
+SelectChildren = Callable[[str, Sequence[str]], Any]
+# Gets the task and the report; gives whether it is done: a bool, a reason why not, or a ValidationResult. May be async.
+CheckReport = Callable[[str, str], Any]
+
+
+class Judges:
+    """What the host decides itself. It is asked only where the crew says `model`."""
+
+    def __init__(self, select: SelectChildren | None = None, check: CheckReport | None = None) -> None:
+        self._select, self._check = select, check
+
+    def has(self, purpose: str) -> bool:
+        return (self._select if purpose == SELECT else self._check) is not None
+
+    async def reply(self, live: LiveRun, effect: CallModel) -> ModelReplied:
+        """As a model would have said it; whatever the function raises is a call that failed."""
+        said = await (self._selected(live, effect) if effect.purpose == SELECT else self._checked(live, effect))
+        text = msgspec.json.encode(said, order="deterministic").decode()
+        return ModelReplied(call=effect.key, agent=effect.agent, text=text, purpose=effect.purpose)
+
+    async def _selected(self, live: LiveRun, effect: CallModel) -> Any:
+        assert self._select is not None, "asked only where there is one"
+        task, children = _task(live, effect), children_of(live.crew, effect.agent)
+        named = await _awaited(self._select(task, children))
+        if not isinstance(named, Sequence) or isinstance(named, str):
+            raise ModelRefused(f"the host's function to select children gave {named!r}, and no list of ids")
+        return list(named)
+
+    async def _checked(self, live: LiveRun, effect: CallModel) -> Any:
+        assert self._check is not None, "asked only where there is one"
+        errand = _errand(live, effect)
+        task = next(task for task in live.run.state.tasks if task.message == errand.about)
+        assert task.report is not None, "only reports are checked"
+        found = await _awaited(self._check(task.assigned, task.report.result))
+        if isinstance(found, ValidationResult):
+            return {"completed": found.completed, "reason": found.reason}
+        if isinstance(found, str):
+            return {"completed": not found, "reason": found}
+        return (
+            found if isinstance(found, Mapping) else {"completed": bool(found), "reason": "the host's function says so"}
+        )
+
+
+def _errand(live: LiveRun, effect: CallModel) -> Any:
+    return next(turn for turn in turns_of(live.run.state) if turn.number == effect.turn)
+
+
+def _task(live: LiveRun, effect: CallModel) -> str:
+    """What the turn that selects has to do."""
+    number, state = int(_errand(live, effect).about), live.run.state
+    given = next((task.assigned for task in state.tasks if task.turn.number == number), None)
+    turn = next(turn for turn in turns_of(state) if turn.number == number)
+    return given if given is not None else state.history[turn.history - 1].text
+
+
+async def _awaited(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value

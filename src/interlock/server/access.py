@@ -1,0 +1,92 @@
+"""Who asks, and what they may.
+
+Rule 1: keys are compared by their hashes, in constant time, all of them whichever fits; the text of a key is nowhere
+but in its 0600 file and in the hands of whoever uses it.
+Rule 2: the page gets in by a code that works once, and is then known by a cookie that only this server could have
+made. The cookie is worth something only together with an origin of ours: see `guard`.
+Rule 3: whoever makes a new key for the data folder ends all sessions.
+"""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+
+import msgspec
+
+from interlock.adapters.server_settings import SCOPES, ServerKey
+from interlock.ports import Clock
+
+SESSION_COOKIE = "interlock_session"
+
+# The address with the code is opened at once, or the server started anew.
+CODE_LIFE_MS = 15 * 60 * 1000
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Somebody who was let in; `id` is what counts as one caller."""
+
+    id: str
+    scopes: frozenset[str]
+
+    def may(self, scope: str) -> bool:
+        return scope in self.scopes or "admin" in self.scopes
+
+
+# The key of the data folder, and the page that was let in by it, may everything.
+OWNER = Caller("owner", frozenset(SCOPES))
+# With --no-auth.
+ANYONE = Caller("anyone", frozenset(SCOPES))
+
+
+class Access:
+    """The keys of one server."""
+
+    def __init__(self, key: str, others: Mapping[str, ServerKey], clock: Clock, session_hours: float) -> None:
+        self._clock, self._session_ms = clock, round(session_hours * 3_600_000)
+        self._known = [(_digest(key), OWNER)]
+        self._known += [
+            (bytes.fromhex(each.sha256), Caller(f"key:{name}", frozenset(each.scopes))) for name, each in others.items()
+        ]
+        self._seal = hmac.new(key.encode(), b"interlock session", hashlib.sha256).digest()
+        self._code, self._code_until = "", 0
+
+    def of_key(self, text: str) -> Caller | None:
+        digest, found = _digest(text), None
+        for known, caller in self._known:
+            if hmac.compare_digest(known, digest):
+                found = caller
+        return found
+
+    def new_code(self) -> str:
+        """For the address that is printed; it takes the place of the one before."""
+        self._code, self._code_until = secrets.token_urlsafe(24), self._clock.monotonic_ms() + CODE_LIFE_MS
+        return self._code
+
+    def exchanged(self, code: str) -> Caller | None:
+        is_right = hmac.compare_digest(_digest(self._code), _digest(code))
+        if not self._code or not is_right or self._clock.monotonic_ms() > self._code_until:
+            return None
+        self._code = ""
+        return OWNER
+
+    @property
+    def session_seconds(self) -> int:
+        return self._session_ms // 1000
+
+    def new_session(self) -> str:
+        body = f"{self._clock.now_ms() + self._session_ms}.{secrets.token_urlsafe(16)}"
+        return f"{body}.{self._sealed(body)}"
+
+    def of_session(self, cookie: str) -> Caller | None:
+        body, _, seal = cookie.rpartition(".")
+        until = body.partition(".")[0]
+        is_ours = hmac.compare_digest(_digest(self._sealed(body)), _digest(seal))
+        return OWNER if is_ours and self._clock.now_ms() < int(until) else None
+
+    def _sealed(self, body: str) -> str:
+        return hmac.new(self._seal, body.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "replace")).digest()

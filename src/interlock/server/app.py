@@ -1,0 +1,126 @@
+"""The server as one ASGI program: the routes, and the guard in front of them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fastapi import Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Match
+from starlette.staticfiles import StaticFiles
+
+from interlock.errors import InterlockError, RequestRefused, nearest
+from interlock.server.documents import document_of
+from interlock.server.guard import Gatekeeper, Guard
+from interlock.server.origins import Origins
+from interlock.server.problems import problem_response
+from interlock.server.routes_crews import crews_router
+from interlock.server.routes_engine import engine_router
+from interlock.server.routes_health import health_router
+from interlock.server.routes_questions import questions_router
+from interlock.server.routes_runs import runs_router
+from interlock.server.routes_session import session_router
+from interlock.server.routes_signals import signals_router
+from interlock.server.routes_webhooks import webhooks_router
+from interlock.server.routes_webhooks_in import webhooks_in_router
+from interlock.server.service import Service
+
+STATIC = Path(__file__).parent / "static"
+
+ROUTERS = (
+    runs_router,
+    questions_router,
+    crews_router,
+    engine_router,
+    signals_router,
+    webhooks_router,
+    webhooks_in_router,
+    session_router,
+    health_router,
+)
+
+
+def guarded_app(service: Service, origins: Origins) -> Guard:
+    app = FastAPI(docs_url=None, redoc_url=None, dependencies=[Depends(require_known_parameters)])
+    routers = [router(service) for router in ROUTERS]
+    for router in routers:
+        app.include_router(router)
+    app.add_api_route("/", page, include_in_schema=False)
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+    app.openapi = document_of(app, routes)  # type: ignore[method-assign]
+    app.add_exception_handler(InterlockError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _NoRoute(routes))
+    app.add_exception_handler(Exception, _failed)
+    keeper = Gatekeeper(
+        settings=service.settings,
+        origins=origins,
+        access=service.access,
+        clock=service.box.clock,
+        metrics=service.metrics,
+        admission=service.admission,
+        body_bytes_max=service.crews.body_bytes_max,
+    )
+    guard = Guard(app, keeper)
+    service.failed = guard.failed
+    return guard
+
+
+async def page() -> Response:
+    """What a browser shows; it holds nothing, and asks for everything."""
+    return FileResponse(STATIC / "index.html")
+
+
+async def require_known_parameters(request: Request) -> None:
+    """A parameter that nobody reads is a mistake, and said to be one."""
+    route = request.scope.get("route")
+    known = [field.alias for field in route.dependant.query_params] if isinstance(route, APIRoute) else []
+    for name in request.query_params:
+        if name not in known:
+            advice = nearest(name, known, f"it has {', '.join(known) or 'none'}")
+            raise RequestRefused("bad-parameter", f"this address has no parameter '{name[:80]}'; {advice}")
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, InterlockError), "it is registered for those"
+    return problem_response(error)
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError), "it is registered for those"
+    found = [_told(each) for each in error.errors()]
+    code = "bad-body" if any(each["in"] == "body" for each in found) else "bad-parameter"
+    first = found[0]
+    return problem_response(RequestRefused(code, f"{first['at'] or 'the body'}: {first['message']}", errors=found))
+
+
+def _told(error: dict[str, Any]) -> dict[str, str]:
+    where, *path = [str(part) for part in error["loc"]]
+    return {"in": where, "at": ".".join(path), "message": str(error["msg"])}
+
+
+class _NoRoute:
+    """There is nothing at an address, or nothing that takes this method."""
+
+    def __init__(self, routes: Sequence[APIRoute]) -> None:
+        self._routes = routes
+
+    async def __call__(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException), "it is registered for those"
+        path = request.url.path[:80]
+        if error.status_code != 405:
+            return problem_response(RequestRefused("not-found", f"there is nothing at {path}; see /openapi.json"))
+        response = problem_response(RequestRefused("method-not-allowed", f"{path} does not take {request.method}"))
+        found = [route for route in self._routes if route.matches(request.scope)[0] is not Match.NONE]
+        methods = sorted({method for route in found for method in route.methods or ()})
+        response.headers["allow"] = ", ".join(methods) or (error.headers or {}).get("Allow", "GET")
+        return response
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    return problem_response(RequestRefused("internal-error", f"{type(error).__name__}; the log tells more"))

@@ -1,0 +1,143 @@
+"""The crews that a server serves: as they were when it started."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from interlock.adapters.crew_files import LoadedCrew
+from interlock.crew.definition import Agent, Crew
+from interlock.crew.diagram import Diagram, diagram_of
+from interlock.crew.diagram_text import as_text
+from interlock.crew.drawing import as_svg
+from interlock.crew.mermaid import as_mermaid
+from interlock.crew.problem import Problem
+from interlock.crew.registry import registry_of
+from interlock.engine.conversation import Conversation
+from interlock.engine.in_full import in_full
+from interlock.engine.routing import RoutingTable
+from interlock.errors import RequestRefused, UsageError, nearest
+
+# Content type and writer by the name of the form.
+FORMS: dict[str, tuple[str, Callable[[Diagram], str]]] = {
+    "json": ("application/json", lambda diagram: msgspec.json.encode(in_full(diagram)).decode()),
+    "text": ("text/plain", as_text),
+    "mermaid": ("text/plain", as_mermaid),
+    "svg": ("image/svg+xml", as_svg),
+}
+
+
+class ServedCrew(msgspec.Struct, frozen=True, kw_only=True):
+    """A crew with what a check found. One that is not sound can be looked at, and does not run."""
+
+    crew: Crew
+    problems: tuple[Problem, ...]
+    is_sound: bool
+
+
+class ServedCrews:
+    """Crews by name."""
+
+    def __init__(self, loaded: Iterable[LoadedCrew]) -> None:
+        self._crews: dict[str, ServedCrew] = {}
+        for each in loaded:
+            assert each.crew is not None, "what cannot be read is refused before"
+            name = each.crew.name
+            if name in self._crews:
+                raise UsageError(f"two of the crews are called '{name}'; give one of them another name")
+            self._crews[name] = ServedCrew(crew=each.crew, problems=each.problems, is_sound=each.is_sound)
+
+    def all(self) -> Sequence[ServedCrew]:
+        return tuple(self._crews.values())
+
+    def of(self, name: str) -> ServedCrew:
+        if name not in self._crews:
+            advice = nearest(name, list(self._crews), f"served are {', '.join(self._crews)}")
+            raise RequestRefused("crew-not-served", f"no crew '{name[:80]}' is served here; {advice}")
+        return self._crews[name]
+
+    def sound(self, name: str) -> Crew:
+        found = self.of(name)
+        if not found.is_sound:
+            raise RequestRefused(
+                "unsound-crew", f"crew '{name}' has problems; GET /v1/crews/{name}/problems lists them with a fix"
+            )
+        return found.crew
+
+    @property
+    def body_bytes_max(self) -> int:
+        """What the most generous of them takes; each crew's own bound is looked at where it is known."""
+        return 1024 * max(each.crew.settings.max_request_body_size_kb for each in self._crews.values())
+
+    @property
+    def keep_alive_s(self) -> float:
+        return min(each.crew.settings.sse_keep_alive_seconds for each in self._crews.values())
+
+
+def crew_view(served: ServedCrew) -> dict[str, Any]:
+    crew = served.crew
+    return {
+        "name": crew.name,
+        "description": crew.description,
+        "sound": served.is_sound,
+        "entry_point": crew.entry_point,
+        "agents": list(crew.agent_ids),
+        "problems": len(served.problems),
+    }
+
+
+def crew_detail(served: ServedCrew) -> dict[str, Any]:
+    crew = served.crew
+    # What is told to models is worked out from a sound crew only: another one may name what is not there.
+    talk = Conversation(crew, RoutingTable(crew)) if served.is_sound else None
+    routes = [(agent, route) for agent, found in crew.routes.items() for route in found]
+    return {
+        **crew_view(served),
+        "version": crew.version,
+        "agent_details": [
+            _agent(crew, agent, talk.instructions(agent.id) if talk is not None else agent.system_prompt)
+            for agent in crew.agents
+        ],
+        "routes": [
+            {
+                "agent": agent,
+                "signal": route.signal,
+                "behavior": route.behavior,
+                "priority": route.priority,
+                "target": route.target,
+                "description": route.description,
+            }
+            for agent, route in routes
+        ],
+        "signals": _signals(served),
+        "settings": in_full(crew.settings),
+    }
+
+
+def _agent(crew: Crew, agent: Agent, instructions: str) -> dict[str, Any]:
+    return {
+        "id": agent.id,
+        "name": agent.name,
+        "role": agent.role,
+        "description": agent.description,
+        "model": agent.primary.name if agent.primary is not None else "",
+        "tools": list(agent.tools),
+        "handoff_targets": list(agent.handoff_targets),
+        "is_terminal": crew.is_terminal(agent),
+        "instructions": instructions,
+    }
+
+
+def _signals(served: ServedCrew) -> list[dict[str, Any]]:
+    if not served.is_sound:
+        return []
+    return [
+        {"name": each.name, "behavior": each.behavior, "priority": each.rank, "description": each.description}
+        for each in registry_of(served.crew).all()
+    ]
+
+
+def graph_of(served: ServedCrew, form: str) -> tuple[str, str]:
+    """Its content type, and the graph in that form."""
+    media_type, write = FORMS[form]
+    return media_type, write(diagram_of(served.crew))

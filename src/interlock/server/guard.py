@@ -1,0 +1,217 @@
+"""What every request passes before it reaches a route.
+
+Rule 1: in this order: by which name, from whose page, with which key, how often, then what body. Nothing of a body is
+read for somebody who may not ask.
+Rule 2: every answer carries the same security headers, refusals included.
+Rule 3: a cookie counts only with an origin of ours; a body only as JSON.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, NamedTuple
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from interlock.adapters.server_settings import ServerSettings
+from interlock.errors import InterlockError, RequestRefused
+from interlock.ports import Clock
+from interlock.server.access import ANYONE, SESSION_COOKIE, Access, Caller
+from interlock.server.bodies import read_body, require_json, require_size
+from interlock.server.metrics import Metrics
+from interlock.server.origins import Origins
+from interlock.server.problems import problem_response
+from interlock.server.rates import Rates
+
+_log = logging.getLogger("interlock.server")
+
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+HEADERS = {
+    "content-security-policy": CONTENT_POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+_RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+# What anybody may see: that the server lives, how to talk to it, and the page, which holds nothing.
+OPEN_PATHS = ("/", "/healthz", "/readyz", "/openapi.json", "/favicon.ico")
+OPEN_FOLDER = "/static/"
+# Whoever sends a webhook has no key: its signature is looked at by its route.
+SIGNED_FOLDER = "/v1/webhooks/"
+
+JSON_TYPES = ("application/json", "application/cloudevents+json")
+WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
+# What is counted by name; a client may make up any number of others.
+METHODS = (*WITHOUT_BODY, "POST", "PUT", "PATCH", "DELETE")
+
+
+class Gatekeeper(NamedTuple):
+    """What the guard asks."""
+
+    settings: ServerSettings
+    origins: Origins
+    access: Access | None  # None lets anybody in
+    clock: Clock
+    metrics: Metrics
+    admission: Callable[[], RequestRefused | None]  # why nothing is taken in now, if so
+    body_bytes_max: int
+
+
+class Guard:
+    """ASGI in front of the routes."""
+
+    def __init__(self, app: ASGIApp, keeper: Gatekeeper) -> None:
+        self._app, self._keeper = app, keeper
+        settings, clock = keeper.settings, keeper.clock
+        self._rates = Rates(clock, settings.requests_per_second, 2 * settings.requests_per_second)
+        self._failures = Rates(clock, settings.failures_per_minute / 60, settings.failures_per_minute)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answering = _Answering(scope, send, self._keeper.metrics)
+        try:
+            body = await self._admitted(scope, receive)
+            await self._app(scope, _again(body, receive), answering.send)
+        except InterlockError as error:
+            await problem_response(error)(scope, receive, answering.send)
+        except Exception:
+            _log.exception("a request failed: %s %s", scope["method"], scope["path"])
+            if not answering.has_begun:
+                failed = RequestRefused("internal-error", "the log of the server tells more")
+                await problem_response(failed)(scope, receive, answering.send)
+
+    async def _admitted(self, scope: Scope, receive: Receive) -> bytes:
+        """Refuses, or tells the routes who asks; gives the body."""
+        headers = _headers(scope)
+        self._require_place(scope, headers)
+        state: dict[str, Any] = scope.setdefault("state", {})
+        state["caller"] = self._caller(scope, headers)
+        if scope["method"] in WITHOUT_BODY:
+            return b""
+        if (closed := self._keeper.admission()) is not None:
+            raise closed
+        state["body"] = await self._body(scope, headers, receive)
+        return state["body"] if isinstance(state["body"], bytes) else b""
+
+    def _require_place(self, scope: Scope, headers: dict[str, str]) -> None:
+        origins = self._keeper.origins
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        if len(hosts) != 1 or not origins.knows_host(headers.get("host")):
+            raise RequestRefused(
+                "host-not-allowed",
+                f"this server is not called {headers.get('host', '')[:100]!r}; add the name to server.hosts",
+            )
+        if "origin" in headers and not origins.knows(headers["origin"]):
+            raise RequestRefused(
+                "origin-not-allowed", f"pages of {headers['origin'][:100]!r} may not ask; add it to server.origins"
+            )
+
+    def _caller(self, scope: Scope, headers: dict[str, str]) -> Caller | None:
+        path: str = scope["path"]
+        opens_session = path == "/v1/session" and scope["method"] == "POST"
+        if opens_session or path in OPEN_PATHS or path.startswith((OPEN_FOLDER, SIGNED_FOLDER)):
+            return None
+        caller = ANYONE if self._keeper.access is None else self._known(self._keeper.access, scope, headers)
+        wait_ms = self._rates.wait_ms(caller.id)
+        if wait_ms:
+            raise RequestRefused(
+                "too-many-requests",
+                f"more than {self._keeper.settings.requests_per_second:g} requests a second with this key; slow down",
+                retry_after_s=-(-wait_ms // 1000),
+            )
+        return caller
+
+    def _known(self, access: Access, scope: Scope, headers: dict[str, str]) -> Caller:
+        scheme, _, key = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and key.strip():
+            caller = access.of_key(key.strip())
+        elif (cookie := _session(headers.get("cookie", ""))) and self._keeper.origins.is_ours(headers):
+            caller = access.of_session(cookie)
+        else:
+            raise RequestRefused("no-key", "send 'Authorization: Bearer KEY'; the key is in server.key of the folder")
+        if caller is None:
+            raise self.failed(scope)
+        return caller
+
+    def failed(self, scope: Scope) -> RequestRefused:
+        """What somebody with a wrong key, code or signature is told; too often, and it is only that."""
+        address = (scope.get("client") or ("", 0))[0]
+        wait_ms = self._failures.wait_ms(address)
+        self._keeper.metrics.counts["wrong_keys"] += 1
+        if wait_ms:
+            wait_s = -(-wait_ms // 1000)
+            return RequestRefused("too-many-failures", f"too many wrong keys; wait {wait_s} s", retry_after_s=wait_s)
+        return RequestRefused("wrong-key", "this is no key of this server")
+
+    async def _body(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
+        keeper = self._keeper
+        length = headers.get("content-length", "")
+        if length.isdigit():
+            require_size(int(length), keeper.body_bytes_max)
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if headers.get("content-encoding", "identity").lower() != "identity" or (kind and kind not in JSON_TYPES):
+            raise RequestRefused("not-json", "send the body as application/json, without an encoding")
+        body = await read_body(receive, keeper.body_bytes_max, keeper.settings.body_timeout_seconds)
+        if body and not kind:
+            raise RequestRefused("not-json", "say that the body is application/json: Content-Type is missing")
+        if body and not scope["path"].startswith(SIGNED_FOLDER):
+            require_json(body)
+        return body
+
+
+class _Answering:
+    """Sends with our headers, and counts."""
+
+    def __init__(self, scope: Scope, send: Send, metrics: Metrics) -> None:
+        self._scope, self._send, self._metrics = scope, send, metrics
+        self._since = time.perf_counter()
+        self.has_begun = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.has_begun = True
+            message["headers"] = [*message.get("headers", ()), *_RAW_HEADERS, *self._caching(message)]
+            route = getattr(self._scope.get("route"), "path", "none")
+            seconds = time.perf_counter() - self._since
+            method = self._scope["method"] if self._scope["method"] in METHODS else "other"
+            self._metrics.seen(method, route, message["status"], seconds)
+        await self._send(message)
+
+    def _caching(self, message: Message) -> list[tuple[bytes, bytes]]:
+        said = any(name.lower() == b"cache-control" for name, _ in message.get("headers", ()))
+        return [] if said else [(b"cache-control", b"no-store")]
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def _session(cookies: str) -> str:
+    try:
+        found = SimpleCookie(cookies).get(SESSION_COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found is not None else ""
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Gives the body that was read, and then what comes after it."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay

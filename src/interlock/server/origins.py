@@ -1,0 +1,43 @@
+"""By which names a server may be called, and whose pages may ask: a name that leads back to this machine is not ours
+because of that, and a page that a browser shows is not ours because it runs on this machine."""
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Origins:
+    """The allow-lists of one server."""
+
+    def __init__(self, host: str, port: int, hosts: Sequence[str], origins: Sequence[str]) -> None:
+        named = [*LOOPBACK, *hosts, *([host] if host not in ("", "0.0.0.0", "::") else [])]  # noqa: S104 - compared
+        self.origins = frozenset([*(f"http://{_in_address(name)}:{port}" for name in named), *origins])
+        behind = [urlsplit(origin).hostname or "" for origin in origins]
+        self.hosts = frozenset(name.lower() for name in [*named, *behind])
+
+    def knows_host(self, header: str | None) -> bool:
+        """The name alone counts: a port cannot be chosen by whoever leads a name here."""
+        return header is not None and _name_of(header) in self.hosts
+
+    def knows(self, origin: str) -> bool:
+        return origin.lower() in self.origins
+
+    def is_ours(self, headers: Mapping[str, str]) -> bool:
+        """Whether a page of ours sent the request. Browsers leave `Origin` out where they fetch from their own."""
+        if "origin" in headers:
+            return self.knows(headers["origin"])
+        if "sec-fetch-site" in headers:
+            return headers["sec-fetch-site"] == "same-origin"
+        return self.knows("/".join(headers.get("referer", "").split("/", 3)[:3]))
+
+
+def _in_address(name: str) -> str:
+    return f"[{name}]" if ":" in name else name
+
+
+def _name_of(header: str) -> str:
+    name = header.strip().lower()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.partition(":")[0]

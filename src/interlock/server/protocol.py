@@ -1,0 +1,106 @@
+"""HTTP on a socket, with bounds that hold before there is a request: how many connections, how long for its headers.
+
+Rule 1: a connection beyond the bound is told so and closed; it never reaches the routes.
+Rule 2: headers that do not come are not waited for; headers without end are cut off by their size.
+Rule 3: the rest of a body that was refused is read and thrown away, so that its sender gets to read why; not for long.
+"""
+
+import asyncio
+from typing import Any, NamedTuple
+
+import h11
+import msgspec
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from interlock.server.problems import PROBLEM_JSON
+
+HEADER_BYTES_MAX = 16 * 1024
+
+
+class Bounds(NamedTuple):
+    connections_max: int
+    header_timeout_s: float
+
+
+class BoundedProtocol(H11Protocol):
+    """One connection."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        bounds: Bounds,
+    ) -> None:
+        super().__init__(config, server_state, {**app_state, "abort": self._abort}, _loop)
+        self._bounds = bounds
+        self._headers_due: asyncio.TimerHandle | None = None
+        self._rest_due: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        if len(self.connections) >= self._bounds.connections_max:
+            self.transport = transport
+            transport.write(raw_answer(503, "Service Unavailable", "too-many-connections", "retry-after: 1\r\n"))
+            transport.close()
+            return
+        super().connection_made(transport)
+        self._expect_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._headers_are_there()
+        self._rest_is_there()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is not h11.SEND_BODY:
+            self._rest_is_there()
+        if self.conn.their_state is not h11.IDLE:
+            self._headers_are_there()
+        elif self.conn.trailing_data[0] and self._headers_due is None:
+            self._expect_headers()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY and self._rest_due is None:
+            self._rest_due = self.loop.call_later(self._bounds.header_timeout_s, self._abort)
+
+    def send_400_response(self, msg: str) -> None:
+        try:
+            super().send_400_response(msg)
+        except h11.LocalProtocolError:  # an answer is on its way already, and no other can be given
+            self._abort()
+
+    def _expect_headers(self) -> None:
+        self._headers_due = self.loop.call_later(self._bounds.header_timeout_s, self._too_slow)
+
+    def _headers_are_there(self) -> None:
+        if self._headers_due is not None:
+            self._headers_due.cancel()
+            self._headers_due = None
+
+    def _rest_is_there(self) -> None:
+        if self._rest_due is not None:
+            self._rest_due.cancel()
+            self._rest_due = None
+
+    def _too_slow(self) -> None:
+        self._headers_due = None
+        if not self.transport.is_closing():
+            self.transport.write(raw_answer(408, "Request Timeout", "headers-too-slow"))
+            self.transport.close()
+
+    def _abort(self) -> None:
+        self.transport.abort()
+
+
+def raw_answer(status: int, phrase: str, code: str, more: str = "") -> bytes:
+    """An answer where there is no request yet."""
+    problem = {"type": f"urn:interlock:problem:{code}", "title": phrase, "status": status, "code": code}
+    body = msgspec.json.encode(problem)
+    head = f"HTTP/1.1 {status} {phrase}\r\ncontent-type: {PROBLEM_JSON}\r\ncontent-length: {len(body)}\r\n"
+    return f"{head}{more}connection: close\r\n\r\n".encode() + body

@@ -1,0 +1,43 @@
+"""Everything that happens, in one stream: a browser has few connections, and needs one."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from interlock.server.documents import STREAM, Responses, looks, operation_id
+from interlock.server.places import Place
+from interlock.server.service import Service, needs
+from interlock.server.streams import last_place
+
+ANSWER: Responses = {200: {"description": "A stream of events.", "content": STREAM}}
+
+
+def engine_router(service: Service) -> APIRouter:
+    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/engine", tags=["engine"])
+
+    @router.get(
+        "/events",
+        response_class=Response,
+        responses={**looks("bad-parameter", "bad-event-id", "too-many-streams"), **ANSWER},
+        dependencies=[Depends(needs("read"))],
+    )
+    async def engine_events(
+        request: Request,
+        after: Annotated[
+            int | None, Query(ge=0, le=2**53, description="Begin after this position; without it, with what comes.")
+        ] = None,
+        follow: Annotated[bool, Query(description="Whether it waits for what comes.")] = True,
+        deltas: Annotated[bool, Query(description="Whether it has the pieces of replies.")] = False,
+    ) -> Response:
+        """The events of all runs in the order of the store."""
+        place = last_place(request)
+        if place is None:
+            place = Place(await service.box.store.newest_position() if after is None else after)
+        reader = service.streams.reader(place, deltas=deltas)
+        return service.streams.open(
+            request.state.caller, reader, follow=follow, keep_alive_s=service.crews.keep_alive_s
+        )
+
+    return router

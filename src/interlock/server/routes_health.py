@@ -1,0 +1,37 @@
+"""Whether the server lives, takes work, and how much it has."""
+
+from fastapi import APIRouter, Depends
+from starlette.responses import JSONResponse, Response
+
+from interlock.server.documents import Responses, looks, operation_id, refusals
+from interlock.server.routes_runs import json_answer
+from interlock.server.service import Service, needs
+from interlock.server.shapes import Health
+
+NOT_READY: Responses = {503: {"description": "It takes no work now.", "model": Health}}
+TEXT: Responses = {200: {"description": "Counters.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
+PLACE = ("host-not-allowed", "origin-not-allowed", "internal-error")
+
+
+def health_router(service: Service) -> APIRouter:
+    router = APIRouter(generate_unique_id_function=operation_id, tags=["health"])
+
+    @router.get("/healthz", response_model=Health, responses=refusals(*PLACE))
+    async def healthz() -> Response:
+        """The process lives and answers."""
+        return json_answer({"status": "ok"})
+
+    @router.get("/readyz", response_model=Health, responses={**refusals(*PLACE), **NOT_READY})
+    async def readyz() -> Response:
+        """Whether it takes work: not while it stops, nor while the disk is full."""
+        status = service.readiness()
+        return JSONResponse({"status": status}, 200 if status == "ready" else 503)
+
+    @router.get(
+        "/metrics", response_class=Response, responses={**looks(), **TEXT}, dependencies=[Depends(needs("read"))]
+    )
+    async def metrics() -> Response:
+        """Counters of this process, for Prometheus."""
+        return Response(service.metrics.text(service.gauges()), media_type="text/plain; version=0.0.4")
+
+    return router

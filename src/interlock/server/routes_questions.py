@@ -1,0 +1,51 @@
+"""Questions of all runs: what a person is asked, in one place."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path
+from starlette.requests import Request
+from starlette.responses import Response
+
+from interlock.errors import RequestRefused, RunNotFound
+from interlock.ids import run_of
+from interlock.server.documents import MOVING_RUN, OF_RUN, does, looks, operation_id
+from interlock.server.once import Answer
+from interlock.server.paging import Cursor, Limit, question_page
+from interlock.server.routes_runs import answered, json_answer
+from interlock.server.service import Service, needs
+from interlock.server.shapes import GiveAnswer, QuestionPage, RunDetail
+
+MessageId = Annotated[str, Path(description="The id of a question.", max_length=300)]
+
+
+def questions_router(service: Service) -> APIRouter:
+    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/questions", tags=["questions"])
+
+    @router.get(
+        "",
+        response_model=QuestionPage,
+        responses=looks("bad-parameter", "cursor-not-found", "damaged-run", "journal-diverged"),
+        dependencies=[Depends(needs("read"))],
+    )
+    async def list_questions(limit: Limit = 200, cursor: Cursor = None) -> Response:
+        """What all runs wait for, the newest run first."""
+        return json_answer(await question_page(service.box, limit, cursor))
+
+    @router.post(
+        "/{message}/answer",
+        response_model=RunDetail,
+        responses=does(*OF_RUN, *MOVING_RUN, "question-not-found", "not-waiting", "already-resumed"),
+        dependencies=[Depends(needs("answer"))],
+    )
+    async def answer_question(request: Request, message: MessageId, order: GiveAnswer) -> Response:
+        """Answers a question; the run goes on with it."""
+
+        async def answer(_: str) -> Answer:
+            try:
+                return await answered(service, run_of(message), message, order.answer)
+            except RunNotFound:
+                raise RequestRefused("question-not-found", f"there is no question '{message[:80]}'") from None
+
+        return await service.once.answer(request, answer)
+
+    return router

@@ -1,0 +1,59 @@
+"""How the page gets in: a code, or the key, for a cookie that scripts cannot read."""
+
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import Response
+
+from interlock.server.access import ANYONE, OWNER, SESSION_COOKIE, Access, Caller
+from interlock.server.documents import ANY, KEYED, WITH_BODY, looks, operation_id, refusals
+from interlock.server.routes_runs import json_answer
+from interlock.server.service import Service, needs
+from interlock.server.shapes import OpenByCode, OpenByKey, Session
+
+
+def session_router(service: Service) -> APIRouter:
+    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/session", tags=["session"])
+
+    @router.post("", response_model=Session, responses=refusals(*ANY, *KEYED, *WITH_BODY))
+    async def open_session(request: Request, order: OpenByCode | OpenByKey) -> Response:
+        """Exchanges the code of the printed address, once, or the key for a session of this browser."""
+        access = service.access
+        if access is None:
+            return json_answer(_view(ANYONE))
+        if _found(access, order) is None:
+            raise service.failed(request.scope)
+        response = json_answer(_view(OWNER))
+        response.set_cookie(
+            SESSION_COOKIE,
+            access.new_session(),
+            max_age=access.session_seconds,
+            httponly=True,
+            samesite="strict",
+            secure=request.headers.get("origin", "").startswith("https:"),
+        )
+        return response
+
+    @router.get("", response_model=Session, responses=looks(), dependencies=[Depends(needs("read"))])
+    async def show_session(request: Request) -> Response:
+        """Who is asking, and what they may."""
+        return json_answer(_view(request.state.caller))
+
+    @router.delete("", status_code=204, responses=looks("draining"), dependencies=[Depends(needs("read"))])
+    async def close_session() -> Response:
+        """Forgets the cookie of this browser."""
+        response = Response(status_code=204)
+        response.delete_cookie(SESSION_COOKIE, httponly=True, samesite="strict")
+        return response
+
+    return router
+
+
+def _found(access: Access, order: OpenByCode | OpenByKey) -> Caller | None:
+    if isinstance(order, OpenByCode):
+        return access.exchanged(order.code)
+    found = access.of_key(order.key)
+    return found if found == OWNER else None
+
+
+def _view(caller: Caller) -> dict[str, object]:
+    return {"id": caller.id, "scopes": sorted(caller.scopes)}

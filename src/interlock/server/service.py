@@ -1,0 +1,92 @@
+"""What the routes of one server share."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from starlette.requests import Request
+from starlette.types import Scope
+
+from interlock.adapters.server_settings import ServerSettings
+from interlock.adapters.webhook_verifying import IncomingWebhook
+from interlock.compose.box import Interlock
+from interlock.errors import InterlockError, RequestRefused, StorageFull
+from interlock.server.access import Access, Caller
+from interlock.server.crews import ServedCrews
+from interlock.server.feed import Feed
+from interlock.server.metrics import Metrics
+from interlock.server.once import Once
+from interlock.server.streams import Streams
+
+# How long nothing is taken in after the disk was found full.
+FULL_MS = 1_000
+
+
+class Service:
+    """One open data folder, the crews that are served, and who reads along."""
+
+    def __init__(
+        self,
+        box: Interlock,
+        crews: ServedCrews,
+        settings: ServerSettings,
+        access: Access | None,
+        incoming: Mapping[str, IncomingWebhook] | None = None,
+    ) -> None:
+        self.box, self.crews, self.settings, self.access = box, crews, settings, access
+        self.incoming = incoming or {}
+        self.metrics = Metrics()
+        self.feed = Feed(box.store, box.clock, self._dropped)
+        self.streams = Streams(self.feed, settings)
+        self.once = Once(box.store, box.clock, self._failed_with)
+        self.is_draining = False
+        self._full_until_ms = 0
+        # Set by the guard: what whoever came with a wrong key is told.
+        self.failed: Callable[[Scope], RequestRefused] = _wrong_key
+        box.watch(self.feed.observe, self.feed.hear)
+
+    def readiness(self) -> str:
+        """`ready`, or why it takes no work now."""
+        if self.is_draining:
+            return "draining"
+        return "storage-full" if self.box.clock.monotonic_ms() < self._full_until_ms else "ready"
+
+    def admission(self) -> RequestRefused | None:
+        """Why nothing is taken in now, if so."""
+        status = self.readiness()
+        if status == "draining":
+            wait_s = max(1, round(self.settings.drain_timeout_seconds))
+            return RequestRefused("draining", "the server is stopping; ask again soon", retry_after_s=wait_s)
+        if status == "storage-full":
+            return RequestRefused("admission-closed", "the disk was full a moment ago", retry_after_s=1)
+        return None
+
+    def _failed_with(self, error: InterlockError) -> None:
+        """A full disk closes the door for a moment; the next to ask afterwards tries whether there is room."""
+        if isinstance(error, StorageFull):
+            self._full_until_ms = self.box.clock.monotonic_ms() + FULL_MS
+
+    def gauges(self) -> dict[str, float]:
+        return {
+            "runs_under_way": len(self.box.runner.live),
+            "runs_set_aside": len(self.box.set_aside),
+            "streams_open": self.streams.count,
+        }
+
+    def _dropped(self) -> None:
+        self.metrics.counts["slow_readers_dropped"] += 1
+
+
+def _wrong_key(_: Scope) -> RequestRefused:
+    return RequestRefused("wrong-key", "this is no key of this server")
+
+
+def needs(scope: str) -> Callable[[Request], Awaitable[Caller]]:
+    """The caller, if the key allows it. Asynchronous: FastAPI would have a thread call it otherwise."""
+
+    async def caller(request: Request) -> Caller:
+        found: Caller = request.state.caller
+        if not found.may(scope):
+            raise RequestRefused("missing-scope", f"this needs a key with the scope '{scope}'")
+        return found
+
+    caller.scope = scope  # type: ignore[attr-defined]  # for the OpenAPI document
+    return caller

@@ -1,0 +1,223 @@
+"""A server from its start to its end.
+
+Rule 1: one server a data folder. It recovers every run whose process is gone before it takes a request.
+Rule 2: told to stop, it takes nothing in any more and says so, waits for calls under way, lets streams go with a word
+when to come back, and ends with exit code 0. Told twice it ends at once; the journal is made for that.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import os
+import resource
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple
+
+import uvicorn
+
+from interlock.adapters.models.known_keys import KnownKeys
+from interlock.adapters.served_folder import SERVER_KEY, served, server_key
+from interlock.adapters.server_settings import ServerSettings
+from interlock.adapters.webhook_sender import WebhookSender
+from interlock.adapters.webhook_settings import OutgoingHook
+from interlock.adapters.webhook_verifying import IncomingWebhook
+from interlock.adapters.webhook_verifying import incoming_webhooks as incoming_webhooks
+from interlock.compose.box import Interlock
+from interlock.errors import UsageError
+from interlock.runtime.draining import drained
+from interlock.server.access import Access
+from interlock.server.app import guarded_app
+from interlock.server.crews import ServedCrews as ServedCrews
+from interlock.server.feed import DRAINING
+from interlock.server.logs import log_as_json_lines
+from interlock.server.origins import Origins
+from interlock.server.protocol import HEADER_BYTES_MAX, BoundedProtocol, Bounds
+from interlock.server.service import Service
+from interlock.server.webhooks_out import WebhooksOut
+
+_log = logging.getLogger("interlock.server")
+
+Say = Callable[[str], None]
+
+# Descriptors that are needed for other things than connections.
+OTHER_FILES = 64
+BACKLOG = 2_048
+KEEP_ALIVE_S = 30
+# How long answers may take that were begun before the server stopped listening.
+LAST_ANSWERS_S = 2
+
+
+class Order(NamedTuple):
+    """What was asked for on the command line."""
+
+    box: Interlock
+    crews: ServedCrews
+    settings: ServerSettings
+    host: str
+    port: int
+    with_keys: bool
+    hooks: Mapping[str, OutgoingHook]
+    incoming: Mapping[str, IncomingWebhook]
+    secrets: Mapping[str, str]  # what must not be logged; those of webhooks out by their ids
+    say: Say
+
+
+async def serve(order: Order) -> None:
+    """Serves until a signal says otherwise."""
+    stop = _Stop()
+    with served(order.box.data), _listening(order.host, order.port) as listener:
+        key = server_key(order.box.data) if order.with_keys else ""
+        log_as_json_lines(KnownKeys((key, *order.secrets.values(), *order.box.known_keys().keys)))
+        stop.listen()
+        async with order.box, _service(order, key) as service:
+            port: int = listener.getsockname()[1]
+            app = guarded_app(service, Origins(order.host, port, order.settings.hosts, order.settings.origins))
+            server = _Server(_config(app, order.settings))
+            serving = asyncio.create_task(server.serve([listener]))
+            _say_where(order, service, port)
+            await stop.asked_or(serving)
+            await _drain(service)
+            server.should_exit = True
+            await serving
+
+
+@contextlib.asynccontextmanager
+async def _service(order: Order, key: str) -> AsyncIterator[Service]:
+    box, settings = order.box, order.settings
+    for aside in box.set_aside:
+        _log.warning("run %s does not go on here: %s", aside.run, aside.reason)
+    access = Access(key, settings.keys, box.clock, settings.session_hours) if order.with_keys else None
+    service = Service(box, order.crews, settings, access, order.incoming)
+    for each in order.crews.all():
+        if each.is_sound:
+            await box.listen(each.crew)
+    senders = {name: WebhookSender(hook, order.secrets[name], box.clock) for name, hook in order.hooks.items()}
+    telling = WebhooksOut(box.store, box.signals.bus, box.clock, order.hooks, senders)
+    await telling.begin()
+    box.watch(telling.wake)
+    working = [asyncio.create_task(service.feed.run())]
+    working += [asyncio.create_task(telling.run())] if order.hooks else []
+    try:
+        yield service
+    finally:
+        for task in working:
+            task.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
+
+
+async def _drain(service: Service) -> None:
+    service.is_draining = True
+    seconds = service.settings.drain_timeout_seconds
+    _log.info("stopping: nothing is taken in, calls under way have %g s", seconds)
+    try:
+        async with asyncio.timeout(seconds):
+            await drained(service.box.runner)
+    except TimeoutError:
+        _log.warning("calls under way were not over after %g s; they are made again by whoever goes on", seconds)
+    service.feed.close(DRAINING)
+
+
+class _Stop:
+    """Signals that end the server."""
+
+    def __init__(self) -> None:
+        self._asked = asyncio.Event()
+
+    def listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._take, number)
+
+    def _take(self, number: int) -> None:
+        if self._asked.is_set():
+            os._exit(128 + number)
+        self._asked.set()
+
+    async def asked_or(self, serving: "asyncio.Task[None]") -> None:
+        """Returns when somebody asks to stop; raises what ended the server before that."""
+        asked = asyncio.create_task(self._asked.wait())
+        await asyncio.wait((asked, serving), return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            asked.cancel()
+            serving.result()
+
+
+class _Server(uvicorn.Server):
+    """Signals are ours."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _config(app: object, settings: ServerSettings) -> uvicorn.Config:
+    bounds = Bounds(_connections_max(settings.connections_max), settings.header_timeout_seconds)
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]  # an ASGI program
+        http=partial(BoundedProtocol, bounds=bounds),  # type: ignore[arg-type]  # called as a class is
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        h11_max_incomplete_event_size=HEADER_BYTES_MAX,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=LAST_ANSWERS_S,
+    )
+
+
+def _connections_max(wanted: int) -> int:
+    """As many as the system allows: beyond that even refusing one would fail."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + OTHER_FILES
+    if soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(1, min(wanted, soft - OTHER_FILES))
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named, or the loop would not know that it may send small answers at once (TCP_NODELAY).
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            listener.listen(BACKLOG)
+        except OSError as error:
+            raise UsageError(
+                f"cannot listen on {host} port {port}: {error}; choose another --port or --host"
+            ) from error
+        listener.setblocking(False)
+        yield listener
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _say_where(order: Order, service: Service, port: int) -> None:
+    name = f"[{order.host}]" if ":" in order.host else order.host
+    address = f"http://{name}:{port}"
+    names = ", ".join(each.crew.name for each in order.crews.all())
+    order.say(f"interlock serves {names} on {address}")
+    if service.access is None:
+        order.say("NO KEY IS ASKED FOR: whoever reaches this address may do everything")
+        order.say(f"open {address}/")
+    else:
+        order.say(f"open {address}/#code={service.access.new_code()}  (works once)")
+        order.say(f"the key for programs is in {order.box.data / SERVER_KEY}")
+    if not is_loopback(order.host):
+        order.say("this address can be reached from other machines, unencrypted: put a proxy with TLS before it")

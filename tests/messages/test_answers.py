@@ -1,0 +1,101 @@
+"""Choices, patterns and schemas: what is taken, what is asked again, and what is no question."""
+
+from typing import Any
+
+import pytest
+
+from interlock.limits import ANSWER_CHARS_MAX, CHOICES_MAX
+from interlock.messages import AnswerRules, BadAnswer, BadQuestion
+from interlock.messages.answers import require_rules, taken
+
+NUMBER = {"type": "integer", "minimum": 1, "maximum": 9}
+TRIP = {
+    "type": "object",
+    "properties": {"city": {"minLength": 2, "maxLength": 9}, "days": NUMBER, "who": {"type": "array", "items": {}}},
+    "required": ["city"],
+}
+
+
+@pytest.mark.parametrize(
+    ("rules", "answer", "counts"),
+    [
+        (AnswerRules(), " as it was said ", " as it was said "),
+        (AnswerRules(choices=("Price", "Comfort")), " price", "Price"),
+        (AnswerRules(pattern=r"^[A-Z]{3}$"), " LAX ", "LAX"),
+        (AnswerRules(schema=NUMBER), "9", "9"),
+        (AnswerRules(schema={"type": "number", "minimum": 0.5}), "0.5", "0.5"),
+        (AnswerRules(schema={"type": "boolean"}), "true", "true"),
+        (AnswerRules(schema={"enum": ["a", "b"]}), "a", "a"),
+        (AnswerRules(schema={"type": "array", "items": NUMBER, "minItems": 1, "maxItems": 2}), "[1, 2]", "[1, 2]"),
+        (AnswerRules(schema=TRIP), '{"city": "Roma", "other": 1}', '{"city": "Roma", "other": 1}'),
+        (AnswerRules(schema={"pattern": r"\d+"}), "42", "42"),
+    ],
+)
+def test_what_fits_is_taken(rules: AnswerRules, answer: str, counts: str) -> None:
+    require_rules(rules)
+    assert taken(rules, answer) == counts
+
+
+@pytest.mark.parametrize(
+    ("rules", "answer", "why"),
+    [
+        (AnswerRules(), "", "blank"),
+        (AnswerRules(), "x" * (ANSWER_CHARS_MAX + 1), "at most 20,000"),
+        (AnswerRules(choices=("a", "b")), "c", "one of: a, b"),
+        (AnswerRules(pattern="[A-Z]{3}"), "LAXX", r"of the form \[A-Z\]\{3\}"),
+        (AnswerRules(pattern=".*"), "x" * 201, "of the form"),
+        (AnswerRules(schema=NUMBER), "0", "at least 1"),
+        (AnswerRules(schema=NUMBER), "10", "at most 9"),
+        (AnswerRules(schema=NUMBER), "true", "of type integer"),
+        (AnswerRules(schema=NUMBER), "nine", "no JSON"),
+        (AnswerRules(schema={"type": "boolean"}), "1", "of type boolean"),
+        (AnswerRules(schema={"enum": ["a"]}), "b", "one of"),
+        (AnswerRules(schema={"type": "array", "items": NUMBER}), "[1, 77]", "item 2 of the answer should be at most 9"),
+        (AnswerRules(schema={"type": "array", "minItems": 1}), "[]", "at least 1 items"),
+        (AnswerRules(schema={"type": "array", "maxItems": 1}), "[1,2]", "at most 1 items"),
+        (AnswerRules(schema=TRIP), "{}", "lacks city"),
+        (AnswerRules(schema=TRIP), '{"city": "R"}', "'city' of the answer should have at least 2 characters"),
+        (AnswerRules(schema=TRIP), '{"city": "Rom", "days": 0}', "'days' of the answer"),
+        (AnswerRules(schema={"pattern": r"\d+"}), "x", "the form"),
+        (AnswerRules(schema={"type": "object"}), "[" * 100_000, "no JSON|at most"),
+    ],
+)
+def test_what_does_not_is_asked_again_with_the_reason(rules: AnswerRules, answer: str, why: str) -> None:
+    require_rules(rules)
+    with pytest.raises(BadAnswer, match=why):
+        taken(rules, answer)
+
+
+def nested(levels: int) -> dict[str, Any]:
+    return {"type": "array", "items": nested(levels - 1)} if levels else {}
+
+
+@pytest.mark.parametrize(
+    ("rules", "why"),
+    [
+        (AnswerRules(choices=("a", "A ")), "nothing but case"),
+        (AnswerRules(choices=("a", " ")), "blank"),
+        (AnswerRules(choices=tuple(map(str, range(CHOICES_MAX + 1)))), "at most 100"),
+        (AnswerRules(pattern="(?=a)"), "look ahead"),
+        (AnswerRules(schema={"format": "date"}), "'format' is not part"),
+        (AnswerRules(schema={"$ref": "#"}), "not part"),
+        (AnswerRules(schema={"type": "null"}), "'type' of a schema cannot be"),
+        (AnswerRules(schema={"type": ["string"]}), "cannot be"),
+        (AnswerRules(schema={"minimum": "1"}), "cannot be"),
+        (AnswerRules(schema={"enum": []}), "cannot be"),
+        (AnswerRules(schema={"properties": {"a": 1}}), "cannot be"),
+        (AnswerRules(schema={"items": {"pattern": "["}}), "ends too early"),
+        (AnswerRules(schema=nested(4)), "4 levels"),
+        (AnswerRules(schema={"properties": {str(n): {} for n in range(100)}}), "100 parts"),
+    ],
+)
+def test_a_question_whose_answer_cannot_be_checked_is_refused(rules: AnswerRules, why: str) -> None:
+    with pytest.raises(BadQuestion, match=why):
+        require_rules(rules)
+
+
+def test_what_is_expected_can_be_said_to_a_person() -> None:
+    assert AnswerRules().in_words == ""
+    assert AnswerRules(choices=("a", "b")).in_words == "one of: a, b"
+    assert AnswerRules(pattern="[a-z]+").in_words == "a text of the form [a-z]+"
+    assert AnswerRules(schema={"type": "integer"}).in_words == 'JSON of the form {"type":"integer"}'

@@ -1,0 +1,313 @@
+"""Every refusal has a code, a status and a test that reaches it, and is in the OpenAPI document."""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from interlock import Interlock, load_crew
+from interlock.adapters.journal_format import sealed_chain
+from interlock.adapters.server_settings import ServerSettings
+from interlock.adapters.webhook_settings import IncomingHook
+from interlock.adapters.webhook_verifying import TOKEN_HEADER, incoming_webhooks
+from interlock.engine.events import ModelCalled
+from interlock.errors import JournalDiverged, NotOwner, OutOfOrder, ParentIsOver
+from interlock.server.problems import CODES, PROBLEM_JSON, problem_of
+from interlock.testing import ManualClock
+from tests.server.office import ADDRESS, Office, code_of, crew_file, parrot, played
+
+Ask = Callable[[Office], Awaitable[httpx2.Response]]
+START = {"crew": "office", "input": "hello"}
+JSON = {"content-type": "application/json"}
+TWO_A_SECOND = ServerSettings(requests_per_second=1, failures_per_minute=1, streams_per_key_max=1)
+
+
+def get(path: str, **headers: str) -> Ask:
+    return lambda office: office.get(path, headers=headers)
+
+
+def post(path: str, body: Any = None, **headers: str) -> Ask:
+    return lambda office: office.post(path, json={} if body is None else body, headers=headers)
+
+
+def raw(path: str, content: bytes) -> Ask:
+    return lambda office: office.post(path, content=content, headers=JSON)
+
+
+def without_key(path: str, **headers: str) -> Ask:
+    async def ask(office: Office) -> httpx2.Response:
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(office.guard), base_url=ADDRESS) as stranger:
+            return await stranger.get(path, headers=headers)
+
+    return ask
+
+
+def again(ask: Ask, times: int = 3) -> Ask:
+    async def asked(office: Office) -> httpx2.Response:
+        for _ in range(times - 1):
+            await ask(office)
+        return await ask(office)
+
+    return asked
+
+
+def of_run(told: str, ask: Callable[[str], Ask]) -> Ask:
+    """Asks about a run that was told this."""
+
+    async def asked(office: Office) -> httpx2.Response:
+        run = await office.finished(told)
+        return await ask(run["id"])(office)
+
+    return asked
+
+
+async def missing_scope(office: Office) -> httpx2.Response:
+    access = office.service.access
+    assert access is not None
+    (owner, caller), *_ = access._known
+    access._known = [(owner, msgspec.structs.replace(caller, scopes=frozenset({"answer"})))]
+    return await office.get("/v1/runs")
+
+
+async def in_progress(office: Office) -> httpx2.Response:
+    office.service.once._under_way.add(("owner", "a"))
+    return await office.post("/v1/runs", json=START, headers={"idempotency-key": "a"})
+
+
+async def key_reused(office: Office) -> httpx2.Response:
+    await office.post("/v1/runs", json=START, headers={"idempotency-key": "a"})
+    return await office.post("/v1/runs", json={**START, "input": "x"}, headers={"idempotency-key": "a"})
+
+
+async def draining(office: Office) -> httpx2.Response:
+    office.service.is_draining = True
+    assert (await office.get("/v1/runs")).status_code == 200
+    ready = await office.get("/readyz")
+    assert (ready.status_code, ready.json()) == (503, {"status": "draining"})
+    return await office.post("/v1/runs", json=START)
+
+
+async def too_slow(office: Office) -> httpx2.Response:
+    async def dripping() -> Any:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    return await office.post("/v1/runs", content=dripping(), headers=JSON)
+
+
+async def many_streams(office: Office) -> httpx2.Response:
+    office.service.streams._open["owner"] = 1
+    return await office.get("/v1/engine/events")
+
+
+async def internal(office: Office) -> httpx2.Response:
+    async def broken(*_: Any, **__: Any) -> Any:
+        raise ZeroDivisionError("secret insides")
+
+    office.box.journal.rows = broken  # type: ignore[method-assign]
+    answer = await office.get("/v1/runs")
+    assert "insides" not in answer.text
+    return answer
+
+
+async def deleted(office: Office) -> httpx2.Response:
+    run = await office.finished()
+    await office.box.keeping.delete(run["id"], 0)
+    return await office.get(f"/v1/runs/{run['id']}")
+
+
+async def answered(office: Office) -> httpx2.Response:
+    run = await office.finished("Who? [WAIT]")
+    path = f"/v1/questions/{run['token']}/answer"
+    await office.post(path, json={"answer": "me"})
+    return await office.post(path, json={"answer": "you"})
+
+
+async def elsewhere(office: Office) -> httpx2.Response:
+    """Another process of the same folder works on it."""
+    folder = office.box.data
+    async with Interlock(folder, models=parrot) as other:
+        handle = await other.start(load_crew(crew_file(folder.parent)), "hang")
+        return await office.post(f"/v1/runs/{handle.id}/cancel")
+
+
+async def damaged(office: Office) -> httpx2.Response:
+    run = await office.finished()
+    with sqlite3.connect(office.box.data / "interlock.db") as connection:
+        connection.execute("update records set body = x'7b7d' where seq = 1")
+    connection.close()
+    return await office.get(f"/v1/runs/{run['id']}/explain")
+
+
+async def diverged(office: Office) -> httpx2.Response:
+    """A journal whose conclusions the engine does not draw."""
+    run = await office.finished("Who? [WAIT]")
+    row, records = await office.box.journal.row(run["id"]), await office.box.journal.records(run["id"])
+    called = records[0].events[-1]
+    assert isinstance(called, ModelCalled)
+    events = (*records[0].events[:-1], msgspec.structs.replace(called, attempt=7))
+    told = [msgspec.structs.replace(records[0], events=events), *records[1:]]
+    other = msgspec.structs.replace(row, run="other", epoch=0)
+    await office.box.keeping.add(other, sealed_chain("other", told))
+    return await office.get("/v1/runs/other")
+
+
+async def closed_store(office: Office) -> httpx2.Response:
+    await office.box.store.close()
+    return await office.get("/v1/runs")
+
+
+async def broken_store(office: Office) -> httpx2.Response:
+    (office.box.data / "interlock.db-wal").unlink()
+    await office.post("/v1/runs", json=START)
+    return await office.post("/v1/runs", json=START)
+
+
+async def full(office: Office) -> httpx2.Response:
+    await office.box.store.limit_bytes(1)
+    return await office.post("/v1/runs", json={**START, "input": "x" * 100_000})
+
+
+async def full_before(office: Office) -> httpx2.Response:
+    """The door is shut for a moment, reading goes on, and it opens again by itself when there is room."""
+    assert code_of(await full(office)) == (507, "storage-full")
+    assert (await office.get("/readyz")).json() == {"status": "storage-full"}
+    assert (await office.get("/v1/runs")).status_code == 200
+    refused = await office.post("/v1/runs", json=START)
+    clock = office.box.clock
+    assert isinstance(clock, ManualClock)
+    clock.advance(1000)
+    await office.box.store.limit_bytes(2**30)
+    assert (await office.post("/v1/runs", json=START)).status_code == 201
+    return refused
+
+
+def webhook(said: dict[str, str]) -> Ask:
+    return lambda office: office.post("/v1/webhooks/plain", json=said, headers={TOKEN_HEADER: "token"})
+
+
+HOOKS = incoming_webhooks({"plain": IncomingHook(types=("known",), token_env="T")}, {"T": "token"})
+
+REACHED: dict[str, Ask] = {
+    "bad-parameter": get("/v1/runs?limit=1001"),
+    "bad-event-id": get("/v1/engine/events", **{"last-event-id": "nope"}),
+    "cursor-not-found": get("/v1/runs?cursor=nope"),
+    "bad-json": raw("/v1/runs", b'{"crew": NaN}'),
+    "too-deep": raw("/v1/runs", b"[" * 65 + b"]" * 65),
+    "bad-idempotency-key": post("/v1/runs", START, **{"idempotency-key": "a b"}),
+    "no-key": without_key("/v1/runs"),
+    "wrong-key": without_key("/v1/runs", authorization="Bearer x"),
+    "missing-scope": missing_scope,
+    "host-not-allowed": get("/v1/runs", host="evil.example"),
+    "origin-not-allowed": get("/v1/runs", origin="http://evil.example"),
+    "not-found": get("/v1/nothing"),
+    "method-not-allowed": post("/v1/crews"),
+    "body-too-slow": too_slow,
+    "body-too-large": raw("/v1/runs", b'"' + b"x" * 1024 * 1024 + b'"'),
+    "not-json": lambda office: office.post("/v1/runs", content=b"{}", headers={"content-type": "text/plain"}),
+    "bad-body": post("/v1/runs", {"crew": "office", "unknown": 1}),
+    "idempotency-key-reused": key_reused,
+    "request-in-progress": in_progress,
+    "too-many-requests": again(get("/v1/crews")),
+    "too-many-failures": again(without_key("/v1/runs", authorization="Bearer x"), 2),
+    "too-many-streams": many_streams,
+    "draining": draining,
+    "admission-closed": full_before,
+    "internal-error": internal,
+    "crew-not-served": post("/v1/runs", {"crew": "offise"}),
+    "unsound-crew": post("/v1/runs", {"crew": "broken"}),
+    "question-not-found": post("/v1/questions/none:1.0/answer", {"answer": "x"}),
+    "bad-broadcast": post("/v1/engine/signals", {"type": " "}),
+    "no-such-signal": post("/v1/engine/signals/dead/none/revive"),
+    "webhook-not-found": post("/v1/webhooks/none", {"type": "x"}),
+    "webhook-type-not-allowed": webhook({"id": "1", "type": "other"}),
+    "webhook-replayed": again(webhook({"id": "1", "type": "known"}), 2),
+    "letter-not-found": post("/v1/engine/webhooks/dead/7/retry"),
+    "run-not-found": get("/v1/runs/none"),
+    "run-deleted": deleted,
+    "already-resumed": answered,
+    "not-waiting": of_run("hello", lambda run: post(f"/v1/runs/{run}/resume", {"input": "x"})),
+    "cannot-fork": of_run("hello", lambda run: post(f"/v1/runs/{run}/fork", {"after": 99})),
+    "owned-elsewhere": elsewhere,
+    "usage-error": of_run("Who? [WAIT]", lambda run: post("/v1/runs", {**START, "continue": run})),
+    "damaged-run": damaged,
+    "journal-diverged": diverged,
+    "store-failed": closed_store,
+    "store-broken": broken_store,
+    "storage-full": full,
+}
+# A race of two processes in the middle of a request; what is answered then is looked at alone.
+RACES = {
+    "not-owner": NotOwner("r"),
+    "out-of-order": OutOfOrder("r", 2, 3),
+    "parent-is-over": ParentIsOver("r~1.0", "r"),
+}
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "body-too-slow": {"settings": ServerSettings(body_timeout_seconds=0.01)},
+    "too-many-requests": {"settings": TWO_A_SECOND, "clock": ManualClock()},
+    "too-many-failures": {"settings": TWO_A_SECOND, "clock": ManualClock()},
+    "too-many-streams": {"settings": TWO_A_SECOND},
+    "admission-closed": {"clock": ManualClock()},
+}
+
+
+def test_every_code_has_a_test() -> None:
+    assert sorted([*REACHED, *RACES]) == sorted(CODES)
+
+
+@pytest.mark.parametrize("code", REACHED)
+def test_a_refusal_has_its_code_and_is_documented(tmp_path: Path, code: str) -> None:
+    async def story(office: Office) -> None:
+        document = (await office.get("/openapi.json")).json()
+        answer = await REACHED[code](office)
+        assert code_of(answer) == (CODES[code][0], code)
+        if code not in ("not-found", "method-not-allowed"):
+            assert _is_documented(document, answer, code), (answer.request.method, answer.request.url)
+
+    try:
+        played(tmp_path, story, incoming=HOOKS, **OPTIONS.get(code, {}))
+    except Exception as error:  # a broken store says so once more when it is closed
+        assert code == "store-broken"
+        assert getattr(error, "code", "") == "store-broken"
+
+
+def _is_documented(document: Any, answer: httpx2.Response, code: str) -> bool:
+    asked = answer.request.url.path.split("/")
+    for path, operations in document["paths"].items():
+        parts = path.split("/")
+        fits = all(part == word or part.startswith("{") for part, word in zip(parts, asked, strict=False))
+        if len(parts) == len(asked) and fits and answer.request.method.lower() in operations:
+            told = operations[answer.request.method.lower()]["responses"].get(str(answer.status_code), {})
+            return code in told.get("content", {}).get(PROBLEM_JSON, {}).get("examples", {})
+    return False
+
+
+@pytest.mark.parametrize("code", RACES)
+def test_a_race_is_a_conflict(code: str) -> None:
+    assert (problem_of(RACES[code])["status"], problem_of(RACES[code])["code"]) == (409, code)
+
+
+def test_an_error_that_is_not_for_callers_keeps_its_insides() -> None:
+    class Odd(JournalDiverged):
+        code = "odd"
+
+    problem = problem_of(Odd("r", 3))
+    assert (problem["status"], problem["code"]) == (500, "internal-error")
+    assert "seq 3" not in problem["detail"]
+
+
+def test_a_refusal_names_what_is_wrong_in_the_body(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        answer = await office.post("/v1/runs", json={"crew": 7, "other": 1})
+        found = {(each["in"], each["at"]) for each in answer.json()["errors"]}
+        assert found == {("body", "crew"), ("body", "other")}
+        advice = await office.get("/v1/runs?statu=paused")
+        assert "did you mean 'status'?" in advice.json()["detail"]
+
+    played(tmp_path, story)

@@ -1,0 +1,79 @@
+"""The OpenAPI document, and schemathesis against a real server: nothing undocumented, no 5xx."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from interlock.server.problems import CODES, PROBLEM_JSON
+from tests.server.office import Office, played
+from tests.server.process import serving
+
+SCHEMATHESIS = str(Path(sys.executable).parent / "schemathesis")
+CONFIG = """\
+max-stream-events = 3
+request-timeout = 10.0
+"""
+SCRIPT = "replies: {clerk: ['Who? [WAIT]', 'Fine. [DONE]']}\n"
+
+
+@pytest.mark.timeout(900)
+def test_schemathesis_finds_no_failure_of_ours_and_no_answer_that_is_not_documented(tmp_path: Path) -> None:
+    with serving(tmp_path, script=SCRIPT) as server:
+        (tmp_path / "schemathesis.toml").write_text(CONFIG, "utf-8")
+        command = [SCHEMATHESIS, "--config-file", "schemathesis.toml", "run", f"{server.address}/openapi.json"]
+        options = ["--checks", "all", "--max-examples", "8", "--seed", "1", "-H", f"Authorization: Bearer {server.key}"]
+        found = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, timeout=800)
+        assert found.returncode == 0, found.stdout[-10_000:]
+        assert "Tested: 34" in found.stdout, found.stdout[-3_000:]
+        assert server.stopped() == 0
+
+
+def test_every_route_tells_its_refusals_with_an_example_of_each_code(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        document = (await office.get("/openapi.json")).json()
+        told: set[str] = set()
+        for operations in document["paths"].values():
+            for operation in operations.values():
+                assert operation["operationId"]
+                assert operation["summary"]
+                for status, answer in operation["responses"].items():
+                    for code, example in answer.get("content", {}).get(PROBLEM_JSON, {}).get("examples", {}).items():
+                        told.add(code)
+                        assert (str(CODES[code][0]), example["value"]["code"]) == (status, code)
+        assert set(CODES) - told == {"not-found", "method-not-allowed"}
+
+    played(tmp_path, story)
+
+
+def test_every_post_takes_an_idempotency_key_but_for_the_one_that_opens_a_session(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        document = (await office.get("/openapi.json")).json()
+        posts = {path: each["post"] for path, each in document["paths"].items() if "post" in each}
+        without = [
+            path
+            for path, operation in posts.items()
+            if "Idempotency-Key" not in [parameter["name"] for parameter in operation["parameters"]]
+        ]
+        assert without == ["/v1/webhooks/{hook}", "/v1/session"]
+        assert len(posts) > 5
+
+    played(tmp_path, story)
+
+
+def test_the_document_names_every_scope_and_where_no_key_is_needed(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        document = (await office.get("/openapi.json")).json()
+        free = [
+            f"{method} {path}"
+            for path, operations in document["paths"].items()
+            for method, operation in operations.items()
+            if "security" not in operation
+        ]
+        assert sorted(free) == ["get /healthz", "get /readyz", "post /v1/session", "post /v1/webhooks/{hook}"]
+        for scope in ("read", "run", "answer", "admin"):
+            assert f"Needs the scope `{scope}`" in msgspec.json.encode(document).decode()
+
+    played(tmp_path, story)

@@ -1,0 +1,307 @@
+"""Webhooks out: what is told, how it is signed, tried again and given up; a real receiver on the loopback."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+
+from interlock import UsageError
+from interlock.adapters.host_file import read_settings
+from interlock.adapters.webhook_sender import NotSent, WebhookSender
+from interlock.adapters.webhook_settings import OutgoingHook, secret_of
+from interlock.ports import Letter
+from interlock.server.webhooks_out import PAUSES_MS, WebhooksOut
+from interlock.testing import ManualClock
+from tests.server.office import Office, office
+from tests.server.process import serving
+
+SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
+LETTER = Letter(hook="ops", key="run:3", body=b'{"type":"run.finished"}')
+
+
+class Receiver:
+    """Takes what is sent to it, and answers as it is told to."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[dict[str, str], bytes]] = []
+        self.answers: list[str] = []
+        self.address = ""
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
+        body = await reader.readexactly(int(headers["content-length"]))
+        self.requests.append((headers, body))
+        answer = self.answers.pop(0) if self.answers else "200 OK\r\n"
+        writer.write(f"HTTP/1.1 {answer}content-length: 0\r\nconnection: close\r\n\r\n".encode())
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+
+@asynccontextmanager
+async def receiving() -> AsyncIterator[Receiver]:
+    receiver = Receiver()
+    server = await asyncio.start_server(receiver.take, "127.0.0.1", 0)
+    receiver.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook?x=1"
+    async with server:
+        yield receiver
+
+
+def hook_to(address: str, *on: str, **more: Any) -> OutgoingHook:
+    chosen: dict[str, Any] = {"on": on} if on else {}
+    return OutgoingHook(url=address, secret_env="S", allow_private=True, allow_http=True, **chosen, **more)
+
+
+def played(folder: Path, story: Callable[[Office, Receiver, WebhooksOut], Awaitable[None]], *on: str) -> None:
+    async def play() -> None:
+        async with receiving() as receiver, office(folder, clock=ManualClock()) as asking, asyncio.timeout(60):
+            hook = hook_to(receiver.address, *on)
+            box = asking.box
+            telling = WebhooksOut(
+                box.store, box.signals.bus, box.clock, {"ops": hook}, {"ops": WebhookSender(hook, SECRET, box.clock)}
+            )
+            await telling.begin()
+            await story(asking, receiver, telling)
+
+    asyncio.run(play())
+
+
+def test_endings_and_questions_are_told_signed_and_once(tmp_path: Path) -> None:
+    async def story(office: Office, receiver: Receiver, telling: WebhooksOut) -> None:
+        run = await office.finished("Which colour? [WAIT]")
+        await telling.told()
+        await office.post(f"/v1/runs/{run['id']}/resume", json={"input": "blue"})
+        await office.box.runner.settled(run["id"])
+        await telling.told()
+        await telling.told()
+        bodies = [json.loads(body) for _, body in receiver.requests]
+        assert [body["type"] for body in bodies] == ["question", "run.finished"]
+        assert bodies[0]["data"]["question"] == "Which colour?"
+        assert (bodies[1]["data"]["run"], bodies[1]["data"]["status"]) == (run["id"], "completed")
+        assert bodies[1]["timestamp"].endswith("+00:00")
+
+    played(tmp_path, story)
+
+
+def test_a_receiver_can_verify_what_it_gets_and_nothing_else() -> None:
+    async def story() -> None:
+        from interlock.adapters.clock import SystemClock
+
+        async with receiving() as receiver:
+            await WebhookSender(hook_to(receiver.address), SECRET, SystemClock()).send(LETTER)
+        ((headers, body),) = receiver.requests
+        assert headers["webhook-id"] == LETTER.key
+        assert headers["host"] == receiver.address.removeprefix("http://").partition("/")[0]
+        assert Webhook(SECRET).verify(body, headers) == {"type": "run.finished"}
+        with pytest.raises(WebhookVerificationError):
+            Webhook(SECRET).verify(body + b" ", headers)
+        with pytest.raises(WebhookVerificationError):
+            Webhook("whsec_" + base64.b64encode(b"t" * 32).decode()).verify(body, headers)
+
+    asyncio.run(story())
+
+
+def test_only_what_was_chosen_is_told_and_nothing_of_the_past(tmp_path: Path) -> None:
+    async def story(office: Office, receiver: Receiver, telling: WebhooksOut) -> None:
+        await office.finished("Which colour? [WAIT]")
+        await office.finished()
+        await telling.told()
+        assert [json.loads(body)["type"] for _, body in receiver.requests] == ["question"]
+        fresh = WebhooksOut(
+            office.box.store, office.box.signals.bus, office.box.clock, {"new": hook_to(receiver.address)}, {}
+        )
+        await fresh.begin()
+        await fresh.told()
+        assert len(receiver.requests) == 1
+
+    played(tmp_path, story, "question")
+
+
+def test_a_receiver_that_fails_is_told_again_later_with_the_same_id_and_given_up_in_the_end(tmp_path: Path) -> None:
+    async def story(office: Office, receiver: Receiver, telling: WebhooksOut) -> None:
+        clock = office.box.clock
+        assert isinstance(clock, ManualClock)
+        receiver.answers = ["500 No\r\n"] * 7
+        await office.finished()
+        for pause_ms in PAUSES_MS:
+            await telling.told()
+            clock.advance(pause_ms - 1)
+            await telling.told()
+            tried = len(receiver.requests)
+            clock.advance(1)
+            assert tried == PAUSES_MS.index(pause_ms) + 1
+        await telling.told()
+        assert len(receiver.requests) == 7
+        assert len({headers["webhook-id"] for headers, _ in receiver.requests}) == 1
+        clock.advance(10**9)
+        await telling.told()
+        assert len(receiver.requests) == 7
+        (dead,) = await office.box.store.dead_letters(10)
+        assert (dead.hook, dead.attempts, dead.error) == ("ops", 7, "the receiver answered 500")
+        shown = (await office.get("/v1/engine/webhooks/dead")).json()["letters"]
+        assert [(each["hook"], each["attempts"]) for each in shown] == [("ops", 7)]
+        again = await office.post(f"/v1/engine/webhooks/dead/{shown[0]['number']}/retry")
+        assert again.status_code == 200
+        await telling.told()
+        assert len(receiver.requests) == 8
+        assert (await office.get("/v1/engine/webhooks/dead")).json() == {"letters": []}
+        gone = await office.post(f"/v1/engine/webhooks/dead/{shown[0]['number']}/retry")
+        assert (gone.status_code, gone.json()["code"]) == (404, "letter-not-found")
+
+    played(tmp_path, story, "run.finished")
+
+
+def test_broadcasts_are_told_if_their_type_was_chosen(tmp_path: Path) -> None:
+    async def story(office: Office, receiver: Receiver, telling: WebhooksOut) -> None:
+        for kind in ("build:x:done", "build:x:failed", "other:x:done"):
+            assert (await office.post("/v1/engine/signals", json={"type": kind, "data": 7})).status_code == 201
+        await telling.told()
+        await telling.told()
+        bodies = [json.loads(body) for _, body in receiver.requests]
+        assert [(body["type"], body["data"]["type"]) for body in bodies] == [("broadcast", "build:x:done")]
+        assert bodies[0]["data"]["data"] == 7
+
+    played(tmp_path, story, "broadcast:build:*:done")
+
+
+def test_a_receiver_that_wants_no_more_is_not_told_again(tmp_path: Path) -> None:
+    async def story(office: Office, receiver: Receiver, telling: WebhooksOut) -> None:
+        receiver.answers = ["410 Gone\r\n"]
+        await office.finished()
+        await telling.told()
+        assert len(await office.box.store.dead_letters(10)) == 1
+
+    played(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("302 Found\r\nlocation: http://169.254.169.254/\r\n", "answered 302"),
+        ("404 Not Found\r\n", "answered 404"),
+        ("nonsense\r\n", "ProtocolError"),
+    ],
+)
+def test_what_is_no_success_is_none_and_redirects_are_not_followed(answer: str, why: str) -> None:
+    async def story() -> None:
+        async with receiving() as receiver:
+            receiver.answers = [answer]
+            with pytest.raises(NotSent, match=why):
+                await WebhookSender(hook_to(receiver.address), SECRET, ManualClock()).send(LETTER)
+        assert len(receiver.requests) == 1
+
+    asyncio.run(story())
+
+
+def test_nothing_is_sent_to_this_machine_unless_it_is_allowed_nor_by_a_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with receiving() as receiver:
+            monkeypatch.setenv("HTTP_PROXY", receiver.address)
+            monkeypatch.setenv("ALL_PROXY", receiver.address)
+            closed = OutgoingHook(url=receiver.address, secret_env="S", allow_http=True)
+            with pytest.raises(NotSent, match="not public"):
+                await WebhookSender(closed, SECRET, ManualClock()).send(LETTER)
+            nowhere = hook_to("http://127.0.0.1:1/", timeout_seconds=5)
+            with pytest.raises(NotSent, match="ConnectError"):
+                await WebhookSender(nowhere, SECRET, ManualClock()).send(LETTER)
+            assert receiver.requests == []
+
+    asyncio.run(story())
+
+
+def test_a_receiver_that_does_not_answer_is_not_waited_for() -> None:
+    async def story() -> None:
+        left = asyncio.Event()
+
+        async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            left.set()
+
+        silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+        async with silent:
+            address = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}/"
+            with pytest.raises(NotSent, match=r"no answer within 0\.05 s"):
+                await WebhookSender(hook_to(address, timeout_seconds=0.05), SECRET, ManualClock()).send(LETTER)
+            await left.wait()
+
+    asyncio.run(story())
+
+
+def test_what_was_not_told_before_the_server_died_is_told_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_SECRET", SECRET)
+
+    async def story() -> None:
+        async with receiving() as receiver:
+            toml = (
+                f'[webhooks.ops]\nurl = "{receiver.address}"\nsecret_env = "HOOK_SECRET"\n'
+                'allow_private = true\nallow_http = true\non = ["run.finished"]\n'
+            )
+            dead = toml.replace(receiver.address, "http://127.0.0.1:1/")
+            await asyncio.to_thread(_run_once, tmp_path, dead)
+            assert receiver.requests == []
+            with serving(tmp_path, toml=toml) as server, server.asking() as client:
+                await asyncio.to_thread(client.post, "/v1/runs", json={"crew": "office"})
+                while not receiver.requests:
+                    await asyncio.sleep(0)
+                log = server.log
+            assert SECRET not in log
+            assert SECRET.removeprefix("whsec_") not in log
+
+    asyncio.run(story())
+
+
+def _run_once(folder: Path, toml: str) -> None:
+    with serving(folder, toml=toml) as server, server.asking() as client:
+        client.post("/v1/runs", json={"crew": "office"})
+        while "did not take" not in server.log:
+            client.get("/healthz")
+        server.process.kill()
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ('url = "https://a.example/"', "secret_env"),
+        ('url = "http://a.example/"\nsecret_env = "S"', "unencrypted"),
+        ('url = "ftp://a.example/"\nsecret_env = "S"', "no address"),
+        ('url = "https:///x"\nsecret_env = "S"', "no address"),
+        ('url = "https://a:b@c.example/"\nsecret_env = "S"', "holds no secrets"),
+        ('url = "https://a.example:x/"\nsecret_env = "S"', "no address"),
+        ('url = "https://a.example/"\nsecret = "S"', "holds no secrets"),
+        ('url = "https://a.example/"\nsecret_env = "S"\non = ["everything"]', "there is no 'everything'"),
+        ('url = "https://a.example/"\nsecret_env = "S"\non = ["broadcast:"]', "pattern"),
+        ('types = ["a"]', "secret_env"),
+        ('types = ["a"]\nsecret_env = "S"\ntoken_env = "T"', "secret_env"),
+        ('types = ["a"]\ntoken_env = "T"\nold_secret_env = "S"', "old_secret_env goes with"),
+        ('types = []\nsecret_env = "S"', "types is empty"),
+        ('types = [""]\nsecret_env = "S"', "types"),
+        ('secret_env = "S"', "types"),
+        ('url = "https://a.example/"\nsecret_env = "S"\ntimeout_seconds = 0', "above 0"),
+        ('url = "https://a.example/"\nsecret_env = "S"\nretries = 3', "retries"),
+    ],
+)
+def test_a_section_that_is_wrong_says_what(tmp_path: Path, entry: str, why: str) -> None:
+    file = tmp_path / "interlock.toml"
+    file.write_text(f"[webhooks.ops]\n{entry}\n", "utf-8")
+    with pytest.raises(UsageError, match=why):
+        read_settings(file)
+
+
+@pytest.mark.parametrize("value", ["", "  ", "short", "whsec_", "whsec_c2hvcnQ=", "!!!"])
+def test_a_secret_that_is_blank_or_none_is_refused(value: str) -> None:
+    with pytest.raises(UsageError, match="variable S"):
+        secret_of("ops", "S", {"S": value} if value else {})
+    assert secret_of("ops", "S", {"S": f" {SECRET}\n"}) == SECRET

@@ -1,0 +1,40 @@
+"""Conversations under simulation: they end, and no message is unaccounted for."""
+
+from collections import Counter
+
+import pytest
+
+from interlock.messages.mailbox import OUTCOMES
+from tests.testing.trees import mail_of, simulated
+
+TREES = 200
+LANES = 10
+
+
+@pytest.mark.parametrize("lane", range(LANES))
+def test_random_trees_end_and_every_message_has_one_fate(lane: int) -> None:
+    """sent = answered + refused + undelivered + timed out, for every run that is over."""
+    for seed in range(lane, TREES, LANES):
+        simulation = simulated(seed)
+        simulation.require_lawful()
+        fates = Counter(mail_of(simulation).values())
+        if simulation.status != "paused":
+            assert fates.total() == sum(fates[outcome] for outcome in OUTCOMES), f"seed {seed}: {fates}"
+
+
+def test_the_trees_show_what_they_are_for() -> None:
+    """Every type of message, every fate and every refusal is among them, so the law above can fail."""
+    wanted = {"DELEGATE", "REPORT", "QUERY", "ANSWER", "REQUEST_USER_INPUT", "USER_RESPONSE", *OUTCOMES}
+    wanted |= {"late", "deadlock", "unknown-agent", "wrong-conversation"}
+    for seed in range(TREES):
+        for event in simulated(seed).events:
+            wanted.discard(event["message"]["type"] if event["type"] == "message.sent" else "")
+            if event["type"] == "message.settled":
+                wanted -= {event["outcome"], event["code"]}
+        if not wanted:
+            return
+    raise AssertionError(f"never seen: {wanted}")
+
+
+def test_the_same_seed_talks_the_same_way() -> None:
+    assert simulated(11).journal == simulated(11).journal
