@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import check, engine, matching, messages, models, nesting
+from bench import broadcast, check, engine, matching, messages, models, nesting
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 BENCHMARKS = {
@@ -18,6 +18,7 @@ BENCHMARKS = {
     "models": models,
     "nesting": nesting,
     "messages": messages,
+    "broadcast": broadcast,
 }
 HEAD = "# Results\n\nWritten by `make bench`. CPU time is what counts; these machines are noisy.\n\n"
 

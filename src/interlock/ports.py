@@ -13,6 +13,7 @@ import msgspec
 from interlock.broadcast.delayed import Dead, Delayed
 from interlock.broadcast.record import Broadcast, Emission, Heard
 from interlock.broadcast.subscriptions import Hearer, Subscribed
+from interlock.crew.definition import Crew
 from interlock.engine.bounds import Limit
 from interlock.engine.events import Event, ToolRequest, Usage
 from interlock.engine.grammar import Ending
@@ -305,6 +306,14 @@ class Outbox(Protocol):
         ...
 
     async def delivered(self, key: str) -> None: ...
+
+
+def of_file(crew: Crew) -> list[Subscribed]:
+    """What the file of a crew subscribes its agents to."""
+    return [
+        Subscribed(crew=crew.name, agent=each.agent, pattern=each.pattern.strip(), silent=each.silent, origin="file")
+        for each in crew.subscriptions
+    ]
 
 
 class Bus(Protocol):

@@ -318,7 +318,7 @@ def test_a_delivery_that_fails_is_put_off_until_it_is_dead_and_others_go_on() ->
     play(story)
 
 
-def test_what_no_run_here_can_take_is_left_and_tried_when_a_run_has_settled() -> None:
+def test_what_no_run_here_can_take_is_left_and_tried_when_a_run_comes_or_goes() -> None:
     async def story(desk: Desk) -> None:
         deliver = desk.deliver
         ready: list[bool] = []
@@ -332,7 +332,28 @@ def test_what_no_run_here_can_take_is_left_and_tried_when_a_run_has_settled() ->
         await desk.advance(600_000)
         assert desk.delivered == [] and desk.clock.next_wake_ms() is None, "nobody polls"
         ready.append(True)
-        desk.board.run_has_settled()
+        desk.board.runs_changed()
+        await desk.settle()
+        assert [each.agent for each in desk.delivered] == ["a"]
+
+    play(story)
+
+
+def test_a_run_that_goes_while_it_is_looked_for_is_not_waited_for() -> None:
+    async def story(desk: Desk) -> None:
+        deliver = desk.deliver
+        ready: list[bool] = []
+
+        async def in_vain(delivery: Delivery) -> bool:
+            if not ready:
+                desk.board.runs_changed()
+                ready.append(True)
+                return False
+            return await deliver(delivery)
+
+        desk.deliver = in_vain
+        await desk.hears("a")
+        await desk.emit("x")
         await desk.settle()
         assert [each.agent for each in desk.delivered] == ["a"]
 

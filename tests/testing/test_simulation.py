@@ -278,3 +278,40 @@ def test_a_signal_that_is_not_handed_over_after_a_crash_is_found(monkeypatch: py
     eager = Faults(crash=0.1, stalled=0, moments=20, crashes_max=20)
     found = {v.law for seed in range(2 * SEEDS) for v in workshop(seed, faults=eager).violations}
     assert "what goes out arrives" in found
+
+
+NEWS = """\
+version: "2.0"
+name: news
+entry_point: a
+agents:
+  - {id: a, tools: [generate_signal, signal_schedule, signal_subscribe]}
+  - {id: b, tools: [generate_signal]}
+  - {id: c}
+signals:
+  - {name: "[SHOUT]", behavior: broadcast}
+routing:
+  signals:
+    a:
+      - {signal: "[NEXT]", target: b}
+      - {signal: "[SHOUT]", type: broadcast, targets: [c]}
+      - {signal: "[ASK]", type: parallel, target: both}
+    b: [{signal: "[BACK]", type: route, target: a}, {signal: "[WAIT]"}, {signal: "[END]"}]
+    c: [{signal: "[SHOUT]", type: broadcast, targets: [b]}, {signal: "[END]"}]
+  parallel_groups:
+    both: {agents: [b, c], next_agent: b}
+subscriptions:
+  a: [{pattern: "news:*", silent: false}]
+  b: [{pattern: "news:*"}, {pattern: "crew:*:shout"}]
+  c: [{pattern: "agent:*:wake"}, {pattern: "news:*", silent: false}]
+settings: {max_handoffs: 8}
+"""
+
+
+def test_broadcasts_keep_every_law_whatever_goes_wrong(tmp_path: Path) -> None:
+    (tmp_path / "crew.yaml").write_text(NEWS)
+    heard: list[bool] = []
+    for simulation in simulate_many(load_crew(tmp_path), seeds=range(60)):
+        events = [event for event in simulation.events if event["type"] == "broadcast.delivered"]
+        heard += [event["silent"] for event in events]
+    assert heard.count(True) > 20 and heard.count(False) > 20, "both ways are among them"

@@ -27,7 +27,7 @@ from interlock.broadcast.subscriptions import Subscribed, checked_pattern
 from interlock.crew.definition import Crew
 from interlock.errors import UsageError
 from interlock.limits import BROADCASTS_LISTED_MAX
-from interlock.ports import Bus, Clock
+from interlock.ports import Bus, Clock, of_file
 from interlock.runtime.switchboard import Switchboard
 
 # Read at a time by whoever listens.
@@ -111,7 +111,7 @@ class Signals:
         for each in crew.whole_tree():
             own = sha if each is crew else _sha_in(crew, each)
             if self._declared.get(each.name) != own:
-                await self.bus.declare(each.name, own, _of_file(each))
+                await self.bus.declare(each.name, own, of_file(each))
                 self._declared[each.name] = own
 
     # Later
@@ -184,13 +184,6 @@ def _first(at: int | None, in_ms: int | None, repeat: Schedule | None, now: int)
             raise UsageError("say when: at a time, after a delay, or by a schedule")
         return next_after(repeat, now)
     return checked_time(at if at is not None else now + (in_ms or 0), now)
-
-
-def _of_file(crew: Crew) -> list[Subscribed]:
-    return [
-        Subscribed(crew=crew.name, agent=each.agent, pattern=each.pattern.strip(), silent=each.silent, origin="file")
-        for each in crew.subscriptions
-    ]
 
 
 def _sha_in(crew: Crew, inner: Crew) -> str:

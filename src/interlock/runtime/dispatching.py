@@ -123,14 +123,15 @@ class Dispatcher:
         self._under_way[hearer] = asyncio.create_task(self._delivered(delivery, hearer))
 
     async def _delivered(self, delivery: Delivery, hearer: tuple[str, str]) -> None:
+        before = self._board.changes_of_runs
         try:
             is_taken = await self._tried(delivery)
         finally:
             del self._under_way[hearer]
-        if is_taken:  # or put off; the next one for this agent may follow
+        self._board.is_undelivered |= not is_taken
+        # The next one for this agent may follow; or a run came or went while it was looked for.
+        if is_taken or before != self._board.changes_of_runs:
             self._board.wanted.set()
-        else:
-            self._board.is_undelivered = True
 
     async def _tried(self, delivery: Delivery) -> bool:
         try:

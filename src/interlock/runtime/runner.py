@@ -523,12 +523,14 @@ class Runner:
             live.pumped = self._pumped
             live.driver = self.drivers[live.id] = asyncio.create_task(self._until_settled(live))
             self._driving.add(live.driver)
+            self.board.runs_changed()
             live.driver.add_done_callback(self._driven)
         else:
             live.tell(None)
 
     def _driven(self, driver: "asyncio.Task[None]") -> None:
         self._driving.discard(driver)
+        self.board.runs_changed()
         error = None if driver.cancelled() else driver.exception()
         if error is not None:  # that another process has taken a run over is nothing to worry about
             level = logging.INFO if isinstance(error, RunError) else logging.ERROR
@@ -547,7 +549,6 @@ class Runner:
             live.driver = None
             self.drivers.pop(live.id, None)
             self.watchers.settle(live.id)
-            self.board.run_has_settled()
         async with self.taking(live.id):  # whoever is about to drive it again keeps it
             await self.let_go_unless_driven(live)
 

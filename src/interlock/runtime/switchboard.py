@@ -44,11 +44,13 @@ class Switchboard:
         self._listeners: list[asyncio.Event] = []
         # There is something to dispatch or to deliver, or there may be.
         self.wanted = asyncio.Event()
-        # A delivery waits for a run that can take it.
+        # A delivery waits for a run that can take it. How often that may have changed tells whether it was in vain.
         self.is_undelivered = False
+        self.changes_of_runs = 0
 
-    def run_has_settled(self) -> None:
-        """A run that could not hear something is gone, so that another one may be next."""
+    def runs_changed(self) -> None:
+        """A run can hear something from now on, or is gone, so that another one may be next."""
+        self.changes_of_runs += 1
         if self.is_undelivered:
             self.wanted.set()
 

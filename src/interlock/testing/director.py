@@ -10,10 +10,12 @@ import msgspec
 
 from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.tools_python import PythonToolbox
+from interlock.broadcast.naming import derived_id
+from interlock.broadcast.record import PROCESS, Broadcast, Emission
 from interlock.crew.definition import Crew
 from interlock.engine.events import ExternalSent
 from interlock.errors import InterlockError, RunNotFound, StoreFailed
-from interlock.ports import Record, RunRow, SealedRecord
+from interlock.ports import Record, RunRow, SealedRecord, of_file
 from interlock.runtime.delivery import PAUSES_MS
 from interlock.runtime.runner import row_of
 from interlock.testing.faults import Faults
@@ -72,7 +74,7 @@ class Director:
         self.shelf = MemoryStore()
         self.processes: list[Process] = []
         self.stalled: list[Process] = []
-        self.steps = self.virtual_ms = 0
+        self.steps = self.virtual_ms = self.announced = 0
 
     def played(self) -> "Director":
         try:
@@ -125,6 +127,7 @@ class Director:
         if self.plot.past:
             await self._inherit(self.plot.past)
         sha = self.referee.crew_sha
+        await self.shelf.bus.declare(self.crew.name, sha, of_file(self.crew))
         while not await self._kept(self.run):
             process = await self._living()
             try:
@@ -145,7 +148,8 @@ class Director:
         while not self.processes or self.processes[-1].is_dead or self.processes[-1] in self.stalled:
             await self.clock.sleep(self.chance.randrange(MOMENT_MS))
             await self._inspect()
-            scenery = Scenery(self.loop, self.clock, self.referee, self.weather)
+            listens = any(each.subscriptions for each in self.crew.whole_tree())
+            scenery = Scenery(self.loop, self.clock, self.referee, self.weather, listens=listens)
             memory = MemoryStore(beside=self.shelf)
             process = Process(len(self.processes) + 1, scenery, memory, self.plot.model_for, self.plot.tools)
             self.processes.append(process)
@@ -177,6 +181,8 @@ class Director:
             self._jump()
         if self.weather.strikes(faults.duplicate):
             self._deliver_again(process)
+        if self.crew.subscriptions:
+            await self._announce(process)
         if self.referee.open_tokens() and self.weather.strikes(faults.answered):
             await self._answer(process, again=self.weather.strikes(faults.repeated))
         if not process.is_dead:
@@ -203,6 +209,22 @@ class Director:
         ms = self.chance.randrange(-JUMP_MS, JUMP_MS)
         self.referee.inject(f"the wall clock jumps by {ms} ms")
         self.clock.jump(ms)
+
+    async def _announce(self, process: Process) -> None:
+        """Somebody outside announces what some agent of the crew hears."""
+        pattern = self.chance.choice(self.crew.subscriptions).pattern
+        self.announced += 1
+        broadcast = Broadcast(
+            id=derived_id(f"{self.plot.seed}:{self.announced}"),
+            type=pattern.replace("*", "x"),
+            source=PROCESS,
+            data="[END] [STOP]",
+            created_at=self.clock.now_ms(),
+        )
+        self.referee.inject(f"somebody announces {broadcast.type}")
+        with suppress(ProcessDied, InterlockError):
+            board = process.runner.board
+            board.announced(await process.ask(board.bus.emit(Emission(broadcast=broadcast))))
 
     def _deliver_again(self, process: Process) -> None:
         runs = list(self.referee.books)
@@ -304,6 +326,13 @@ class Director:
             self.referee.complain("what goes out arrives", f"{sent} signals were sent, {len(self.referee.told)} heard")
         if left := await self.shelf.pending():
             self.referee.complain("what goes out arrives", f"{left[0].key} is still to be handed over")
+        said = [each for books in self.referee.books.values() for each in books.ledger.emitted]
+        lost = [each for each in said if each not in self.shelf.bus.tables.positions]
+        if lost and not self.plot.past:
+            self.referee.complain("what is announced is kept", f"{lost[0]} is in the journal and not on the bus")
+        awake = [agent for _, agent, run in self.shelf.bus.tables.active if run == self.run]
+        if self.referee.is_over() and awake:
+            self.referee.complain("whoever has ended sleeps", f"the run is over, and {', '.join(awake)} is awake")
         if self.referee.is_over() and (held := self.shelf.held_keys()):
             self.referee.complain("budgets are settled", f"the run is over, and {', '.join(held)} is still held")
 

@@ -13,6 +13,7 @@ from interlock.crew.definition import Crew
 from interlock.engine.events import (
     AgentStateChanged,
     BranchFinished,
+    BroadcastDelivered,
     ChildReturned,
     Event,
     GroupJoined,
@@ -189,6 +190,25 @@ def joins_keep_every_result(seen: Seen) -> Iterator[str]:
             yield f"the group joined, and the result of {member} is not handed on"
 
 
+def broadcasts_are_heard_once(seen: Seen) -> Iterator[str]:
+    """An agent of a run hears a broadcast once, whatever process took it in."""
+    known = set(seen.ledger.heard)
+    for event in seen.events:
+        if isinstance(event, BroadcastDelivered):
+            heard = event.agent, str(event.signal["id"])
+            if heard in known:
+                yield f"{heard[0]} hears {event.signal['type']} ({heard[1]}) again"
+            known.add(heard)
+
+
+def side_turns_do_not_steer(seen: Seen) -> Iterator[str]:
+    """Nothing that an agent says aside moves control."""
+    aside = seen.ledger.aside
+    for event in seen.events:
+        if isinstance(event, SignalSeen) and event.steers and aside and event.agent == aside:
+            yield f"{event.agent} was called aside, and its {event.signal} steers"
+
+
 def messages_are_settled_once(seen: Seen) -> Iterator[str]:
     """Sent is answered, refused, undelivered or timed out: each once, and none is left when the run is over."""
     letters = dict(seen.ledger.letters)
@@ -231,7 +251,7 @@ def pauses_only_when_idle(seen: Seen) -> Iterator[str]:
         *owed(state),
         *children_at_work(state),
         *later,
-        *(turn.reserving for turn in turns_of(state) if turn.reserving),
+        *(turn.reserving or turn.taking for turn in turns_of(state) if turn.reserving or turn.taking),
     ]
     owed_mail = [purpose for purpose in state.timers if purpose.startswith((ACK, ANSWER))]
     if state.status == "paused" and working:
@@ -275,6 +295,8 @@ LAWS: tuple[Law, ...] = (
     turns_are_bounded,
     working_time_is_bounded,
     joins_keep_every_result,
+    broadcasts_are_heard_once,
+    side_turns_do_not_steer,
     messages_are_settled_once,
     agents_move_by_the_table,
     ends_say_why,

@@ -7,6 +7,8 @@ import msgspec
 from interlock.engine.events import (
     AgentStateChanged,
     BranchFinished,
+    BroadcastDelivered,
+    BroadcastEmitted,
     ChildReturned,
     ChildStarted,
     Event,
@@ -55,6 +57,9 @@ class Ledger(msgspec.Struct, kw_only=True):
     children: dict[str, ChildStarted] = {}
     own_usage: Usage = Usage()
     usage_below: Usage = Usage()
+    heard: list[tuple[str, str]] = []  # agent and broadcast
+    emitted: list[str] = []
+    aside: str = ""  # who was called aside and has not answered yet
 
     def short(self, key: str) -> str:
         return key.removeprefix(f"{self.run}:")
@@ -116,7 +121,12 @@ class Ledger(msgspec.Struct, kw_only=True):
 
     def _book_move(self, event: Event) -> None:
         match event:
+            case BroadcastDelivered():
+                self.heard.append((event.agent, str(event.signal["id"])))
+            case BroadcastEmitted():
+                self.emitted.append(str(event.signal["id"]))
             case TurnStarted():
+                self.aside = event.agent if event.side else ""
                 self.rounds[event.agent] = self.nudges[event.agent] = 0
                 self.with_backup.discard(event.agent)
             case Nudged():

@@ -69,6 +69,7 @@ class Doors(Protocol):
     referee: Referee
     weather: Weather
     clock: SimulatedClock
+    listens: bool
 
     def boundary(self, name: str) -> None:
         """A place where the process may die, and does if it is dead already."""
@@ -184,6 +185,8 @@ class SimulatedBus(MemoryBus):
         self._doors = doors
 
     async def over_the_line(self, name: str) -> None:
+        if not self._doors.listens:
+            return
         await self._doors.clock.sleep(self._doors.weather.chance.randrange(COMMIT_MS))
         self._doors.boundary(f"before {name}")
         if self._doors.weather.strikes(self._doors.weather.faults.store_away):

@@ -37,8 +37,12 @@ class TookTooLong(Exception):
 class Scenery:
     """What the processes of one simulation share."""
 
-    def __init__(self, loop: SimulatedLoop, clock: SimulatedClock, referee: Referee, weather: Weather) -> None:
+    def __init__(
+        self, loop: SimulatedLoop, clock: SimulatedClock, referee: Referee, weather: Weather, *, listens: bool
+    ) -> None:
+        """`listens` if the crew has anything to do with broadcasts: otherwise the bus is out of the play."""
         self.loop, self.clock, self.referee, self.weather = loop, clock, referee, weather
+        self.listens = listens
 
 
 class Process:
@@ -49,7 +53,7 @@ class Process:
     ) -> None:
         self.number, self.memory = number, memory
         self.loop, self.clock = scenery.loop, scenery.clock
-        self.referee, self.weather = scenery.referee, scenery.weather
+        self.referee, self.weather, self.listens = scenery.referee, scenery.weather, scenery.listens
         self.lane = Lane()
         self.is_dead = False
         self.died: asyncio.Future[None] = self.loop.create_future()
@@ -67,6 +71,7 @@ class Process:
             observers=[self._observed],
             on_external=self._hear,
             hook=self.boundary,
+            listens=self.listens,
         )
 
     async def boot(self, crew: Crew) -> None:

@@ -1,0 +1,29 @@
+"""Subscriptions and types that ours and the peers are measured with."""
+
+from collections.abc import Iterator
+from random import Random
+
+SUBSCRIPTIONS = 100_000
+TYPES = 2_000
+
+
+def patterns(number: int) -> list[str]:
+    """About so many, each once, of three segments; a tenth of them with a wildcard in one or two places."""
+    return list(dict.fromkeys(_patterns(number)))
+
+
+def _patterns(number: int) -> Iterator[str]:
+    chance = Random(7)
+    for n in range(number):
+        segments = [f"area{n % 50}", f"project{n % 5_000}", f"what{n}"]
+        if chance.random() < 0.1:
+            segments[chance.randrange(3)] = "*"
+        if chance.random() < 0.01:
+            segments[1] = segments[2] = "*"
+        yield ":".join(segments)
+
+
+def kinds() -> list[str]:
+    chance = Random(8)
+    picked = [chance.randrange(SUBSCRIPTIONS) for _ in range(TYPES)]
+    return [f"area{n % 50}:project{n % 5_000}:what{n}" for n in picked]
