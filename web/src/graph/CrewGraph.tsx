@@ -49,7 +49,7 @@ export function CrewGraph({ graph, story = NOTHING, version = 0 }: { graph: Grap
         preventScrolling={false}
         zoomOnScroll={false}
         fitView
-        fitViewOptions={{ padding: 0.08, maxZoom: 1.1 }}
+        fitViewOptions={{ padding: 0.06, minZoom: 0.45, maxZoom: 1.1 }}
         minZoom={0.1}
       >
         <Background gap={24} />
@@ -82,7 +82,13 @@ function edgesOf(plan: Placed, level: Graph, story: Story, path: readonly string
     type: "crew",
     source: each.edge.source,
     target: each.edge.target,
-    markerEnd: { type: MarkerType.ArrowClosed, color: times.has(n) ? "#2f9e7f" : "#8a94a3", width: 16, height: 16 },
+    markerEnd: {
+      type: MarkerType.ArrowClosed,
+      color: times.has(n) ? "#2f9e7f" : "#8a94a3",
+      markerUnits: "userSpaceOnUse",
+      width: 22,
+      height: 22,
+    },
     data: { placed: each, times: times.get(n) ?? 0, isLast: n === last },
   }));
 }

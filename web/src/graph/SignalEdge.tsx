@@ -1,5 +1,5 @@
 import { BaseEdge, type Edge, type EdgeProps } from "@xyflow/react";
-import type { PlacedEdge } from "./layout";
+import { labelOf, type PlacedEdge } from "./layout";
 
 export type CrewEdge = Edge<{ readonly placed: PlacedEdge; readonly times: number; readonly isLast: boolean }, "crew">;
 
@@ -8,7 +8,7 @@ export function SignalEdge({ data, markerEnd }: EdgeProps<CrewEdge>) {
   if (!data) return null;
   const { placed, times, isLast } = data;
   const look = ["edge", `edge-${placed.edge.kind}`, times > 0 && "is-taken", isLast && "is-last"].filter(Boolean).join(" ");
-  const label = placed.edge.label || WITHOUT_MARK[placed.edge.kind] || "";
+  const label = labelOf(placed.edge);
   return (
     <g className={look}>
       <BaseEdge
@@ -23,13 +23,3 @@ export function SignalEdge({ data, markerEnd }: EdgeProps<CrewEdge>) {
     </g>
   );
 }
-
-const WITHOUT_MARK: Record<string, string> = {
-  terminate: "reply",
-  member: "at once",
-  next: "then",
-  default: "no signal",
-  handoff: "handoff",
-  return: "returns",
-  delegate: "delegates",
-};

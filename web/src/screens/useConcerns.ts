@@ -1,7 +1,7 @@
 import { useMemo } from "react";
 import { isDelta } from "../api/events";
 import type { Concerns } from "../state/fetched";
-import { isBelow } from "../state/followed";
+import { isBelow } from "../state/following";
 
 /** Whatever happens in a run or below it. */
 export function useConcerns(run: string): Concerns {

@@ -1,10 +1,11 @@
 /** A run that somebody looks at: its history from the store, then what comes. Nothing twice, and in order. */
 import { useEffect, useState } from "react";
 import { wordsOf } from "../api/client";
-import { isDelta, type RunEvent, type Told } from "../api/events";
+import type { RunEvent, Told } from "../api/events";
 import { readWhole } from "../api/stream";
 import { listen } from "./live";
 import { PerFrame } from "./frames";
+import { Following } from "./following";
 import { Story } from "./story";
 
 export interface Followed {
@@ -14,42 +15,6 @@ export interface Followed {
   readonly version: number;
   readonly isLoaded: boolean;
   readonly error: string;
-}
-
-/** Takes each event once: the stream and the history overlap. */
-export class Following {
-  readonly events: RunEvent[] = [];
-  readonly story = new Story();
-  private readonly seen = new Map<string, number>();
-  /** How deep the run itself is: paths are shown from here. */
-  private depth = 0;
-
-  constructor(private readonly run: string) {}
-
-  /** Whether anything was new. */
-  take(told: readonly Told[]): boolean {
-    let isChanged = false;
-    for (const each of told) {
-      if (each.run !== this.run && !isBelow(each.run, this.run)) continue;
-      if (!isDelta(each)) {
-        if (each.seq <= (this.seen.get(each.run) ?? 0)) continue;
-        this.seen.set(each.run, each.seq);
-        if (each.run === this.run) this.depth = each.path?.length ?? 0;
-      }
-      const relative = this.depth && each.path ? { ...each, path: each.path.slice(this.depth) } : each;
-      if (!isDelta(relative)) this.events.push(relative);
-      this.story.take(relative);
-      isChanged = true;
-    }
-    return isChanged;
-  }
-}
-
-const CHILD_MARK = "~";
-
-/** The id of a run below another begins with that one's. */
-export function isBelow(run: string, above: string): boolean {
-  return run.startsWith(above + CHILD_MARK);
 }
 
 export function useFollowed(run: string): Followed {

@@ -58,6 +58,8 @@ export class Story {
   taken = 0;
   tokens = 0;
   costMicros = 0;
+  /** Crews and groups that have come back, until it is seen to whom; by level. */
+  readonly returning = new Map<string, string>();
   private readonly open = new Map<string, Span>();
   private readonly known = new Set<string>();
 
@@ -145,7 +147,12 @@ const HAPPENS: Record<string, Happens> = {
       story.say(event, "input", "you", textOf(event, "input"));
     }
   },
-  "turn.started": (story, event, path) => story.enter(path, textOf(event, "agent")),
+  "turn.started": (story, event, path) => {
+    const back = story.returning.get(levelOf(path));
+    if (back) story.step(path, back, textOf(event, "agent"), "");
+    story.returning.delete(levelOf(path));
+    story.enter(path, textOf(event, "agent"));
+  },
   "model.called": (story, event, path) => {
     const agent = textOf(event, "agent");
     story.active.add(placeKey(path, agent));
@@ -179,7 +186,9 @@ const HAPPENS: Record<string, Happens> = {
     const agent = textOf(event, "agent");
     const verb = textOf(event, "verb");
     const to = verb === "end" ? END : textOf(event, "target");
-    if (verb && verb !== "tell") story.step(path, agent, to || agent, textOf(event, "signal"));
+    if (!verb || verb === "tell") return;
+    story.exit(path, agent);
+    story.step(path, agent, to || agent, textOf(event, "signal"));
   },
   handoff: (story, event, path) => {
     story.exit(path, textOf(event, "from"));
@@ -188,15 +197,12 @@ const HAPPENS: Record<string, Happens> = {
   "group.started": (story, event, path) => {
     const group = textOf(event, "group");
     story.enter(path, group);
-    for (const member of namesOf(event, "members")) {
-      story.enter(path, member);
-      story.step(path, group, member, "");
-    }
+    for (const member of namesOf(event, "members")) story.step(path, group, member, "");
   },
   "branch.finished": (story, event, path) => story.exit(path, textOf(event, "agent")),
   "group.joined": (story, event, path) => {
     story.exit(path, textOf(event, "group"));
-    story.step(path, textOf(event, "group"), textOf(event, "next"), "");
+    story.returning.set(levelOf(path), textOf(event, "group"));
   },
   "child.started": (story, event, path) => {
     const crew = textOf(event, "crew");
@@ -205,13 +211,16 @@ const HAPPENS: Record<string, Happens> = {
   },
   "child.finished": (story, event, path) => {
     story.exit(path, textOf(event, "crew"));
+    story.returning.set(levelOf(path), textOf(event, "crew"));
     story.stop(event, "child", textOf(event, "child"), textOf(event, "status"));
   },
   "input.requested": (story, event, path) => {
     const agent = textOf(event, "agent");
     story.waiting.add(placeKey(path, agent));
     story.start(event, "wait", textOf(event, "token"), lane(path, agent), "waits for a person");
-    story.say(event, "question", agent, textOf(event, "question"), "asks");
+    const before = story.transcript.at(-1);
+    const isSaid = before?.kind === "reply" && before.author === agent && before.text.includes(textOf(event, "question"));
+    if (!isSaid) story.say(event, "question", agent, textOf(event, "question"), "asks");
   },
   "run.paused": (story, event, path) => {
     if (!path.length) story.status = "paused";

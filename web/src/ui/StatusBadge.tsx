@@ -1,10 +1,10 @@
 const SIGNS: Record<string, string> = {
   running: "▶",
-  paused: "⏸",
+  paused: "‖",
   completed: "✓",
   failed: "✕",
   stopped: "■",
-  cancelled: "⊘",
+  cancelled: "–",
 };
 
 export function StatusBadge({ status }: { status: string }) {
