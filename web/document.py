@@ -27,7 +27,9 @@ def document_text() -> str:
 async def _document() -> dict[str, Any]:
     with TemporaryDirectory() as data:
         async with Interlock(data) as box:
-            guard = guarded_app(Service(box, ServedCrews([read_crew(CREW)]), ServerSettings(), None), Origins("", 0, (), ()))
+            guard = guarded_app(
+                Service(box, ServedCrews([read_crew(CREW)]), ServerSettings(), None), Origins("", 0, (), ())
+            )
             app = guard.app
             assert isinstance(app, FastAPI), "the guard stands before it"
             whole = app.openapi()

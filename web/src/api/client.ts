@@ -6,6 +6,8 @@ export class Refused extends Error {
     readonly status: number,
     readonly code: string,
     readonly detail: string,
+    /** Whatever else the refusal says. */
+    readonly more: Readonly<Record<string, unknown>> = {},
   ) {
     super(detail);
   }
@@ -46,7 +48,7 @@ async function ask<Shape>(path: string, options: RequestInit): Promise<Shape> {
 export async function refusal(answer: Response): Promise<Refused> {
   try {
     const said = (await answer.json()) as Partial<Refusal>;
-    return new Refused(answer.status, said.code ?? "unknown", said.detail ?? said.title ?? answer.statusText);
+    return new Refused(answer.status, said.code ?? "unknown", said.detail ?? said.title ?? answer.statusText, said);
   } catch {
     return new Refused(answer.status, "unknown", answer.statusText || `the server answered ${answer.status}`);
   }

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { post, wordsOf } from "../api/client";
+import { post, Refused, wordsOf } from "../api/client";
 import type { RunEvent } from "../api/events";
 import type { RunDetail } from "../api/types";
 import { go } from "../state/router";
@@ -17,15 +17,17 @@ interface Props {
 /** The journal as a slider: everything on the page stands as it stood then. */
 export function Replay({ events, cursor, choose, run }: Props) {
   const [error, setError] = useState("");
+  const [near, setNear] = useState<readonly number[]>([]);
   const shown = cursor ?? events.length;
   const event = events[shown - 1];
   const seq = lastOwn(events, shown, run);
-  const fork = async (): Promise<void> => {
+  const fork = async (after: number): Promise<void> => {
     try {
-      const made = await post<RunDetail>(`/v1/runs/${encodeURIComponent(run)}/fork`, { after: seq });
+      const made = await post<RunDetail>(`/v1/runs/${encodeURIComponent(run)}/fork`, { after });
       go("runs", made.id);
     } catch (refused) {
       setError(wordsOf(refused));
+      setNear(placesNear(refused));
     }
   };
   return (
@@ -57,16 +59,27 @@ export function Replay({ events, cursor, choose, run }: Props) {
       <button type="button" disabled={cursor === null} onClick={() => choose(null)}>
         Newest
       </button>
-      <button type="button" disabled={!seq} onClick={() => void fork()} title={`A new run that shares everything up to event ${seq}`}>
+      <button type="button" disabled={!seq} onClick={() => void fork(seq)} title={`A new run that shares everything up to event ${seq}`}>
         Fork here
       </button>
       {error && (
         <p className="failed" role="alert">
-          {error}
+          {error}{" "}
+          {near.map((place) => (
+            <button key={place} type="button" className="small" onClick={() => void fork(place)}>
+              Fork after {place}
+            </button>
+          ))}
         </p>
       )}
     </div>
   );
+}
+
+/** A run can be forked only where nothing is open; the server knows the places around. */
+function placesNear(refused: unknown): readonly number[] {
+  const near = refused instanceof Refused ? refused.more["near"] : undefined;
+  return Array.isArray(near) ? near.filter((place): place is number => typeof place === "number") : [];
 }
 
 /** A run is forked at an event of its own; what happened in the crews below belongs to the one before it. */
