@@ -39,7 +39,16 @@ export function StartRun({ crews }: { crews: readonly CrewSummary[] }) {
         </select>
       </label>
       <label className="grow">
-        Input <input value={input} onChange={(event) => setInput(event.target.value)} placeholder="What the first agent is told" />
+        Input
+        <textarea
+          rows={1}
+          value={input}
+          placeholder="What the first agent is told"
+          onChange={(event) => setInput(event.target.value)}
+          onKeyDown={(event) => {
+            if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void start();
+          }}
+        />
       </label>
       <button type="submit" className="primary" disabled={isBusy || !crew}>
         Start a run
