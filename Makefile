@@ -49,11 +49,12 @@ format: .venv/ready ## rewrite the source in the project's format
 bench: .venv/ready ## measure, and write bench/RESULTS.md
 	@$(BIN)/python -m bench
 
-campaign: .venv/ready ## the long runs of crashes, power losses, simulations and bad input; writes campaign/RESULTS.md
+campaign: model ## the long runs of crashes, power losses, simulations, bad input and a real small model; writes campaign/RESULTS.md
 	@$(BIN)/python -m campaign
 	@$(BIN)/python -m campaign.powerloss
 	@$(BIN)/python -m campaign.simulation
 	@$(BIN)/python -m campaign.fuzz
+	@$(BIN)/python -m campaign.local_model
 
 docs: .venv/ready ## write docs/reference anew from the code
 	@$(BIN)/python docs/generate.py

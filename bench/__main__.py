@@ -1,19 +1,33 @@
-"""Runs every benchmark and writes bench/RESULTS.md, with the date and the machine.
+"""Runs every benchmark and writes bench/RESULTS.md, each part with its date and the machine.
 
-Usage: python -m bench
+Usage: python -m bench [NAME ...]    only those named, such as models; the other parts stay as they were measured
 """
 
+import re
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from bench import check, engine, matching, models
+from bench import check, engine, matching, models, nesting
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
-BENCHMARKS = (matching, check, engine, models)
+BENCHMARKS = {"matching": matching, "check": check, "engine": engine, "models": models, "nesting": nesting}
+HEAD = "# Results\n\nWritten by `make bench`. CPU time is what counts; these machines are noisy.\n\n"
+
+
+def with_parts(before: str, parts: Sequence[str]) -> str:
+    """The results with parts of the same heading replaced, and others added at the end."""
+    kept = {_heading(part): part.strip("\n") for part in re.split(r"^(?=## )", before, flags=re.MULTILINE)[1:]}
+    kept.update({_heading(part): part for part in parts})
+    return HEAD + "\n\n".join(kept.values()) + "\n"
+
+
+def _heading(part: str) -> str:
+    return part.partition("\n")[0]
+
 
 if __name__ == "__main__":
-    pages = [benchmark.run() for benchmark in BENCHMARKS]
-    text = "# Results\n\nWritten by `make bench`. CPU time is what counts; these machines are noisy.\n\n" + "\n\n".join(
-        pages
-    )
-    RESULTS.write_text(text + "\n", "utf-8")
-    print(text)
+    named = sys.argv[1:] or list(BENCHMARKS)
+    measured = [BENCHMARKS[name].run() for name in named]
+    RESULTS.write_text(with_parts(RESULTS.read_text("utf-8") if sys.argv[1:] else "", measured), "utf-8")
+    print("\n\n".join(measured))

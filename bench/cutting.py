@@ -1,37 +1,71 @@
 """Cutting replies at their signal: tokens that are not generated, and what listening costs.
 
-`saved(replies)` is for measuring it on replies of real models: how many tokens each would have gone on for.
+Rule 1: what is saved is counted where it is spent, by the server; it learns of the cut because the connection closes.
 """
 
+import asyncio
 import time
-from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.request import urlopen
 
+from bench.harness import table, verdict
+from interlock import Interlock, load_crew
 from interlock.crew.definition import Agent, Crew, Route
-from interlock.engine.conversation import text_tokens
+from interlock.engine.events import Usage
 from interlock.engine.listening import Listener
 from interlock.engine.routing import RoutingTable
 from interlock.signals.definition import SignalBehavior
 
 CHARS = 100_000
 
+# Of a reply: what comes before its mark, and what a model that does not know when to stop says after it.
+BEFORE, AFTER = 20, 80
+RUNS = 100
+PATIENCE_SECONDS = 120
+
+CREW = """\
+version: "2.0"
+name: rambler
+entry_point: a
+agents: [{{id: a, model: "openai-compatible:{model}", provider_url: "{url}"}}]
+routing: {{signals: {{a: [{{signal: "[END]"}}]}}}}
+settings: {{signal_position: own_line, cut_on_signal: {cut}}}
+"""
+
+
+class Rambled(NamedTuple):
+    """So many runs of one reply each: what the server generated, and what was accounted for."""
+
+    generated: int
+    usage: Usage
+    seconds: float
+    completed: int
+
+
+async def rambled(url: str, folder: Path, *, cut: bool) -> Rambled:
+    name = f"cut-{cut}".lower()
+    file = folder / f"{name}.yaml"
+    file.write_text(CREW.format(model=f"{BEFORE}/0/{AFTER}", url=url, cut=str(cut).lower()), "utf-8")
+    crew, before, began = load_crew(file), _generated(url), time.perf_counter()
+    async with Interlock(folder / name, durability="normal") as box, asyncio.timeout(PATIENCE_SECONDS):
+        runs = [await box.start(crew, "go") for _ in range(RUNS)]
+        results = [await run.result() for run in runs]
+    seconds = time.perf_counter() - began
+    completed = sum(result.status == "completed" for result in results)
+    used = sum((result.usage for result in results), Usage())
+    return Rambled(_generated(url) - before, used, seconds, completed)
+
+
+def _generated(url: str) -> int:
+    with urlopen(url) as answer:
+        return int(answer.read())
+
 
 def crew_with_marks(*marks: str) -> Crew:
     """One agent that ends its run by any of the marks."""
     routes = tuple(Route(signal=mark, behavior=SignalBehavior.TERMINATE, priority=100) for mark in marks)
     return Crew(version="2.0", name="cutting", entry_point="a", agents=(Agent(id="a", name="a"),), routes={"a": routes})
-
-
-def saved(replies: Sequence[str], marks: Sequence[str] = ("[END]",)) -> tuple[int, int]:
-    """Tokens of the replies by the engine's own estimate: said in full, and said up to the cut."""
-    table = RoutingTable(crew_with_marks(*marks))
-    full = sum(map(text_tokens, replies))
-    return full, sum(text_tokens(_heard(table, reply)) for reply in replies)
-
-
-def _heard(table: RoutingTable, reply: str) -> str:
-    listener = Listener(table, "a")
-    listener.feed(reply)
-    return listener.text
 
 
 def listening_ms(text: str) -> float:
@@ -50,21 +84,27 @@ TEXTS = {
 }
 
 
-def run() -> str:
-    rambling = [f"Answer {n}.\n[END]\n" + "And another thing. " * n for n in range(0, 60, 3)]
-    full, cut = saved(rambling)
-    lines = [f"- {name}: {listening_ms((unit * CHARS)[:CHARS]):.0f} ms" for name, unit in TEXTS.items()]
-    return "\n".join(
-        [
-            "## Cutting replies at their signal",
-            "",
-            f"{len(rambling)} made-up replies that ramble on: {full} tokens in full, {cut} up to the cut.",
-            f"Listening to {CHARS:,} characters, one by one:",
-            "",
-            *lines,
-        ]
-    )
-
-
-if __name__ == "__main__":
-    print(run())
+def lines(url: str, folder: Path) -> list[str]:
+    """Both kinds of runs on one server, and what listening costs."""
+    full, cut = (asyncio.run(rambled(url, folder, cut=each)) for each in (False, True))
+    heads = [f"{RUNS} replies: {BEFORE} tokens, a mark, {AFTER} tokens more", "in full", "cut_on_signal"]
+    rows: list[list[object]] = [
+        ["tokens that the server generated", full.generated, cut.generated],
+        ["output tokens accounted for (cut: our estimate)", full.usage.output_tokens, cut.usage.output_tokens],
+        ["wall seconds", full.seconds, cut.seconds],
+    ]
+    saved = full.generated - cut.generated
+    share, every = saved / (RUNS * AFTER), full.completed == cut.completed == RUNS
+    return [
+        table(heads, rows),
+        "",
+        verdict(
+            "cut_on_signal saves at least nine tenths of what comes after the mark",
+            f"{saved:,} of {RUNS * AFTER:,} tokens",
+            share >= 0.9 and every,
+        ),
+        "",
+        f"Listening to {CHARS:,} characters, one by one, costs:",
+        "",
+        *(f"- {name}: {listening_ms((unit * CHARS)[:CHARS]):.0f} ms of CPU" for name, unit in TEXTS.items()),
+    ]

@@ -21,6 +21,7 @@ from bench import peers
 from bench.floors import FloorLog, in_memory, reply_of
 from bench.harness import Measurement, machine, measure, measure_async, table, verdict
 from interlock import Interlock, load_crew
+from interlock.adapters.bus_sqlite import SqliteBus
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.journal_format import LINK_BYTES, encoded, sealed
 from interlock.adapters.store_sqlite import SqliteStore
@@ -90,6 +91,7 @@ async def on(store: MemoryStore | SqliteStore, crew: Crew, model: CountingModel)
         owners=store,
         budgets=store,
         outbox=store,
+        bus=store.bus if isinstance(store, MemoryStore) else SqliteBus(store),
         clock=SystemClock(),
         model_for=lambda _crew, _agent: model,
         toolbox=PythonToolbox(()),

@@ -1,7 +1,9 @@
 """A model server for benchmarks, in a process of its own: what it costs is not part of what is measured.
 
 Rule 1: it prints its address, and dies when its standard input closes: with whoever started it.
-Rule 2: the model's name says what it does: `PIECES/DELAY_MS`, each piece in a packet of its own.
+Rule 2: the model's name says what it does: `PIECES/DELAY_MS`, each piece in a packet of its own. `PIECES/DELAY_MS/MORE`
+says its mark and goes on for so many pieces, at the pace of a quick model; it stops when nobody listens any more.
+Rule 3: `generated` counts the pieces of such replies; whoever asks for it by GET gets it.
 """
 
 import asyncio
@@ -16,7 +18,10 @@ START_SECONDS = 10
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
-MODEL = re.compile(rb'"model": ?"(\d+)/(\d+)"')
+MODEL = re.compile(rb'"model": ?"(\d+)/(\d+)(?:/(\d+))?"')
+
+# 200 tokens a second.
+PACE_SECONDS = 0.005
 
 
 def framed(value: object) -> bytes:
@@ -31,14 +36,21 @@ def chunk(finish: str | None = None, **delta: str) -> dict[str, object]:
 
 
 PIECE = framed(chunk(content="so many words, "))
-USAGE = {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18}
+TOKEN, MARK_AMID = framed(chunk(content="word ")), framed(chunk(content="\n[END]\n"))
 END = framed(chunk(content="and a number: ")) + b"%s" + framed(chunk("stop"))
-REST = framed({**chunk(), "choices": [], "usage": USAGE}) + framed("[DONE]") + b"0\r\n\r\n"
+
+
+def rest(tokens: int) -> bytes:
+    usage = {"prompt_tokens": 9, "completion_tokens": tokens, "total_tokens": 9 + tokens}
+    return framed({**chunk(), "choices": [], "usage": usage}) + framed("[DONE]") + b"0\r\n\r\n"
+
+
+REST = rest(9)
 
 
 class Server:
     def __init__(self) -> None:
-        self.served = 0
+        self.served = self.generated = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -46,22 +58,40 @@ class Server:
                 head = await reader.readuntil(b"\r\n\r\n")
                 found = LENGTH.search(head)
                 body = await reader.readexactly(int(found[1]) if found else 0)
-                await self._answer(body, writer)
+                if head.startswith(b"GET"):
+                    count = b"%d" % self.generated
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(count), count))
+                else:
+                    await self._answer(body, reader, writer)
         writer.close()
 
-    async def _answer(self, body: bytes, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, body: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked = MODEL.search(body)
         pieces, delay_ms = (int(asked[1]), int(asked[2])) if asked else (1, 0)
         self.served += 1
         if delay_ms:
             await asyncio.sleep(delay_ms / 1000)
         writer.write(HEAD)
-        for _ in range(pieces):
-            writer.write(PIECE)
-            await asyncio.sleep(0)
-        mark = "[END]" if body.count(b'"role":"assistant"') >= 2 else "[NEXT]"
-        writer.write(END % framed(chunk(content=f"{self.served}\n{mark}")) + REST)
+        if asked and asked[3]:
+            await self._ramble(pieces, int(asked[3]), reader, writer)
+        else:
+            for _ in range(pieces):
+                writer.write(PIECE)
+                await asyncio.sleep(0)
+            mark = "[END]" if body.count(b'"role":"assistant"') >= 2 else "[NEXT]"
+            writer.write(END % framed(chunk(content=f"{self.served}\n{mark}")) + REST)
         await writer.drain()
+
+    async def _ramble(self, pieces: int, more: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for n in range(pieces + more):
+            if reader.at_eof() or reader.exception() is not None:
+                raise ConnectionResetError("nobody listens any more")
+            if n == pieces:
+                writer.write(MARK_AMID)
+            writer.write(TOKEN)
+            self.generated += 1
+            await asyncio.sleep(PACE_SECONDS)
+        writer.write(framed(chunk("stop")) + rest(pieces + more))
 
 
 async def main() -> None:

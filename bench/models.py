@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import peers
+from bench import cutting, peers
 from bench.harness import Measurement, machine, measure_async, table, verdict
 from bench.model_calls import CALLS, MODEL, PIECES, TOGETHER, Call, in_a_row, together
 from bench.model_server import model_server
@@ -195,7 +195,8 @@ def run() -> str:
         others, skipped = peer_rows(url, folder)
         asyncio.run(crowd(url, folder, 10))  # what is loaded once is no part of a step
         found = asyncio.run(crowd(url, folder))
-    lines = [*_client_lines([*rows, *others], skipped), "", *_crowd_lines(found)]
+        cut = cutting.lines(url, folder)
+    lines = [*_client_lines([*rows, *others], skipped), "", *_crowd_lines(found), "", *cut]
     return "\n".join(["## models: the cost of a call", "", machine(), "", head, "", *lines])
 
 

@@ -19,10 +19,18 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from campaign.story import SHORT, Story, random_story
+from campaign.story import NESTED, SHORT, Story, random_story
 from interlock.adapters.store_sqlite import SqliteStore
-from interlock.engine.events import ModelReplied, RunResumed, ToolCalled, ToolOutcomeLost, ToolReturned
-from interlock.ports import Record
+from interlock.engine.events import (
+    Event,
+    InputRequested,
+    ModelReplied,
+    RunResumed,
+    ToolCalled,
+    ToolOutcomeLost,
+    ToolReturned,
+)
+from interlock.ports import StoredRecord
 from tests.campaign.crash_child import RUN, digest
 
 CHILD = Path(__file__).parent.parent / "tests" / "campaign" / "crash_child.py"
@@ -116,19 +124,27 @@ class Trial:
         lines = file.read_text("utf-8").splitlines() if file.exists() else []
         return [tuple(json.loads(line)) for line in lines]
 
-    def journal(self) -> list[Record]:
+    def journal(self) -> list[StoredRecord]:
+        """Of the run and of all below it."""
         return asyncio.run(_records(self.folder / "data"))
 
     def result(self) -> list[Any]:
         return next((words[1:] for words in self.said(len(self.codes)) if words[0] == "result"), [])
 
 
-async def _records(data: Path) -> list[Record]:
+async def _records(data: Path) -> list[StoredRecord]:
     store = SqliteStore(data)
     try:
-        return list(await store.records(RUN))
+        for run in (RUN, *(row.run for row in await store.below(RUN))):
+            await store.records(run)  # every chain holds
+        return list(await store.tree(RUN))
     finally:
         await store.close()
+
+
+def _events(journal: list[StoredRecord]) -> list[tuple[str, Event]]:
+    """Each with its run."""
+    return [(stored.run, event) for stored in journal for event in stored.record.events]
 
 
 # The judge: each function yields what is wrong
@@ -148,14 +164,14 @@ def faults(trial: Trial, expected: Sequence[Any]) -> list[str]:
     return found
 
 
-def _lost(trial: Trial, journal: list[Record]) -> Iterator[str]:
+def _lost(trial: Trial, journal: list[StoredRecord]) -> Iterator[str]:
     """Law 3: what was acknowledged is there."""
-    kept = {(record.seq, digest(record)) for record in journal}
-    answers = [(e.token, e.input) for record in journal for e in record.events if isinstance(e, RunResumed)]
+    kept = {(stored.run, stored.record.seq, digest(stored.record)) for stored in journal}
+    answers = [(e.token, e.input) for _, e in _events(journal) if isinstance(e, RunResumed)]
     for generation in range(1, len(trial.codes) + 1):
         for word, *rest in trial.said(generation):
             if word == "stored" and tuple(rest) not in kept:
-                yield f"life {generation} acknowledged the record at seq {rest[0]}, and it is gone"
+                yield f"life {generation} acknowledged the record at seq {rest[1]} of {rest[0]}, and it is gone"
             if word == "answered" and tuple(rest) not in answers:
                 yield f"life {generation} acknowledged the answer {rest}, and it is gone"
 
@@ -174,9 +190,9 @@ def _repeated(trial: Trial) -> Iterator[str]:
             yield f"life {generation} made call {key} {times} times"
 
 
-def _paid_twice(trial: Trial, journal: list[Record]) -> Iterator[str]:
+def _paid_twice(trial: Trial, journal: list[StoredRecord]) -> Iterator[str]:
     """A tool that is not idempotent runs once, and once more for every time a person said so."""
-    events = [event for record in journal for event in record.events]
+    events = [event for _, event in _events(journal)]
     allowed = sum(isinstance(e, RunResumed) and e.input == "retry" for e in events)
     times = Counter(what for _, kind, _, what in trial.world() if kind == "pay")
     more = sum(count - 1 for count in times.values())
@@ -184,23 +200,24 @@ def _paid_twice(trial: Trial, journal: list[Record]) -> Iterator[str]:
         yield f"payments made more than once: {dict(times)}; a person allowed {allowed} more"
 
 
-def _asked_twice(trial: Trial, journal: list[Record]) -> Iterator[str]:
+def _asked_twice(trial: Trial, journal: list[StoredRecord]) -> Iterator[str]:
     """One question an unknown outcome, and those that the story itself asks once each."""
-    events = [event for record in journal for event in record.events]
-    for call, times in Counter(e.call for e in events if isinstance(e, ToolOutcomeLost)).items():
+    lost = Counter(f"{run}:{e.call}" for run, e in _events(journal) if isinstance(e, ToolOutcomeLost))
+    for call, times in lost.items():
         if times > 1:
             yield f"the outcome of {call} was asked for {times} times"
     own = sum("[WAIT]" in answer.text for answers in trial.story.script.values() for answer in answers)
-    asked = sum(getattr(e, "reason", "") == "signal:[WAIT]" for e in events)
+    events = [event for _, event in _events(journal)]
+    asked = sum(isinstance(e, InputRequested) and not e.question.startswith("tool ") for e in events)
     if asked != own:
         yield f"the story asks {own} questions, and {asked} were asked"
 
 
-def _invented(trial: Trial, journal: list[Record]) -> Iterator[str]:
-    """Every answer in the journal came from the world, once; every tool of the script was called."""
-    events = [event for record in journal for event in record.events]
-    seen = {key.partition(":")[2] for _, _, key, _ in trial.world()}  # outside, the run's id stands before a key
-    answers = Counter(e.call for e in events if isinstance(e, ModelReplied | ToolReturned))
+def _invented(trial: Trial, journal: list[StoredRecord]) -> Iterator[str]:
+    """Every answer in the journals came from the world, once; every tool of the script was called."""
+    events = [event for _, event in _events(journal)]
+    seen = {key for _, _, key, _ in trial.world()}
+    answers = Counter(f"{run}:{e.call}" for run, e in _events(journal) if isinstance(e, ModelReplied | ToolReturned))
     for call, times in answers.items():
         if times > 1 or call not in seen:
             yield f"call {call} has {times} answers in the journal, and the world saw it: {call in seen}"
@@ -237,7 +254,8 @@ class Tally:
 def random_trial(nursery: Nursery, folder: Path, seed: int) -> tuple[Trial, list[str]]:
     """A story is played undisturbed for its result and length, and then with up to five deaths on its way."""
     random = Random(seed)
-    story = SHORT if random.random() < 0.1 else random_story(seed)
+    luck = random.random()
+    story = SHORT if luck < 0.1 else NESTED if luck < 0.3 else random_story(seed)
     calm = Trial(nursery, folder / "calm", story)
     began = time.monotonic()
     calm.live(Life())

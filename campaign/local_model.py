@@ -1,15 +1,16 @@
-"""The quiz on a real small model: held to its marks, and left to itself. Writes its part of campaign/RESULTS.md.
+"""Quizzes on a real small model: held to their marks, and left to themselves. Writes its part of campaign/RESULTS.md.
 
-Usage: python -m campaign.local_model [RUNS]     20 of each kind unless told; 1 if a constrained one had no signal
+Usage: python -m campaign.local_model [RUNS]     20 of each kind unless told
 
-It needs the extra `local` and `interlock model get smollm2`; `make demo-real` brings both.
+It needs the extra `local` and `interlock model get smollm2`; `make campaign` brings both. It ends with 1 if a run was
+not over in the end, or if a constrained reply did not end in a mark of its agent, or an agent had to be asked again.
 """
 
 import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,10 +20,17 @@ from bench.harness import machine, table
 from campaign import results
 from interlock import Crew, Interlock, load_crew
 from interlock.compose.box import Result
-from interlock.engine.events import Event, ModelFailed, ModelReplied, Nudged
+from interlock.compose.models import with_model
+from interlock.engine.contract import usable_marks
+from interlock.engine.events import Event, GroupJoined, GroupStarted, ModelFailed, ModelReplied, Nudged
+from interlock.engine.step import OVER
 
 RUNS = 20
-ROOT = Path(__file__).parent.parent
+MODEL = "local:smollm2"
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+# A teacher of this size asks on and on, and a round of questions takes a quarter of a minute.
+HANDOFFS_MAX = 4
 
 
 class Played(msgspec.Struct, frozen=True):
@@ -32,23 +40,40 @@ class Played(msgspec.Struct, frozen=True):
     seconds: float
     replies: int
     marked: int
+    unconstrained: int
     nudges: int
-    failures: tuple[str, ...]
+    failures: int
 
     @property
     def ended_by_signal(self) -> bool:
         return self.result.reason.startswith("signal:")
 
+    @property
+    def is_over(self) -> bool:
+        return self.result.status in OVER and bool(self.result.reason)
 
-def quiz(mode: str) -> Crew:
-    crew = load_crew(ROOT / "examples" / "quiz-local")
-    settings = msgspec.structs.replace(crew.settings, signal_mode=mode)
-    return msgspec.structs.replace(crew, settings=settings)
+    @property
+    def kept_to_its_marks(self) -> bool:
+        return self.marked == self.replies and not (self.unconstrained or self.nudges)
 
 
-async def played(mode: str, runs: int) -> list[Played]:
+def short_quiz(mode: str) -> Crew:
+    return _changed(load_crew(EXAMPLES / "quiz-local"), signal_mode=mode)
+
+
+def seeds_quiz(mode: str) -> Crew:
+    """With the temperature of the model itself: at 0 every run would be the same one."""
+    crew = with_model(load_crew(EXAMPLES / "quiz-exam"), MODEL)
+    agents = tuple(msgspec.structs.replace(agent, temperature=None) for agent in crew.agents)
+    return _changed(msgspec.structs.replace(crew, agents=agents), signal_mode=mode, max_handoffs=HANDOFFS_MAX)
+
+
+def _changed(crew: Crew, **settings: object) -> Crew:
+    return msgspec.structs.replace(crew, settings=msgspec.structs.replace(crew.settings, **settings))
+
+
+async def played(crew: Crew, runs: int) -> list[Played]:
     """So many runs one after another, on one server."""
-    crew = quiz(mode)
     with TemporaryDirectory() as folder:
         async with Interlock(folder) as box:
             return [await _one(box, crew) for _ in range(runs)]
@@ -60,19 +85,45 @@ async def _one(box: Interlock, crew: Crew) -> Played:
     result = await run.result()
     seconds = time.monotonic() - begun
     events = [event for record in await box.journal.records(run.id) for event in record.events]
-    return _counted(result, seconds, events, marks_of(crew))
+    return counted(crew, result, seconds, events)
 
 
-def marks_of(crew: Crew) -> tuple[str, ...]:
-    return tuple(route.signal for routes in crew.routes.values() for route in routes)
+def counted(crew: Crew, result: Result, seconds: float, events: Sequence[Event]) -> Played:
+    bound = list(bound_replies(crew, events))
+    return Played(
+        result,
+        seconds,
+        len(bound),
+        sum(reply.text.rstrip().endswith(marks) for reply, marks in bound),
+        sum(reply.unconstrained for reply, _ in bound),
+        sum(isinstance(event, Nudged) for event in events),
+        sum(isinstance(event, ModelFailed) for event in events),
+    )
 
 
-def _counted(result: Result, seconds: float, events: Sequence[Event], marks: tuple[str, ...]) -> Played:
-    replies = [event for event in events if isinstance(event, ModelReplied)]
-    marked = [reply for reply in replies if reply.text.rstrip().endswith(marks)]
-    nudges = [event for event in events if isinstance(event, Nudged)]
-    failures = tuple(event.error for event in events if isinstance(event, ModelFailed))
-    return Played(result, seconds, len(replies), len(marked), len(nudges), failures)
+def bound_replies(crew: Crew, events: Sequence[Event]) -> Iterator[tuple[ModelReplied, tuple[str, ...]]]:
+    """Replies of agents who can steer where they stand, with their marks. Of the others nobody asks for one."""
+    group = ""
+    for event in events:
+        if isinstance(event, GroupStarted):
+            group = event.group
+        elif isinstance(event, GroupJoined):
+            group = ""
+        elif isinstance(event, ModelReplied):
+            marks = tuple(route.signal for route in usable_marks(crew, event.agent, group).steering)
+            if marks:
+                yield event, marks
+
+
+HEADS = (
+    "runs that ended by a signal",
+    "replies that end in a mark of their agent, where one steers",
+    "nudges",
+    "failed calls",
+    "seconds a run",
+    "output tokens a second, prompts included",
+    "outcomes",
+)
 
 
 def column(runs: Sequence[Played]) -> list[object]:
@@ -81,7 +132,7 @@ def column(runs: Sequence[Played]) -> list[object]:
         f"{sum(run.ended_by_signal for run in runs)} of {len(runs)}",
         f"{sum(run.marked for run in runs)} of {replies}",
         sum(run.nudges for run in runs),
-        sum(len(run.failures) for run in runs),
+        sum(run.failures for run in runs),
         f"{seconds / len(runs):.1f}",
         f"{sum(run.result.usage.output_tokens for run in runs) / seconds:.1f}",
         ", ".join(f"{reason} {count}" for reason, count in _outcomes(runs)),
@@ -92,33 +143,38 @@ def _outcomes(runs: Sequence[Played]) -> list[tuple[str, int]]:
     return sorted(Counter(f"{run.result.status} ({run.result.reason})" for run in runs).items())
 
 
-HEADS = (
-    "runs that ended by a signal",
-    "replies that end in a mark",
-    "nudges",
-    "failed calls",
-    "seconds a run",
-    "output tokens a second, prompts included",
-    "outcomes",
+QUIZZES: tuple[tuple[str, Callable[[str], Crew]], ...] = (
+    ("`examples/quiz-local`: one question, and every way leads to an end", short_quiz),
+    (f"`examples/quiz-exam`: questions until the teacher ends it, or {HANDOFFS_MAX} handoffs", seeds_quiz),
 )
+MODES = ("constrained", "text")
 
 
-def page(constrained: Sequence[Played], text: Sequence[Played]) -> str:
-    rows = list(zip(HEADS, column(constrained), column(text), strict=True))
+def page(found: Sequence[Sequence[Sequence[Played]]]) -> str:
+    """`found` has the runs by quiz and mode, in the order of both lists."""
     parts = [
         "# Local model campaign",
-        f"Written by `python -m campaign.local_model`. {machine()}. `local:smollm2`, one thread.",
-        "`examples/quiz-local`, with `signal_mode: constrained` and with `text`."
-        " A reply that runs to 512 tokens without an end is a failed call.",
-        table(("what", "constrained", "text"), rows),
+        f"Written by `python -m campaign.local_model`. {machine()}. `{MODEL}`, one thread.",
+        "With `signal_mode: constrained` and with `text`. A reply that runs to 512 tokens without an end is a failed"
+        " call.",
     ]
+    for (name, _), by_mode in zip(QUIZZES, found, strict=True):
+        columns = [column(runs) for runs in by_mode]
+        parts += [name, table(("what", *MODES), list(zip(HEADS, *columns, strict=True)))]
     return "\n\n".join(parts) + "\n"
+
+
+def is_sound(found: Sequence[Sequence[Sequence[Played]]]) -> bool:
+    held = [run for constrained, _ in found for run in constrained]
+    return all(run.is_over for by_mode in found for runs in by_mode for run in runs) and all(
+        run.kept_to_its_marks for run in held
+    )
 
 
 if __name__ == "__main__":
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else RUNS
-    constrained, text = asyncio.run(played("constrained", runs)), asyncio.run(played("text", runs))
-    written = page(constrained, text)
+    found = [[asyncio.run(played(quiz(mode), runs)) for mode in MODES] for _, quiz in QUIZZES]
+    written = page(found)
     results.put(written)
     print(written)
-    sys.exit(1 if any(run.marked < run.replies or not run.ended_by_signal for run in constrained) else 0)
+    sys.exit(0 if is_sound(found) else 1)

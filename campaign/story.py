@@ -17,9 +17,13 @@ SETTINGS = {"retry_backoff_min_millis": 2, "max_rounds": 20}
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
-    """`tools` is apart from the crew's document, because there is no host file to name them."""
+    """`tools` is apart from the crew's document, because there is no host file to name them.
+
+    `below` are sub-crews by the folders that they are in.
+    """
 
     crew: dict[str, Any]
+    below: dict[str, dict[str, Any]] = {}
     tools: dict[str, tuple[str, ...]]
     script: dict[str, list[Answer]]
     # What the person says about a payment of which nobody knows: the text to use, or to try it again.
@@ -60,6 +64,69 @@ SHORT = Story(
         "b": [Answer(tool_calls=(pays(2),)), Answer(text="b is done")],
         "c": [Answer(tool_calls=(looks_up(2),)), Answer(text="c is done")],
         "d": [Answer(text="Which city?\n[WAIT]"), Answer(tool_calls=(pays(3), looks_up(3))), Answer(text="[END]")],
+    },
+)
+
+
+def _team(name: str, **routing: Any) -> dict[str, Any]:
+    agents = [{"id": agent} for agent in routing["signals"]]
+    entry = agents[0]["id"]
+    return {
+        "version": "2.0",
+        "name": name,
+        "entry_point": entry,
+        "agents": agents,
+        "routing": routing,
+        "settings": SETTINGS,
+    }
+
+
+# Three teams at once, of which one pays, one calls another team that pays, and one asks a person; then a last payment.
+NESTED = Story(
+    crew={
+        "version": "2.0",
+        "name": "nested",
+        "entry_point": "a",
+        "agents": [{"id": "a"}],
+        "sub_crews": {name: {"config_path": name} for name in ("left", "right", "desk")},
+        "routing": {
+            "signals": {
+                "a": [
+                    {"signal": "[LEFT]", "type": "sub_crew", "target_crew": "left"},
+                    {"signal": "[RIGHT]", "type": "sub_crew", "target_crew": "right"},
+                    {"signal": "[DESK]", "type": "sub_crew", "target_crew": "desk"},
+                    {"signal": "[END]"},
+                ]
+            }
+        },
+        "settings": SETTINGS,
+    },
+    below={
+        "left": _team("left", signals={"l": [{"signal": "[END]"}]}),
+        "right": {
+            **_team(
+                "right",
+                signals={"r": [{"signal": "[DOWN]", "type": "sub_crew", "target_crew": "cellar"}, {"signal": "[END]"}]},
+            ),
+            "sub_crews": {"cellar": {"config_path": "cellar"}},
+        },
+        "right/cellar": _team("cellar", signals={"c": [{"signal": "[END]"}]}),
+        "desk": _team("desk", signals={"d": [{"signal": "[WAIT]"}, {"signal": "[END]"}]}),
+    },
+    tools={"a": ("pay",), "l": ("pay", "look_up"), "c": ("pay",)},
+    script={
+        "a": [
+            Answer(text="Go.\n[LEFT] [RIGHT] [DESK]"),
+            Answer(tool_calls=(pays(9),)),
+            Answer(text="[END]"),
+        ],
+        "l": [
+            Answer(tool_calls=(pays(1), looks_up(1)), delay_seconds=0.002),
+            Answer(text="left is done [END]", delay_seconds=0.01),
+        ],
+        "r": [Answer(text="[DOWN]"), Answer(text="right is done [END]")],
+        "c": [Answer(tool_calls=(pays(2),), delay_seconds=0.002), Answer(text="deep [END]", delay_seconds=0.004)],
+        "d": [Answer(text="Which city?\n[WAIT]"), Answer(text="thanks [END]")],
     },
 )
 

@@ -36,6 +36,23 @@ def _campaign(section: str) -> Iterator[str]:
     elif "Simulation campaign" in section:
         runs, broken = _count(section, "runs simulated"), _count(section, "laws broken")
         yield f"- simulation: {runs} runs with faults from seeds, laws broken in {broken}{on}"
+    elif "Local model campaign" in section:
+        yield from _local_model(section, on)
+
+
+def _local_model(section: str, on: str) -> Iterator[str]:
+    ended = re.findall(r"^\| runs that ended by a signal.*$", section, re.MULTILINE)
+    marked = re.findall(r"^\| replies that end in a mark.*$", section, re.MULTILINE)
+    for n, mode in enumerate(("held to its marks", "left to itself")):
+        replies, runs = _of_all(marked, n), _of_all(ended, n)
+        found = f"{replies} replies end in a legal mark, {runs} runs by a signal"
+        yield f"- a real model of 135 million parameters, {mode}: {found}{on}"
+
+
+def _of_all(rows: list[str], column: int) -> str:
+    counts = [re.findall(r"(\d+) of (\d+)", row)[column] for row in rows]
+    done, whole = (sum(map(int, each)) for each in zip(*counts, strict=True))
+    return f"{done} of {whole}"
 
 
 def _power_loss(section: str, on: str) -> Iterator[str]:

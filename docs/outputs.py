@@ -21,7 +21,10 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 _FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _STEP = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 _ID = re.compile(r"\b0[0-9a-f]{19}\b")
-_VARYING = re.compile(r"\b0[0-9a-f]{19}\b|\b20\d\d-\d\d-\d\d \d\d:\d\d(?::\d\d)?|receipt [0-9a-f]{8}|seed \d+")
+_VARYING = re.compile(
+    r"\b0[0-9a-f]{19}\b|\b(?=[a-z0-9]*\d)[a-z][a-z0-9]{23}\b"
+    r"|\b20\d\d-\d\d-\d\d \d\d:\d\d(?::\d\d)?|receipt [0-9a-f]{8}|seed \d+"
+)
 
 
 def played(text: str, folder: Path) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from interlock.crew.problem import Problem as Problem
     from interlock.crew.unsound import UnreadableCrew as UnreadableCrew
     from interlock.crew.unsound import UnsoundCrew as UnsoundCrew
+    from interlock.engine.events import CrewContext as CrewContext
     from interlock.errors import AlreadyResumed as AlreadyResumed
     from interlock.errors import CrewError as CrewError
     from interlock.errors import InterlockError as InterlockError
@@ -28,6 +29,7 @@ _HOMES = {
     "RunNotFound": "interlock.errors",
     "AlreadyResumed": "interlock.errors",
     "Crew": "interlock.crew.definition",
+    "CrewContext": "interlock.engine.events",
     "CrewError": "interlock.errors",
     "InterlockError": "interlock.errors",
     "Interlock": "interlock.compose.box",
@@ -46,6 +48,7 @@ _HOMES = {
 __all__ = [
     "AlreadyResumed",
     "Crew",
+    "CrewContext",
     "CrewError",
     "Interlock",
     "InterlockError",

@@ -3,7 +3,9 @@
 InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew     defined in crew/unsound.py
                 │             └─ SignalError ─┬─ BadSignalFormat  BadDefinition  UnknownSignal  DuplicateSignal
                 │                             └─ EmitterNotAllowed  UnknownTarget  WrongTarget  InvalidTarget
-                ├─ UsageError ── FolderServed     the caller named something that is not there, or a host file is wrong
+                ├─ UsageError     the caller named something that is not there, or a host file is wrong
+                │  ├─ FolderServed     one server a data folder
+                │  └─ BadBroadcast  NoSuchSignal     a broadcast, a subscription or a time that cannot be
                 ├─ RequestRefused     whoever sent the request acts; its codes stand in server/problems.py
                 ├─ RunError ──┬─ RunNotFound  RunExists  OutOfOrder  NotOwner  OwnedElsewhere  DamagedRun
                 │             └─ AlreadyResumed  NotWaiting  ParentIsOver  JournalDiverged     the caller acts
@@ -56,6 +58,22 @@ class RequestRefused(InterlockError):
     def __init__(self, code: str, message: str, *, retry_after_s: int | None = None, **more: object) -> None:
         super().__init__(message)
         self.code, self.retry_after_s, self.more = code, retry_after_s, more
+
+
+class BadBroadcast(UsageError):
+    """A part of a broadcast, a subscription or a schedule that cannot be; `what` names the part."""
+
+    code = "bad-broadcast"
+
+    def __init__(self, what: str, value: str, fault: str) -> None:
+        super().__init__(f"{what} '{value}' {fault}" if value else f"{what} {fault}")
+        self.what, self.value, self.fault = what, value, fault
+
+
+class NoSuchSignal(UsageError):
+    """Nothing is scheduled, subscribed or dead under this name."""
+
+    code = "no-such-signal"
 
 
 class SignalError(CrewError):

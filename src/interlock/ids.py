@@ -1,6 +1,7 @@
 """Names that identify things: which are usable, and which are taken."""
 
 import unicodedata
+from collections.abc import Sequence
 
 from interlock.limits import ID_CHARS_MAX
 
@@ -53,3 +54,8 @@ def is_below(run: str, ancestor: str) -> bool:
 def root_of(run: str) -> str:
     """The outermost run of the tree."""
     return run.partition(CHILD_MARK)[0]
+
+
+def placed(path: Sequence[str], name: str) -> str:
+    """An agent, or a crew, as it is named from the outermost crew: `alpha/inner/y`."""
+    return "/".join((*path, name))

@@ -32,6 +32,54 @@ MEMORY_KEY_CHARS_MAX = 200
 MEMORY_KEYS_MAX = 1_000
 MEMORY_VALUE_BYTES_MAX = 64 * 1024
 
+# Tokens of one model call, or millionths of a dollar. No call has more, and sums of these fit into 64 bits.
+USAGE_MAX = 2**40
+
 # One broadcast type or pattern.
 BROADCAST_TYPE_CHARS_MAX = 256
 BROADCAST_SEGMENTS_MAX = 16
+
+# What a broadcast carries is read by models and people: an announcement, not a file.
+BROADCAST_DATA_BYTES_MAX = 256 * 1024
+BROADCAST_DATA_DEPTH_MAX = 64
+
+# Of one agent. A crew that needs more wants a wildcard.
+SUBSCRIPTIONS_PER_AGENT_MAX = 1_000
+
+# Broadcasts that cause broadcasts. Real chains have two or three links; past sixteen agents are waking each other.
+BROADCAST_HOPS_MAX = 16
+
+# Of one agent, counting only what somebody hears. Model calls take seconds: more than two a second is no conversation.
+BROADCASTS_PER_MINUTE_MAX = 120
+
+# Signals of which an agent was not told yet. A model reads a screen of news, not a year of it; the newest are kept.
+INBOX_MAX = 1_000
+
+# Of those, so many are shown to one turn; the next turn gets the next ones.
+INBOX_TAKEN_MAX = 50
+
+# What could not be delivered and nobody looked at; the newest are kept.
+DEAD_LETTERS_MAX = 10_000
+
+# A time further away, in either direction, is a mistake of units.
+HORIZON_MS = 10 * 366 * 24 * 3600 * 1000
+
+# A schedule that repeats faster is a loop.
+REPEAT_MS_MIN = 1_000
+
+# A delivery that fails is tried again after these pauses, then it is a dead letter.
+DELIVERY_PAUSES_MS = (1_000, 5_000, 30_000, 300_000)
+
+# The wall clock may be set while nobody looks, so it is looked at this often at least.
+WALL_LOOK_MS = 30_000
+
+# What fell due while nobody was there goes out at no more than 10,000 a second.
+DISPATCH_BATCH = 500
+DISPATCH_PAUSE_MS = 50
+
+# The file of broadcasts for people and tools: its size, and how many older ones are kept beside it.
+EVENTS_FILE_BYTES_MAX = 64 * 1024 * 1024
+EVENTS_FILES_KEPT = 4
+
+# The newest broadcasts that one question may ask for.
+BROADCASTS_LISTED_MAX = 1_000

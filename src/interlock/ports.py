@@ -5,11 +5,14 @@ Rule 2: who owns a run is asked apart from what is appended; an append with a st
 Rule 3: foreign errors stop at the adapter: everything a port raises is a `PortError` or one of the refusals below.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
+from interlock.broadcast.delayed import Dead, Delayed
+from interlock.broadcast.record import Broadcast, Emission, Heard
+from interlock.broadcast.subscriptions import Hearer, Subscribed
 from interlock.engine.bounds import Limit
 from interlock.engine.events import Event, ToolRequest, Usage
 from interlock.engine.grammar import Ending
@@ -53,6 +56,23 @@ class SealedRecord(msgspec.Struct, frozen=True, kw_only=True):
     crc: int
     link: bytes
     body: bytes
+
+
+class SealedTree(msgspec.Struct, frozen=True, kw_only=True):
+    """A run and all below it as a store keeps them: rows, callers first, and records in the order of the store.
+
+    Each record comes with the place of its run among the rows.
+    """
+
+    rows: tuple[RunRow, ...]
+    records: tuple[tuple[int, SealedRecord], ...]
+
+    def chains(self) -> list[list[SealedRecord]]:
+        """The records of each row's run."""
+        chains: list[list[SealedRecord]] = [[] for _ in self.rows]
+        for of, record in self.records:
+            chains[of].append(record)
+        return chains
 
 
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,21 +138,81 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
+class Activity(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent of a run has begun or ended its work; the first to begin wakes it, the last to end lets it sleep."""
+
+    key: str
+    crew: str
+    agent: str
+    run: str
+    active: bool
+    at: int
+    hops: int = 0
+
+
+class Taking(msgspec.Struct, frozen=True, kw_only=True):
+    """Take what is in the inbox of an agent. Asked again with the same key, the answer is the same."""
+
+    key: str
+    crew: str
+    agent: str
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """A broadcast for an agent that is to act on it."""
+
+    number: int
+    crew: str
+    agent: str
+    heard: Heard
+    attempts: int = 0
+
+
 class Alongside(msgspec.Struct, frozen=True, kw_only=True):
-    """What is done in the transaction of a record: all of it, or none."""
+    """What is done in the transaction of a record: all of it, or none.
+
+    `heard` are deliveries that the record takes in; `taken` and `put_back` are keys of takings whose answer
+    the record holds, or that nobody will ever show to a model; `handed_back` are crew, agent and broadcast of
+    deliveries that were taken in, and not acted upon.
+    """
 
     spending: tuple[Reservation | Settlement, ...] = ()
     outgoing: tuple[Outgoing, ...] = ()
+    broadcasts: tuple[Emission, ...] = ()
+    activity: tuple[Activity, ...] = ()
+    heard: tuple[int, ...] = ()
+    taking: tuple[Taking, ...] = ()
+    taken: tuple[str, ...] = ()
+    put_back: tuple[str, ...] = ()
+    handed_back: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def concerns_bus(self) -> bool:
+        taken = self.taking or self.taken or self.put_back or self.heard or self.handed_back
+        return bool(self.broadcasts or self.activity or taken)
 
 
 NOTHING_ELSE = Alongside()
 
 
+class Announced(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom broadcasts reached, and those that were withheld, with the reason. `news` says that something was kept."""
+
+    reached: tuple[Hearer, ...] = ()
+    withheld: tuple[tuple[Broadcast, str], ...] = ()
+    news: bool = False
+
+
+NOTHING_ANNOUNCED = Announced()
+
+
 class Appended(msgspec.Struct, frozen=True):
-    """Where a record stands, and what became of its reservations, in their order."""
+    """Where a record stands, and what became of its reservations and takings, in their order."""
 
     position: int
     grants: tuple[Grant, ...] = ()
+    mail: tuple[tuple[Heard, ...], ...] = ()
+    announced: Announced = NOTHING_ANNOUNCED
 
 
 class Journal(Protocol):
@@ -227,6 +307,104 @@ class Outbox(Protocol):
     async def delivered(self, key: str) -> None: ...
 
 
+class Bus(Protocol):
+    """Broadcasts, who hears them, and those for later. One transaction a call."""
+
+    async def emit(self, emission: Emission) -> Announced:
+        """Keeps it, and puts it before all who hear it; once, however often it is asked for."""
+        ...
+
+    async def restore(self, broadcasts: Sequence[Broadcast]) -> int:
+        """Keeps what was announced elsewhere and is told to nobody any more; how many were not known yet."""
+        ...
+
+    async def newest(self, limit: int, pattern: str | None = None) -> Sequence[Broadcast]:
+        """The oldest of them first."""
+        ...
+
+    async def since(self, position: int, limit: int) -> Sequence[tuple[int, Broadcast]]:
+        """What was kept after a position, with the position of each; without damaged ones."""
+        ...
+
+    async def head(self) -> int:
+        """The position of the newest."""
+        ...
+
+    async def subscribe(self, subscribed: Subscribed) -> None:
+        """`UsageError` beyond what one agent may have."""
+        ...
+
+    async def unsubscribe(self, crew: str, agent: str, pattern: str) -> bool:
+        """Whether there was such a subscription."""
+        ...
+
+    async def declare(self, crew: str, sha: str, subscriptions: Sequence[Subscribed]) -> None:
+        """What the newest file of a crew subscribes to; what an older one did and this does not is gone."""
+        ...
+
+    async def crew_sha(self, crew: str) -> str:
+        """Of its newest file; empty if none was ever declared."""
+        ...
+
+    async def subscriptions(self) -> Sequence[Subscribed]: ...
+
+    async def schedule(self, entry: Delayed) -> Delayed | None:
+        """Queues it, and gives the one whose place it takes."""
+        ...
+
+    async def cancel(self, id: str = "", *, type: str = "", repeat_key: str = "") -> Delayed | None:  # noqa: A002
+        """By id, or by type and repeatKey; gives what was cancelled."""
+        ...
+
+    async def delayed(self, limit: int | None = None) -> Sequence[Delayed]:
+        """In the order in which they are due."""
+        ...
+
+    async def due(self, now: int, limit: int) -> Sequence[Delayed]: ...
+
+    async def next_due(self) -> int | None:
+        """When the first of the queue is due, or the first of the deliveries is to be tried again."""
+        ...
+
+    async def dispatch(self, entries: Sequence[Delayed], now: int) -> Announced:
+        """Announces each that is still in the queue as it is given, and moves it out or on, in one transaction."""
+        ...
+
+    async def dispatch_failed(self, entry: Delayed, reason: str, now: int) -> Dead | None:
+        """Tries it again later; what was tried often enough is dead."""
+        ...
+
+    async def mail(self) -> Sequence[tuple[str, str]]:
+        """Crews and agents with something in their inbox."""
+        ...
+
+    async def take(self, taking: Taking) -> tuple[Heard, ...]:
+        """In a transaction of its own, for a taking whose answer was lost."""
+        ...
+
+    async def deliveries(self, now: int, limit: int, after: int = 0) -> Sequence[Delivery]:
+        """The oldest first, without those that are to be tried later, and those up to a number."""
+        ...
+
+    async def delivery_failed(self, number: int, reason: str, now: int) -> Dead | None: ...
+
+    async def work(self, activity: Sequence[Activity]) -> Announced:
+        """In a transaction of its own, for runs that were taken up in the middle."""
+        ...
+
+    async def dead(self, limit: int) -> Sequence[Dead]:
+        """The newest first."""
+        ...
+
+    async def revive(self, id: str) -> int:  # noqa: A002
+        """Delivers again what is dead under this id, as if it were new; how many letters that were."""
+        ...
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Calls back when another process has changed something; gives what ends that."""
+        ...
+
+
 class Keeping(Protocol):
     """Whole runs in and out of a store."""
 
@@ -247,6 +425,22 @@ class Keeping(Protocol):
 
     async def tombstones(self) -> Sequence[Tombstone]:
         """The oldest first."""
+        ...
+
+
+class KeepingTrees(Protocol):
+    """Runs with all that they called, in and out of a store in one transaction each."""
+
+    async def sealed_tree(self, run: str) -> SealedTree:
+        """`DamagedRun` if a crc or a chain does not hold, or a row is damaged."""
+        ...
+
+    async def add_tree(self, tree: SealedTree) -> None:
+        """All of them or none; each as `Keeping.add` does."""
+        ...
+
+    async def delete_tree(self, run: str, at: int) -> Sequence[Tombstone]:
+        """All of them or none, the run itself first; `OwnedElsewhere` while another process works on one of them."""
         ...
 
 
@@ -372,6 +566,7 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     tool_calls: tuple[ToolRequest, ...] = ()
     constrained: bool = False  # the reply was held to the request's ending
+    uncounted: bool = False  # the provider counts tokens, and said nothing of them: an estimate takes their place
 
 
 class Model(Protocol):

@@ -31,13 +31,21 @@ def answer(message: dict[str, Any]) -> dict[str, Any]:
         case "initialize":
             return {"result": INFO}
         case "tools/list":
-            page = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in (*RESULTS, "asks")]}
+            if "--mute" in sys.argv:
+                sys.stdin.read()
+            names = (*RESULTS, "asks", "fails", "bytes")
+            page = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]}
             return {"result": {**page, "nextCursor": "on"} if "--endless" in sys.argv else page}
         case "tools/call" if message["params"]["name"] == "asks":
             tell(json.dumps(ASK))
             return {
                 "result": {"content": [{"type": "text", "text": json.loads(sys.stdin.readline())["error"]["message"]}]}
             }
+        case "tools/call" if message["params"]["name"] == "fails":
+            return {"error": {"code": -32000, "message": "out of ink"}}
+        case "tools/call" if message["params"]["name"] == "bytes":
+            sys.stdout.buffer.write(b"\xff\xfe\n")
+            return {"result": RESULTS["structured"]}
         case "tools/call":
             return {"result": RESULTS[message["params"]["name"]]}
         case _:

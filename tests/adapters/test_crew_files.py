@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.adapters import crew_files
 from interlock.adapters.crew_files import LoadedCrew, read_crew
 from interlock.compose.crews import load_crew
 from interlock.crew.unsound import UnreadableCrew, UnsoundCrew
@@ -369,6 +370,28 @@ def test_a_sub_crew_whose_file_is_a_link_out_of_its_folder_is_refused(tmp_path: 
     (crew / "sub").mkdir()
     (crew / "sub" / "crew.yaml").symlink_to("../../outside.yaml")
     assert codes(read_crew(crew)) == ["bad-path"]
+
+
+@pytest.mark.parametrize("target", ["../outside", "../outside/crew.yaml"])
+def test_a_sub_crew_swapped_for_a_link_while_it_is_read_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    """Between the look at the path and the opening of the file, somebody puts a link that leaves in its place."""
+    crew = write(tmp_path / "crew", {"crew.yaml": calling("sub"), "sub/crew.yaml": SOLO})
+    write(tmp_path / "outside", {"crew.yaml": SOLO + "name: secret\n"})
+    find = crew_files._crew_file
+
+    def swap_then_find(path: Path) -> Path | None:
+        if path.name == "sub" and not path.is_symlink():
+            path.rename(crew / "gone")
+            path.symlink_to(target)
+        return find(path)
+
+    monkeypatch.setattr(crew_files, "_crew_file", swap_then_find)
+    loaded = read_crew(crew)
+    assert codes(loaded) == ["bad-path"]
+    assert loaded.crew is not None
+    assert loaded.crew.sub_crews["sub0"].crew is None
 
 
 def test_links_that_stay_inside_the_folder_lead_to_sub_crews(tmp_path: Path) -> None:

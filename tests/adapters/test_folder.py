@@ -211,6 +211,30 @@ def test_a_folder_swapped_for_a_link_after_it_was_looked_up_is_not_followed(
         folder.read("sub/a.yaml")
 
 
+def test_a_folder_within_another_reads_its_own_files_only(inside: Path) -> None:
+    (inside / "beside.yaml").write_text("b: 1", encoding="utf-8")
+    folder = Folder(inside / "sub", within=Folder(inside))
+    assert folder.read("a.yaml") == b"a: 1"
+    with pytest.raises(LeavesFolder):
+        folder.read("../beside.yaml")
+
+
+@pytest.mark.parametrize("name", ["..", "../secrets", "out"])
+def test_a_folder_within_another_is_inside_it(inside: Path, name: str) -> None:
+    (inside / "out").symlink_to("../secrets")
+    with pytest.raises(LeavesFolder):
+        Folder(inside / name, within=Folder(inside))
+
+
+@pytest.mark.parametrize("target", ["../secrets", "gone"])
+def test_a_folder_within_another_that_was_swapped_for_a_link_is_not_followed(inside: Path, target: str) -> None:
+    folder = Folder(inside / "sub", within=Folder(inside))
+    (inside / "sub").rename(inside / "gone")
+    (inside / "sub").symlink_to(target)
+    with pytest.raises(Refusal):
+        folder.read("a.yaml")
+
+
 def test_no_descriptor_stays_open(inside: Path) -> None:
     (inside / "dangling").symlink_to("nothing")
     before = _open_descriptors()

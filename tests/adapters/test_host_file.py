@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from interlock.adapters import store_sqlite
@@ -209,20 +210,25 @@ def test_a_file_that_is_not_there_or_no_file_is_refused(tmp_path: Path) -> None:
 # Which file
 
 
+def without_keys(host: Host) -> Host:
+    """Which keys are not set is not the file's business."""
+    return msgspec.structs.replace(host, unset_keys={})
+
+
 def test_the_file_of_the_working_folder_is_taken_if_there_is_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert load_host() == Host()
+    assert without_keys(load_host()) == Host()
     (tmp_path / "interlock.toml").write_text("[providers.house]\n", encoding="utf-8")
-    assert load_host() == Host(providers=("house",))
+    assert without_keys(load_host()) == Host(providers=("house",))
 
 
 def test_a_named_file_is_taken_instead_and_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "interlock.toml").write_text("[providers.house]\n", encoding="utf-8")
     (tmp_path / "other.toml").write_text("[providers.other]\n", encoding="utf-8")
-    assert load_host("other.toml") == Host(providers=("other",))
+    assert without_keys(load_host("other.toml")) == Host(providers=("other",))
     with pytest.raises(UsageError, match="cannot be read"):
         load_host("missing.toml")
 
@@ -250,9 +256,21 @@ def test_providers_have_addresses_hosts_and_limits(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ('key = "sk-0123456789"', "providers.house.key: a file holds no keys; write key_env, the variable's name"),
-        ('adress = "x"', "providers.house: Object contains unknown field `adress`"),
-        ("url = 7", r"providers.house: Expected `str`, got `int` - at `\$.url`"),
-        ('hosts = "x"', "providers.house: Expected `array`"),
+        (
+            'api_key = "sk-0123456789"',
+            "providers.house: unknown key 'api_key'; (did you mean|the keys are)",
+        ),
+        ('hosst = ["x"]', "providers.house: unknown key 'hosst'; did you mean 'hosts'?"),
+        ("url = 7", "providers.house.url must be text in quotes, got int"),
+        ('hosts = "x"', "providers.house.hosts must be a list, such as .*, got str"),
+        ('idle_timeout_seconds = "5"', "providers.house.idle_timeout_seconds must be a number, got str"),
+        ("constrained_sentences = true", "providers.house.constrained_sentences must be a whole number, got bool"),
+        ('url = "house.example.org/v1"', "providers.house.url: .* is no address; write it as https://HOST/v1"),
+        ('url = "https://me:sk-0123456789@house/v1"', "providers.house.url: .* keys come from the environment"),
+        ('proxy = "http://me:sk-0123456789@proxy:1"', "providers.house.proxy: .* is no address"),
+        ('hosts = ["fine.example.org", "not one"]', "providers.house.hosts: .* is no address"),
+        ('key_env = "sk-0123456789"', "providers.house.key_env must be the name of an environment variable"),
+        ('key_env = "gsk_0123456789abcdefgh"', "providers.house.key_env must be the name of"),
         ("idle_timeout_seconds = 0", "providers.house.idle_timeout_seconds is 0.0; it must be a number above 0"),
         ("total_timeout_seconds = inf", "providers.house.total_timeout_seconds is inf"),
         ("max_reply_kb = -1", "providers.house.max_reply_kb is -1"),
@@ -263,7 +281,7 @@ def test_what_is_wrong_with_a_provider_is_said_and_a_key_is_not_repeated(
 ) -> None:
     with pytest.raises(UsageError, match=message) as refusal:
         host(tmp_path, f"[providers.house]\n{line}\n")
-    assert "sk-0123456789" not in str(refusal.value)
+    assert "0123456789" not in str(refusal.value)
 
 
 def test_how_a_provider_is_constrained_is_one_of_few_words(tmp_path: Path) -> None:
@@ -278,7 +296,7 @@ def test_how_a_provider_is_constrained_is_one_of_few_words(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("toml", "why"),
     [
-        ("server = 7", "Expected `object`"),
+        ("server = 7", "must be a section"),
         ("[server]\nport = 8700", "port"),
         ("[server]\nrequests_per_second = 0", "above 0"),
         ("[server]\nstreams_max = -1", "above 0"),

@@ -1,7 +1,9 @@
 """Where local models are kept, and how one is fetched: whole or not at all. A stand-in takes the place of pip."""
 
 import hashlib
+import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,28 @@ def test_what_is_not_the_model_is_not_kept(
     assert result.exit_code == 2
     assert why in result.stderr
     assert list(folder.iterdir()) == []
+
+
+def test_what_a_killed_process_left_behind_is_cleared_away(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, young = folder / ".fetching-old", folder / ".fetching-young"
+    for left in (old, young):
+        (left / "package").mkdir(parents=True)
+    long_ago = time.time() - 3 * local_fetching.FETCH_SECONDS
+    os.utime(old, (long_ago, long_ago))
+    assert "is ready" in got("small", monkeypatch, UNPACKS.format(data=GGUF)).stdout
+    assert sorted(folder.iterdir()) == [young, folder / "small.gguf"]
+
+
+def test_a_place_that_cannot_be_used_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "small.gguf").mkdir(parents=True)
+    (folder / "gone.gguf").symlink_to("nowhere")
+    result = got("small", monkeypatch, UNPACKS.format(data=GGUF))
+    assert (result.exit_code, f"{folder / 'small.gguf'} is a folder" in result.stderr) == (2, True)
+    assert "gone" not in CliRunner().invoke(interlock, ["model", "list"], catch_exceptions=False).stdout
+    monkeypatch.setenv(local_files.FOLDER_VARIABLE, __file__)
+    result = got("small", monkeypatch, UNPACKS.format(data=GGUF))
+    assert (result.exit_code, f"cannot be kept in {__file__}: " in result.stderr) == (2, True)
+    assert "set INTERLOCK_MODELS to another folder" in result.stderr
 
 
 def test_without_pip_and_uv_there_is_advice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,8 +38,10 @@ def test_a_server_is_a_command_beside_the_file_or_an_address(tmp_path: Path) -> 
         ('[mcp.a]\ncommand = ["x"]\nkey_env = "K"', "goes with url"),
         ('[mcp.a]\ncommand = ["x"]\ntimeout_seconds = 0', "a number above 0"),
         ('[mcp.a]\ncommand = ["x"]\nstart_timeout_seconds = inf', "a number above 0"),
-        ('[mcp.a]\ncommand = "x"', "Expected `array`"),
-        ('[mcp.a]\ncommand = ["x"]\ntool = ["y"]', "unknown field `tool`"),
+        ('[mcp.a]\ncommand = "x"', "mcp.a.command must be a list"),
+        ('[mcp.a]\ncommand = ["x"]\ntool = ["y"]', "unknown key 'tool'; did you mean 'tools'"),
+        ('[mcp.a]\nurl = "https://h/"\nkey_env = "sk-s3cret"', "key_env must be the name of an environment variable"),
+        ('[mcp.a]\ncommand = ["x"]\nenv = ["TOKEN=s3cret"]', "env must be the name of an environment variable"),
     ],
 )
 def test_what_is_wrong_with_a_section_is_said_without_its_secrets(tmp_path: Path, section: str, says: str) -> None:

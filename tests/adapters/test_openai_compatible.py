@@ -1,18 +1,22 @@
 """The client against a server that does everything wrong: each call ends in a reply or in a typed failure."""
 
 import asyncio
+import contextlib
 import gzip
 import json
+import socket
 import ssl
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import msgspec
 import pytest
 
 from interlock.adapters.models.connections import Connections
 from interlock.adapters.models.endpoint import CallLimits, Endpoint, Server
 from interlock.adapters.models.known_keys import REDACTED
 from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
+from interlock.adapters.tool_names import fit_name
 from interlock.engine.events import ToolRequest, Usage
 from interlock.engine.state import Message
 from interlock.errors import ModelRefused, ModelUnavailable, PromptTooLong, ReplyCutShort, ReplyTooLarge
@@ -119,6 +123,11 @@ def test_comments_other_fields_and_other_line_breaks_are_passed_over() -> None:
     assert reply_to(replies(body, 5)).text == "fine"
 
 
+def test_a_byte_order_mark_costs_no_words() -> None:
+    body = b"\xef\xbb\xbf" + data(chunk("first"), chunk(" second"), chunk(finish="stop")) + DONE
+    assert reply_to(replies(body, 60)).text == "first second"
+
+
 def test_a_marked_end_without_done_is_an_end() -> None:
     assert reply_to(replies(said("fine").removesuffix(DONE))).text == "fine"
 
@@ -146,13 +155,17 @@ def test_tools_settings_and_earlier_rounds_are_in_the_request() -> None:
         tools=(ToolSchema(name="mcp:x/y", description="d", parameters={"type": "object"}),),
         temperature=0,
         top_p=0.5,
+        top_k=7,
     )
-    piece = {"index": 0, "id": "c3", "function": {"name": "mcp_x_y", "arguments": "{}"}}
+    piece = {"index": 0, "id": "c3", "function": {"name": fit_name("mcp:x/y"), "arguments": "{}"}}
     _, reply, server = asked(replies(tool_pieces(piece)), request=request)
     body = server.asked[0].body
-    assert (body["temperature"], body["top_p"]) == (0, 0.5)
+    assert (body["temperature"], body["top_p"], body["top_k"]) == (0, 0.5, 7)
     assert body["tools"] == [
-        {"type": "function", "function": {"name": "mcp_x_y", "description": "d", "parameters": {"type": "object"}}}
+        {
+            "type": "function",
+            "function": {"name": fit_name("mcp:x/y"), "description": "d", "parameters": {"type": "object"}},
+        }
     ]
     assert body["messages"] == [
         {"role": "user", "content": "half ?"},
@@ -161,12 +174,21 @@ def test_tools_settings_and_earlier_rounds_are_in_the_request() -> None:
             "content": None,
             "tool_calls": [
                 {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}},
-                {"id": "c2", "type": "function", "function": {"name": "mcp_x_y", "arguments": "{}"}},
+                {"id": "c2", "type": "function", "function": {"name": fit_name("mcp:x/y"), "arguments": "{}"}},
             ],
         },
         {"role": "tool", "tool_call_id": "c1", "content": "seen"},
     ]
     assert reply.tool_calls == (ToolRequest(id="c3", name="mcp:x/y", arguments="{}"),)
+
+
+@pytest.mark.parametrize("names", [("tìm", "tím"), ("t_m", "tìm"), ("x" * 70 + "a", "x" * 70 + "b"), ("名前", "住所")])
+def test_the_tool_that_a_model_calls_is_the_one_that_it_was_shown(names: tuple[str, str]) -> None:
+    tools = tuple(ToolSchema(name=name, description="", parameters={"type": "object"}) for name in names)
+    shown = [fit_name(name) for name in names]
+    calls = [piece(n, f"c{n}", name, "{}") for n, name in enumerate(shown)]
+    reply = reply_to(replies(tool_pieces(*calls)), request=msgspec.structs.replace(REQUEST, tools=tools))
+    assert [call.name for call in reply.tool_calls] == list(names)
 
 
 def piece(index: int | None, id_: str | None = None, name: str | None = None, arguments: Any = None) -> dict[str, Any]:
@@ -197,8 +219,16 @@ def piece(index: int | None, id_: str | None = None, name: str | None = None, ar
         ),
         ([piece(0, "c1", "look", '{"at": ')], [("c1", "look", '{"at": ')]),
         ([piece(0, "c1", "look")], [("c1", "look", "{}")]),
+        (
+            [piece(0, "", "look", "{}"), piece(0, "", "weigh", '{"a"'), piece(0, "", None, ":1}")],
+            [("r:1/0", "look", "{}"), ("r:1/1", "weigh", '{"a":1}')],
+        ),
+        ([piece(0, "c1", "look", '{"at"'), piece(0, "c1", "look", ":1}")], [("c1", "look", '{"at":1}')]),
     ],
-    ids=["fragments", "ids only", "one index", "an object, no id", "ids twice", "malformed JSON", "no arguments"],
+    ids=[
+        *("fragments", "ids only", "one index", "an object, no id", "ids twice", "malformed JSON", "no arguments"),
+        *("one index, no ids", "the name again"),
+    ],
 )
 def test_tool_calls_are_put_together_as_servers_send_them(pieces: list[Any], calls: list[Any]) -> None:
     """What the model wrote as arguments is its own: the toolbox will tell it what is wrong with them."""
@@ -255,10 +285,17 @@ def test_done_without_a_finish_reason_is_no_end() -> None:
         reply_to(replies(data(chunk("so far")) + DONE))
 
 
-def test_a_limit_of_tokens_is_no_end_and_what_there_is_can_be_looked_at() -> None:
+@pytest.mark.parametrize("finish", ["length", "MAX_TOKENS", "model_length"])
+def test_a_limit_of_tokens_is_no_end_and_what_there_is_can_be_looked_at(finish: str) -> None:
     with pytest.raises(ReplyCutShort, match="finish_reason length") as cut:
-        reply_to(replies(said("it goes on and", finish="length")))
+        reply_to(replies(said("it goes on and", finish=finish)))
     assert cut.value.text == "it goes on and"
+
+
+@pytest.mark.parametrize("finish", ["error", "abort", "insufficient_system_resource"])
+def test_a_server_that_gives_up_has_not_replied(finish: str) -> None:
+    with pytest.raises(ModelUnavailable, match=f"failed while it replied .finish_reason {finish}"):
+        reply_to(replies(said("I could [END]", finish=finish)))
 
 
 @pytest.mark.parametrize(
@@ -278,6 +315,24 @@ def test_nobody_at_the_address_is_a_call_to_repeat() -> None:
         await whole(model)
 
     with pytest.raises(ModelUnavailable, match="cannot be reached"):
+        asyncio.run(ask())
+
+
+def test_a_server_that_takes_no_connection_is_given_up_in_time() -> None:
+    """Its queue is full, so that nobody answers, and nobody refuses."""
+
+    async def ask() -> None:
+        with socket.create_server(("127.0.0.1", 0), backlog=0) as server, contextlib.ExitStack() as queue:
+            for _ in range(3):
+                waiting = queue.enter_context(socket.socket())
+                waiting.setblocking(False)
+                waiting.connect_ex(server.getsockname())
+            limits = CallLimits(connect_seconds=0.1, first_byte_seconds=5)
+            url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+            model = OpenAICompatibleModel(Endpoint(server=Server("m"), url=url, limits=limits), "m")
+            await whole(model)
+
+    with pytest.raises(ModelUnavailable, match=r"m took longer than 0\.1 s to connect"):
         asyncio.run(ask())
 
 
@@ -308,6 +363,27 @@ def test_a_usage_that_makes_no_sense_never_counts_below_nothing(usage: Any) -> N
     found = reply_to(replies(said("ok", usage={"choices": [], "usage": usage}))).usage
     assert min(found.input_tokens, found.output_tokens, found.cost_micros) >= 0
     assert found.output_tokens <= 2**40
+
+
+USAGES = [[], "much", {"prompt_tokens": "12", "cost": "0.1"}, {"cost": {"total_cost": 0.1}}, {"prompt_tokens": True}]
+
+
+@pytest.mark.parametrize("usage", USAGES)
+def test_a_usage_that_is_none_costs_no_reply(usage: Any) -> None:
+    """Perplexity, for one, has an object under cost."""
+    assert reply_to(replies(said("ok", usage={"choices": [], "usage": usage}))) == ModelReply(text="ok", uncounted=True)
+
+
+def test_a_cost_below_everything_is_nothing() -> None:
+    usage = b'data: {"choices":[],"usage":{"prompt_tokens":1e400,"cost":-1e400}}\n\n'
+    found = reply_to(replies(data(chunk("ok"), chunk(finish="stop")) + usage + DONE)).usage
+    assert found == Usage(input_tokens=2**40)
+
+
+@pytest.mark.parametrize(("cost", "micros"), [(0.07, 70_000), (0.0000004, 1), (1.2345678, 1_234_568)])
+def test_a_cost_is_counted_upwards(cost: float, micros: int) -> None:
+    usage = {"choices": [], "usage": {"cost": cost}}
+    assert reply_to(replies(said("ok", usage=usage))).usage.cost_micros == micros
 
 
 def test_a_cost_that_the_provider_reports_is_taken() -> None:
@@ -556,9 +632,17 @@ def test_what_only_looks_like_a_key_is_hidden_in_errors_and_words_are_not() -> N
     assert str(refusal.value).endswith(f"400: {REDACTED} is no api-key-of-this-project")
 
 
-def test_a_filter_that_holds_the_reply_back_is_a_refusal() -> None:
-    with pytest.raises(ModelRefused, match="content_filter"):
-        reply_to(replies(said("half", finish="content_filter")))
+@pytest.mark.parametrize("finish", ["content_filter", "SAFETY"])
+def test_a_filter_that_holds_the_reply_back_is_a_refusal(finish: str) -> None:
+    with pytest.raises(ModelRefused, match=finish.lower()):
+        reply_to(replies(said("half", finish=finish)))
+
+
+def test_a_model_that_refuses_is_heard() -> None:
+    """Not taken for one that said nothing, and asked again."""
+    parts = data(chunk(refusal="I cannot help"), chunk(refusal=f" with {KEY}."), chunk(finish="stop"))
+    with pytest.raises(ModelRefused, match=r"test:m at here refused: I cannot help with \[redacted\]\."):
+        reply_to(replies(parts + DONE))
 
 
 @pytest.mark.parametrize(
@@ -566,6 +650,7 @@ def test_a_filter_that_holds_the_reply_back_is_a_refusal() -> None:
     [
         ({"message": "overloaded", "code": 502}, ModelUnavailable),
         ({"message": "overloaded", "type": "overloaded_error"}, ModelUnavailable),
+        ({"message": "overloaded", "code": "503"}, ModelUnavailable),
         ({"message": "no such thing", "code": 400}, ModelRefused),
         ({"message": "no", "code": "invalid_request"}, ModelRefused),
         ({"message": "prompt is too long"}, PromptTooLong),

@@ -33,6 +33,7 @@ from interlock.adapters.models import other_providers
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.models.other_providers import OTHER_PROVIDERS, OtherProviderModel, install_command
 from interlock.adapters.models.pydantic_ai_models import PydanticAIModel, _settings
+from interlock.adapters.tool_names import fit_name
 from interlock.compose.box import Interlock, Result
 from interlock.compose.crews import load_crew
 from interlock.crew.definition import ModelRef
@@ -40,7 +41,7 @@ from interlock.crew.host import PROVIDERS
 from interlock.engine.events import ToolRequest
 from interlock.engine.state import Message
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, UsageError
-from interlock.ports import Delta, ModelReply, ModelRequest, ToolSchema
+from interlock.ports import Delta, ModelReply, ModelRequest, RunRow, ToolSchema
 
 KEY = "sk-ant-0123456789abcdef"
 CLAUDE = ModelRef(provider="anthropic", model="claude-sonnet-4-5")
@@ -111,9 +112,12 @@ def test_a_conversation_is_shown_as_it_was() -> None:
     assert [part.content for part in first.parts if isinstance(part, UserPromptPart)] == ["one", "two"]
     assert reply.parts[0] == TextPart("let me see")
     tools = [(c.tool_name, c.args, c.tool_call_id) for c in reply.parts if isinstance(c, ToolCallPart)]
-    assert tools == [("mcp_shop_find", '{"q":1}', "call_0"), ("mcp_shop_find", "{}", "call_1")]
+    assert tools == [(fit_name("mcp:shop/find"), '{"q":1}', "call_0"), (fit_name("mcp:shop/find"), "{}", "call_1")]
     outputs = [(r.tool_name, r.content, r.tool_call_id) for r in rest.parts if isinstance(r, ToolReturnPart)]
-    assert outputs == [("mcp_shop_find", "found", "call_0"), ("mcp_shop_find", "bad arguments", "call_1")]
+    assert outputs == [
+        (fit_name("mcp:shop/find"), "found", "call_0"),
+        (fit_name("mcp:shop/find"), "bad arguments", "call_1"),
+    ]
     assert isinstance(rest.parts[-1], UserPromptPart) and rest.parts[-1].content == "and ??"
     assert (first.instructions, rest.instructions) == (None, "be kind")
 
@@ -123,13 +127,13 @@ def test_tools_are_offered_and_called_by_their_own_names() -> None:
 
     async def call_it(_messages: list[ModelMessage], info: AgentInfo) -> Streamed:
         offered.extend(tool.name for tool in info.function_tools)
-        yield {0: DeltaToolCall(name="mcp_shop_find", json_args='{"q": ', tool_call_id="toolu_1")}
+        yield {0: DeltaToolCall(name=fit_name("mcp:shop/find"), json_args='{"q": ', tool_call_id="toolu_1")}
         yield {0: DeltaToolCall(json_args='"tea"}')}
         yield {1: DeltaToolCall(name="nobody", json_args="{", tool_call_id="toolu_2")}
 
     tool = ToolSchema(name="mcp:shop/find", description="finds", parameters={"type": "object", "properties": {}})
     reply = last(asked(call_it, request(tools=(tool,))))
-    assert offered == ["mcp_shop_find"]
+    assert offered == [fit_name("mcp:shop/find")]
     assert reply.tool_calls == (
         ToolRequest(id="toolu_1", name="mcp:shop/find", arguments='{"q": "tea"}'),
         ToolRequest(id="toolu_2", name="nobody", arguments="{"),
@@ -282,7 +286,9 @@ def run_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Result, list[
         async with Interlock(folder / "data") as box:
             return await (await box.start(load_crew(folder), "hi")).result()
 
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setattr(pydantic_ai_models, "infer_model", lambda _name: FunctionModel(stream_function=answer))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-nobody-1")
     return asyncio.run(run()), asked
 
 
@@ -309,6 +315,19 @@ def test_a_run_is_not_begun_where_packages_are_missing(tmp_path: Path, monkeypat
 
     with pytest.raises(UsageError, match=r"agent 'a' of crew 'talk'.*pip install 'interlock\[llm\]'"):
         asyncio.run(run())
+
+
+def test_a_run_is_not_begun_where_the_key_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+
+    async def run() -> list[RunRow]:
+        async with Interlock(tmp_path / "data") as box:
+            with pytest.raises(UsageError, match=r"agent 'a' of .* set the environment variable ANTHROPIC"):
+                await box.start(load_crew(crew_of_claude(tmp_path)), "hi")
+            return list(await box.journal.rows())
+
+    assert asyncio.run(run()) == []
 
 
 def test_the_real_client_is_closed_with_its_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,14 @@
 import pytest
 
 from interlock.adapters.models.endpoint import CallLimits
-from interlock.adapters.models.providers import Environment, ProviderSettings, endpoint_of, is_served, known_keys
+from interlock.adapters.models.providers import (
+    Environment,
+    ProviderSettings,
+    endpoint_of,
+    is_served,
+    known_keys,
+    unset_keys,
+)
 from interlock.crew.definition import ModelRef
 from interlock.errors import ModelRefused
 
@@ -112,8 +119,24 @@ def test_a_key_goes_nowhere_else_whatever_the_crew_says(url: str) -> None:
     ],
 )
 def test_an_address_that_two_could_read_in_two_ways_is_refused(url: str) -> None:
-    with pytest.raises(ModelRefused, match="is not one"):
+    with pytest.raises(ModelRefused, match="is no address"):
         place("house:x", url, house=HOUSE)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://bob:hunter2@house.example.org/v1", "https://hunter2@x", "https://x?key=hunter2", "x//a@hunter2@b"],
+)
+def test_what_is_wrong_with_an_address_is_said_without_what_it_hides(url: str) -> None:
+    for refused in ({"url": url}, {"house": ProviderSettings(url="https://house.example.org/v1", proxy=url)}):
+        with pytest.raises(ModelRefused, match="keys come from the environment") as refusal:
+            place("house:x", **{"house": HOUSE, **refused})  # type: ignore[arg-type]
+        assert "hunter2" not in str(refusal.value)
+
+
+def test_an_odd_ollama_host_is_named() -> None:
+    with pytest.raises(ModelRefused, match=r"variable OLLAMA_HOST: .* is no address"):
+        place("ollama:x", environment={"OLLAMA_HOST": "http://[bad"})
 
 
 @pytest.mark.parametrize("value", ["", " ", "two words", "line\nbreak-in-it", "chìa-khóa-0123"])
@@ -129,7 +152,7 @@ def test_without_an_address_it_says_where_to_write_one() -> None:
 
 
 def test_a_proxy_that_is_no_address_is_refused_before_it_is_used() -> None:
-    with pytest.raises(ModelRefused, match="the address of 'the proxy of ollama' is not one"):
+    with pytest.raises(ModelRefused, match=r"the address of 'the proxy of ollama': .* is no address"):
         place("ollama:x", ollama=ProviderSettings(proxy="socks9:what"))
 
 
@@ -145,3 +168,22 @@ def test_every_key_there_is_is_known() -> None:
     environment = {**KEYS, "ANTHROPIC_API_KEY": "sk-ant-0123456789", "SHORT_API_KEY": "none", "HOME": "/home/somebody"}
     found = known_keys({"house": HOUSE}, environment)
     assert set(found.keys) == {*KEYS.values(), "sk-ant-0123456789"}
+
+
+def test_keys_that_are_not_set_are_named_by_their_variable() -> None:
+    unset = unset_keys({}, {})
+    assert (unset["openai"], unset["google"], unset["huggingface"]) == ("OPENAI_API_KEY", "GOOGLE_API_KEY", "HF_TOKEN")
+    assert not {"ollama", "vllm", "llama.cpp", "openai-compatible", "bedrock", "scripted"} & set(unset)
+    there = {"OPENAI_API_KEY": "sk-1", "GEMINI_API_KEY": "g", "HF_TOKEN": " "}
+    assert set(unset) - set(unset_keys({}, there)) == {"openai", "google", "gemini"}
+
+
+def test_the_hosts_file_says_which_variable_a_provider_needs() -> None:
+    own = {
+        "house": ProviderSettings(url="https://house.example/v1", key_env="HOUSE_KEY"),
+        "open": ProviderSettings(url="https://open.example/v1"),
+        "anthropic": ProviderSettings(url="https://proxy.example/v1"),
+    }
+    unset = unset_keys(own, {})
+    assert unset["house"] == "HOUSE_KEY"
+    assert not {"open", "anthropic"} & set(unset)

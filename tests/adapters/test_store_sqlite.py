@@ -167,9 +167,9 @@ def test_an_unknown_durability_is_refused(tmp_path: Path) -> None:
 
 
 def test_migrations_are_numbered_in_order() -> None:
-    assert [name[:3] for name, _ in migrations.MIGRATIONS] == [
-        f"{n:03}" for n in range(1, len(migrations.MIGRATIONS) + 1)
-    ]
+    """Numbers are handed out to those who work at the same time, so there may be gaps."""
+    numbers = [int(name[:3]) for name, _ in migrations.MIGRATIONS]
+    assert numbers == sorted(set(numbers))
 
 
 @pytest.mark.parametrize("version", range(migrations.SCHEMA))

@@ -262,14 +262,18 @@ def test_a_rude_server_does_no_harm(capfd: pytest.CaptureFixture[str]) -> None:
     async def story(box: McpToolbox) -> None:
         await box.ready(["mcp:r", "mcp:late"])
         assert "took longer than 0.2 s" in await failure(box, "late_half")
-        assert "should be a valid list" in await failure(box, "r_garbage")
+        assert await failure(box, "r_garbage") == (
+            "it answered something that is no MCP; content: Input should be a valid list"
+        )
+        assert await failure(box, "r_fails") == "out of ink"
+        assert await box.run("r_bytes", "", key="k") == '{"a":[1,2]}'
         assert await failure(box, "r_error") == "out of paper"
         assert await failure(box, "r_silent_error") == "tool 'silent_error' failed and did not say why"
         assert await box.run("r_structured", "", key="k") == '{"a":[1,2]}'
         assert await box.run("r_image", "", key="k") == "(image, image/png, cannot be shown as text)"
         assert await box.run("r_asks", "", key="k") == "Sampling not supported"
 
-    rude = McpServer(command=(sys.executable, RUDE))
+    rude = McpServer(command=(sys.executable, RUDE), timeout_seconds=5)
     play({"r": rude, "late": msgspec.structs.replace(rude, timeout_seconds=0.2)}, story)
     assert capfd.readouterr() == ("", "")
 
@@ -280,6 +284,16 @@ def test_a_large_output_comes_through_whole() -> None:
         assert len(await box.run("r_big", "", key="k")) == 10_000_000
 
     play({"r": McpServer(command=(sys.executable, RUDE))}, story)
+
+
+def test_a_server_that_does_not_list_its_tools_is_given_up_in_time() -> None:
+    async def story(box: McpToolbox) -> None:
+        began = time.monotonic()
+        with pytest.raises(UsageError, match="no answer within 1 s"):
+            await box.ready(["mcp:r"])
+        assert time.monotonic() - began < 6
+
+    play({"r": McpServer(command=(sys.executable, RUDE, "--mute"), start_timeout_seconds=1)}, story)
 
 
 def test_a_list_of_tools_without_end_is_refused() -> None:
@@ -334,13 +348,26 @@ def test_an_address_is_called_with_its_key_which_nobody_gets_to_see(http: HttpSe
         await asyncio.to_thread(until, lambda: "waiting" in notes.read_text("utf-8"), "the call")
         call.cancel()
         await asyncio.to_thread(until, lambda: "cancelled" in notes.read_text("utf-8"), "cancelling it")
-        for name, says in (("w", "error response"), ("n", "NO_KEY is not set")):
+        for name, says in (("w", "it answered 401; check WRONG_KEY"), ("n", "NO_KEY is not set")):
             with pytest.raises(UsageError, match=says) as refused:
                 await box.ready([f"mcp:{name}"])
             assert "wrong-4712" not in str(refused.value)
 
     keys = {"h": "TOOLS_KEY", "w": "WRONG_KEY", "n": "NO_KEY"}
     play({name: McpServer(url=http.url, key_env=key) for name, key in keys.items()}, story)
+
+
+def test_a_key_goes_to_no_proxy_of_the_environment(http: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+    async def story(box: McpToolbox) -> None:
+        await box.ready(["mcp:h"])
+        assert await box.run("h_say", '{"words": "hi"}', key="k") == "hi"
+
+    play({"h": McpServer(url=http.url, key_env="TOOLS_KEY")}, story)
 
 
 def test_an_address_that_comes_back_is_used_again(http: HttpServer) -> None:

@@ -159,8 +159,9 @@ def unresolved(word: "NoSuchType") -> None: ...  # type: ignore[name-defined]  #
     ],
 )
 def test_a_function_that_cannot_be_described_is_refused_at_once(function: Callable[..., Any], expected: str) -> None:
-    with pytest.raises(UsageError, match=expected):
+    with pytest.raises(UsageError, match=expected) as refused:
         PythonToolbox([function])
+    assert "\n" not in str(refused.value)
 
 
 def test_two_tools_of_one_name_are_refused() -> None:

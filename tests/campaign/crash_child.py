@@ -32,6 +32,7 @@ from interlock.crew.definition import Crew
 from interlock.crew.host import Host
 from interlock.engine.events import ModelFailed, ModelReplied, ToolReturned
 from interlock.engine.state import Wait
+from interlock.ids import run_of
 from interlock.ports import Delta, ModelReply, ModelRequest, Record, StoredRecord
 from tests.campaign.planted_bugs import BUGS
 
@@ -86,10 +87,19 @@ def tools_in(world: World) -> list[Any]:
 @lru_cache
 def read_story(folder: Path) -> tuple[Story, Crew]:
     story = msgspec.json.decode((folder / "story").read_bytes(), type=Story)
-    (folder / "crew.yaml").write_text(as_yaml(story.crew), "utf-8")
-    crew = load_crew(folder, host=Host())
-    agents = tuple(msgspec.structs.replace(agent, tools=story.tools.get(agent.id, ())) for agent in crew.agents)
-    return story, msgspec.structs.replace(crew, agents=agents)
+    for place, crew in {".": story.crew, **story.below}.items():
+        (folder / place).mkdir(exist_ok=True)
+        (folder / place / "crew.yaml").write_text(as_yaml(crew), "utf-8")
+    return story, with_tools(load_crew(folder, host=Host()), story.tools)
+
+
+def with_tools(crew: Crew, tools: dict[str, tuple[str, ...]]) -> Crew:
+    agents = tuple(msgspec.structs.replace(agent, tools=tools.get(agent.id, ())) for agent in crew.agents)
+    below = {
+        name: msgspec.structs.replace(sub, crew=with_tools(sub.crew, tools) if sub.crew is not None else None)
+        for name, sub in crew.sub_crews.items()
+    }
+    return msgspec.structs.replace(crew, agents=agents, sub_crews=below)
 
 
 def say(*words: object) -> None:
@@ -98,16 +108,18 @@ def say(*words: object) -> None:
 
 
 def digest(record: Record) -> int:
-    return zlib.crc32(msgspec.json.encode(record))
+    return zlib.crc32(msgspec.json.encode(record, order="deterministic"))
 
 
 def acknowledge(stored: StoredRecord) -> None:
-    say("stored", stored.record.seq, digest(stored.record))
+    say("stored", stored.run, stored.record.seq, digest(stored.record))
 
 
-def answered_calls(records: "list[Record]") -> list[str]:
+async def answered_calls(box: Interlock) -> list[str]:
+    """The keys, as the world outside knows them, of all calls that have an answer in the journals."""
     kinds = (ModelReplied, ModelFailed, ToolReturned)
-    return [event.call for record in records for event in record.events if isinstance(event, kinds)]
+    tree = await box.journal.tree(RUN)
+    return [f"{each.run}:{e.call}" for each in tree for e in each.record.events if isinstance(e, kinds)]
 
 
 async def play(folder: Path, generation: int, step: str) -> None:
@@ -116,7 +128,7 @@ async def play(folder: Path, generation: int, step: str) -> None:
     model = SeeingModel(story, world)
     async with Interlock(folder / "data", tools=tools_in(world), models=model, observers=[acknowledge]) as box:
         try:
-            say("had", answered_calls(list(await box.journal.records(RUN))))
+            say("had", await answered_calls(box))
             run = await box.resume(RUN) if (await box.journal.row(RUN)).status == "running" else None
         except RunNotFound:
             run = await box.start(crew, INPUT, run_id=RUN)
@@ -132,11 +144,12 @@ async def play(folder: Path, generation: int, step: str) -> None:
 async def answer_all(box: Interlock, story: Story, step: str) -> None:
     """The person: answers what is asked, until the run is over or, in `start`, has a question of its own."""
     while (await box.journal.row(RUN)).status == "paused":
-        state = await box.state(RUN)
-        wait = state.waits[0]
+        token = (await box.state(RUN)).waits[0].token
+        asking = run_of(token)
+        wait = next(wait for wait in (await box.state(asking)).waits if wait.token == token)
         if step == "start" and not wait.tool:
             return
-        text = decided(story, wait, await box.journal.records(RUN)) if wait.tool else ANSWER
+        text = decided(story, wait, await box.journal.records(asking)) if wait.tool else ANSWER
         run = await box.resume(RUN, text, token=wait.token)
         say("answered", wait.token, text)
         await run.result()

@@ -13,6 +13,7 @@ from interlock.ports import NOTHING_ELSE, Alongside, Appended, Record, RunRow
 from interlock.runtime.live import LiveRun
 from interlock.runtime.performing import NO_GRANTS, Performer
 from interlock.runtime.runner import Runner, _is_one_call
+from interlock.runtime.switchboard import NO_MAIL
 
 
 def acknowledges_before_the_commit() -> None:
@@ -42,9 +43,11 @@ def acts_before_it_stores() -> None:
         await asyncio.sleep(0.005)
         return await append(self, row, record, also)
 
-    def once(self: Performer, live: LiveRun, effects: Sequence[Effect], grants: Any = NO_GRANTS) -> None:
+    def once(
+        self: Performer, live: LiveRun, effects: Sequence[Effect], grants: Any = NO_GRANTS, mail: Any = NO_MAIL
+    ) -> None:
         if effects is not steps[live.run].effects or _is_one_call(effects):
-            perform(self, live, effects, grants)
+            perform(self, live, effects, grants, mail)
 
     Run.apply = noting  # type: ignore[method-assign]
     Runner._alongside = early  # type: ignore[method-assign]

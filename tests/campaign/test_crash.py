@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from campaign.crash import CHILD, KILLED, Life, Nursery, Trial, faults, nursery
-from campaign.story import SHORT, random_story
+from campaign.story import NESTED, SHORT, random_story
 from tests.campaign.planted_bugs import BUGS
 
 # The tests below share the boundaries between them, so that two cores can work.
@@ -98,6 +98,37 @@ def test_deaths_while_recovering_from_a_death(started: Nursery, calm: Trial, tmp
         assert faults(trial, calm.result()) == [], f"crash at {first}, then at {then}, then at 2"
 
 
+@pytest.fixture(scope="module")
+def nested_calm(started: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Trial:
+    trial = Trial(started, tmp_path_factory.mktemp("nested"), NESTED)
+    assert trial.live(Life()) == 0, trial.errors()
+    return trial
+
+
+def test_undisturbed_a_tree_of_runs_ends_and_the_judge_is_content(nested_calm: Trial) -> None:
+    assert nested_calm.result()[:2] == ["completed", "signal:[END]"]
+    assert faults(nested_calm, nested_calm.result()) == []
+
+
+@pytest.mark.parametrize("lane", range(LANES))
+def test_a_death_at_any_boundary_of_a_tree_of_runs(
+    started: Nursery, nested_calm: Trial, tmp_path: Path, lane: int
+) -> None:
+    """Among them: while two children work and one waits."""
+    n = lane + 1
+    while True:
+        trial = Trial(started, tmp_path / str(n), NESTED)
+        code = trial.live(Life(crash_at=n))
+        if lane % 2:
+            trial.live(Life(crash_at=7 + n % 11))
+        trial.live(Life())
+        assert faults(trial, nested_calm.result()) == [], f"crash at {n}"
+        if code == 0:
+            break
+        n += LANES
+    assert n > 80, "a story of five runs has at least as many boundaries"
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_deaths_in_stories_drawn_at_random(started: Nursery, tmp_path: Path, seed: int) -> None:
     calm = Trial(started, tmp_path / "calm", random_story(seed))
@@ -153,7 +184,7 @@ def spoilt(calm: Trial, folder: Path) -> Trial:
 @pytest.mark.parametrize(
     ("file", "line", "complaint"),
     [
-        ("said.1", '["stored", 4, 12345]', "acknowledged the record"),
+        ("said.1", '["stored", "r", 4, 12345]', "acknowledged the record"),
         ("said.1", '["answered", "r:9.9", "Oslo"]', "acknowledged the answer"),
         ("world", '[1, "pay", "r:99.0", "1"]', "more than once"),
     ],

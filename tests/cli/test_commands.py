@@ -34,6 +34,18 @@ def test_check_of_a_broken_crew_exits_1_and_shows_place_path_and_fix() -> None:
     assert result.stdout.endswith(f"{BROKEN} is not sound: 5 errors, 1 warning\n")
 
 
+def test_check_warns_of_a_key_that_is_not_set_and_still_exits_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crew is checked where it is built; its keys are where it runs."""
+    crew = "examples/broken/missing-api-key.yaml"
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    result = run("check", crew)
+    assert result.exit_code == 0
+    assert f"{crew}:4:" in result.stdout and ": warning: missing-api-key" in result.stdout
+    assert "fix set the environment variable OPENAI_API_KEY where the crew runs" in result.stdout
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-4711-zzzz")
+    assert run("check", crew).stdout == "missing-api-key is sound: 1 agent\n"
+
+
 def test_check_writes_the_protocols_line_for_an_unknown_target_to_the_log() -> None:
     line = "[SIGNAL-ERROR] Agent 'teacher' emitted signal [QUESTION] targeting unknown agent 'studnet'\n"
     assert run("check", BROKEN).stderr == line
@@ -114,6 +126,16 @@ def test_explain_refuses_an_unsound_crew_and_an_unknown_agent() -> None:
     unknown = run("explain", HELLO, "--agent", "edtor", "--reply", "x")
     assert unknown.exit_code == 2
     assert unknown.stderr == "interlock: crew 'hello' has no agent 'edtor'; did you mean 'editor'?\n"
+
+
+def test_graph_draws_crews_inside_crews_as_deep_as_it_is_told() -> None:
+    whole, top = run("graph", "examples/multi-team"), run("graph", "examples/multi-team", "--depth", "0")
+    assert (whole.exit_code, top.exit_code) == (0, 0)
+    assert "│  ┌─ researcher · Researcher ── starts here\n" in whole.stdout
+    assert "[RESEARCH] ──▶ team-alpha" in top.stdout
+    assert "│  · 2 agents inside\n" in top.stdout
+    assert "researcher" not in top.stdout
+    assert run("graph", "examples/multi-team", "--depth", "-1").exit_code == 2
 
 
 def test_signals_report_lists_the_registry() -> None:

@@ -1,14 +1,20 @@
 """A key in the environment, and a server, a model and tools that all say it: it is in no output and in no file."""
 
+import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from interlock import Interlock, load_crew
 from interlock.adapters.models.known_keys import REDACTED
 from interlock.cli.main import interlock
+from interlock.compose.crews import host_settings
+from interlock.errors import ModelUnavailable
+from interlock.ports import Delta, ModelReply, ModelRequest
 from tests.adapters.hostile_server import (
     Behaviour,
     HostileServer,
@@ -61,6 +67,7 @@ STORY = (
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.delitem(sys.modules, "leaky_tools", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
     (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
     (tmp_path / "leaky_tools.py").write_text(TOOLS, "utf-8")
@@ -81,12 +88,14 @@ def test_a_key_is_in_no_output_and_in_no_file(
         said_by[" ".join(words)] = result.output + result.stderr
         return result.output
 
-    command("run", ".", "go", "--json")
+    command("run", ".", f"go, with {CANARY}", "--json")
     run = next(iter(command("runs", "list").split()))
-    command("resume", run, "--plain")
+    command("resume", run, "--input", f"use {CANARY}", "--plain")
     command("run", ".", "and again", "--plain")
     for words in (("show",), ("show", "--json"), ("explain",), ("replay",), ("script",)):
         command("runs", words[0], run, *words[1:])
+    for line in ("runs usage", "runs usage --json", "check .", "explain . --agent a --prompt"):
+        command(*line.split())
     command("runs", "export", run, "out.jsonl")
     command("backup", "copy.db")
     command("doctor")
@@ -100,3 +109,48 @@ def test_a_key_is_in_no_output_and_in_no_file(
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert {"out.jsonl", "copy.db", "interlock.db"} <= {file.name for file in files}
     assert [file.name for file in files if CANARY.encode() in file.read_bytes()] == []
+
+
+def test_a_crew_that_holds_a_key_is_refused_and_not_stored(server: HostileServer, tmp_path: Path) -> None:
+    (tmp_path / "crew.yaml").write_text(CREW.replace("id: a,", f"id: a, system_prompt: 'use {CANARY}',"), "utf-8")
+    done = CliRunner().invoke(interlock, ["run", ".", "go"])
+    assert (done.exit_code, CANARY in done.output + done.stderr) == (2, False)
+    assert "holds the key of a provider; remove it" in done.stderr
+    stored = [file for file in (tmp_path / ".interlock").rglob("*") if file.is_file()]
+    assert [file.name for file in stored if CANARY.encode() in file.read_bytes()] == []
+
+
+class Careless:
+    """A client of the host's own, that says and shows the key wherever it can."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+        self.calls += 1
+        if self.calls == 1:
+            raise ModelUnavailable(f"401 for Bearer {CANARY}")
+        if self.calls == 3:
+            raise OSError(f"no route for {CANARY}")
+        for piece in (CANARY[:9], CANARY[9:], "\n[END]"):
+            yield Delta(piece)
+        yield ModelReply(text=f"{CANARY}\n[END]")
+
+
+def test_what_a_model_of_the_hosts_own_says_and_raises_is_hidden_too(server: HostileServer, tmp_path: Path) -> None:
+    async def story() -> list[dict[str, Any]]:
+        told = []
+        async with Interlock("data", host=host_settings(), models=Careless()) as box:
+            for _ in range(2):
+                run = await box.start(load_crew("."), "go")
+                told += [event async for event in run.events()]
+        return told
+
+    told = asyncio.run(story())
+    errors = [event["error"] for event in told if event["type"] == "model.failed"]
+    assert errors == [f"401 for Bearer {REDACTED}", f"OSError: no route for {REDACTED}"]
+    assert [event["text"] for event in told if event["type"] == "model.delta"] == [REDACTED, "\n[END]"]
+    assert [event["reason"] for event in told if event["type"] == "run.finished"] == ["signal:[END]", "model_error"]
+    assert CANARY not in str(told)
+    stored = [file for file in (tmp_path / "data").rglob("*") if file.is_file()]
+    assert [file.name for file in stored if CANARY.encode() in file.read_bytes()] == []

@@ -148,16 +148,16 @@ def test_a_call_is_at_work_from_its_beginning_to_its_end() -> None:
     told("model.called", agent="desk", call="1", attempt=0)
     assert told.delta("desk", "Once ").work["r", "1"].doing == "replies"
     assert told.delta("desk", "upon").work["r", "1"].tail == "Once upon"
-    told("model.failed", agent="desk", call="1", error="away", retry=True)
+    told("model.failed", agent="desk", call="1", error="away", retry=True, usage={"output_tokens": 4})
     assert told.progress.work["r", "1"].doing == "waits to try again"
     told("model.called", agent="desk", call="2", attempt=1)
     assert [work.doing for work in told.progress.work.values()] == ["thinks, try 2"]
     usage = {"calls": 0, "input_tokens": 3, "output_tokens": 4, "cost_micros": 5}
     told("model.replied", agent="desk", call="2", text="", usage=usage)
     told("tool.called", agent="desk", call="3", name="look", arguments={"at": 1})
-    assert told.progress.at_work()["desk"].doing == "uses look"
+    assert [work.doing for work in told.progress.at_work()] == ["uses look"]
     assert told("tool.returned", call="3", ok=True, output="").work == {}
-    assert (told.progress.usage.calls, told.progress.usage.tokens, told.progress.usage.cost_micros) == (2, 7, 5)
+    assert (told.progress.usage.calls, told.progress.usage.tokens, told.progress.usage.cost_micros) == (2, 11, 5)
 
 
 def test_a_branch_that_is_late_is_at_work_no_more() -> None:
@@ -166,7 +166,7 @@ def test_a_branch_that_is_late_is_at_work_no_more() -> None:
     for n, agent in enumerate("ab"):
         told("model.called", agent=agent, call=str(n), attempt=0)
     told("branch.finished", agent="a", status="late", error="")
-    assert list(told.progress.at_work()) == ["b"]
+    assert [work.agent for work in told.progress.at_work()] == ["b"]
     assert told.progress.branches["team"] == {"a": "late", "b": "working"}
 
 
@@ -187,17 +187,55 @@ def test_elapsed_time_leaves_out_pauses_and_the_time_before_somebody_looked() ->
     assert recovered.progress.work["r", "1"].since_ms == 80_000
 
 
-def test_a_crew_that_is_called_costs_and_speaks_and_moves_nothing() -> None:
+def test_a_crew_that_is_called_costs_speaks_and_asks_and_moves_nothing() -> None:
     told = Told()
+    child: dict[str, Any] = {"run": "r~4.0", "path": ["experts"]}
     told("run.started")
     told("turn.started", agent="desk")
-    told("turn.started", run="child", agent="expert")
-    told("model.called", run="child", agent="expert", call="1", attempt=0)
-    assert (told.progress.position, list(told.progress.at_work())) == ("desk", ["expert"])
-    told("model.replied", run="child", agent="expert", call="1", text="So.", usage={"input_tokens": 9})
-    told("run.finished", run="child", status="completed", reason="x")
-    assert (told.progress.status, told.progress.usage.input_tokens, told.progress.seq) == ("running", 9, 2)
-    assert [line.text for line in told.progress.lines] == ["expert:", "  So."]
+    told("child.started", crew="experts", child="r~4.0", call="4.0", input="Why?")
+    told("turn.started", agent="desk", **child)
+    told("model.called", agent="desk", call="1", attempt=0, **child)
+    assert [(work.name, work.doing) for work in told.progress.at_work()] == [("experts/desk", "thinks")]
+    assert (told.progress.position, told.progress.handoffs, told.progress.visits["desk"]) == ("experts", 1, 1)
+    assert (told.progress.is_at_work("experts"), told.progress.is_at_work("desk")) == (True, False)
+    told("model.replied", agent="desk", call="1", text="So?", usage={"input_tokens": 9}, **child)
+    told("input.requested", agent="desk", question="So?", token="r~4.0:7.1", **child)
+    told("run.paused", agent="desk", reason="signal:[WAIT]", token="r~4.0:7.1", **child)
+    assert (told.progress.status, told.progress.usage.input_tokens, told.progress.seq) == ("running", 9, 3)
+    assert told.progress.questions == {"r~4.0:7.1": Question("r~4.0:7.1", "experts/desk", "So?")}
+    assert (told.progress.is_asked_of("experts"), told.progress.is_asked_of("desk")) == (True, False)
+    assert [line.text for line in told.progress.lines] == [
+        "  experts is called: Why?",
+        "  experts/desk:",
+        "    So?",
+        "    experts/desk waits: signal:[WAIT]",
+    ]
+
+
+def test_a_child_that_is_answered_goes_on_and_one_that_is_over_asks_no_more() -> None:
+    told = Told()
+    child: dict[str, Any] = {"run": "r~4.0", "path": ["experts"]}
+    told("run.started")
+    for n in (0, 1):
+        told("child.started", crew="experts", child=f"r~4.{n}", call=f"4.{n}", input="Why?")
+    assert told.progress.handoffs == 1, "what one reply calls is one departure"
+    for token in ("r~4.0:7.1", "r~4.0:8.1", "r~4.0~5.0:7.1", "r~4.1:7.1"):
+        told("input.requested", run=token.partition(":")[0], path=["experts"], agent="a", question="?", token=token)
+    told("run.paused", agent="experts/a", reason="signal:[WAIT]", token="r~4.0:7.1")
+    assert (told.progress.status, told.progress.elapsed_ms(99_000)) == ("paused", 7_000)
+    told("child.goes_on", call="4.0")
+    told("input.given", token="r~4.0:7.1", **child)
+    told("child.goes_on", call="4.1")
+    assert (told.progress.status, told.progress.elapsed_ms(11_000)) == ("running", 9_000)
+    assert len(told.progress.questions) == 3
+    told("run.finished", status="stopped", reason="timeout", **child)
+    assert (told.progress.status, list(told.progress.questions)) == ("running", ["r~4.1:7.1"])
+    told("child.finished", crew="experts", child="r~4.0", status="stopped", reason="timeout")
+    assert (told.progress.is_at_work("experts"), told.progress.children) == (True, {"r~4.1": "experts"})
+    told("child.finished", crew="experts", child="r~4.1", status="cancelled", reason="cancelled")
+    assert (told.progress.is_at_work("experts"), told.progress.questions) == (False, {})
+    told("turn.started", agent="desk")
+    assert told.progress.taken == {Way("experts", "", "desk"): 2}
 
 
 def test_what_is_kept_is_bounded() -> None:
@@ -285,7 +323,7 @@ def test_text_of_agents_is_shown_and_never_acts(newsroom: Crew, text: str, size:
     told = at_work()
     told.delta("writer", text)
     told("tool.called", agent=text or "a", call="9", name=text, arguments={"x": text})
-    told("model.failed", agent="desk", call="8", error=text, retry=True)
+    told("model.failed", agent="desk", call="8", error=text, retry=True, usage={})
     told("model.replied", agent="desk", call="7", text=text, usage={})
     told("warning", code="c", message=text)
     told("input.requested", agent=text, question=text, token="t")

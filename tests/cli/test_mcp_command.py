@@ -165,6 +165,25 @@ def test_a_client_that_leaves_ends_its_run_and_only_the_protocol_was_on_standard
     assert asyncio.run(statuses(desk)) == [("cancelled", "cancelled")]
 
 
+def test_a_client_that_listens_no_more_ends_it_without_a_trace(desk: Path) -> None:
+    command = [COMMAND, "mcp", "snail.yaml", "--script", "script.yaml", "--data", "data"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=desk
+    ) as served:
+        assert served.stdin is not None
+        assert served.stdout is not None
+        assert served.stderr is not None
+        served.stdin.write(json.dumps(HELLO).encode() + b"\n")
+        served.stdin.flush()
+        served.stdout.readline()
+        served.stdout.close()
+        for message in (READY, {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}):
+            served.stdin.write(json.dumps(message).encode() + b"\n")
+        served.stdin.close()
+        told = served.stderr.read()
+    assert (served.returncode, told) == (0, b"")
+
+
 def test_crews_that_would_be_called_alike_are_refused(desk: Path) -> None:
     (desk / "same.yaml").write_text(CREW.format(name="front/desk", agent="clerk"), "utf-8")
     (desk / "resume.yaml").write_text(CREW.format(name="resume", agent="clerk"), "utf-8")
@@ -172,3 +191,4 @@ def test_crews_that_would_be_called_alike_are_refused(desk: Path) -> None:
         told = CliRunner().invoke(interlock, ["mcp", str(desk / "crew.yaml"), str(desk / second)])
         assert told.exit_code == 2
         assert "rename it, or leave it out" in told.stderr
+        assert ("crew 'front desk' is called so already" in told.stderr) == (second == "same.yaml")

@@ -269,17 +269,20 @@ def test_a_scripted_model_can_be_named_for_every_agent(tmp_path: Path) -> None:
     ("model", "advice"),
     [
         ("openai:gpt-9", "'openai:gpt-9' needs a key; set the environment variable OPENAI_API_KEY"),
+        ("anthropic:claude-9", "'anthropic:claude-9' needs a key; set the environment variable ANTHROPIC_API_KEY"),
         ("openia:gpt-9", "did you mean 'openai'?"),
         ("openai-compatible:x", "give its provider_url, or url under [providers.openai-compatible]"),
         ("scripted:", "write openai:NAME, or scripted:FILE"),
         ("scripted", "write openai:NAME, or scripted:FILE"),
+        (":x", "write openai:NAME, or scripted:FILE"),
         ("", "write openai:NAME, or scripted:FILE"),
     ],
 )
 def test_a_model_that_cannot_be_asked_is_refused_before_anything_is_stored(
     tmp_path: Path, model: str, advice: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
     data = str(tmp_path / "data")
     result = run("run", HELLO, "go", "--model", model, "--data", data)
     assert result.exit_code == 2

@@ -20,7 +20,7 @@ from interlock.compose.keeping import delete_run, export_run, import_run, prune_
 from interlock.crew.definition import Crew
 from interlock.crew.host import Host
 from interlock.errors import CannotFork, DamagedRun, RunDeleted, RunExists, StoreFailed
-from interlock.ports import Record
+from interlock.ports import Record, StoredRecord
 from interlock.testing import ManualClock
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ def test_a_run_written_as_a_script_plays_again_as_it_was(tmp_path: Path) -> None
     run, crew = a_run(tmp_path), crew_in(tmp_path)
     records = inside(tmp_path, lambda box: box.journal.records(run))
     file = tmp_path / "script.yaml"
-    file.write_text(written_script(records), "utf-8")
+    file.write_text(written_script(inside(tmp_path, lambda box: box.journal.tree(run))), "utf-8")
     again = inside(tmp_path, lambda box: played(box, crew), script=file)
     assert sorted(told(inside(tmp_path, lambda box: box.journal.records(again)), again)) == sorted(told(records, run))
     assert inside(tmp_path, lambda box: box.result(again)).usage.cost_micros == 250_000
@@ -108,13 +108,13 @@ def test_a_call_that_was_never_answered_keeps_its_place_in_a_script(tmp_path: Pa
     crew = crew_in(tmp_path)
     model = ScriptedModel({"a": ["x\n[ALL]"], "b": ["fine"], "c": [Answer(text="slow", delay_seconds=600)]})
 
-    async def story(box: Interlock) -> Sequence[Record]:
+    async def story(box: Interlock) -> Sequence[StoredRecord]:
         run = await box.start(crew, "go")
         async for event in run.events():
             if event["type"] == "branch.finished":
                 break
         await (await box.cancel(run.id)).result()
-        return await box.journal.records(run.id)
+        return await box.journal.tree(run.id)
 
     (tmp_path / "s.yaml").write_text(written_script(inside(tmp_path, story, models=model)), "utf-8")
     answers = read_script(tmp_path / "s.yaml")
@@ -128,7 +128,7 @@ def test_final_errors_and_exhausted_scripts_are_the_same_again(tmp_path: Path) -
 
         async def story(box: Interlock) -> tuple[str, str, str]:
             result = await (await box.start(crew, "go")).result()
-            return result.reason, written_script(await box.journal.records(result.run)), result.run
+            return result.reason, written_script(await box.journal.tree(result.run)), result.run
 
         reason, text, _ = inside(tmp_path, story, models=ScriptedModel(answers))
         (tmp_path / "s.yaml").write_text(text, "utf-8")
@@ -139,8 +139,8 @@ def test_tool_arguments_that_are_no_object_survive_in_a_script(tmp_path: Path) -
     crew = crew_in(tmp_path)
     model = ScriptedModel({"a": [Answer(tool_calls=(ToolCall("note", "not {json"),)), "y\n[END]"]})
 
-    async def story(box: Interlock) -> Sequence[Record]:
-        return await box.journal.records((await (await box.start(crew, "go")).result()).run)
+    async def story(box: Interlock) -> Sequence[StoredRecord]:
+        return await box.journal.tree((await (await box.start(crew, "go")).result()).run)
 
     (tmp_path / "s.yaml").write_text(written_script(inside(tmp_path, story, models=model)), "utf-8")
     assert read_script(tmp_path / "s.yaml")["a"][0] == Answer(tool_calls=(ToolCall("note", "not {json"),))
@@ -148,7 +148,7 @@ def test_tool_arguments_that_are_no_object_survive_in_a_script(tmp_path: Path) -
 
 def test_a_run_written_as_a_test_holds_input_answers_and_what_came_of_it(tmp_path: Path) -> None:
     run = a_run(tmp_path)
-    text = written_test(inside(tmp_path, lambda box: box.journal.records(run)))
+    text = written_test(inside(tmp_path, lambda box: box.journal.tree(run)))
     assert text.startswith("input: go\nscript:\n  a:\n")
     expected = """\
         expect:

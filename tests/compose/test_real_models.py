@@ -15,7 +15,7 @@ from interlock.adapters.models.providers import ProviderSettings
 from interlock.compose.box import Result
 from interlock.crew.definition import Crew
 from interlock.crew.host import Host
-from interlock.engine.events import Event, ModelCalled, ModelFailed, ModelReplied, ToolReturned
+from interlock.engine.events import Event, ModelCalled, ModelFailed, ModelReplied, ToolReturned, Usage
 from interlock.testing import ManualClock
 from tests.adapters.hostile_server import (
     Behaviour,
@@ -46,6 +46,7 @@ HASTY = ProviderSettings(
 HOST = HostSettings(provider_settings={"openai-compatible": ProviderSettings(max_reply_kb=10)})
 HASTY_HOST = HostSettings(provider_settings={"openai-compatible": HASTY})
 PATIENCE_SECONDS = 20
+STORM_RUNS, STORM_SECONDS = 500, 120  # five seconds of CPU
 
 
 def crew_of(folder: Path, url: str, backup: str = "", tools: str = "", more: str = "") -> Crew:
@@ -92,6 +93,24 @@ def test_a_run_on_a_server_goes_from_input_to_its_ending(tmp_path: Path) -> None
     assert (result.status, result.reason, result.text) == ("completed", "signal:[END]", "xong rồi")
     assert (result.usage.calls, result.usage.input_tokens, result.usage.output_tokens) == (1, 11, 7)
     assert not failures(events)
+
+
+def test_pieces_of_a_reply_are_told_as_they_come_and_are_not_stored(tmp_path: Path) -> None:
+    async def story() -> tuple[list[dict[str, Any]], list[Event]]:
+        async with hostile_server(replies(said("xong rồi [END]", pieces=4), 9)) as server:
+            crew = crew_of(tmp_path / "crew", server.url)
+            async with Interlock(tmp_path / "data") as box, asyncio.timeout(PATIENCE_SECONDS):
+                run = await box.start(crew, "go")
+                told = [event async for event in run.events()]
+                return told, [event for record in await box.journal.records(run.id) for event in record.events]
+
+    told, stored = asyncio.run(story())
+    kinds = [event["type"] for event in told]
+    pieces = [event for event in told if event["type"] == "model.delta"]
+    assert len(pieces) > 1 and "".join(event["text"] for event in pieces) == "xong rồi [END]"
+    assert all(event["agent"] == "a" and "seq" not in event for event in pieces)
+    assert kinds.index("model.called") < kinds.index("model.delta") < kinds.index("model.replied")
+    assert len(stored) == len(told) - len(pieces)
 
 
 WHOLE = said("fine [END]")
@@ -215,34 +234,54 @@ def test_a_provider_that_asks_for_time_gets_it(tmp_path: Path) -> None:
     assert asked == 3
 
 
+def test_what_was_heard_of_a_reply_that_broke_off_is_paid_for(tmp_path: Path) -> None:
+    """By an upper estimate at the agent's prices; a call that was turned away costs nothing."""
+    half = framed(data(chunk("so many words before it breaks")))
+    result, events, _ = outcome(tmp_path, sends(head() + half), fails("503 X", "later"), replies(WHOLE))
+    broken, refused = [event for event in events if isinstance(event, ModelFailed)]
+    assert broken.usage.output_tokens >= 6 and broken.usage.input_tokens > 0
+    assert refused.usage == Usage()
+    (reply,) = [event for event in events if isinstance(event, ModelReplied)]
+    assert result.usage == broken.usage + reply.usage + Usage(calls=3)
+    assert result.usage_by_agent == {"a": result.usage}
+
+
+def next_try(clock: ManualClock) -> int:
+    """When somebody wants to be woken for the next try; the bounds of the runs themselves are far away."""
+    wake = clock.next_wake_ms()
+    return wake if wake is not None and wake < 500_000 else 0
+
+
 def test_a_storm_of_429_is_weathered_without_a_stampede(tmp_path: Path) -> None:
-    """Forty runs, turned away for 20 seconds of a clock that the test moves: all complete, and come back one by one."""
+    """500 runs, turned away for a minute of a clock that the test moves: all complete, and come back one by one."""
 
     async def story() -> tuple[set[str], list[int]]:
         clock, times = ManualClock(), list[int]()
 
         async def busy(line: Line) -> None:
             times.append(clock.monotonic_ms())
-            left = 20_000 - clock.monotonic_ms()
+            left = 60_000 - clock.monotonic_ms()
             answer = fails("429 X", "later", f"Retry-After: {left // 1000 + 1}") if left > 0 else replies(WHOLE)
             await answer(line)
 
-        async with hostile_server(busy) as server, asyncio.timeout(PATIENCE_SECONDS):
+        async with hostile_server(busy) as server, asyncio.timeout(STORM_SECONDS):
             crew = crew_of(tmp_path / "crew", server.url)
             async with Interlock(tmp_path / "data", clock=clock) as box:
-                over = asyncio.gather(*[(await box.start(crew, "go")).result() for _ in range(40)])
-                await until(lambda: len(times) == 40)
-                while not over.done():
-                    await asyncio.sleep(0.01)
-                    clock.advance(200)
+                over = asyncio.gather(*[(await box.start(crew, "go")).result() for _ in range(STORM_RUNS)])
+                await until(lambda: len(times) == STORM_RUNS)
+                while len(times) < 2 * STORM_RUNS:
+                    before = len(times)
+                    await until(lambda: next_try(clock) > 0)
+                    clock.advance(next_try(clock) - clock.monotonic_ms())
+                    await until(lambda before=before: len(times) > before)  # type: ignore[misc]
                 return {result.status for result in await over}, times
 
     statuses, times = asyncio.run(story())
     assert statuses == {"completed"}
-    assert len(times) == 80
-    again = [moment // 1_000 for moment in times[40:]]
-    assert min(again) >= 20
-    assert max(map(again.count, again)) < 20
+    assert len(times) == 2 * STORM_RUNS
+    again = [moment // 1_000 for moment in times[STORM_RUNS:]]
+    assert min(again) >= 60
+    assert max(map(again.count, again)) < STORM_RUNS / 5
 
 
 def test_the_backup_answers_when_the_primary_cannot(tmp_path: Path) -> None:
@@ -350,3 +389,18 @@ def test_a_box_that_is_opened_again_in_another_loop_connects_again(tmp_path: Pat
 
     box = Interlock(tmp_path / "data", host=HOST)
     assert [asyncio.run(once(box)), asyncio.run(once(box))] == ["completed", "completed"]
+
+
+def test_a_budget_holds_where_a_provider_counts_no_tokens(tmp_path: Path) -> None:
+    """Nothing would ever be spent otherwise."""
+
+    async def told() -> tuple[Result, list[Event]]:
+        uncounted = data(chunk("What? " * 50), chunk(finish="stop"))
+        async with hostile_server(replies(uncounted)) as server:
+            crew = crew_of(tmp_path, server.url, more=", max_tokens_per_run: 200, on_no_signal: nudge")
+            return await finished(Interlock(tmp_path / "data", host=HOST), crew)
+
+    result, events = asyncio.run(told())
+    heard = [(event.estimated, event.usage.output_tokens) for event in events if isinstance(event, ModelReplied)]
+    assert (result.reason, set(heard)) == ("budget:tokens", {(True, 100)})
+    assert result.usage.input_tokens > 0

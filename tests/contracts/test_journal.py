@@ -634,3 +634,70 @@ def test_what_is_to_go_out_stays_until_it_is_struck_off(place: Place) -> None:
         assert list(await store.pending()) == [other, two]
 
     place.use(story)
+
+
+# Trees
+
+
+def test_a_tree_is_a_run_and_all_below_it_in_the_order_of_the_store(place: Place) -> None:
+    async def story(store: Store) -> None:
+        for run in ("r1", "r1~4.0", "r10", "r1~4.0~2.1"):
+            await store.create(a_row(run), started(run))
+        await store.append(a_row("r1"), replied(3))
+        await store.append(a_row("r1~4.0"), replied(3))
+        await store.append(a_row("r1"), replied(4))
+        assert [row.run for row in await store.below("r1")] == ["r1~4.0", "r1~4.0~2.1"]
+        assert [row.run for row in await store.below("r1~4.0")] == ["r1~4.0~2.1"]
+        assert list(await store.below("r10")) == []
+        assert [row.run for row in await store.rows(nested=False)] == ["r10", "r1"]
+        assert [row.run for row in await store.rows(nested=True)] == ["r1~4.0~2.1", "r1~4.0"]
+        whole = await store.tree("r1")
+        assert [(each.run, each.record.seq) for each in whole] == [
+            ("r1", 1), ("r1~4.0", 1), ("r1~4.0~2.1", 1), ("r1", 3), ("r1~4.0", 3), ("r1", 4),
+        ]  # fmt: skip
+        assert [each.position for each in whole] == sorted(each.position for each in whole)
+
+    place.use(story)
+
+
+@pytest.mark.parametrize(
+    ("after", "first"), [(0, ("r1", 1)), (1, ("r1", 1)), (2, ("r1", 3)), (3, ("r1", 4)), (9, ("r1", 4))]
+)
+def test_a_tree_goes_on_from_the_record_that_holds_the_next_event(
+    place: Place, after: int, first: tuple[str, int]
+) -> None:
+    async def story(store: Store) -> None:
+        await store.create(a_row("r1"), started())
+        await store.create(a_row("r1~1.0"), started())
+        await store.append(a_row("r1"), replied(3))
+        await store.append(a_row("r1"), replied(4))
+        await store.append(a_row("r1~1.0"), replied(3))
+        found = await store.tree("r1", after)
+        assert (found[0].run, found[0].record.seq) == first
+        assert (found[-1].run, found[-1].record.seq) == ("r1~1.0", 3)
+        later = await store.tree("r1", after, found[-2].position)
+        assert [(each.run, each.record.seq) for each in later] == [("r1~1.0", 3)]
+
+    place.use(story)
+
+
+def test_a_call_of_a_child_counts_for_the_crews_above_it_and_not_for_their_agents(place: Place) -> None:
+    above = Limit(name="max_calls_per_day", what="calls", window="day", most=2, crew="outer", above=1)
+    of_agent = Limit(name="max_tokens_per_day", what="tokens", window="day", most=1_000, scope="teacher")
+
+    def order(key: str, crew: str, *limits: Limit) -> Reservation:
+        return Reservation(key=key, crew=crew, agent="teacher", at=10, tokens=900, cost_micros=0, limits=limits)
+
+    async def story(store: Store) -> None:
+        await store.create(a_row("r1"), started())
+        row = a_row("r1")
+        assert (await store.spend(row, [order("k1", "inner", above)]))[0].refused == ""
+        (again,) = await store.spend(row, [order("k2", "outer", of_agent)])
+        assert again.refused == "", "an agent of the caller's that has the same id has spent nothing"
+        (refused,) = await store.spend(row, [order("k3", "inner", above)])
+        assert (refused.refused, refused.above) == ("max_calls_per_day of crew outer", 1)
+        gone = Settlement(key="k1", crew="inner", agent="teacher", at=10, usage=Usage(), crews_above=("outer",))
+        await store.spend(row, [gone])
+        assert (await store.spend(row, [order("k4", "inner", above)]))[0].refused == "", "what is given back is there"
+
+    place.use(story)

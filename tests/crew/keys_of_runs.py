@@ -141,6 +141,50 @@ ROUTES = (
 )
 
 
+def calling(*, route: str = "", caps: str = "") -> str:
+    """An agent that calls a crew and is told what came of it; the crew's agent may go on with itself."""
+    return HEAD + (
+        f"agents: [{{id: a}}]\nsub_crews: {{kid: {{config_path: kid{caps}}}}}\n"
+        f'routing: {{signals: {{a: [{{signal: "[ASK]", type: sub_crew, target_crew: kid, on_error: return{route}}},'
+        ' {signal: "[END]"}]}}\n'
+    )
+
+
+def shown_to_child(loaded: LoadedCrew) -> int:
+    """How much the agent of the crew that is called is shown."""
+    talk = Talk(["[ASK]"])
+    simulated(loaded, talk)
+    return len(next(request for request in talk.asked if request.path).messages)
+
+
+def called(*lines: Line, seconds: float = 0) -> Look:
+    """What the caller is shown when the crew that it called has come back."""
+
+    def look(loaded: LoadedCrew) -> list[str]:
+        talk = Talk(lines, seconds)
+        simulated(loaded, talk)
+        return [message.text for message in talk.asked[-1].messages]
+
+    return look
+
+
+def last_entry(*lines: Line, seconds: float = 0) -> Look:
+    """What the caller was told last of the crew that it called."""
+
+    def look(loaded: LoadedCrew) -> str:
+        texts: list[str] = called(*lines, seconds=seconds)(loaded)
+        return next(text for text in reversed(texts) if text.startswith("kid:"))
+
+    return look
+
+
+AGAIN = ("so [AGAIN]", "and so [AGAIN]", "kid is done [END]")
+CAME_BACK, BOUNDED = "kid:\nkid is done", "kid:\nthe crew 'kid' did not complete: stopped, max_handoffs"
+SPENDING = tuple(
+    ModelReply(text=text, usage=Usage(input_tokens=400, output_tokens=100, cost_micros=400_000)) for text in AGAIN
+)
+
+
 def setting(keys: str) -> str:
     """Two agents that hand over to each other for ever, with these settings."""
     return HEAD + "agents: [{id: a}, {id: b}]\n" + ROUTES + f"settings: {{{keys}}}\n"
@@ -389,6 +433,7 @@ RUNS: dict[str, Case] = {
     "agents[].temperature": Case(
         agent("temperature: <>"), "0", "0.5", asked_first(lambda request: request.temperature), (0, 0.5)
     ),
+    "agents[].top_k": Case(agent("top_k: <>"), "1", "5", asked_first(lambda request: request.top_k), (1, 5)),
     "agents[].top_p": Case(agent("top_p: <>"), "0.1", "0.5", asked_first(lambda request: request.top_p), (0.1, 0.5)),
     "settings.signal_mode": Case(
         setting("signal_mode: <>"),
@@ -430,5 +475,47 @@ RUNS: dict[str, Case] = {
         "fail",
         lambda loaded: statuses("go [FAN]", *DOWN[:1], "fine", *DOWN[:2])(loaded)[-1],
         (ENDED, "group_failed"),
+    ),
+    # Crews that are called
+    "routing.signals.*[].context": Case(calling(route=", context: <>"), "{}", "{history: 1}", shown_to_child, (1, 2)),
+    "routing.signals.*[].context.history": Case(
+        calling(route=", context: {history: <>}"), "1", "all", shown_to_child, (2, 3)
+    ),
+    "routing.signals.*[].context.return_history": Case(
+        calling(route=", context: {return_history: <>}"), "0", "1", lambda loaded: len(called("[ASK]")(loaded)), (3, 4)
+    ),
+    "sub_crews.*.settings": Case(
+        calling(caps=", settings: <>"), "{}", "{max_handoffs: 1}", last_entry("[ASK]", *AGAIN), (CAME_BACK, BOUNDED)
+    ),
+    "sub_crews.*.settings.max_handoffs": Case(
+        calling(caps=", settings: {max_handoffs: <>}"), "9", "1", last_entry("[ASK]", *AGAIN), (CAME_BACK, BOUNDED)
+    ),
+    "sub_crews.*.settings.timeout_seconds": Case(
+        calling(caps=", settings: {timeout_seconds: <>}"),
+        "900",
+        "2",
+        last_entry("[ASK]", *AGAIN, seconds=1),
+        (CAME_BACK, "kid:\nthe crew 'kid' did not complete: stopped, timeout"),
+    ),
+    "sub_crews.*.settings.max_calls_per_run": Case(
+        calling(caps=", settings: {max_calls_per_run: <>}"),
+        "9",
+        "2",
+        last_entry("[ASK]", *AGAIN),
+        (CAME_BACK, "kid:\nthe crew 'kid' did not complete: stopped, budget:calls"),
+    ),
+    "sub_crews.*.settings.max_tokens_per_run": Case(
+        calling(caps=", settings: {max_tokens_per_run: <>}"),
+        "999999",
+        "600",
+        last_entry("[ASK]", *SPENDING),
+        (CAME_BACK, "kid:\nthe crew 'kid' did not complete: stopped, budget:tokens"),
+    ),
+    "sub_crews.*.settings.max_cost_per_run": Case(
+        calling(caps=", settings: {max_cost_per_run: <>}"),
+        "9.0",
+        "0.5",
+        last_entry("[ASK]", *SPENDING),
+        (CAME_BACK, "kid:\nthe crew 'kid' did not complete: stopped, budget:cost"),
     ),
 }

@@ -10,6 +10,7 @@ from interlock.adapters.crew_files import LoadedCrew, read_crew
 from interlock.crew import checks
 from interlock.crew.checks import CHECKS
 from interlock.crew.codes import CODES
+from interlock.crew.host import Host
 from interlock.crew.problem import Problem, Severity
 
 GALLERY = Path("examples/broken")
@@ -18,9 +19,13 @@ QUIET = {
     "deprecated-signal",
     "differing-return",
     "legacy-key",
+    "missing-api-key",
     "missing-package",
     "unknown-mark-in-prompt",
 }
+
+# A machine without a key; without a host nobody asks.
+HOST = Host(unset_keys={"openai": "OPENAI_API_KEY"})
 
 Load = Callable[[str], LoadedCrew]
 
@@ -52,7 +57,7 @@ entry_point: teacher
 
 @pytest.mark.parametrize("path", sorted(GALLERY.iterdir()), ids=lambda path: path.stem)
 def test_a_crew_of_the_gallery_has_its_one_problem_and_no_other(path: Path) -> None:
-    loaded = read_crew(path)
+    loaded = read_crew(path, HOST)
     assert {p.code for p in loaded.problems} == {path.stem}
     assert loaded.is_sound == (path.stem in QUIET)
     assert all(p.line > 1 and p.fix and p.message for p in loaded.problems)
@@ -88,6 +93,8 @@ RULE_BREAKERS = {
     "only_texts_are_cut": f"{ROUTED % NEXT}settings: {{signal_mode: tool, cut_on_signal: true}}\n",
     "constrained_agents_rely_on_marks": "agents: [{id: teacher}]\nsettings: {signal_mode: constrained}\n"
     "routing: {signals: {teacher: [{signal: '[END]'}]}, defaults: {teacher: teacher}}\n",
+    "addresses_are_addresses": "agents: [{id: teacher, is_terminal: true, primary: {provider: openai-compatible, "
+    "model: m, provider_url: 'https://me:secret@h/v1'}}]\n",
     "emit_signal_is_for_tool_mode": "agents: [{id: teacher, is_terminal: true, tools: [emit_signal]}]\n",
     "templates_use_known_fields": ROUTED
     % "{signal: '[A]', type: sub_crew, target_crew: x, input_template: '{{.Nonsense}}'}",
@@ -101,9 +108,9 @@ def test_a_crew_exists_that_only_this_rule_refuses(rule: str, tmp_path: Path, mo
     if rule in RULE_BREAKERS:
         (tmp_path / "crew.yaml").write_text(CREW + RULE_BREAKERS[rule])
         crews = [tmp_path]
-    whole = [read_crew(path).problems for path in crews]
+    whole = [read_crew(path, HOST).problems for path in crews]
     monkeypatch.setattr(checks, "CHECKS", tuple(check for check in CHECKS if check.__name__ != rule))
-    assert [read_crew(path).problems for path in crews] != whole
+    assert [read_crew(path, HOST).problems for path in crews] != whole
 
 
 def test_all_problems_come_at_once_in_file_order() -> None:
@@ -397,6 +404,15 @@ def test_each_misplaced_key_is_named(load: Load) -> None:
         ("{{.Input | upper}}", "unknown-field"),
         ("{{7*7}}", "unknown-field"),
         ("{{.__class__}}", "unknown-field"),
+        ("{{.Input.__class__}}", "unknown-field"),
+        ("{{.PreviousResults}}", "unknown-field"),
+        ("{{.PreviousResults.library.upper}}", "unknown-field"),
+        ("{{.SharedMemory.}}", "unknown-field"),
+        ("{{.SharedMemory.a.b}}", None),
+        ("{{}}", "unknown-field"),
+        ("{{ }}", "unknown-field"),
+        ("{{.input}}", "unknown-field"),
+        ("{{{{.Secret}}}}", "unknown-field"),
         ("{% for x in y %}{x}", None),
         ("{0.__globals__}", None),
     ],
@@ -417,6 +433,96 @@ def test_an_input_template_knows_its_fields_and_no_others(tmp_path: Path, field:
         """)
     )
     assert [p.code for p in read_crew(tmp_path).problems] == ([code] if code else [])
+
+
+# Calls of other crews
+
+
+@pytest.fixture
+def calling(tmp_path: Path) -> Callable[..., LoadedCrew]:
+    """Reads a crew of agents a, b and c in which a has these routes; [A], [B] and [C] call crews that are there."""
+
+    def read(*routes: str) -> LoadedCrew:
+        (tmp_path / "library").mkdir(exist_ok=True)
+        (tmp_path / "library" / "crew.yaml").write_text('version: "2.0"\nentry_point: a\nagents: [{id: a}]\n')
+        listed = "".join(f"      - {{type: sub_crew, target_crew: library, {route}}}\n" for route in routes)
+        (tmp_path / "crew.yaml").write_text(
+            'version: "2.0"\nentry_point: a\n'
+            "agents: [{id: a, handoff_targets: [b, c]}, {id: b, is_terminal: true}, {id: c, is_terminal: true}]\n"
+            "sub_crews: {library: {config_path: library}}\n"
+            f"routing:\n  signals:\n    a:\n{listed}"
+        )
+        return read_crew(tmp_path)
+
+    return read
+
+
+def differing(loaded: LoadedCrew) -> list[tuple[str, Severity, str]]:
+    return [(p.path, p.severity, p.message) for p in loaded.problems if p.code == "differing-return"]
+
+
+def test_calls_that_may_run_together_and_return_to_different_agents_are_a_warning(
+    calling: Callable[..., LoadedCrew],
+) -> None:
+    loaded = calling('signal: "[A]"', 'signal: "[B]", return_to: b', 'signal: "[C]", return_to: a')
+    message = "'[A]' and '[B]' may run together, and return to different agents"
+    assert differing(loaded) == [("routing.signals.a[1].return_to", Severity.WARNING, message)]
+    assert loaded.is_sound
+
+
+@pytest.mark.parametrize(
+    "routes",
+    [
+        ('signal: "[A]"', 'signal: "[B]", return_to: a'),
+        ('signal: "[A]", return_to: b', 'signal: "[B]", return_to: b'),
+        ('signal: "[A]"', 'signal: "[B]", return_to: b, priority: 59'),
+    ],
+)
+def test_calls_that_return_to_one_agent_or_never_run_together_are_fine(
+    calling: Callable[..., LoadedCrew], routes: tuple[str, ...]
+) -> None:
+    assert differing(calling(*routes)) == []
+
+
+def test_calls_are_compared_with_those_of_their_own_priority(calling: Callable[..., LoadedCrew]) -> None:
+    """The first call of all has another priority than the two that differ."""
+    calls = ('signal: "[A]"', 'signal: "[B]", priority: 7', 'signal: "[C]", priority: 7, return_to: b')
+    assert [message for _, _, message in differing(calling(*calls))] == [
+        "'[B]' and '[C]' may run together, and return to different agents"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "path", "fix"),
+    [
+        ("return_to: d", "return_to", "name one of a, b, c, or add it"),
+        ("on_error: d", "on_error", "name one of a, b, c, fail, return, or add it"),
+        ("on_error: retrun", "on_error", "did you mean 'return'?"),
+        ("on_error: library", "on_error", "name one of a, b, c, fail, return, or add it"),
+        ("return_to: library", "return_to", "name one of a, b, c, or add it"),
+    ],
+)
+def test_control_returns_to_agents_and_errors_lead_to_agents(
+    calling: Callable[..., LoadedCrew], keys: str, path: str, fix: str
+) -> None:
+    problem = only(calling(f'signal: "[A]", {keys}'))
+    assert (problem.code, problem.path, problem.fix) == ("unknown-agent", f"routing.signals.a[0].{path}", fix)
+
+
+@pytest.mark.parametrize("on_error", ["fail", "return", "b", "a"])
+def test_an_error_may_fail_return_or_lead_to_an_agent(calling: Callable[..., LoadedCrew], on_error: str) -> None:
+    assert calling(f'signal: "[A]", on_error: {on_error}').problems == ()
+
+
+def test_an_agent_that_only_errors_or_returns_lead_to_is_reached(tmp_path: Path) -> None:
+    (tmp_path / "library.yaml").write_text('version: "2.0"\nentry_point: a\nagents: [{id: a}]\n')
+    call = "type: sub_crew, target_crew: library, return_to: b, on_error: c"
+    (tmp_path / "crew.yaml").write_text(
+        'version: "2.0"\nentry_point: a\nagents: [{id: a}, {id: b, is_terminal: true}, {id: c, is_terminal: true}]\n'
+        "sub_crews: {library: {config_path: library.yaml}}\n"
+        f'routing: {{signals: {{a: [{{signal: "[A]", {call}}}]}}}}\n'
+    )
+    assert read_crew(tmp_path).problems == ()
 
 
 def test_delegation_faults_are_told_apart(load: Load) -> None:
@@ -577,3 +683,42 @@ def test_siblings_that_contain_each_other_are_a_cycle(tmp_path: Path) -> None:
 def test_a_default_target_that_nothing_would_use_is_refused(load: Load, behavior: str) -> None:
     loaded = load(CREW + AGENTS + f"signals: [{{name: '[A]', behavior: {behavior}, default_target: teacher}}]\n")
     assert (only(loaded).code, only(loaded).path) == ("misplaced-key", "signals[0].default_target")
+
+
+@pytest.mark.parametrize(
+    ("crew", "fix"),
+    [
+        (AGENTS + "settings: {max_tokens_per_day: 99999999999999}\n", "write at most 1,000,000,000"),
+        ("agents: [{id: teacher, is_terminal: true, model: 'openai:'}]\n", "write 'openai:NAME'"),
+        ("agents: [{id: teacher, is_terminal: true, model: ':gpt'}]\n", "write 'openai:gpt' or whoever serves it"),
+        (
+            "agents: [{id: teacher, is_terminal: true, model: 'openai:m', provider_url: 'https://me:pw@h'}]\n",
+            "write it as https://HOST/v1, without a name, a password or a query; keys come from the environment",
+        ),
+    ],
+)
+def test_the_fix_is_one(crew: str, fix: str, tmp_path: Path) -> None:
+    (tmp_path / "crew.yaml").write_text(CREW + crew, "utf-8")
+    (problem,) = read_crew(tmp_path).problems
+    assert (problem.fix, "pw" in problem.message) == (fix, False)
+
+
+def test_white_space_around_a_model_is_none_of_its_name(tmp_path: Path) -> None:
+    agent = "agents: [{id: teacher, is_terminal: true, model: 'openai: gpt '}]\n"
+    (tmp_path / "crew.yaml").write_text(CREW + agent, "utf-8")
+    crew = read_crew(tmp_path).crew
+    assert crew is not None and crew.agents[0].primary is not None
+    assert crew.agents[0].primary.name == "openai:gpt"
+
+
+def test_a_key_that_is_not_set_is_one_warning_that_names_all_who_need_it(tmp_path: Path) -> None:
+    agents = "agents: [{id: teacher, model: 'openai:a', backup: {model: x, provider: ollama}, is_terminal: true,"
+    agents += " handoff_targets: [pupil]}, {id: pupil, model: 'openai:b', is_terminal: true}]\n"
+    (tmp_path / "crew.yaml").write_text(CREW + agents)
+    problem = only(read_crew(tmp_path, HOST))
+    assert (problem.severity, problem.path) == (Severity.WARNING, "agents[0].model")
+    assert (
+        problem.message == "OPENAI_API_KEY is not set here, and openai is not asked without it for 'teacher', 'pupil'"
+    )
+    assert problem.fix == "set the environment variable OPENAI_API_KEY where the crew runs"
+    assert read_crew(tmp_path, Host()).problems == ()

@@ -1,6 +1,8 @@
 """A crew as nodes and arrows, as text and as Mermaid."""
 
+import re
 import unicodedata
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
@@ -140,7 +142,18 @@ def test_a_call_returns_to_its_caller() -> None:
 def test_a_call_returns_where_it_says_and_leads_errors_to_their_agent() -> None:
     call = route("[CALL]", "sub_crew", target_crew="s", return_to="b", on_error="c")
     drawn = arrows(routed(call, sub_crews={"s": SubCrew(name="s", config_path="s")}))
-    assert drawn[1:] == [("s", "return", "b", ""), ("s", "return", "c", "on error")]
+    assert drawn[1:] == [("s", "return", "b", ""), ("s", "error", "c", "")]
+
+
+@pytest.mark.parametrize(
+    ("on_error", "notes"), [("return", ("when [CALL] fails, the error is what it returns",)), ("fail", ())]
+)
+def test_a_call_that_returns_its_error_says_so(on_error: str, notes: tuple[str, ...]) -> None:
+    call = route("[CALL]", "sub_crew", target_crew="s", on_error=on_error)
+    subs = {name: SubCrew(name=name, config_path=name) for name in ("s", "t")}
+    crew = routed(call, route("[NEXT]", "sub_crew", target_crew="t"), sub_crews=subs)
+    assert (node(crew, "s").notes, node(crew, "t").notes) == (notes, ())
+    assert [kind for _, kind, _, _ in arrows(crew)].count("error") == 0
 
 
 def test_delegation_leads_from_parent_to_child() -> None:
@@ -303,13 +316,13 @@ def test_ids_are_safe_and_unique_on_all_levels() -> None:
 def test_a_sub_crew_is_a_block_of_blocks_in_text() -> None:
     lines = as_text(diagram_of(nested(routed(route("[END]", "terminate"))))).splitlines()
     assert "│  ┌─ a ── starts here" in lines
-    assert "│  │  [END] ──▶ END  ends the run" in lines
+    assert "│  │  [END] ──▶ END  ends this crew's run" in lines
     assert lines.index("┌─ crew s") < lines.index("│  ┌─ a ── starts here") < len(lines) - 1
 
 
 def test_a_sub_crew_is_a_subgraph_in_mermaid() -> None:
     lines = as_mermaid(diagram_of(nested(routed(route("[END]", "terminate"), others=())))).splitlines()
-    start, end = lines.index('  subgraph n1["s"]'), lines.index("  end")
+    start, end = lines.index('  subgraph n1["s, quiz"]'), lines.index("  end")
     assert lines[start + 1 : end] == [
         '    n2["a"]',
         "    class n2 entry",
@@ -320,17 +333,91 @@ def test_a_sub_crew_is_a_subgraph_in_mermaid() -> None:
 
 def test_a_sub_crew_that_could_not_be_read_is_a_closed_box() -> None:
     diagram = diagram_of(nested(None))
-    assert "its crew could not be read" in as_text(diagram)
-    assert 'n1[["s"]]' in as_mermaid(diagram)
+    assert "│  · its crew could not be read" in as_text(diagram).splitlines()
+    assert 'n1[["s, its crew could not be read"]]' in as_mermaid(diagram)
     # A crew without agents has nothing to frame.
     assert "subgraph" not in as_mermaid(diagram) + as_mermaid(diagram_of(nested(crew_of())))
 
 
-def test_a_sub_crew_used_over_and_over_does_not_flood_the_diagram() -> None:
-    crew = crew_of("a")
-    for _ in range(10):
-        subs = {f"s{n}": SubCrew(name=f"s{n}", config_path="s", crew=crew) for n in range(10)}
-        crew = crew_of("a", sub_crews=subs)
+def calling(name: str, *subs: Crew) -> Crew:
+    """A crew of one agent that calls these crews as s0, s1, …"""
+    calls = tuple(route(f"[CALL{n}]", "sub_crew", target_crew=f"s{n}") for n in range(len(subs)))
+    boxes = {f"s{n}": SubCrew(name=f"s{n}", config_path=f"s{n}", crew=sub) for n, sub in enumerate(subs)}
+    return routed(*calls, route("[END]", "terminate"), others=(), name=name, sub_crews=boxes)
+
+
+def test_the_name_of_a_crew_is_shown_where_it_is_not_that_of_its_box() -> None:
+    lines = as_text(diagram_of(calling("outer", calling("s0"), calling("other")))).splitlines()
+    assert lines[lines.index("┌─ crew s0") :][:4] == [
+        "┌─ crew s0",
+        "│  returns ──▶ a  gives control back",
+        "│",
+        "│    starts at  a",
+    ]
+    assert lines[lines.index("┌─ crew s1") :][3] == "│  other"
+    mermaid = as_mermaid(diagram_of(calling("outer", calling("s0"), calling("other"))))
+    assert re.findall(r'subgraph n\d+\["(.*)"\]', mermaid) == ["s0", "s1, other"]
+
+
+def test_a_crew_that_is_used_twice_is_drawn_once() -> None:
+    shared = calling("shared", calling("innermost"))
+    diagram = diagram_of(calling("outer", shared, calling("middle", shared), shared))
+    closed = {name: node.closed for name, node in all_boxes(diagram).items()}
+    assert closed == {
+        "s0": "",
+        "s0 › s0": "",
+        "s1": "",
+        "s1 › s0": "the same crew as s0",
+        "s2": "the same crew as s0",
+    }
+    assert as_text(diagram).count("· the same crew as s0\n") == 2
+    assert as_mermaid(diagram).count("subgraph") == 3
+    assert as_mermaid(diagram).count(', the same crew as s0"]]') == 2
+
+
+def all_boxes(diagram: Diagram, trail: str = "") -> dict[str, Node]:
+    """Every sub-crew on every level by its way from the outside."""
+    boxes = {trail + node.name: node for node in diagram.nodes if node.kind == "sub_crew"}
+    inner = [all_boxes(box.inside, f"{name} › ") for name, box in boxes.items() if box.inside]
+    return boxes | {name: box for found in inner for name, box in found.items()}
+
+
+def test_a_crew_drawn_inside_another_box_is_found_by_the_way_there() -> None:
+    shared = calling("shared")
+    diagram = diagram_of(calling("outer", calling("middle", shared), shared))
+    assert all_boxes(diagram)["s1"].closed == "the same crew as s0 › s0"
+
+
+def tower(levels: int) -> Crew:
+    crew = calling("level-0")
+    for n in range(1, levels + 1):
+        crew = calling(f"level-{n}", crew)
+    return crew
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3, 10, 11])
+def test_crews_are_drawn_down_to_the_depth_that_is_asked_for(depth: int) -> None:
+    boxes = list(all_boxes(diagram_of(tower(10), depth)).values())
+    assert [box.inside is not None for box in boxes] == [True] * min(depth, 10) + [False] * (depth < 10)
+    assert [box.closed for box in boxes] == [""] * min(depth, 10) + ["1 agent inside"] * (depth < 10)
+
+
+def test_ten_levels_stay_within_the_columns_and_grow_line_by_line() -> None:
+    lines = [as_text(diagram_of(tower(levels))).splitlines() for levels in range(11)]
+    assert {len(after) - len(before) for before, after in pairwise(lines)} == {13}
+    assert max(columns(line) for line in lines[-1]) <= TEXT_COLUMNS
+    assert as_mermaid(diagram_of(tower(10))).count("subgraph") == 10
+
+
+def test_a_tower_of_crews_each_used_ten_times_is_drawn_once_a_level() -> None:
+    crew = calling("level-0")
+    for n in range(1, 11):
+        crew = calling(f"level-{n}", *[crew] * 10)
+    assert len(all_boxes(diagram_of(crew))) == 10 * 10
+
+
+def test_thousands_of_crews_do_not_flood_the_diagram() -> None:
+    crew = calling("outer", *(calling("middle", *(crew_of("a") for _ in range(50))) for _ in range(50)))
     diagram = diagram_of(crew)
     assert NESTED_NODES_MAX < len(all_ids(diagram)) < NESTED_NODES_MAX + 200
     assert "not drawn here, the diagram is full" in as_text(diagram)

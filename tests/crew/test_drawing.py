@@ -388,6 +388,44 @@ def test_a_sub_crew_is_drawn_inside_its_box() -> None:
         assert box.holds(Area(moved.left + x, moved.top + y, moved.right + x, moved.bottom + y))
 
 
+def test_crews_in_a_group_are_drawn_inside_it() -> None:
+    subs = {name: SubCrew(name=name, config_path=name, crew=linked("xy", agents="xy")) for name in ("s", "t")}
+    groups = {"g": Group(name="g", agents=("s", "t", "b"), next_agent="a")}
+    picture = drawn(crew_of(*"ab", routes={"a": (route("ALL", "parallel", "g"),)}, groups=groups, sub_crews=subs))
+    assert all(picture.boxes["g"].holds(picture.boxes[name]) for name in "stb")
+    assert not [pair for pair in combinations("stb", 2) if picture.boxes[pair[0]].overlaps(picture.boxes[pair[1]])]
+
+
+def test_a_closed_box_says_why_nothing_is_drawn_in_it() -> None:
+    shared = linked("xy", agents="xy")
+    subs = {name: SubCrew(name=name, config_path="s", crew=shared) for name in ("s", "t")}
+    root = ET.fromstring(as_svg(diagram_of(crew_of("a", sub_crews=subs))))
+    texts = [text.text for text in root.iter(f"{SVG}text")]
+    assert texts.count("the same crew as s") == 1
+    assert texts.count("x") == 1
+    assert "t; the same crew as s" in [title.text for title in root.iter(f"{SVG}title")]
+
+
+@pytest.mark.parametrize(("name", "shown"), [("s", 0), ("helpers", 1)])
+def test_a_box_says_what_the_crew_in_it_calls_itself(name: str, shown: int) -> None:
+    inner = crew_of("x", "y", name=name)
+    crew = crew_of("a", sub_crews={"s": SubCrew(name="s", config_path="s", crew=inner)})
+    texts = [text.text for text in ET.fromstring(as_svg(diagram_of(crew))).iter(f"{SVG}text")]
+    assert (texts.count("s"), texts.count("helpers")) == (1, shown)
+
+
+def test_ten_levels_of_crews_are_a_picture_that_grows_by_as_much_with_each() -> None:
+    sizes = []
+    crew = linked("xy", agents="xy")
+    for _ in range(10):
+        calls = {"a": (route("CALL", "sub_crew", target_crew="s"), route("END", "terminate"))}
+        crew = crew_of("a", routes=calls, sub_crews={"s": SubCrew(name="s", config_path="s", crew=crew)})
+        picture = drawn(crew)
+        sizes.append((picture.width, picture.height, len(as_svg(diagram_of(crew)))))
+    growth = [[after[n] - before[n] for before, after in pairwise(sizes)] for n in range(3)]
+    assert all(max(steps) < 1.2 * min(steps) for steps in growth)
+
+
 def test_a_long_name_is_cut_and_kept_whole_in_its_tooltip() -> None:
     name = "Học sinh giỏi nhất lớp " * 10
     svg = as_svg(diagram_of(crew_of(Agent(id="a", name=name))))

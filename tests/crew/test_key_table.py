@@ -119,7 +119,10 @@ ALONE = HEAD + "agents: [{id: a}]\n"
 PAIR = HEAD + "agents: [{id: a}, {id: b, is_terminal: true}]\n"
 NEXT = '{signal: "[NEXT]", target: b}'
 PAIR_NEXT = PAIR + f"routing: {{signals: {{a: [{NEXT}]}}}}\n"
-CHILD = 'version: "2.0"\nentry_point: x\nagents: [{id: x}]\n'
+CHILD = (
+    'version: "2.0"\nentry_point: x\nagents: [{id: x}]\n'
+    'routing: {signals: {x: [{signal: "[AGAIN]", target: x, type: route}, {signal: "[END]"}]}}\n'
+)
 CALLING = PAIR + (
     "sub_crews: {kid: {config_path: kid}, kid2: {config_path: kid}}\n"
     'routing: {signals: {a: [{signal: "[ASK]", type: sub_crew, target_crew: kid, <>}, {signal: "[END]"}, '
@@ -190,6 +193,27 @@ COVERED: dict[str, Case] = {
         '"You are {{rule}}. Say [ENDE]."',
         codes("unknown-field", "unknown-mark-in-prompt"),
         ([], ["unknown-field", "unknown-mark-in-prompt"]),
+    ),
+    "agents[].provider_url": Case(
+        an_agent("model: openai:m, provider_url: <>"),
+        '"http://here/v1"',
+        '"here"',
+        codes("bad-value"),
+        ([], ["bad-value"]),
+    ),
+    "agents[].primary.provider_url": Case(
+        an_agent("primary: {model: openai:m, provider_url: <>}"),
+        '"http://here/v1"',
+        '"here"',
+        codes("bad-value"),
+        ([], ["bad-value"]),
+    ),
+    "agents[].backup.provider_url": Case(
+        an_agent("backup: {model: openai:m, provider_url: <>}"),
+        '"http://here/v1"',
+        '"here"',
+        codes("bad-value"),
+        ([], ["bad-value"]),
     ),
     "agents[].model": Case(
         an_agent("model: <>"), '"openai:m"', '"nobody:m"', codes("unknown-provider"), ([], ["unknown-provider"])
@@ -588,22 +612,9 @@ COVERED: dict[str, Case] = {
 
 COVERED |= RUNS | SERVED
 
-MODELS, CREWS, MESSAGES = 4, 5, 7
+MESSAGES = 7
 
 TO_COME: dict[str, int] = {
-    "agents[].top_k": MODELS,
-    "agents[].provider_url": MODELS,
-    "agents[].primary.provider_url": MODELS,
-    "agents[].backup.provider_url": MODELS,
-    "routing.signals.*[].context": CREWS,
-    "routing.signals.*[].context.history": CREWS,
-    "routing.signals.*[].context.return_history": CREWS,
-    "sub_crews.*.settings": CREWS,
-    "sub_crews.*.settings.max_handoffs": CREWS,
-    "sub_crews.*.settings.timeout_seconds": CREWS,
-    "sub_crews.*.settings.max_calls_per_run": CREWS,
-    "sub_crews.*.settings.max_tokens_per_run": CREWS,
-    "sub_crews.*.settings.max_cost_per_run": CREWS,
     "delegation.select": MESSAGES,
     "delegation.report_check": MESSAGES,
     "delegation.ack_timeout_seconds": MESSAGES,
@@ -801,9 +812,6 @@ def _with_value(name: str, value: Any) -> dict[str, Any]:
     holder: Any = document
     for step in way:
         holder = holder[step]
-    if name == "agents[].provider_url":  # stands beside a flat model, and a flat model instead of primary
-        holder.update(model="openai:m")
-        del holder["primary"]
     holder[last] = value
     return document
 

@@ -139,7 +139,12 @@ def test_the_schema_allows_the_marks_and_nothing_else() -> None:
     assert ending().schema["additionalProperties"] is False
 
 
-@pytest.mark.parametrize("answer", ["", '{"text": "x"}', '{"text": "x", "signal": "[STOP]"}', "Well. [NEXT]", "\ud800"])
+DEEP = f'{{"text": "x", "signal": "[NEXT]", "more": {"[" * 5_000}{"]" * 5_000}}}'
+
+
+@pytest.mark.parametrize(
+    "answer", ["", '{"text": "x"}', '{"text": "x", "signal": "[STOP]"}', "Well. [NEXT]", "\ud800", DEEP], ids=range(6)
+)
 def test_an_answer_that_breaks_the_schema_is_a_failed_call(answer: str) -> None:
     with pytest.raises(ModelUnavailable, match="the reply"):
         ending().reply_of(answer)

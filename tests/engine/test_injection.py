@@ -11,6 +11,8 @@ from interlock.adapters.crew_files import read_crew
 from interlock.crew.definition import Crew
 from interlock.engine.conversation import Conversation
 from interlock.engine.events import (
+    ChildReturned,
+    ChildStarted,
     IncomingEvent,
     ModelCalled,
     ModelReplied,
@@ -44,9 +46,14 @@ version: "2.0"
 name: echo
 entry_point: boss
 agents: [{id: boss, tools: []}, {id: ann}]
+sub_crews: {team: {config_path: team}}
 routing:
   signals:
-    boss: [{signal: "[END]"}, {signal: "[WAIT]", type: pause}, {signal: "[NEXT]", target: ann}]
+    boss:
+      - {signal: "[END]"}
+      - {signal: "[WAIT]", type: pause}
+      - {signal: "[NEXT]", target: ann}
+      - {signal: "[TEAM]", target_crew: team, type: sub_crew}
     ann: [{signal: "[END]"}]
 settings: {signal_position: anywhere, on_no_signal: fail}
 """
@@ -56,6 +63,8 @@ settings: {signal_position: anywhere, on_no_signal: fail}
 def crew(tmp_path: Path) -> Crew:
     """Marks steer anywhere in a reply: the least careful setting there is."""
     (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
+    (tmp_path / "team").mkdir()
+    (tmp_path / "team" / "crew.yaml").write_text('version: "2.0"\nentry_point: x\nagents: [{id: x}]\n', "utf-8")
     loaded = read_crew(tmp_path)
     assert loaded.is_sound, loaded.problems
     assert loaded.crew is not None
@@ -128,6 +137,17 @@ def by_history(crew: Crew, payload: str) -> Telling:
     return telling
 
 
+def by_child(crew: Crew, payload: str) -> Telling:
+    """The result of a crew that was called."""
+    telling = Telling(crew)
+    telling.hear(start("go"))
+    telling.say("[TEAM]")
+    started = telling.fact(ChildStarted)
+    assert isinstance(started, ChildStarted)
+    telling.hear(ChildReturned(call=started.call, status="completed", reason="signal:[END]", text=payload))
+    return telling
+
+
 def by_colleague(crew: Crew, payload: str) -> Telling:
     """Words of another agent, put into its mouth afterwards: as its own they would have steered it."""
     telling = Telling(crew)
@@ -145,6 +165,7 @@ CHANNELS: dict[str, Callable[[Crew, str], Telling]] = {
     "answer": by_answer,
     "history": by_history,
     "colleague": by_colleague,
+    "child": by_child,
 }
 
 
@@ -165,7 +186,7 @@ def test_the_corpus_would_move_a_run_if_the_words_were_the_agents_own(crew: Crew
     assert steering > len(PAYLOADS) / 3
 
 
-@pytest.mark.parametrize("channel", ["user", "tool", "answer", "history"])
+@pytest.mark.parametrize("channel", ["user", "tool", "answer", "history", "child"])
 def test_what_comes_in_moves_nothing_by_itself(crew: Crew, channel: str) -> None:
     """Before the agent has said a word: it is asked, and no more."""
     for payload in PAYLOADS:

@@ -1,5 +1,6 @@
 """A reply that streams: any chunking gives the decision and the cut of the whole."""
 
+import itertools
 import random
 from collections.abc import Iterator
 from functools import cache
@@ -106,6 +107,17 @@ def test_any_chunking_gives_the_decision_and_the_cut_of_the_whole(position: str,
         assert (listener.cut, listener.text) == (whole.cut, whole.text)
         assert listener.decision == whole.decision
     assert whole.decision == table(position).decide(OwnReply("a", whole.text))
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("text", ["a\n[NEXT]\nb", "`[NEXT]`\r\n", "[[Next]]\n[", "> [next]\nx"])
+def test_every_split_of_a_text_gives_the_decision_of_the_whole(position: str, text: str) -> None:
+    """All of them, not some: each place between two letters is cut or not."""
+    whole = heard([text], position)
+    for cuts in itertools.product((False, True), repeat=len(text) - 1):
+        places = [0, *(at for at, is_cut in enumerate(cuts, 1) if is_cut), len(text)]
+        listener = heard([text[a:b] for a, b in itertools.pairwise(places)], position)
+        assert (listener.cut, listener.text, listener.decision) == (whole.cut, whole.text, whole.decision)
 
 
 @pytest.mark.parametrize("text", NASTY)

@@ -24,6 +24,10 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
                          a result, also `stopped`, `cancelled` and `above1`, a bound of this run that it has reached
     child C waits: AGENT nothing in C can go on before AGENT gets an answer; `child C goes: on` when it gets one
     cancel               somebody cancels the run
+    mail AGENT, AGENT    the agents have mail, as far as the next event is told
+    taken AGENT: X, Y    the store gives AGENT its mail: broadcasts of types X and Y; `taken AGENT:` is none
+    hear AGENT: X        the bus brings AGENT a broadcast of type X to act on; `hear AGENT: X 5` has five hops
+    wake AGENT: X        a run begins at AGENT because of a broadcast of type X
     history              shows what is shared
     view AGENT           shows what the model of AGENT is shown
     waits                shows what is waited for, oldest first
@@ -47,6 +51,7 @@ import pytest
 import yaml
 
 from interlock.adapters.crew_files import read_crew
+from interlock.broadcast.record import Broadcast, Heard, Source
 from interlock.crew.definition import Crew
 from interlock.engine.conversation import Conversation
 from interlock.engine.effects import (
@@ -54,15 +59,19 @@ from interlock.engine.effects import (
     CallModel,
     Cancel,
     Effect,
+    HandBack,
+    MailRead,
     Reserve,
     RunTool,
     SetTimer,
     Settle,
     StartChild,
     StopChild,
+    TakeMail,
     Tell,
 )
 from interlock.engine.events import (
+    BroadcastHeard,
     CancelRequested,
     ChildGoesOn,
     ChildReturned,
@@ -72,6 +81,7 @@ from interlock.engine.events import (
     DerivedEvent,
     Entry,
     IncomingEvent,
+    MailTaken,
     ModelFailed,
     ModelReplied,
     Reserved,
@@ -103,6 +113,7 @@ class Story:
             "crew": self._crew,
             "sub": self._sub,
             "pass": self._pass,
+            "mail": self._mail,
             "history": self._history,
             "view": self._view,
             "waits": self._waits,
@@ -130,6 +141,9 @@ class Story:
             "answer": self._answer,
             "child": self._child,
             "cancel": lambda _: CancelRequested(by="somebody"),
+            "taken": self._taken,
+            "hear": self._hear,
+            "wake": self._wake,
         }
 
     def tell(self, command: str) -> str:
@@ -166,11 +180,12 @@ class Story:
         self.open: dict[str, Effect] = {}
         self.names: dict[str, str] = {}
         self.passed_ms = 0
+        self.mail: tuple[str, ...] = ()
         self.paused: dict[str, int] = {}
 
     def hear(self, event: IncomingEvent) -> Step:
-        event = msgspec.structs.replace(event, worked_ms=event.worked_ms + self.passed_ms)
-        self.passed_ms = 0
+        event = msgspec.structs.replace(event, worked_ms=event.worked_ms + self.passed_ms, mail=self.mail)
+        self.passed_ms, self.mail = 0, ()
         step = self.run.apply(event)
         self.events.append(event)
         self.facts.append(step.facts)
@@ -188,7 +203,7 @@ class Story:
             self.open.pop(getattr(event, "timer", ""), None)
 
     def _ordered(self, effect: Effect) -> None:
-        if isinstance(effect, Cancel | Settle):  # about an effect that has its key already
+        if isinstance(effect, MailRead | Cancel | Settle):  # about an effect that has its key already
             self.open.pop(effect.key, None)
             return
         if isinstance(effect, StopChild):
@@ -196,7 +211,7 @@ class Story:
             return
         assert effect.key not in self.names, "a key is never used twice"
         self.names[effect.key] = self._name(effect)
-        if isinstance(effect, Reserve | CallModel | RunTool | StartChild | SetTimer):
+        if isinstance(effect, Reserve | CallModel | RunTool | TakeMail | StartChild | SetTimer):
             self.open[effect.key] = self._due(effect)
 
     def _due(self, effect: Effect) -> Effect:
@@ -212,8 +227,6 @@ class Story:
         return msgspec.structs.replace(effect, duration_ms=max(effect.duration_ms, self.run.state.worked_ms))
 
     def _check(self) -> None:
-        if self.run.state.status in OVER:  # its children stop without telling it
-            self.open = {key: effect for key, effect in self.open.items() if not isinstance(effect, StopChild)}
         restored = Run.restore(self.crew, self.run.snapshot())
         assert restored.snapshot() == self.run.snapshot()
         owed = {effect.key: self._due(effect) for effect in restored.outstanding()}
@@ -328,6 +341,24 @@ class Story:
             above=above,
         )
 
+    def _taken(self, rest: str) -> MailTaken:
+        agent, kinds = _said(rest)
+        heard = tuple(_broadcast(kind.strip()) for kind in kinds.split(",") if kind.strip())
+        return MailTaken(call=self._key(f"mail of {agent}"), agent=agent, heard=heard)
+
+    def _hear(self, rest: str) -> BroadcastHeard:
+        agent, kind = _said(rest)
+        kind, _, hops = kind.partition(" ")
+        return BroadcastHeard(agent=agent, heard=_broadcast(kind, int(hops or 0)), delivery=7)
+
+    def _wake(self, rest: str) -> RunStarted:
+        agent, kind = _said(rest)
+        return RunStarted(crew="story", input=kind, rules=RULES, entry=agent, heard=_broadcast(kind), delivery=7)
+
+    def _mail(self, rest: str) -> str:
+        self.mail = tuple(name.strip() for name in rest.split(","))
+        return ""
+
     def _tool(self, name: str) -> str:
         return self._key(f"tool {name}")
 
@@ -373,7 +404,7 @@ class Story:
         return " ".join([str(fact.__struct_config__.tag), *filter(None, fields), *filter(None, [among])])
 
     def _field(self, name: str, value: object) -> str:
-        if name in ("candidates", "call", "usage") or value in ("", 0, None):
+        if name in ("candidates", "call", "usage", "mail") or value in ("", 0, None):
             return ""
         if name == "token":
             value = self._token(str(value))
@@ -409,8 +440,8 @@ class Story:
                 return "give up", self.names[effect.key]
             case Tell():
                 return "tell the host", effect.signal
-            case Announce():
-                return "announce", effect.type
+            case Announce() | TakeMail() | MailRead() | HandBack():
+                return self._order_to_the_bus(effect)
 
     def _order_about_child(self, effect: StartChild | StopChild) -> tuple[str, str]:
         if isinstance(effect, StopChild):
@@ -418,6 +449,17 @@ class Story:
         shows = f", shown {effect.history} up to {effect.until}" if effect.history else ""
         given = "".join(f", {g.most} {g.what} of {g.above} above" for g in effect.given)
         return "start", f"{effect.crew} on '{_one_line(effect.input)}'{shows}{given}"
+
+    def _order_to_the_bus(self, effect: Announce | TakeMail | MailRead | HandBack) -> tuple[str, str]:
+        match effect:
+            case Announce():
+                return "announce", effect.type + (f" with {effect.hops} hops" if effect.hops else "")
+            case TakeMail():
+                return "take", f"mail of {effect.agent}"
+            case MailRead():
+                return ("put back" if effect.put_back else "strike off"), self.names[effect.key]
+            case HandBack():
+                return "hand back", f"{effect.id} for {effect.agent}"
 
     def _name(self, effect: Effect) -> str:
         match effect:
@@ -427,6 +469,8 @@ class Story:
                 return f"call of {effect.agent}"
             case RunTool():
                 return f"tool {effect.name}"
+            case TakeMail():
+                return f"mail of {effect.agent}"
             case StartChild():
                 return f"child {effect.crew}"
             case SetTimer():
@@ -440,6 +484,12 @@ def _children(run: Run) -> list[Child]:
     group, calling = run.state.group, run.state.calling
     members = [branch.child for branch in group.branches if branch.child is not None] if group is not None else []
     return [*members, *(calling.children if calling is not None else [])]
+
+
+def _broadcast(kind: str, hops: int = 0) -> Heard:
+    source = Source(type="process", id="ci")
+    made = Broadcast(id=f"id-{kind}", type=kind, source=source, data={"n": 1}, created_at=1_790_000_000_000)
+    return Heard(broadcast=made, hops=hops)
 
 
 def _emission(n: int, name: str) -> ToolRequest:

@@ -13,7 +13,7 @@ from interlock.engine.events import ToolRequest, Usage
 from interlock.engine.listening import Listener
 from interlock.engine.routing import RoutingTable
 from interlock.ports import Delta, ModelReply, ModelRequest
-from interlock.runtime.hearing import Heard, heard_to_the_cut
+from interlock.runtime.hearing import HeardOut, heard_to_the_cut
 
 CREW = """\
 version: "2.0"
@@ -103,7 +103,7 @@ def test_watchers_see_what_is_kept_and_nothing_after_it(
     assert (heard, result.cut) == (seen, True)
 
 
-async def _heard(pieces: Any, tell: Callable[[str], None], listen: Callable[[], Listener]) -> Heard:
+async def _heard(pieces: Any, tell: Callable[[str], None], listen: Callable[[], Listener]) -> HeardOut:
     heard = await heard_to_the_cut(pieces, tell, listen)
     await pieces.aclose()
     return heard

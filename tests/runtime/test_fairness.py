@@ -51,6 +51,7 @@ def runner_of(model: Counting, calls_max: int) -> Runner:
         owners=store,
         budgets=store,
         outbox=store,
+        bus=store.bus,
         clock=ManualClock(),
         model_for=lambda _crew, _agent: model,
         toolbox=PythonToolbox(()),

@@ -17,7 +17,7 @@ from interlock.engine.events import Entry, Reserved, RunStarted, ToolRequest, Us
 from interlock.engine.routing import REJECTIONS_MAX, OwnReply, RoutingTable
 from interlock.engine.state import Turn
 from interlock.engine.step import RULES, Run
-from interlock.errors import AlreadyResumed, NotWaiting, StoreBroken, UsageError
+from interlock.errors import AlreadyResumed, ModelUnavailable, NotWaiting, StoreBroken, UsageError
 from interlock.ports import ModelReply, ModelRequest, StoredRecord
 
 CREW = """\
@@ -60,9 +60,75 @@ def test_a_model_that_gives_no_text_fails_its_run(tmp_path: Path, given: object)
     )
 
 
-def test_a_usage_below_zero_fails_the_run(tmp_path: Path) -> None:
-    reply = ModelReply(text="one [END]", usage=Usage(input_tokens=-5))
-    assert played(tmp_path, lambda _: reply).reason == "model_error"
+UNSOUND = [
+    ({"usage": Usage(input_tokens=-5)}, "input_tokens -5; it must be a whole number from 0 to"),
+    ({"usage": Usage(input_tokens=10**30)}, "input_tokens 1000000000000000000000000000000; it must be a whole number"),
+    ({"usage": Usage(output_tokens=2**63)}, "output_tokens 9223372036854775808; it must be a whole number"),
+    ({"usage": Usage(input_tokens=1.5)}, "input_tokens 1.5; it must be a whole number"),  # type: ignore[arg-type]
+    ({"usage": Usage(cost_micros=float("nan"))}, "cost_micros nan; it must be"),  # type: ignore[arg-type]
+    ({"usage": Usage(calls=True)}, "calls True; it must be a whole number"),
+    ({"usage": None}, "a NoneType for its usage; it must be a Usage"),
+    ({"text": b"one [END]"}, "a bytes for its text; it must be a str"),
+    ({"text": None}, "a NoneType for its text; it must be a str"),
+    ({"tool_calls": ("look",)}, "calls a tool by 'look'; it must be a ToolRequest"),
+    ({"tool_calls": (ToolRequest(id=1, name="look", arguments="{}"),)}, "it must be a ToolRequest"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("given", "says"), UNSOUND, ids=str)
+def test_a_reply_that_is_none_fails_its_run_and_says_why(tmp_path: Path, given: dict[str, Any], says: str) -> None:
+    """The journal would refuse some of these for ever, and keep others that it cannot read again."""
+
+    async def told() -> tuple[str, str]:
+        reply = ModelReply(**{"text": "one [END]", **given})
+        async with Interlock(tmp_path / "data", models=lambda _: reply, tools=[look]) as box:
+            run = await box.start(a_crew(tmp_path), "go")
+            async with asyncio.timeout(20):
+                result = await run.result()
+            (failure,) = [event["error"] async for event in run.events() if event["type"] == "model.failed"]
+            return result.reason, failure
+
+    reason, failure = asyncio.run(told())
+    assert (reason, says in failure) == ("model_error", True), failure
+
+
+@pytest.mark.parametrize("wait_ms", [0.5, -1, 1e-30], ids=repr)
+def test_a_wait_that_is_no_whole_number_is_taken_for_one(tmp_path: Path, wait_ms: Any) -> None:
+    def later(request: ModelRequest) -> str:
+        if request.number == 1:
+            raise ModelUnavailable("later", retry_after_ms=wait_ms)
+        return "one [END]"
+
+    async def told() -> list[str]:
+        async with Interlock(tmp_path / "data", models=later, tools=[look]) as box:
+            run = await box.start(a_crew(tmp_path), "go")
+            await run.result()
+            return [type(event).__name__ for record in await box.journal.records(run.id) for event in record.events]
+
+    assert asyncio.run(told())[-1] == "RunFinished"
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), BaseExceptionGroup("many", [SystemExit(3)])], ids=repr)
+def test_a_model_that_wants_the_process_to_end_fails_its_run(tmp_path: Path, error: BaseException) -> None:
+    def exits(_: ModelRequest) -> str:
+        raise error
+
+    assert played(tmp_path, exits).reason == "model_error"
+
+
+def test_an_interrupt_in_a_model_ends_the_process_and_not_the_run(tmp_path: Path) -> None:
+    def interrupted(_: ModelRequest) -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        played(tmp_path, interrupted)
+
+    async def looked_at() -> str:
+        async with Interlock(tmp_path / "data", models=lambda _: "one [END]", tools=[look]) as box:
+            (row,) = await box.journal.rows()
+            return (await (await box.resume(row.run)).result()).reason
+
+    assert asyncio.run(looked_at()) == "signal:[END]"
 
 
 def test_a_model_that_raises_what_looks_like_a_cancellation_is_tried_again(tmp_path: Path) -> None:
@@ -90,6 +156,24 @@ def test_arguments_nested_without_end_are_told_to_the_model(tmp_path: Path) -> N
             return [event["type"] async for event in run.events()]
 
     assert asyncio.run(told())[-1] == "run.finished"
+
+
+def test_a_signal_with_arguments_nested_without_end_is_none_and_the_run_goes_on(tmp_path: Path) -> None:
+    """What the engine cannot take it would not take after a restart either."""
+    deep = f'{{"name": "END", "reason": "", "more": {"[" * 5_000}{"]" * 5_000}}}'
+
+    def nests(request: ModelRequest) -> ModelReply:
+        arguments = deep if request.number == 1 else '{"name": "END", "reason": ""}'
+        return ModelReply(text="so", tool_calls=(ToolRequest(id="1", name="emit_signal", arguments=arguments),))
+
+    async def told() -> tuple[str, int]:
+        async with Interlock(tmp_path / "data", models=nests, tools=[look]) as box:
+            crew = a_crew(tmp_path, CREW.replace("settings: {", "settings: {signal_mode: tool, "))
+            async with asyncio.timeout(20):
+                result = await (await box.start(crew, "go")).result()
+            return result.reason, result.usage.calls
+
+    assert asyncio.run(told()) == ("signal:[END]", 2)
 
 
 def test_an_observer_that_fails_does_not_touch_the_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

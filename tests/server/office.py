@@ -12,6 +12,7 @@ import httpx2
 from interlock import Interlock
 from interlock.adapters.crew_files import LoadedCrew, read_crew
 from interlock.adapters.server_settings import ServerSettings
+from interlock.adapters.webhook_verifying import IncomingWebhook
 from interlock.ports import Clock, Delta, ModelReply, ModelRequest
 from interlock.server.access import Access
 from interlock.server.app import guarded_app
@@ -104,6 +105,7 @@ async def office(
     *,
     settings: ServerSettings | None = None,
     with_keys: bool = True,
+    incoming: Mapping[str, IncomingWebhook] | None = None,
     crews: Mapping[str, str] | None = None,
     clock: Clock | None = None,
     model: Any = parrot,
@@ -111,7 +113,7 @@ async def office(
     texts = crews or {"crew": CREW, "broken": BROKEN}
     loaded = [read_crew(crew_file(folder, text, name)) for name, text in texts.items()]
     async with served(
-        folder, loaded, settings or ServerSettings(), with_keys=with_keys, clock=clock, model=model
+        folder, loaded, settings or ServerSettings(), with_keys=with_keys, incoming=incoming, clock=clock, model=model
     ) as it:
         yield it
 
@@ -123,12 +125,13 @@ async def served(
     settings: ServerSettings,
     *,
     with_keys: bool = True,
+    incoming: Mapping[str, IncomingWebhook] | None = None,
     clock: Clock | None = None,
     model: Any = parrot,
 ) -> AsyncIterator[Office]:
     async with Interlock(folder / "data", models=model, clock=clock, recover=True) as box:
         access = Access(KEY, settings.keys, box.clock, settings.session_hours) if with_keys else None
-        service = Service(box, ServedCrews(loaded), settings, access)
+        service = Service(box, ServedCrews(loaded), settings, access, incoming)
         guard = guarded_app(service, Origins("127.0.0.1", 8321, settings.hosts, settings.origins))
         feeding = asyncio.create_task(service.feed.run())
         transport = httpx2.ASGITransport(guard, raise_app_exceptions=False)

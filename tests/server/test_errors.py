@@ -13,6 +13,8 @@ import pytest
 from interlock import Interlock, load_crew
 from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.server_settings import ServerSettings
+from interlock.adapters.webhook_settings import IncomingHook
+from interlock.adapters.webhook_verifying import TOKEN_HEADER, incoming_webhooks
 from interlock.engine.events import ModelCalled
 from interlock.errors import JournalDiverged, NotOwner, OutOfOrder, ParentIsOver
 from interlock.server.problems import CODES, PROBLEM_JSON, problem_of
@@ -185,9 +187,16 @@ async def full_before(office: Office) -> httpx2.Response:
     return refused
 
 
+def webhook(said: dict[str, str]) -> Ask:
+    return lambda office: office.post("/v1/webhooks/plain", json=said, headers={TOKEN_HEADER: "token"})
+
+
+HOOKS = incoming_webhooks({"plain": IncomingHook(types=("known",), token_env="T")}, {"T": "token"})
+
 REACHED: dict[str, Ask] = {
     "bad-parameter": get("/v1/runs?limit=1001"),
-    "bad-cursor": get("/v1/runs?cursor=nope"),
+    "bad-event-id": get("/v1/engine/events", **{"last-event-id": "nope"}),
+    "cursor-not-found": get("/v1/runs?cursor=nope"),
     "bad-json": raw("/v1/runs", b'{"crew": NaN}'),
     "too-deep": raw("/v1/runs", b"[" * 65 + b"]" * 65),
     "bad-idempotency-key": post("/v1/runs", START, **{"idempotency-key": "a b"}),
@@ -213,6 +222,11 @@ REACHED: dict[str, Ask] = {
     "crew-not-served": post("/v1/runs", {"crew": "offise"}),
     "unsound-crew": post("/v1/runs", {"crew": "broken"}),
     "question-not-found": post("/v1/questions/none:1.0/answer", {"answer": "x"}),
+    "bad-broadcast": post("/v1/engine/signals", {"type": " "}),
+    "no-such-signal": post("/v1/engine/signals/dead/none/revive"),
+    "webhook-not-found": post("/v1/webhooks/none", {"type": "x"}),
+    "webhook-type-not-allowed": webhook({"id": "1", "type": "other"}),
+    "webhook-replayed": again(webhook({"id": "1", "type": "known"}), 2),
     "letter-not-found": post("/v1/engine/webhooks/dead/7/retry"),
     "run-not-found": get("/v1/runs/none"),
     "run-deleted": deleted,
@@ -257,7 +271,7 @@ def test_a_refusal_has_its_code_and_is_documented(tmp_path: Path, code: str) -> 
             assert _is_documented(document, answer, code), (answer.request.method, answer.request.url)
 
     try:
-        played(tmp_path, story, **OPTIONS.get(code, {}))
+        played(tmp_path, story, incoming=HOOKS, **OPTIONS.get(code, {}))
     except Exception as error:  # a broken store says so once more when it is closed
         assert code == "store-broken"
         assert getattr(error, "code", "") == "store-broken"

@@ -193,7 +193,7 @@ def test_one_event_larger_than_the_buffer_reaches_a_reader_that_keeps_up(tmp_pat
 def test_an_id_that_was_never_given_out_is_refused(tmp_path: Path, place: str) -> None:
     async def story(office: Office) -> None:
         answer = await office.get("/v1/engine/events", headers={"last-event-id": place})
-        assert code_of(answer) == (400, "bad-cursor")
+        assert code_of(answer) == (400, "bad-event-id")
 
     played(tmp_path, story)
 

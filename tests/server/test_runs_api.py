@@ -49,7 +49,7 @@ def test_a_cursor_whose_run_was_deleted_says_so(tmp_path: Path) -> None:
         run = await office.finished()
         page = (await office.get("/v1/runs", params={"limit": 1})).json()
         await office.box.keeping.delete(run["id"], 0)
-        assert code_of(await office.get("/v1/runs", params={"cursor": page["next"]})) == (400, "bad-cursor")
+        assert code_of(await office.get("/v1/runs", params={"cursor": page["next"]})) == (404, "cursor-not-found")
 
     played(tmp_path, story)
 

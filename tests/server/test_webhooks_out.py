@@ -42,6 +42,7 @@ class Receiver:
         writer.write(f"HTTP/1.1 {answer}content-length: 0\r\nconnection: close\r\n\r\n".encode())
         await writer.drain()
         writer.close()
+        await writer.wait_closed()
 
 
 @asynccontextmanager
@@ -63,7 +64,9 @@ def played(folder: Path, story: Callable[[Office, Receiver, WebhooksOut], Awaita
         async with receiving() as receiver, office(folder, clock=ManualClock()) as asking, asyncio.timeout(60):
             hook = hook_to(receiver.address, *on)
             box = asking.box
-            telling = WebhooksOut(box.store, box.clock, {"ops": hook}, {"ops": WebhookSender(hook, SECRET, box.clock)})
+            telling = WebhooksOut(
+                box.store, box.signals.bus, box.clock, {"ops": hook}, {"ops": WebhookSender(hook, SECRET, box.clock)}
+            )
             await telling.begin()
             await story(asking, receiver, telling)
 
@@ -111,7 +114,9 @@ def test_only_what_was_chosen_is_told_and_nothing_of_the_past(tmp_path: Path) ->
         await office.finished()
         await telling.told()
         assert [json.loads(body)["type"] for _, body in receiver.requests] == ["question"]
-        fresh = WebhooksOut(office.box.store, office.box.clock, {"new": hook_to(receiver.address)}, {})
+        fresh = WebhooksOut(
+            office.box.store, office.box.signals.bus, office.box.clock, {"new": hook_to(receiver.address)}, {}
+        )
         await fresh.begin()
         await fresh.told()
         assert len(receiver.requests) == 1
@@ -151,6 +156,19 @@ def test_a_receiver_that_fails_is_told_again_later_with_the_same_id_and_given_up
         assert (gone.status_code, gone.json()["code"]) == (404, "letter-not-found")
 
     played(tmp_path, story, "run.finished")
+
+
+def test_broadcasts_are_told_if_their_type_was_chosen(tmp_path: Path) -> None:
+    async def story(office: Office, receiver: Receiver, telling: WebhooksOut) -> None:
+        for kind in ("build:x:done", "build:x:failed", "other:x:done"):
+            assert (await office.post("/v1/engine/signals", json={"type": kind, "data": 7})).status_code == 201
+        await telling.told()
+        await telling.told()
+        bodies = [json.loads(body) for _, body in receiver.requests]
+        assert [(body["type"], body["data"]["type"]) for body in bodies] == [("broadcast", "build:x:done")]
+        assert bodies[0]["data"]["data"] == 7
+
+    played(tmp_path, story, "broadcast:build:*:done")
 
 
 def test_a_receiver_that_wants_no_more_is_not_told_again(tmp_path: Path) -> None:
@@ -202,11 +220,20 @@ def test_nothing_is_sent_to_this_machine_unless_it_is_allowed_nor_by_a_proxy(
 
 def test_a_receiver_that_does_not_answer_is_not_waited_for() -> None:
     async def story() -> None:
-        silent = await asyncio.start_server(lambda _reader, _writer: asyncio.sleep(0), "127.0.0.1", 0)
+        left = asyncio.Event()
+
+        async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            left.set()
+
+        silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
         async with silent:
             address = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}/"
             with pytest.raises(NotSent, match=r"no answer within 0\.05 s"):
                 await WebhookSender(hook_to(address, timeout_seconds=0.05), SECRET, ManualClock()).send(LETTER)
+            await left.wait()
 
     asyncio.run(story())
 
@@ -255,6 +282,13 @@ def _run_once(folder: Path, toml: str) -> None:
         ('url = "https://a.example:x/"\nsecret_env = "S"', "no address"),
         ('url = "https://a.example/"\nsecret = "S"', "holds no secrets"),
         ('url = "https://a.example/"\nsecret_env = "S"\non = ["everything"]', "there is no 'everything'"),
+        ('url = "https://a.example/"\nsecret_env = "S"\non = ["broadcast:"]', "pattern"),
+        ('types = ["a"]', "secret_env"),
+        ('types = ["a"]\nsecret_env = "S"\ntoken_env = "T"', "secret_env"),
+        ('types = ["a"]\ntoken_env = "T"\nold_secret_env = "S"', "old_secret_env goes with"),
+        ('types = []\nsecret_env = "S"', "types is empty"),
+        ('types = [""]\nsecret_env = "S"', "types"),
+        ('secret_env = "S"', "types"),
         ('url = "https://a.example/"\nsecret_env = "S"\ntimeout_seconds = 0', "above 0"),
         ('url = "https://a.example/"\nsecret_env = "S"\nretries = 3', "retries"),
     ],

@@ -11,9 +11,9 @@ import pytest
 from interlock.adapters import journal_format
 from interlock.adapters.journal_format import Tip
 from interlock.crew.definition import Crew
-from interlock.engine import joining, steering, step, turns, waiting
-from interlock.engine.effects import CallModel, Effect, SetTimer
-from interlock.engine.events import IncomingEvent, ModelReplied, RunResumed
+from interlock.engine import joining, nesting, steering, step, turns, waiting
+from interlock.engine.effects import CallModel, Effect, SetTimer, StartChild
+from interlock.engine.events import ChildReturned, IncomingEvent, ModelReplied, RunResumed, Usage
 from interlock.engine.moves import Conclude, Depart, Finish
 from interlock.engine.routing import Verb
 from interlock.engine.step import Run, Step
@@ -225,6 +225,37 @@ def ends_without_a_reason(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(step._CARRIED_OUT, Finish, lambda t, move: steering.finish(t, Finish(move.status, "")))
 
 
+def forgets_children(patch: pytest.MonkeyPatch) -> None:
+    _forgets(patch, StartChild)
+
+
+def leaves_children_behind(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(steering, "stop_child", lambda t, child: None)
+
+
+def wakes_a_child_alone(patch: pytest.MonkeyPatch) -> None:
+    async def nobody(self: Runner, child: LiveRun) -> None:
+        return None
+
+    patch.setattr(Runner, "_woken_parent", nobody)
+
+
+def forgets_what_children_cost(patch: pytest.MonkeyPatch) -> None:
+    def free(t: Transition, event: ChildReturned) -> Any:
+        return nesting.child_returned(t, msgspec.structs.replace(event, usage=Usage()))
+
+    patch.setitem(step._RECEIVED, ChildReturned, free)
+
+
+def tells_a_parent_too_late(patch: pytest.MonkeyPatch) -> None:
+    """That a child waits is told when its parent gets round to it, and may be true no more."""
+
+    async def later(self: Runner, live: LiveRun, event: IncomingEvent) -> None:
+        asyncio.get_running_loop().call_later(0.5, live.tell, event)
+
+    patch.setattr(Runner, "take_in", later)
+
+
 @dataclass(frozen=True)
 class Planted:
     """A bug, the laws that may say so first, and what else a simulation is told so that it comes up soon."""
@@ -256,4 +287,13 @@ BUGS = (
     Planted(uses_a_key_twice, ("keys are used once",)),
     Planted(ends_without_a_reason, ("ends say why",)),
     Planted(retries_on_and_on, ("turns are bounded",), {"faults": Faults(failing=0.6)}),
+)
+
+# In crews that call crews.
+BUGS_OF_TREES = (
+    Planted(forgets_children, ("every run comes to its end", "what is ordered is done")),
+    Planted(leaves_children_behind, ("nothing outlives its run",), {"faults": Faults(cancelled=0.2)}),
+    Planted(wakes_a_child_alone, ("whoever waits can be answered",)),
+    Planted(forgets_what_children_cost, ("what children cost counts",)),
+    Planted(tells_a_parent_too_late, ("every run comes to its end", "whoever waits can be answered")),
 )

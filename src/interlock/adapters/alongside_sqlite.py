@@ -1,10 +1,16 @@
-"""What a record's transaction holds besides the record: budgets and what is to go out. SQL on a given connection."""
+"""What a record's transaction holds besides the record: budgets, what is to go out, broadcasts and their inbox marks.
+
+SQL on a given connection.
+"""
 
 import sqlite3
 from collections.abc import Sequence
 
+from interlock.adapters.bus_rows import SqliteTables
+from interlock.adapters.bus_rules import carry_out_on_bus
+from interlock.adapters.hearing_sqlite import Hearing
 from interlock.adapters.spending import Counter, Held, spend
-from interlock.ports import Alongside, Grant, Outgoing, Reservation, Settlement
+from interlock.ports import Alongside, Appended, Grant, Outgoing, Reservation, Settlement
 
 _COUNTERS = "start, calls, tokens, cost, errors, alerted"
 
@@ -57,12 +63,16 @@ class SqliteLedger:
         self._connection.execute("delete from reservations where at < ?", (at,))
 
 
-def carry_out(connection: sqlite3.Connection, also: Alongside) -> tuple[Grant, ...]:
+def carry_out(connection: sqlite3.Connection, hearing: Hearing, also: Alongside, position: int) -> Appended:
     for each in also.outgoing:
         connection.execute(
             "insert or ignore into outbox (key, run, body) values (?, ?, ?)", (each.key, each.run, each.body)
         )
-    return carry_out_spending(connection, also.spending)
+    grants = carry_out_spending(connection, also.spending)
+    if not also.concerns_bus:
+        return Appended(position, grants)
+    mail, announced = carry_out_on_bus(SqliteTables(connection, hearing), also)
+    return Appended(position, grants, mail, announced)
 
 
 def carry_out_spending(connection: sqlite3.Connection, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:

@@ -5,6 +5,7 @@ Nothing executes when a crew is read, and nothing outside its folder is opened.
 
 import os
 from collections.abc import Callable
+from collections.abc import Mapping as ReadOnly
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,32 +27,54 @@ CREW_FILES = ("crew.yaml", "crew.yml")
 
 
 @dataclass(frozen=True, slots=True)
+class CrewFile:
+    """One crew file as it was read: where, from which bytes, and the crew in it without those inside it."""
+
+    path: Path
+    data: bytes
+    crew: Crew
+
+    @property
+    def real(self) -> Path:
+        return Path(os.path.realpath(self.path))
+
+
+@dataclass(frozen=True, slots=True)
 class LoadedCrew:
     """What reading a crew gave. `crew` is there as far as it could be read, sound or not."""
 
     crew: Crew | None
     problems: tuple[Problem, ...]
     readable: bool
+    files: tuple[CrewFile, ...] = ()  # of the crew and of all crews inside it, the outermost first
 
     @property
     def is_sound(self) -> bool:
         return self.crew is not None and is_sound(self.problems)
 
 
-def read_crew(path: str | os.PathLike[str], host: Host | None = None) -> LoadedCrew:
-    """Reads and checks a crew with its agents and sub-crews; every problem is in the answer, none is raised."""
+def read_crew(
+    path: str | os.PathLike[str], host: Host | None = None, instead: ReadOnly[Path, bytes] | None = None
+) -> LoadedCrew:
+    """Reads and checks a crew with its agents and sub-crews; every problem is in the answer, none is raised.
+
+    `instead` are files, by their real paths, that are read as if they held these bytes.
+    """
     problems = Problems()
-    reader = _Reader(problems, host or Host())
+    reader = _Reader(problems, host or Host(), instead or {})
     crew = reader.open(Path(path))
-    return LoadedCrew(crew, tuple(in_file_order(problems.found)), reader.readable)
+    return LoadedCrew(crew, tuple(in_file_order(problems.found)), reader.readable, tuple(reader.files))
 
 
 class _Reader:
     """One reading of a crew and all crews below it."""
 
-    def __init__(self, problems: Problems, host: Host) -> None:
-        self.problems, self.host = problems, host
+    def __init__(self, problems: Problems, host: Host, instead: ReadOnly[Path, bytes]) -> None:
+        self.problems, self.host, self.instead = problems, host, instead
         self.readable = True
+        self.files: list[CrewFile] = []
+        self.bytes_read: dict[Path, bytes] = {}
+        self.outermost: Folder | None = None
         self.trail: list[Path] = []  # the crews being read, outermost first
         self.done: dict[Path, Crew | None] = {}
         self.height: dict[Path, int] = {}  # how many levels of crews are below one
@@ -63,15 +86,16 @@ class _Reader:
         if file is None:
             self._unreadable(path, "there is no crew.yaml here", "name a crew's folder or its crew.yaml")
             return None
-        node = self._document(Folder(file.parent), file.name, shown=file)
+        folder = self.outermost = Folder(file.parent)
+        node = self._document(folder, file.name, shown=file)
         if node is None:
             return None
         self.readable = True
         if path != file and all(os.path.lexists(path / name) for name in CREW_FILES):
             self._add("bad-path", f"there are two crew files here: {', '.join(CREW_FILES)}", file, "remove one of them")
-        return self._crew(file, node)
+        return self._crew(file, node, folder)
 
-    def _crew(self, file: Path, node: Node) -> Crew | None:
+    def _crew(self, file: Path, node: Node, folder: Folder) -> Crew | None:
         real = Path(os.path.realpath(file))
         if isinstance(node, Scalar) and node.value is None:
             node = Mapping((), node.place)
@@ -83,15 +107,15 @@ class _Reader:
                 fix="begin with 'version: \"2.0\"'",
             )
             return None
-        folder = Folder(file.parent)
         files = self._agent_files(folder, file)
         source = CrewSource(node, folder.root.name, files or (), agents_lost=files is None)
         crew = parse_crew(source, self.problems)
         crew = self._with_scripts(crew, source, folder)
+        self.files.append(CrewFile(file, self.bytes_read[folder.root / file.name], crew))
         self.trail.append(real)
         crew = msgspec.structs.replace(
             crew,
-            sub_crews={name: self._sub_crew(entry, source, file) for name, entry in crew.sub_crews.items()},
+            sub_crews={name: self._sub_crew(entry, source, file, folder) for name, entry in crew.sub_crews.items()},
         )
         self.trail.pop()
         check_crew(crew, source, self.problems, knowing_models_of(crew, self.host))
@@ -116,7 +140,7 @@ class _Reader:
 
     def _document(self, folder: Folder, name: str, *, shown: Path) -> Node | None:
         try:
-            data = folder.read(name)
+            data = self._read(folder, name)
         except LeavesFolder as refusal:
             self._add("bad-path", f"{shown.name} {refusal}", shown, "keep the file inside the crew's folder")
         except Refusal as refusal:
@@ -124,6 +148,11 @@ class _Reader:
         else:
             return read_yaml(data, str(shown), self.problems)
         return None
+
+    def _read(self, folder: Folder, name: str) -> bytes:
+        instead = self.instead.get(folder.resolve(name))
+        data = self.bytes_read[folder.root / name] = folder.read(name) if instead is None else instead
+        return data
 
     def _with_scripts(self, crew: Crew, source: CrewSource, folder: Folder) -> Crew:
         """Scripts are named relative to the crew's folder; afterwards nobody knows which folder that was."""
@@ -147,7 +176,7 @@ class _Reader:
 
     # Sub-crews
 
-    def _sub_crew(self, entry: SubCrew, source: CrewSource, crew_file: Path) -> SubCrew:
+    def _sub_crew(self, entry: SubCrew, source: CrewSource, crew_file: Path, folder: Folder) -> SubCrew:
         path = ("sub_crews", entry.name, "config_path")
         place = source.place(path)
 
@@ -157,7 +186,7 @@ class _Reader:
         if not entry.config_path:
             return entry  # reported as a missing key
         try:
-            Folder(crew_file.parent).resolve(entry.config_path)
+            folder.resolve(entry.config_path)
         except LeavesFolder as refusal:
             advice = "move the sub-crew inside this crew's folder"
             refuse("bad-path", f"config_path '{entry.config_path}' {refusal}", advice)
@@ -188,12 +217,13 @@ class _Reader:
             return None
         if real not in self.done:
             try:
-                data = Folder(file.parent).read(file.name)
+                folder = Folder(file.parent, within=self.outermost)
+                data = self._read(folder, file.name)
             except Refusal as refusal:
                 refuse("bad-path", f"the crew at '{entry.config_path}' {refusal}", "name a readable crew")
                 return None
             node = read_yaml(data, str(file), self.problems)
-            self.done[real] = self._crew(file, node) if node is not None else None
+            self.done[real] = self._crew(file, node, folder) if node is not None else None
         self.height[here] = max(self.height.get(here, 0), 1 + self.height.get(real, 0))
         return self.done[real]
 

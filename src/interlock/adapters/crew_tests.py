@@ -13,7 +13,10 @@ FOLDER = "tests"
 
 
 class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What must come of it; what is not said is not compared."""
+    """What must come of it; what is not said is not compared.
+
+    `turns` are the crew's own, or, if one of them is named as `sub-crew/agent`, those of all crews.
+    """
 
     turns: tuple[str, ...] | None = None
     status: str | None = None

@@ -26,10 +26,16 @@ class LeavesFolder(Refusal):
 
 
 class Folder:
-    """Reads regular files below `root`. Links are fine as long as they stay inside."""
+    """Reads regular files below `root`. Links are fine as long as they stay inside.
 
-    def __init__(self, root: Path) -> None:
+    A folder `within` another is inside that one too, also if it is swapped for a link that leads out meanwhile.
+    """
+
+    def __init__(self, root: Path, *, within: "Folder | None" = None) -> None:
         self.root = Path(os.path.realpath(root))
+        self.outermost: Path = within.outermost if within else self.root
+        if not _is_below(self.root, self.outermost):
+            raise LeavesFolder("leaves the crew's folder")
 
     def resolve(self, name: str) -> Path:
         """The real path of a name inside the folder."""
@@ -38,15 +44,15 @@ class Folder:
         if os.path.isabs(name):
             raise LeavesFolder("is an absolute path")
         real = Path(os.path.realpath(self.root / name))
-        if real != self.root and self.root not in real.parents:
+        if not _is_below(real, self.root):
             raise LeavesFolder("leaves the crew's folder")
         return real
 
     def read(self, name: str) -> bytes:
         """The whole of a regular file, opened without following a link that was swapped in meanwhile."""
-        parts = self.resolve(name).relative_to(self.root).parts
+        parts = self.resolve(name).relative_to(self.outermost).parts
         with _refusing_what_the_system_refuses():
-            here = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            here = os.open(self.outermost, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 for n, part in enumerate(parts):
                     kind = os.O_DIRECTORY if n < len(parts) - 1 else os.O_NONBLOCK
@@ -65,6 +71,10 @@ class Folder:
                 return []
             names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
         return [f"{name}/{file}" for file in names if file.endswith((".yaml", ".yml"))]
+
+
+def _is_below(path: Path, root: Path) -> bool:
+    return path == root or root in path.parents
 
 
 @contextmanager

@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 
+from interlock.adapters.host_sections import require_variable, section_of
 from interlock.adapters.mcp_settings import McpServer, read_mcp_server
 from interlock.adapters.models.constraining import WAYS
-from interlock.adapters.models.providers import ProviderSettings
+from interlock.adapters.models.providers import ProviderSettings, fault_in_address
 from interlock.adapters.server_settings import ServerSettings, read_server_settings
 from interlock.adapters.tool_modules import read_tool_modules
-from interlock.adapters.webhook_settings import OutgoingHook, read_webhook
+from interlock.adapters.webhook_settings import IncomingHook, OutgoingHook, read_webhook
 from interlock.crew.host import Host
 from interlock.errors import UsageError, nearest
 
@@ -45,7 +46,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     durability: str = "full"
     retention_days: float | None = None
     server: ServerSettings = ServerSettings()
-    webhooks: dict[str, OutgoingHook] = {}
+    webhooks: dict[str, OutgoingHook | IncomingHook] = {}
 
 
 def read_host_file(path: Path) -> Host:
@@ -124,20 +125,27 @@ def _providers(path: Path, data: dict[str, Any]) -> dict[str, ProviderSettings]:
 
 
 def _provider(path: Path, name: str, entry: dict[str, Any]) -> ProviderSettings:
-    if "key" in entry:
-        raise UsageError(f"{path}: providers.{name}.key: a file holds no keys; write key_env, the variable's name")
-    try:
-        settings = msgspec.convert(entry, ProviderSettings)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: providers.{name}: {error}") from error
+    where = f"{path}: providers.{name}"
+    settings = section_of(where, entry, ProviderSettings)
     for key in ProviderSettings.__struct_fields__:
         value = getattr(settings, key)
         if isinstance(value, int | float) and not (math.isfinite(value) and value > 0):
-            raise UsageError(f"{path}: providers.{name}.{key} is {value!r}; it must be a number above 0")
+            raise UsageError(f"{where}.{key} is {value!r}; it must be a number above 0")
     if settings.constrains not in WAYS:
         ways = ", ".join(WAYS[1:])
-        raise UsageError(f"{path}: providers.{name}.constrains is {settings.constrains!r}; it must be one of {ways}")
+        raise UsageError(f"{where}.constrains is {settings.constrains!r}; it must be one of {ways}")
+    if settings.key_env:
+        require_variable(f"{where}.key_env", settings.key_env)
+    _require_addresses(where, settings)
     return settings
+
+
+def _require_addresses(where: str, settings: ProviderSettings) -> None:
+    """The server's, the proxy's, and those of hosts, which may be written without their scheme."""
+    hosts = [host if "://" in host else f"https://{host}" for host in settings.hosts]
+    for key, url in (("url", settings.url), ("proxy", settings.proxy), *(("hosts", host) for host in hosts)):
+        if url and (fault := fault_in_address(url)):
+            raise UsageError(f"{where}.{key}: {fault}")
 
 
 def _durability(path: Path, data: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +22,7 @@ import msgspec
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client import Transport
 from mcp.client.streamable_http import streamable_http_client
+from pydantic import ValidationError
 
 from interlock.adapters import mcp_guard
 from interlock.adapters.mcp_settings import McpServer
@@ -33,6 +34,10 @@ PAGES_MAX = 100
 CLOSE_SECONDS = 10.0
 TOLD_CHARS = 1_000
 CALL_KEY = "interlock/key"
+# The library's own words for a refusal over HTTP, and for a connection that is over, whose code servers also use for
+# errors of any kind.
+REFUSED = "Server returned an error response"
+CLOSED = ("Connection closed", "SSE stream ")
 
 # What goes wrong is told to whoever called; where nobody has set up a log, the library's is not for the terminal.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
@@ -51,6 +56,8 @@ class McpSession:
         self.name, self.settings = name, settings
         self.tools: dict[str, wire.Tool] = {}
         self.is_gone = False
+        self._is_open = False
+        self._status = 0  # of the last answer over HTTP that was a refusal, which the library keeps to itself
         self._over = asyncio.Event()
         self._secrets = _secrets(settings)
 
@@ -73,7 +80,7 @@ class McpSession:
                 await self.close()
                 raise
             except Exception as error:
-                raise self._unreachable(_words(error), errors) from error
+                raise self._unreachable(self._reason(error), errors) from error
 
     async def _own(self, opened: "asyncio.Future[None]", errors: IO[bytes]) -> None:
         try:
@@ -81,6 +88,7 @@ class McpSession:
                 transport = _noticed(self._transport(stack, errors), self._gone)
                 self._client = await stack.enter_async_context(Client(transport, cache=None))
                 self.tools = await _listed(self._client)
+                self._is_open = True
                 if not opened.done():
                     opened.set_result(None)
                 await self._over.wait()
@@ -96,13 +104,29 @@ class McpSession:
     def _transport(self, stack: AsyncExitStack, errors: IO[bytes]) -> Transport:
         settings = self.settings
         if settings.url:
-            return _over_http(settings)
+            return _over_http(settings, self._refused)
         errlog = stack.enter_context(os.fdopen(os.dup(errors.fileno()), "w", encoding="utf-8"))
         guarded = ["-I", "-S", str(Path(mcp_guard.__file__)), str(os.getpid()), *settings.command]
         env = {name: _variable(name) for name in settings.env}
-        return stdio_client(
-            StdioServerParameters(command=sys.executable, args=guarded, env=env, cwd=settings.cwd or None), errlog
+        parameters = StdioServerParameters(
+            command=sys.executable,
+            args=guarded,
+            env=env,
+            cwd=settings.cwd or None,
+            encoding_error_handler="replace",  # one odd byte would end the reading, and nobody would be told
         )
+        return stdio_client(parameters, errlog)
+
+    async def _refused(self, response: httpx2.Response) -> None:
+        if response.request.method == "POST" and response.status_code >= 400:
+            self._status = response.status_code
+
+    def _reason(self, error: BaseException) -> str:
+        words = _words(error)
+        if words != REFUSED:
+            return words
+        check = f"; check {self.settings.key_env or 'key_env'}" if self._status in (401, 403) else ""
+        return f"it answered {self._status}{check}"
 
     def _unreachable(self, why: str, errors: IO[bytes]) -> UsageError:
         errors.seek(0)
@@ -125,7 +149,7 @@ class McpSession:
             if self.is_gone or _is_closed(error):
                 self._gone()
                 raise ServerGone(f"MCP server '{self.name}' broke off") from error
-            raise ToolFailed(self._hidden(_words(error))) from error
+            raise ToolFailed(self._hidden(self._reason(error))) from error
         if result.is_error:
             raise ToolFailed(text or f"tool '{tool}' failed and did not say why")
         return text
@@ -136,7 +160,7 @@ class McpSession:
         task, self._task = self._task, None
         if task is None:
             return
-        if not hasattr(self, "_client"):
+        if not self._is_open:  # it waits for the server, and not for us
             task.cancel()
         done, _ = await asyncio.wait([task], timeout=CLOSE_SECONDS)
         if not done:
@@ -154,11 +178,13 @@ class McpSession:
 
 
 @asynccontextmanager
-async def _over_http(settings: McpServer) -> AsyncIterator[Any]:
+async def _over_http(settings: McpServer, seen: Callable[[httpx2.Response], Awaitable[None]]) -> AsyncIterator[Any]:
+    """Nothing is taken from the environment: a proxy, or a .netrc, would get or replace the key."""
     headers = {"Authorization": f"Bearer {_variable(settings.key_env)}"} if settings.key_env else {}
+    hooks = {"response": [seen]}
     timeout = httpx2.Timeout(settings.start_timeout_seconds, read=settings.timeout_seconds)
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=timeout) as client,
+        httpx2.AsyncClient(headers=headers, timeout=timeout, trust_env=False, event_hooks=hooks) as client,
         streamable_http_client(settings.url, http_client=client) as streams,
     ):
         yield streams
@@ -231,7 +257,8 @@ async def _listed(client: Client) -> dict[str, wire.Tool]:
 
 
 def _is_closed(error: Exception) -> bool:
-    return isinstance(error, MCPError) and error.code == wire.CONNECTION_CLOSED
+    is_code = isinstance(error, MCPError) and error.code == wire.CONNECTION_CLOSED
+    return is_code and str(error).startswith(CLOSED)
 
 
 def _words(error: BaseException) -> str:
@@ -240,6 +267,9 @@ def _words(error: BaseException) -> str:
         error = error.exceptions[0]
     if isinstance(error, UsageError | MCPError):
         return str(error)
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"it answered something that is no MCP; {'.'.join(map(str, first['loc']))}: {first['msg']}"
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 

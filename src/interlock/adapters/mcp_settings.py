@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from interlock.adapters.host_sections import require_variable, section_of
 from interlock.errors import UsageError
 
 SERVER_ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
@@ -40,12 +41,10 @@ def read_mcp_server(file: Path, name: str, entry: dict[str, Any]) -> McpServer:
     where = f"{file}: mcp.{name}"
     if not SERVER_ID.fullmatch(name):
         raise UsageError(f"{where}: an id is up to 32 letters, digits, '_' and '-'; it becomes part of tools' names")
-    if "key" in entry:
-        raise UsageError(f"{where}.key: a file holds no keys; write key_env, the variable's name")
-    try:
-        server = msgspec.convert(entry, McpServer)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{where}: {error}") from error
+    server = section_of(where, entry, McpServer)
+    for key, variable in (("key_env", server.key_env), *(("env", name) for name in server.env)):
+        if variable or key == "env":
+            require_variable(f"{where}.{key}", variable)
     _require_one_way(where, server)
     _require_times(where, server)
     folder = file.parent.resolve()

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+from interlock.adapters.bus_tables import BUS_MIGRATIONS
 from interlock.errors import StoreFailed
 
 # "ILCK": tells our databases from those of other programs.
@@ -113,6 +114,8 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             ) strict""",
         ),
     ),
+    # 007 belongs to child runs, and stands before this line when both are there.
+    *BUS_MIGRATIONS,
     (
         "010_server",
         (

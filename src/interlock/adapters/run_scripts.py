@@ -1,10 +1,13 @@
-"""A recorded run as a script: what every agent answered, in the order of its calls.
+"""A recorded run, with all that it called, as a script: what every agent answered, in the order of its calls.
 
 Rule 1: an agent's n-th answer is that to its n-th call, so a call that was never answered keeps its place.
 Rule 2: where answers came in another order than they were asked for, small delays keep that order.
+Rule 3: agents of crews that were called are named with the way to them, `alpha/inner/y`; they go on counting when
+their crew is called again. Where it is called twice at once they count alike, and what was answered first is kept.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +16,8 @@ import yaml
 
 from interlock.adapters.models.scripted import Answer, ScriptUsage, ToolCall
 from interlock.engine.events import (
+    ChildStarted,
+    Event,
     ModelCalled,
     ModelFailed,
     ModelReplied,
@@ -24,7 +29,8 @@ from interlock.engine.events import (
     Usage,
     WentStale,
 )
-from interlock.ports import Record
+from interlock.ids import placed
+from interlock.ports import StoredRecord
 
 # Longer than any run: a call that was given up, or answered too late, must not be answered this time either.
 NEVER_SECONDS = 86_400.0
@@ -37,37 +43,72 @@ Script = dict[str, list[Answer]]
 NEVER = Answer(error="was never answered", delay_seconds=NEVER_SECONDS)
 
 
+# Of a fork: what was said there is kept, and who said it is not asked again.
+ELSEWHERE = Answer(error="was answered in the run that this one was forked from", retry=False)
+
+Tree = Sequence[StoredRecord]
+
+
 class _Call(msgspec.Struct):
     agent: str
+    number: int
     answers_before: int
     answer: Answer | None = None
 
 
-def script_of(records: Sequence[Record]) -> Script:
-    """What the run's agents answered."""
-    calls: dict[str, _Call] = {}
+class _Names:
+    """The agents of a tree as they are called from its first run, and how often each has been asked."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._started = {
+            stored.run: stored.record.events[0] for stored in tree if isinstance(stored.record.events[0], RunStarted)
+        }
+        self._top = self._started[tree[0].run]
+        self._asked: Counter[tuple[str, str]] = Counter()
+
+    def of(self, run: str, agent: str) -> str:
+        return placed(self._started[run].path[len(self._top.path) :], agent)
+
+    def next_call(self, run: str, agent: str, answers: int) -> _Call:
+        """Counting from the first call that its crew got in this tree."""
+        self._asked[run, agent] += 1
+        name, before = self.of(run, agent), self._started[run].calls.get(agent, 0)
+        number = before + self._asked[run, agent] - self._top.calls.get(name, 0)
+        return _Call(name, number, answers)
+
+
+def script_of(tree: Tree) -> Script:
+    """What the agents of a run, and of those below it, answered."""
+    names = _Names(tree)
+    calls: dict[tuple[str, str], _Call] = {}
     answers = 0
-    for record in records:
-        incoming, *derived = record.events
-        if isinstance(incoming, ModelReplied | ModelFailed) and incoming.call in calls:
+    for stored in tree:
+        incoming, *derived = stored.record.events
+        if isinstance(incoming, ModelReplied | ModelFailed) and (stored.run, incoming.call) in calls:
             if not any(isinstance(fact, WentStale) for fact in derived):
-                call = calls[incoming.call]
+                call = calls[stored.run, incoming.call]
                 call.answer = _answer(incoming, answers - call.answers_before)
             answers += 1
         for fact in derived:
             if isinstance(fact, ModelCalled):
-                calls[fact.call] = _Call(fact.agent, answers)
-    return _by_agent(list(calls.values()), is_over=_ending(records) is not None)
+                calls[stored.run, fact.call] = names.next_call(stored.run, fact.agent, answers)
+    return _by_agent(list(calls.values()), is_over=_ending(tree) is not None)
 
 
 def _by_agent(calls: Sequence[_Call], *, is_over: bool) -> Script:
-    script: Script = {}
+    numbered: dict[str, dict[int, Answer]] = {}
     for call in calls:
-        script.setdefault(call.agent, []).append(call.answer or NEVER)
-    for answers in script.values():
-        while answers and (answers[-1] is EXHAUSTED or (answers[-1] is NEVER and not is_over)):
-            answers.pop()
-    return {agent: answers for agent, answers in script.items() if answers}
+        answers = numbered.setdefault(call.agent, {})
+        if answers.get(call.number, NEVER) is NEVER:
+            answers[call.number] = call.answer or NEVER
+    script: Script = {}
+    for agent, answers in numbered.items():
+        kept = [answers.get(number, ELSEWHERE) for number in range(1, max(answers) + 1)]
+        while kept and (kept[-1] is EXHAUSTED or (kept[-1] is NEVER and not is_over)):
+            kept.pop()
+        if kept:
+            script[agent] = kept
+    return script
 
 
 # Where a script ran out, a shorter script runs out again.
@@ -102,34 +143,51 @@ def _tool_call(request: ToolRequest) -> ToolCall:
         return ToolCall(name=request.name, arguments=request.arguments)
 
 
-def _ending(records: Sequence[Record]) -> RunFinished | None:
-    found = (event for record in reversed(records) for event in record.events if isinstance(event, RunFinished))
+def _ending(tree: Tree) -> RunFinished | None:
+    own = (stored.record for stored in reversed(tree) if stored.run == tree[0].run)
+    found = (event for record in own for event in record.events if isinstance(event, RunFinished))
     return next(found, None)
+
+
+def turns_of(tree: Tree) -> list[str]:
+    """Who got a turn, in order; a crew's that was called stand where it was called, whoever else worked meanwhile."""
+    names, runs = _Names(tree), dict[str, list[Event]]()
+    for stored in tree:
+        runs.setdefault(stored.run, []).extend(stored.record.events)
+    ahead = [(tree[0].run, event) for event in reversed(runs[tree[0].run])]
+    turns = []
+    while ahead:
+        run, event = ahead.pop()
+        if isinstance(event, TurnStarted):
+            turns.append(names.of(run, event.agent))
+        elif isinstance(event, ChildStarted):
+            ahead += [(event.child, below) for below in reversed(runs.get(event.child, []))]
+    return turns
 
 
 # Writing
 
 
-def written_script(records: Sequence[Record]) -> str:
+def written_script(tree: Tree) -> str:
     """The run as a file for `--script`."""
-    return _yaml({"replies": _plain_script(records)})
+    return _yaml({"replies": _plain_script(tree)})
 
 
-def written_test(records: Sequence[Record]) -> str:
+def written_test(tree: Tree) -> str:
     """The run as one of a crew's own tests."""
-    started, ending = records[0].events[0], _ending(records)
+    started, ending = tree[0].record.events[0], _ending(tree)
     assert isinstance(started, RunStarted), "a run begins with run.started"
-    events = [event for record in records for event in record.events]
-    expect: dict[str, Any] = {"turns": [event.agent for event in events if isinstance(event, TurnStarted)]}
+    expect: dict[str, Any] = {"turns": turns_of(tree)}
     if ending is not None:
         expect |= {"status": ending.status, "reason": ending.reason}
+    events = [event for stored in tree for event in stored.record.events]
     resumes = [event.input for event in events if isinstance(event, RunResumed)]
-    body = {"input": started.input, "script": _plain_script(records), "expect": expect}
+    body = {"input": started.input, "script": _plain_script(tree), "expect": expect}
     return _yaml(body | ({"answers": resumes} if resumes else {}))
 
 
-def _plain_script(records: Sequence[Record]) -> dict[str, list[Any]]:
-    return {agent: [_plain(answer) for answer in answers] for agent, answers in script_of(records).items()}
+def _plain_script(tree: Tree) -> dict[str, list[Any]]:
+    return {agent: [_plain(answer) for answer in answers] for agent, answers in script_of(tree).items()}
 
 
 def _plain(answer: Answer) -> Any:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from interlock.adapters.host_sections import section_of
 from interlock.errors import UsageError
 
 SCOPES = ("read", "run", "answer", "admin")
@@ -56,10 +57,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 def read_server_settings(file: Path, entry: Any) -> ServerSettings:
     """What the section says; `UsageError` says what is wrong with it."""
-    try:
-        settings = msgspec.convert(entry, ServerSettings)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{file}: server: {error}") from error
+    if not isinstance(entry, dict):
+        raise UsageError(f"{file}: server must be a section; write [server]")
+    settings = section_of(f"{file}: server", entry, ServerSettings)
     for name in ServerSettings.__struct_fields__:
         value = getattr(settings, name)
         if isinstance(value, int | float) and not (math.isfinite(value) and value > 0):

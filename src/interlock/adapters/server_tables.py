@@ -58,7 +58,7 @@ class ServerTables:
             connection.executemany(
                 "insert or ignore into webhook_letters (hook, key, body, attempts, due_at, dead, error)"
                 " values (?, ?, ?, 0, ?, 0, '')",
-                [(hook, letter.key, letter.body, letter.due_at) for letter in letters],
+                [(letter.hook, letter.key, letter.body, letter.due_at) for letter in letters],
             )
             connection.execute(
                 "insert into webhook_cursors (hook, position) values (?, ?)"

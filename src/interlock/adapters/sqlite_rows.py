@@ -17,12 +17,13 @@ import msgspec
 
 from interlock.adapters import journal_format, keeping_sqlite
 from interlock.adapters.alongside_sqlite import carry_out
+from interlock.adapters.hearing_sqlite import Hearing
 from interlock.adapters.journal_format import Tip
 from interlock.adapters.owner_files import is_alive
 from interlock.engine.events import Usage
 from interlock.errors import DamagedRun, OwnedElsewhere, RunExists, StoreFailed
 from interlock.ids import CHILD_MARK
-from interlock.ports import NOTHING_ELSE, Alongside, Appended, Record, RunRow, SealedRecord, Tombstone
+from interlock.ports import NOTHING_ELSE, Alongside, Appended, Record, RunRow, SealedRecord, SealedTree, Tombstone
 
 # Runs whose ends are remembered. Runs that are let go of are forgotten, so only live ones count.
 TIPS_MAX = 10_000
@@ -66,7 +67,16 @@ def _known(number: int, values: tuple[Any, ...]) -> Kept:
     return Kept(number, values, _fixed_crc(number, values))
 
 
-Tips = dict[str, Kept]
+class Tips(dict[str, Kept]):
+    """Where runs end, and who hears what: all that is remembered of the database beside the connection that writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hearing = Hearing()
+
+    def forget(self) -> None:
+        self.clear()
+        self.hearing.forget()
 
 
 def row_crc(number: int, values: Sequence[object]) -> int:
@@ -123,7 +133,7 @@ def create(
     made = _insert_run(connection, row, Tip(seq=record.last_seq, epoch=row.epoch, link=link), owner)
     _remember(tips, row.run, made)
     position = _insert_record(connection, made.number, record.seq, crc32(body), link, body)
-    return Appended(position, carry_out(connection, also))
+    return carry_out(connection, tips.hearing, also, position) if also is not NOTHING_ELSE else Appended(position)
 
 
 def add(connection: sqlite3.Connection, tips: Tips, *, row: RunRow, records: Sequence[SealedRecord], tip: Tip) -> None:
@@ -135,11 +145,24 @@ def add(connection: sqlite3.Connection, tips: Tips, *, row: RunRow, records: Seq
         _insert_record(connection, made.number, record.seq, record.crc, record.link, record.body)
 
 
+def add_tree(connection: sqlite3.Connection, tips: Tips, *, tree: SealedTree, ends: Sequence[Tip]) -> None:
+    """The runs of a tree; their records take places in the order in which they come."""
+    for row, tip in zip(tree.rows, ends, strict=True):
+        keeping_sqlite.require_free(connection, row.run, tip)
+    numbers = []
+    for row, tip in zip(tree.rows, ends, strict=True):
+        connection.execute("delete from tombstones where run = ?", (row.run,))
+        tips.pop(row.run, None)
+        numbers.append(_insert_run(connection, row, tip, owner="").number)
+    for of, record in tree.records:
+        _insert_record(connection, numbers[of], record.seq, record.crc, record.link, record.body)
+
+
 def append(
     connection: sqlite3.Connection, tips: Tips, *, row: RunRow, record: Record, body: bytes, also: Alongside
 ) -> Appended:
     position = _append(connection, tips, row, record, body)
-    return Appended(position, carry_out(connection, also) if also is not NOTHING_ELSE else ())
+    return carry_out(connection, tips.hearing, also, position) if also is not NOTHING_ELSE else Appended(position)
 
 
 def _append(connection: sqlite3.Connection, tips: Tips, row: RunRow, record: Record, body: bytes) -> int:
@@ -217,6 +240,21 @@ def delete(connection: sqlite3.Connection, tips: Tips, *, run: str, at: int, own
     left = Tombstone(run=run, crew=found.values[1], seq=found.tip.seq, link=found.tip.link, deleted_at=at)
     keeping_sqlite.bury(connection, found.number, left)
     return left
+
+
+def delete_tree(
+    connection: sqlite3.Connection, tips: Tips, *, run: str, at: int, owner: str, folder: Path
+) -> list[Tombstone]:
+    kept_here = [kept(connection, each) for each in (run, *_names_below(connection, run))]
+    for found in kept_here:
+        _require_free_for(found, owner, folder)
+    return [delete(connection, tips, run=found.values[0], at=at, owner=owner, folder=folder) for found in kept_here]
+
+
+def _names_below(connection: sqlite3.Connection, run: str) -> list[str]:
+    """Of all runs below, also of damaged ones."""
+    found = connection.execute("select run from runs where run > ? and run < ? order by number", _ids_below(run))
+    return [name for (name,) in found.fetchall()]
 
 
 def claim(connection: sqlite3.Connection, tips: Tips, *, run: str, owner: str, folder: Path) -> int:
@@ -328,6 +366,22 @@ def tree(connection: sqlite3.Connection, *, run: str, after: int, position: int)
         (max(first[0] if first is not None else 0, position + 1), known.number, *_ids_below(run)),
     ).fetchall()
     return [(at, of, _as_sealed(*rest)) for at, of, *rest in found]
+
+
+class TreeStretch(NamedTuple):
+    """A run and all below it, not yet verified."""
+
+    rows: list[RunRow]
+    tips: list[Tip]
+    records: list[tuple[int, SealedRecord]]
+
+
+def tree_stretch(connection: sqlite3.Connection, *, run: str) -> TreeStretch:
+    known = [kept(connection, each) for each in (run, *_names_below(connection, run))]
+    places = {each.values[0]: n for n, each in enumerate(known)}
+    found = tree(connection, run=run, after=0, position=0)
+    records = [(places[of], record) for _, of, record in found]
+    return TreeStretch([_as_row(each.values) for each in known], [each.tip for each in known], records)
 
 
 def _ids_below(run: str) -> tuple[str, str]:

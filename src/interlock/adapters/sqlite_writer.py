@@ -87,7 +87,8 @@ class Writer:
         self._database, self._log = str(path), f"{path}-wal"
         self._database_inode, self._log_inode = _inode(self._database), _inode(self._log)
         self._checked_at = 0.0
-        self._tips: Tips = {}
+        self._tips = Tips()
+        self._version: int | None = None
         self._lock = Lock()
         self._home: asyncio.AbstractEventLoop | None = None
         self._gathered: list[Job] = []
@@ -117,6 +118,19 @@ class Writer:
         else:
             self._gather(job, loop)
         return await job.future  # type: ignore[no-any-return]
+
+    def was_changed_elsewhere(self) -> bool:
+        """Whether another connection that writes has committed since this was asked last; while busy, perhaps later."""
+        if self.broken is not None or not self._lock.acquire(blocking=False):
+            return False
+        try:
+            version = self.connection.execute("pragma data_version").fetchone()[0]
+        except sqlite3.Error:  # whoever writes next is told
+            return False
+        finally:
+            self._lock.release()
+        before, self._version = self._version, version
+        return before not in (None, version)
 
     def hand_over(self) -> None:
         """On the loop: what was gathered and is not written yet is left to the thread."""
@@ -292,7 +306,7 @@ class Writer:
 
     def _undo(self, error: BaseException) -> None:
         """Leaves no transaction behind, and remembers the failures after which nothing may be acknowledged."""
-        self._tips.clear()
+        self._tips.forget()
         if code_of(error) in FINAL:
             self.broken = f"the disk failed to keep what was written ({error}); check it, then start again"
         # SQLite may have rolled back by itself, and a rollback may fail like any other statement.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 from weakref import WeakSet
 
-from interlock.adapters import alongside_sqlite, journal_format, keeping_sqlite, migrations, sqlite_rows
+from interlock.adapters import alongside_sqlite, bus_rows, journal_format, keeping_sqlite, migrations, sqlite_rows
 from interlock.adapters.migrations import Connect
 from interlock.adapters.mounts import require_local
 from interlock.adapters.owner_files import OWNERS as OWNERS
@@ -37,6 +37,7 @@ from interlock.ports import (
     Reservation,
     RunRow,
     SealedRecord,
+    SealedTree,
     Settlement,
     StoredRecord,
     Tombstone,
@@ -104,6 +105,7 @@ class SqliteStore(ServerTables):
         self._pid = os.getpid()
         self._closed = False
         self._connect, self._mode = connect, "rw"
+        self._more: list[sqlite3.Connection] = []
 
     @property
     def owner(self) -> str:
@@ -168,6 +170,18 @@ class SqliteStore(ServerTables):
         work = partial(sqlite_rows.delete, run=run, at=at, owner=self.owner, folder=self.folder)
         return await self._write(f"delete run '{run}'", work)
 
+    async def add_tree(self, tree: SealedTree) -> None:
+        """As `add`, and in one transaction."""
+        chains = zip(tree.rows, tree.chains(), strict=True)
+        ends = [journal_format.tip_of(row.run, chain) for row, chain in chains]
+        work = partial(sqlite_rows.add_tree, tree=tree, ends=ends)
+        size = sum(len(record.body) for _, record in tree.records)
+        await self._write(f"store the whole run '{tree.rows[0].run}' with its children", work, size)
+
+    async def delete_tree(self, run: str, at: int) -> Sequence[Tombstone]:
+        work = partial(sqlite_rows.delete_tree, run=run, at=at, owner=self.owner, folder=self.folder)
+        return await self._write(f"delete run '{run}' with its children", work)
+
     async def limit_bytes(self, bytes_max: int) -> None:
         """The database grows no further than this, until the limit is set anew or the store is opened again."""
         await self._write("limit the database", partial(sqlite_rows.limit_bytes, bytes_max=bytes_max))
@@ -216,6 +230,16 @@ class SqliteStore(ServerTables):
 
         return await self._read(f"read the journal of run '{run}'", verified)
 
+    async def sealed_tree(self, run: str) -> SealedTree:
+        def verified(connection: sqlite3.Connection) -> SealedTree:
+            found = sqlite_rows.tree_stretch(connection, run=run)
+            tree = SealedTree(rows=tuple(found.rows), records=tuple(found.records))
+            for row, chain, tip in zip(found.rows, tree.chains(), found.tips, strict=True):
+                journal_format.opened_chain(row.run, chain, journal_format.start_of(row.run), tip)
+            return tree
+
+        return await self._read(f"read the journals of run '{run}' and its children", verified)
+
     async def tombstones(self) -> Sequence[Tombstone]:
         return await self._read("read tombstones", keeping_sqlite.tombstones)
 
@@ -223,7 +247,8 @@ class SqliteStore(ServerTables):
         """What SQLite finds wrong with the whole database; reads every page."""
 
         def found(connection: sqlite3.Connection) -> list[str]:
-            return [*keeping_sqlite.problems(connection), *sqlite_rows.damaged(connection)]
+            damaged = [*sqlite_rows.damaged(connection), *bus_rows.damaged(connection)]
+            return [*keeping_sqlite.problems(connection), *damaged]
 
         return await self._read("check the database", found)
 
@@ -280,7 +305,7 @@ class SqliteStore(ServerTables):
 
     def disown(self) -> None:
         """In a forked child: lets go of everything without touching what the parent uses."""
-        for connection in (self._reading, self._writing):
+        for connection in (self._reading, self._writing, *self._more):
             abandon(connection)
         with suppress(OSError):
             os.close(self._owner.descriptor)
@@ -308,6 +333,25 @@ class SqliteStore(ServerTables):
     def _require_unbroken(self) -> None:
         if self._writer.broken is not None:
             raise StoreBroken(self._writer.broken)
+
+    async def write(self, doing: str, work: Work[T], size: int = 0) -> T:
+        """For whoever keeps something else in the same database, such as the bus."""
+        return await self._write(doing, work, size)
+
+    async def read(self, doing: str, work: Query[T]) -> T:
+        return await self._read(doing, work)
+
+    def was_changed_elsewhere(self) -> bool:
+        """Whether another process has committed something since this was asked last."""
+        return not self._closed and self._writer.was_changed_elsewhere()
+
+    def one_more_connection(self) -> sqlite3.Connection:
+        """To read with, in a thread of the caller's; it is let go of in a forked child like the others."""
+        self._require_usable()
+        connection = self._connect(self.folder / DATABASE, "rw")
+        connection.execute("pragma query_only = on")
+        self._more.append(connection)
+        return connection
 
     async def _write(self, doing: str, work: Work[T], size: int = 0) -> T:
         self._require_usable()

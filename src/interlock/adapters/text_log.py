@@ -1,10 +1,14 @@
-"""The log for people: the lines of the signal protocol, word for word, one a line whatever a reply holds."""
+"""The log for people: the lines of the signal protocol, word for word, one a line whatever a reply holds.
+
+Rule 1: a pause is told where somebody waits, and not again by every run that called it.
+"""
 
 import sys
 from collections.abc import Iterator
 from typing import TextIO
 
 from interlock.engine.events import Decided, Event, GroupStarted, HandedOver, RunFinished, RunPaused, SignalSeen
+from interlock.ids import is_below, run_of
 from interlock.ports import StoredRecord
 from interlock.signals.registry import SignalRegistry
 from interlock.signals.report import emitted_line, routed_line
@@ -19,10 +23,10 @@ class TextLog:
     def __call__(self, stored: StoredRecord) -> None:
         stream = self._stream or sys.stderr
         for event in stored.record.events:
-            for line in self._lines(event):
+            for line in self._lines(stored.run, event):
                 print(one_line(line), file=stream, flush=True)
 
-    def _lines(self, event: Event) -> Iterator[str]:
+    def _lines(self, run: str, event: Event) -> Iterator[str]:
         match event:
             case SignalSeen():
                 definition = self.registry.get(event.signal)
@@ -36,7 +40,7 @@ class TextLog:
                 yield f"[ROUTING] {event.agent} -> TERMINATE (signal: {event.signal})"
             case GroupStarted():
                 yield f"[ROUTING] group {event.group} -> {', '.join(event.members)}"
-            case RunPaused():
+            case RunPaused() if not is_below(run_of(event.token), run):
                 yield f"[PAUSE:{event.agent}] Waiting for user input"
             case RunFinished() if event.reason.startswith("signal:"):
                 yield f"[TERMINATE] Workflow ended by signal: {event.reason.removeprefix('signal:')}"

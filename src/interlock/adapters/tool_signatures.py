@@ -77,9 +77,10 @@ def _field(tool: str, parameter: inspect.Parameter, hint: Any) -> tuple[Any, ...
         msgspec.json.schema(hint)
         msgspec.json.Decoder(hint)
     except Exception as error:  # types of the host may fail in any way when they are looked into
+        why = "" if "\n" in str(error) else f": {error}"  # longer ones are for whoever knows the library
         raise UsageError(
-            f"tool '{tool}': a model cannot be told the type of parameter '{parameter.name}' ({hint}): {error}. "
-            "Use what JSON can carry, or begin the function's name with _ if it is no tool"
+            f"tool '{tool}': a model cannot be told the type of parameter '{parameter.name}' ({hint}){why}. "
+            "Use what JSON can carry, such as str, or begin the function's name with _ if it is no tool"
         ) from error
     if parameter.default is parameter.empty:
         return parameter.name, hint

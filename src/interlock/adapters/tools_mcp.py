@@ -7,14 +7,13 @@ Rule 3: a tool is idempotent only if its server says so and the host trusts it (
 """
 
 import asyncio
-import hashlib
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from interlock.adapters.mcp_settings import McpServer
+from interlock.adapters.tool_names import fit_name
 from interlock.errors import ToolFailed, UsageError, nearest
 from interlock.ports import ToolSchema
 
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from interlock.adapters.mcp_session import McpSession
 
 PREFIX = "mcp:"
-# What every provider takes as the name of a tool.
-NAME_CHARS_MAX = 64
-_UNFIT = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class McpToolbox:
@@ -198,13 +194,8 @@ def server_of(full: str) -> str:
 
 
 def shown_name(server: str, tool: str) -> str:
-    """What models call it. A name that had to be changed ends in a digest of the original, so that two stay two."""
-    plain = f"{server}_{tool}"
-    shown = _UNFIT.sub("_", plain)
-    if shown == plain and len(shown) <= NAME_CHARS_MAX:
-        return shown
-    digest = hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()[:8]
-    return f"{shown[: NAME_CHARS_MAX - 9]}_{digest}"
+    """What models call it."""
+    return fit_name(f"{server}_{tool}")
 
 
 def _unknown(full: str, offered: Sequence[str]) -> UsageError:

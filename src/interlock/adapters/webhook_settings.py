@@ -14,10 +14,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from interlock.adapters.host_sections import require_variable, section_of
+from interlock.broadcast.pattern import pattern_fault
 from interlock.errors import UsageError
 
 # What can be told, and the type of the event that it is told of.
 TOLD = {"run.finished": "run.finished", "question": "input.requested"}
+
+# Before a pattern, in `on`: broadcasts whose type matches.
+BROADCAST = "broadcast:"
 
 HOOK_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 SECRET_PREFIX = "whsec_"  # noqa: S105 - of every secret, and none itself
@@ -36,21 +41,55 @@ class OutgoingHook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     timeout_seconds: float = 10
 
 
-def read_webhook(file: Path, name: str, entry: dict[str, Any]) -> OutgoingHook:
-    """What the section says; `UsageError` says what is wrong with it."""
+class IncomingHook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose webhooks are taken, and which types they may announce. While secrets are exchanged there are two.
+
+    `token_env` is for senders that cannot sign.
+    """
+
+    types: tuple[str, ...]
+    secret_env: str = ""
+    old_secret_env: str = ""
+    token_env: str = ""
+
+
+def read_webhook(file: Path, name: str, entry: dict[str, Any]) -> "OutgoingHook | IncomingHook":
+    """What the section says, out with an address and in without; `UsageError` says what is wrong with it."""
     where = f"{file}: webhooks.{name}"
     if not HOOK_ID.fullmatch(name):
         raise UsageError(f"{where}: an id is up to 64 letters, digits, '_' and '-'")
     if "secret" in entry:
         raise UsageError(f"{where}.secret: a file holds no secrets; write secret_env, the variable's name")
-    try:
-        hook = msgspec.convert(entry, OutgoingHook)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{where}: {error}") from error
+    return _outgoing(where, entry) if "url" in entry else _incoming(where, entry)
+
+
+def _incoming(where: str, entry: dict[str, Any]) -> IncomingHook:
+    hook = section_of(where, entry, IncomingHook)
+    if bool(hook.secret_env) == bool(hook.token_env):
+        raise UsageError(f"{where}: write url to send, or secret_env (or token_env) and types to take webhooks in")
+    for key in ("secret_env", "old_secret_env", "token_env"):
+        if getattr(hook, key):
+            require_variable(f"{where}.{key}", getattr(hook, key))
+    if hook.old_secret_env and not hook.secret_env:
+        raise UsageError(f"{where}.old_secret_env goes with secret_env")
+    if not hook.types:
+        raise UsageError(f"{where}.types is empty; list the patterns of what it may announce")
+    for pattern in hook.types:
+        if fault := pattern_fault(pattern):
+            raise UsageError(f"{where}.types: {pattern!r} {fault}")
+    return hook
+
+
+def _outgoing(where: str, entry: dict[str, Any]) -> OutgoingHook:
+    hook = section_of(where, entry, OutgoingHook)
+    require_variable(f"{where}.secret_env", hook.secret_env)
     _require_address(where, hook)
     for what in hook.on:
-        if what not in TOLD:
-            raise UsageError(f"{where}.on: there is no '{what}'; choose from {', '.join(TOLD)}")
+        pattern = what.removeprefix(BROADCAST) if what.startswith(BROADCAST) else None
+        if pattern is not None and (fault := pattern_fault(pattern)):
+            raise UsageError(f"{where}.on: the pattern {pattern!r} {fault}")
+        if pattern is None and what not in TOLD:
+            raise UsageError(f"{where}.on: there is no '{what}'; choose from {', '.join(TOLD)}, {BROADCAST}PATTERN")
     if not math.isfinite(hook.timeout_seconds) or hook.timeout_seconds <= 0:
         raise UsageError(f"{where}.timeout_seconds is {hook.timeout_seconds!r}; it must be a number above 0")
     return hook
@@ -68,6 +107,12 @@ def _require_address(where: str, hook: OutgoingHook) -> None:
         raise UsageError(f"{where}.url: what is told would travel unencrypted; use https, or set allow_http = true")
     if address.username or address.password:
         raise UsageError(f"{where}.url: a file holds no secrets; take the user out of the address")
+
+
+def incoming_secrets(name: str, hook: IncomingHook, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The secrets of a webhook that comes in, the newer first; none if they are blank, and then it is not taken."""
+    variables = [each for each in (hook.secret_env, hook.old_secret_env) if environ.get(each, "").strip()]
+    return tuple(secret_of(name, each, environ) for each in variables)
 
 
 def secret_of(name: str, variable: str, environ: Mapping[str, str]) -> str:

@@ -20,6 +20,7 @@ from interlock.crew.definition import Crew
 def test(crew: str, config: str | None) -> None:
     """Run CREW's own tests: the files in its tests folder, each with input, script and what to expect.
 
+    Agents of crews that it calls are named with the way to them, alpha/x; their routes count as well.
     'interlock runs script RUN --as-test' makes one of a run. Exit code 1 if a test fails.
     """
     definition = open_sound_crew(crew, config)
@@ -47,5 +48,6 @@ def _show_coverage(crew: Crew, outcomes: Sequence[Outcome]) -> None:
     missed, total = untaken(crew, outcomes), len(routes_of(crew))
     click.echo(f"routes taken: {total - len(missed)} of {total}")
     for agent, route in missed:
-        leads = f" -> {route.target}" if route.target else ""
+        target = route.target or route.target_crew
+        leads = f" -> {target}" if target else ""
         click.echo(f"        never: {shown(f'{agent} {route.signal}{leads}')}")

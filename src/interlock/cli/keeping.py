@@ -13,6 +13,7 @@ from interlock.cli.run import data_option, drive, for_people, json_option, plain
 from interlock.compose.box import Interlock, RunHandle
 from interlock.compose.crews import host_settings
 from interlock.compose.keeping import delete_run, export_run, import_run, prune_runs
+from interlock.crew.registry import registry_of_tree
 from interlock.errors import UsageError
 from interlock.signals.builtin import load_default_signals
 
@@ -30,11 +31,13 @@ def fork(
 ) -> None:
     """Go on from the middle of RUN, as a new run: what was recorded up to SEQ is kept, and asked for no more.
 
-    Possible where no branch and no question is open; elsewhere the nearest places are named. Exit codes as of run.
+    Possible where no branch, no crew that was called and no question is open; elsewhere the nearest places are named.
+    What crews have said that were called before SEQ is kept; their runs stay with RUN. Exit codes as of run.
     """
     log = TextLog(load_default_signals())
 
     async def forked(box: Interlock) -> RunHandle:
+        log.registry = registry_of_tree(await box.crew_of(await box.journal.row(run_id)))
         return await box.fork(run_id, after)
 
     drive(
@@ -47,18 +50,20 @@ def fork(
 @click.option("--as-test", is_flag=True, help="As one of a crew's own tests, with what came of it as expected.")
 @data_option
 def script(run_id: str, as_test: bool, data: str) -> None:
-    """Print RUN as a script that 'interlock run --script' plays again."""
-    records = with_look(data, lambda box: box.journal.records(run_id))
-    click.echo((written_test if as_test else written_script)(records), nl=False)
+    """Print RUN, with all that it called, as a script that 'interlock run --script' plays again."""
+    tree = with_look(data, lambda box: box.journal.tree(run_id))
+    click.echo((written_test if as_test else written_script)(tree), nl=False)
 
 
 @click.command()
 @click.argument("run_id", metavar="RUN")
 @data_option
 def delete(run_id: str, data: str) -> None:
-    """Delete RUN. A tombstone stays in place of its chain, and its id is not given again."""
-    left = with_box(data, lambda box: delete_run(box, run_id))
+    """Delete RUN and all that it called. Tombstones stay in place of their chains, and no id is given again."""
+    left, *below = with_box(data, lambda box: delete_run(box, run_id))
     click.echo(f"{left.run} is deleted; its chain ended at seq {left.seq} with {left.link.hex()[:16]}")
+    if below:
+        click.echo(f"with it {len(below)} {'run' if len(below) == 1 else 'runs'} of crews that it called")
 
 
 @click.command()
@@ -66,7 +71,7 @@ def delete(run_id: str, data: str) -> None:
 @config_option
 @data_option
 def prune(days: float | None, config: str | None, data: str) -> None:
-    """Delete every finished run in which nothing has happened for DAYS; paused runs stay.
+    """Delete every finished run in which nothing has happened for DAYS, with all that it called; paused runs stay.
 
     Without --older-than what counts is 'days' under [retention] in interlock.toml.
     """
@@ -82,7 +87,7 @@ def prune(days: float | None, config: str | None, data: str) -> None:
 @click.argument("file", metavar="[FILE]", default="-")
 @data_option
 def export(run_id: str, file: str, data: str) -> None:
-    """Write RUN with its crew to FILE, or to standard output, as JSON lines."""
+    """Write RUN, all that it called, and the crews to FILE, or to standard output, as JSON lines."""
     body = with_look(data, lambda box: export_run(box, run_id))
     if file == "-":
         sys.stdout.buffer.write(body)
@@ -101,7 +106,10 @@ def export(run_id: str, file: str, data: str) -> None:
 @click.argument("file")
 @data_option
 def import_(file: str, data: str) -> None:
-    """Take in a run from FILE (- is standard input), unless its id is taken or anything in it is damaged."""
+    """Take in a run and all that it called from FILE (- is standard input).
+
+    Not if an id is taken or anything in it is damaged.
+    """
     try:
         body = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:

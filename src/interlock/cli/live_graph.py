@@ -133,9 +133,9 @@ def _head(drawn: Map, name: str, progress: Progress, now_ms: int) -> list[Piece]
 
 
 def _mark(name: str, progress: Progress, now_ms: int) -> Piece:
-    if any(question.agent == name for question in progress.questions.values()):
+    if progress.is_asked_of(name):
         return "?", "bold yellow"
-    if name in progress.at_work() or (name == progress.group and progress.status == "running"):
+    if progress.is_at_work(name):
         return spinner(now_ms), "bold cyan"
     return ("●", "green") if progress.visits[name] else ("○", "dim")
 

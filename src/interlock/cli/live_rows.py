@@ -75,7 +75,3 @@ def seconds(elapsed_ms: int) -> str:
         return f"{max(0, elapsed_ms) / 1000:.1f} s"
     minutes, left = divmod(elapsed_ms // 1000, 60)
     return f"{minutes} min {left:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
-
-
-def dollars(micros: int) -> str:
-    return f"${micros / 1_000_000:,.4f}" if micros < 100_000_000 else f"${micros / 1_000_000:,.2f}"

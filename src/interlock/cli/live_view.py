@@ -17,8 +17,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from interlock.cli.columns import dollars
 from interlock.cli.live_graph import Map, graph_rows
-from interlock.cli.live_rows import FRAME_MS, dollars, ending, filled, row, rule, seconds, spinner, wrapped
+from interlock.cli.live_rows import FRAME_MS, ending, filled, row, rule, seconds, spinner, wrapped
 from interlock.cli.progress import Progress, Work
 from interlock.cli.transcript import Kind
 from interlock.crew.definition import Crew
@@ -58,18 +59,18 @@ def _title(crew: Crew, progress: Progress, width: int) -> Text:
 
 
 def _work_rows(progress: Progress, width: int, most: int, now_ms: int) -> list[Text]:
-    working = list(progress.at_work().values())
+    working = progress.at_work()
     if not working:
         return [row(width, ("  nobody", "dim"))]
     kept = working if len(working) <= most else working[: most - 1]
-    names = min(22, max(len(work.agent) for work in kept)) if kept else 0
+    names = min(max(22, width // 3), max(len(work.name) for work in kept)) if kept else 0
     rows = [_worker(work, names, width, now_ms) for work in kept]
     left = len(working) - len(kept)
     return rows + [row(width, (f"  … and {left} more", "dim"))] * bool(left)
 
 
 def _worker(work: Work, names: int, width: int, now_ms: int) -> Text:
-    lead = f" {spinner(now_ms)} {filled(work.agent, names)} {seconds(now_ms - work.since_ms):>8}  "
+    lead = f" {spinner(now_ms)} {filled(work.name, names)} {seconds(now_ms - work.since_ms):>8}  "
     doing = f"{work.doing}  "
     tail = ending(work.tail, width - len(lead) - len(doing))
     return row(width, (lead, "bold cyan"), (doing, "yellow" if work.error else "cyan"), (tail, ""))

@@ -15,6 +15,7 @@ from interlock.errors import InterlockError
 
 _COMMANDS = {
     "backup": ("interlock.cli.doctor", "backup"),
+    "broadcast": ("interlock.cli.broadcast", "broadcast"),
     "check": ("interlock.cli.check", "check"),
     "demo": ("interlock.cli.demo", "demo"),
     "doctor": ("interlock.cli.doctor", "doctor"),
@@ -23,6 +24,7 @@ _COMMANDS = {
     "init": ("interlock.cli.init", "init"),
     "key": ("interlock.cli.serve", "key"),
     "mcp": ("interlock.cli.mcp", "mcp"),
+    "migrate": ("interlock.cli.migrate", "migrate"),
     "model": ("interlock.cli.models", "model"),
     "resume": ("interlock.cli.run", "resume"),
     "run": ("interlock.cli.run", "run"),
@@ -72,7 +74,13 @@ class _LazyGroup(click.Group):
         except BrokenPipeError:
             raise  # click knows what to do when nobody reads on
         except OSError as error:
-            raise _Refused(f"cannot write: {error.strerror}") from error
+            raise _Refused(_told(error)) from error
+
+
+def _told(error: OSError) -> str:
+    """Commands say themselves what they cannot read; what is left over is a place that they cannot write to."""
+    where = f" {os.fsdecode(error.filename)!r}" if isinstance(error.filename, str | bytes) else ""
+    return f"cannot write{where}: {error.strerror or error}"
 
 
 @click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

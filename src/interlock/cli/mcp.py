@@ -41,4 +41,7 @@ async def _served(box: Interlock, crews: Sequence[Crew]) -> None:
         ) from error
     named = by_tool_name(crews)
     async with box:
-        await crew_server(box, named).run_stdio_async()
+        try:
+            await crew_server(box, named).run_stdio_async()
+        except* BrokenPipeError:
+            pass  # whoever asked listens no more, which ends it like the end of the input

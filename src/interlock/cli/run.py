@@ -21,8 +21,9 @@ from interlock.cli.transcript import Line, lines_of
 from interlock.compose.box import DATA_FOLDER, Interlock, Result, RunHandle
 from interlock.compose.crews import host_settings
 from interlock.compose.models import with_model
-from interlock.crew.registry import registry_of
+from interlock.crew.registry import registry_of_tree
 from interlock.errors import InterlockError, UsageError
+from interlock.ids import root_of
 from interlock.signals.builtin import load_default_signals
 
 Show = Callable[[dict[str, Any]], None]
@@ -77,7 +78,7 @@ def run(
     if model is not None and answers is None:
         definition = with_model(definition, model, host.provider_settings)
     given = given_text(text)
-    log = TextLog(registry_of(definition))
+    log = TextLog(registry_of_tree(definition))
 
     async def begin(box: Interlock) -> RunHandle:
         return await (box.continue_run(definition, given, continues) if continues else box.start(definition, given))
@@ -110,8 +111,9 @@ def resume(
     log = TextLog(load_default_signals())
 
     async def again(box: Interlock) -> RunHandle:
-        log.registry = registry_of(await box.crew_of(await box.journal.row(run_id)))
-        return await box.resume(run_id, given, token=token)
+        log.registry = registry_of_tree(await box.crew_of(await box.journal.row(root_of(run_id))))
+        await box.resume(run_id, given, token=token)
+        return RunHandle(box, root_of(run_id))  # a child goes on with whoever called it
 
     box = Interlock(data, host=host_settings(config), script=script, observers=[log])
     drive(box, again, for_people(as_json, plain))

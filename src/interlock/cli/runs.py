@@ -1,20 +1,28 @@
 """`interlock runs`: what ran, how it stands, and why it went as it did."""
 
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import click
 import msgspec
 
+from interlock.cli.columns import cost
 from interlock.cli.crews import shown
 from interlock.cli.keeping import delete, export, fork, import_, prune, script
 from interlock.cli.looking import with_look
-from interlock.cli.run import data_option, json_option, with_box
+from interlock.cli.reasons import reason_lines
+from interlock.cli.run import data_option, json_option, print_lines, with_box
+from interlock.cli.run_tree import in_values, open_waits, run_lines, said_lines, tell_usage
+from interlock.cli.transcript import STEP
+from interlock.cli.usage import tell_of_run, usage
 from interlock.compose.box import Interlock, Result
+from interlock.compose.trees import Tree, in_order, tree_of
+from interlock.engine.events import Usage
 from interlock.engine.in_full import in_full
-from interlock.engine.reasons import reason
-from interlock.engine.state import RunState
 from interlock.engine.step import OVER
+from interlock.ids import CHILD_MARK, parent_of, root_of
+from interlock.ports import RunRow
 
 
 @click.group()
@@ -22,7 +30,7 @@ def runs() -> None:
     """What ran, how it stands, and why."""
 
 
-for command in (delete, export, fork, import_, prune, script):
+for command in (delete, export, fork, import_, prune, script, usage):
     runs.add_command(command)
 
 
@@ -30,11 +38,17 @@ for command in (delete, export, fork, import_, prune, script):
 @click.option("--status", type=click.Choice(("running", "paused", *OVER)), help="Only runs that stand so.")
 @click.option("--crew", help="Only runs of this crew.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option("--all", "with_children", is_flag=True, help="Also runs of crews that were called, below their callers.")
 @data_option
 @json_option
-def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_json: bool) -> None:
-    """The newest runs first."""
-    rows = with_look(data, lambda box: box.journal.rows(status=status, crew=crew, limit=limit))
+def list_runs(status: str | None, crew: str | None, limit: int, with_children: bool, data: str, as_json: bool) -> None:
+    """The newest runs first, with what each has cost; those of crews that were called are part of their callers'."""
+
+    async def asked(box: Interlock) -> list[RunRow]:
+        rows = await box.journal.rows(status=status, crew=crew, limit=limit, nested=False)
+        return await _with_children(box, rows) if with_children else list(rows)
+
+    rows = with_look(data, asked)
     if as_json:
         for row in rows:
             click.echo(msgspec.json.encode(in_full(row)).decode())
@@ -42,10 +56,14 @@ def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_js
     for row in rows:
         when = datetime.fromtimestamp(row.updated_at / 1000, UTC)
         origin = f"  from {row.continues}" if row.continues else ""
-        what = f"{row.status:<9}  {shown(row.crew)}  {shown(row.reason)}{shown(origin)}"
-        click.echo(f"{row.run}  {when:%Y-%m-%d %H:%M:%S}  {what}".rstrip())
+        what = f"{row.status:<9}  {cost(row.usage):>8}  {shown(row.crew)}  {shown(row.reason)}{shown(origin)}"
+        click.echo(f"{STEP * row.run.count(CHILD_MARK)}{row.run}  {when:%Y-%m-%d %H:%M:%S}  {what}".rstrip())
     if not rows:
         click.echo("no runs yet; 'interlock run CREW INPUT' makes one")
+
+
+async def _with_children(box: Interlock, rows: Sequence[RunRow]) -> list[RunRow]:
+    return [each for row in rows for each in in_order([row, *await box.journal.below(row.run)])]
 
 
 @runs.command()
@@ -53,37 +71,39 @@ def list_runs(status: str | None, crew: str | None, limit: int, data: str, as_js
 @data_option
 @json_option
 def show(run_id: str, data: str, as_json: bool) -> None:
-    """How RUN stands, and what was said."""
+    """How RUN stands, what was said, and what each agent has cost; with the runs of crews that it called."""
 
-    async def told(box: Interlock) -> tuple[Result, RunState | None]:
-        return await box.result(run_id), None if as_json else await box.state(run_id)
+    async def told(box: Interlock) -> tuple[Result, Tree]:
+        return await box.result(run_id), await tree_of(box, run_id)
 
-    result, state = with_look(data, told)
-    if state is None:
-        click.echo(msgspec.json.encode(in_full(result)).decode())
+    result, tree = with_look(data, told)
+    if as_json:
+        click.echo(msgspec.json.encode(in_full(result) | in_values(tree)).decode())
         return
     click.secho(f"{run_id} {result.status}: {result.reason}", bold=True)
     if result.continues:
         click.echo(f"it goes on from {shown(result.continues)}")
-    for entry in state.history:
-        click.secho(f"{entry.author}:", bold=True)
-        for line in entry.text.splitlines():
-            click.echo(f"  {shown(line)}")
-    for wait in state.waits:
-        which = f" --token {wait.token}" if len(state.waits) > 1 else ""
-        click.echo(f"{wait.agent} waits ({wait.reason}): interlock resume {run_id}{which} --input TEXT")
+    if parent_of(run_id):
+        click.echo(f"it was called by {parent_of(run_id)}")
+    called = len(tree.members) > 1
+    for line in run_lines(tree) if called else ():
+        click.echo(line)
+    print_lines(said_lines(tree))
+    for wait in open_waits(tree):
+        click.echo(wait.line)
+    if called or tree.members[0].elsewhere != Usage():
+        tell_usage(tree)
+    elif result.usage_by_agent:
+        tell_of_run(result.usage, result.usage_by_agent)
 
 
 @runs.command()
 @click.argument("run_id", metavar="RUN")
 @data_option
 def explain(run_id: str, data: str) -> None:
-    """Why RUN went as it did: every decision with its reasons."""
-    for record in with_look(data, lambda box: box.journal.records(run_id)):
-        for n, event in enumerate(record.events):
-            line = reason(event)
-            if line:
-                click.echo(f"{record.seq + n:>5}  {shown(line)}")
+    """Why RUN went as it did: every decision with its reasons, those of crews that it called with their path."""
+    for line in reason_lines(with_look(data, lambda box: box.journal.tree(run_id))):
+        click.echo(shown(line))
 
 
 @runs.command()
@@ -99,11 +119,14 @@ def replay(run_id: str, data: str) -> None:
 @click.argument("run_id", metavar="RUN")
 @data_option
 def cancel(run_id: str, data: str) -> None:
-    """End RUN now; what it has under way is given up."""
+    """End RUN now; what it has under way is given up. Whoever called it goes on as after any other failure."""
 
-    async def ask(box: Interlock) -> str:
-        return (await (await box.cancel(run_id)).result()).status
+    async def ask(box: Interlock) -> tuple[str, str]:
+        status = (await (await box.cancel(run_id)).result()).status
+        return status, (await box.journal.row(root_of(run_id))).status
 
-    status = with_box(data, ask)
+    status, outermost = with_box(data, ask)
     click.echo(f"{run_id} is {status}")
+    if parent_of(run_id) and outermost == "running":
+        click.echo(f"whoever called it goes on with: interlock resume {root_of(run_id)}")
     sys.exit(0 if status == "cancelled" else 1)

@@ -8,7 +8,7 @@ import click
 
 from interlock.adapters.served_folder import new_key
 from interlock.adapters.server_settings import SCOPES
-from interlock.adapters.webhook_settings import secret_of
+from interlock.adapters.webhook_settings import IncomingHook, OutgoingHook, secret_of
 from interlock.cli.crews import config_option, open_crew, show_problems
 from interlock.cli.run import data_option, script_option
 from interlock.compose.box import Interlock
@@ -41,6 +41,7 @@ def serve(
     Runs that were left by a process that is gone go on. A crew with problems can be looked at, and does not run.
     """
     try:
+        from interlock.adapters.webhook_verifying import incoming_webhooks
         from interlock.server.crews import ServedCrews
         from interlock.server.serving import Order, is_loopback
         from interlock.server.serving import serve as served
@@ -52,6 +53,10 @@ def serve(
     if no_auth and not is_loopback(host):
         raise UsageError(f"--no-auth is for the loopback only, and '{host}' is not; leave it out, or use 127.0.0.1")
     settings = host_settings(config)
+    outgoing = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, OutgoingHook)}
+    taken = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, IncomingHook)}
+    for name in taken.keys() - incoming_webhooks(taken, os.environ).keys():
+        click.echo(f"interlock: webhook '{name}' has no secret and is not taken in", err=True)
     loaded = [open_crew(crew, config) for crew in crews]
     for path, each in zip(crews, loaded, strict=True):
         show_problems((p for p in each.problems if p.severity is Severity.ERROR), err=True)
@@ -64,8 +69,9 @@ def serve(
         host=host,
         port=port,
         with_keys=not no_auth,
-        hooks=settings.webhooks,
-        secrets={name: secret_of(name, hook.secret_env, os.environ) for name, hook in settings.webhooks.items()},
+        hooks=outgoing,
+        incoming=incoming_webhooks(taken, os.environ),
+        secrets={name: secret_of(name, hook.secret_env, os.environ) for name, hook in outgoing.items()},
         say=click.echo,
     )
     asyncio.run(served(order))

@@ -1,4 +1,7 @@
-"""What was said and done in a run, as lines for people: the same whether they are printed or shown in a live view."""
+"""What was said and done in a run, as lines for people: the same whether they are printed or shown in a live view.
+
+Rule 1: what a crew says that another one called is set in by one step a level, and carries its path.
+"""
 
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
@@ -6,12 +9,19 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from interlock.cli.crews import shown
+from interlock.ids import placed, run_of
 
 Kind = Literal["speaker", "said", "note", "printed", "log"]
 
 # Every event has them, so they say nothing about this one.
-_COMMON = ("run", "seq", "at", "type")
+_COMMON = ("run", "seq", "at", "type", "path")
 _NOTED = ("handoff", "group.started", "group.joined", "nudged", "limit.reached", "warning")
+
+# Of what a crew is called with; all of it is in the run.
+INPUT_CHARS_MAX = 100
+
+# What each level of crews is set in by.
+STEP = "  "
 
 
 class Line(NamedTuple):
@@ -23,22 +33,57 @@ class Line(NamedTuple):
 
 def lines_of(event: dict[str, Any]) -> Iterator[Line]:
     """The lines that an event adds to the transcript; most add none."""
+    path = event.get("path", ()) if event["type"] != "run.started" else ()
+    for line in _said(event, path) or _noted(event, path):
+        yield Line(line.kind, STEP * len(path) + line.text)
+
+
+def _said(event: dict[str, Any], path: tuple[str, ...]) -> list[Line]:
+    if event["type"] != "model.replied" or not event["text"]:
+        return []
+    speaker = Line("speaker", f"{shown(placed(path, event['agent']))}:")
+    return [speaker, *(Line("said", f"  {shown(line)}") for line in event["text"].splitlines())]
+
+
+def _noted(event: dict[str, Any], path: tuple[str, ...]) -> list[Line]:
+    note = _note(event, path)
+    return [Line("note", f"  {shown(note)}")] if note else []
+
+
+def _note(event: dict[str, Any], path: tuple[str, ...]) -> str:
     match event["type"]:
-        case "model.replied" if event["text"]:
-            yield Line("speaker", f"{shown(event['agent'])}:")
-            yield from (Line("said", f"  {shown(line)}") for line in event["text"].splitlines())
         case "model.failed":
-            yield Line("note", f"  {shown(event['agent'])} got no reply: {shown(event['error'])}")
+            return f"{placed(path, event['agent'])} got no reply: {event['error']}"
         case "tool.called":
-            arguments = _as_text(event["arguments"])
-            yield Line("note", f"  {shown(event['agent'])} uses {shown(event['name'])} {shown(arguments)}")
+            return f"{placed(path, event['agent'])} uses {event['name']} {_as_text(event['arguments'])}"
         case "tool.returned" if not event["ok"]:
-            yield Line("note", f"  the tool failed: {shown(event['output'])}")
+            return f"the tool failed: {event['output']}"
+        case "child.started" | "child.finished" | "run.paused":
+            return _crew_note(event, path)
         case kind if kind in _NOTED:
             rest = " ".join(f"{key}={_as_word(value)}" for key, value in event.items() if key not in _COMMON)
-            yield Line("note", f"  {kind} {shown(rest)}")
+            return f"{'/'.join(path)}: {kind} {rest}" if path else f"{kind} {rest}"
         case _:
-            return
+            return ""
+
+
+def _crew_note(event: dict[str, Any], path: tuple[str, ...]) -> str:
+    """Of crews that are called: they begin, wait for a person, and come back."""
+    match event["type"]:
+        case "child.started":
+            return f"{placed(path, event['crew'])} is called: {_in_short(event['input'])}"
+        case "child.finished":
+            return f"{placed(path, event['crew'])} comes back: {event['status']}, {event['reason']}"
+        case _ if path and run_of(event["token"]) == event["run"]:
+            return f"{placed(path, event['agent'])} waits: {event['reason']}"
+        case _:  # how the whole run stands is said in the end
+            return ""
+
+
+def _in_short(text: str) -> str:
+    first = text.strip().partition("\n")[0]
+    whole = first == text.strip() and len(first) <= INPUT_CHARS_MAX
+    return first if whole else f"{first[:INPUT_CHARS_MAX]} …"
 
 
 def _as_word(value: object) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import msgspec
 
+from interlock.adapters.bus_sqlite import SqliteBus
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.crash_points import crash_point
 from interlock.adapters.host_file import HostSettings
@@ -19,18 +20,22 @@ from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.tool_imports import imported_tools
 from interlock.adapters.tools_hiding import HidingToolbox
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
-from interlock.compose.fitness import require_drivable, require_size
+from interlock.adapters.view_keeper import ViewKeeper
+from interlock.broadcast.naming import derived_id
+from interlock.compose.fitness import require_drivable, require_no_key, require_size
 from interlock.compose.models import AnyModel, Models
-from interlock.compose.recovery import SetAside, orphans, recover_all
+from interlock.compose.recovery import SetAside, recover_all
 from interlock.compose.results import Result as Result
 from interlock.compose.results import result_of
+from interlock.compose.signals import Signals
 from interlock.compose.tools import HostTools
+from interlock.compose.usage import Spent, spent_in
 from interlock.crew.definition import Crew
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry
 from interlock.engine.state import RunState
 from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, UsageError
-from interlock.ids import root_of
-from interlock.ports import Clock, Journal, Keeping, Observer, Owners, RunRow
+from interlock.ids import parent_of, root_of
+from interlock.ports import Clock, Delivery, Journal, Keeping, KeepingTrees, Observer, Owners, RunRow
 from interlock.runtime.delivery import OnExternal
 from interlock.runtime.forking import forked
 from interlock.runtime.performing import storable
@@ -88,15 +93,21 @@ class Interlock:
 
     store: SqliteStore
     keeping: Keeping
+    trees: KeepingTrees
+    signals: Signals
+    # Whether this process dispatches and delivers signals, rather than looks.
+    _listens = True
     # Runs that were found running when the folder was opened with `recover`, and cannot go on here.
     set_aside: tuple[SetAside, ...] = ()
 
     async def __aenter__(self) -> Self:
         store = self._opened_store()
         self._stack.push_async_callback(store.close)
-        self.store, self.keeping = store, store
+        self.store, self.keeping, self.trees = store, store, store
         self.journal: Journal = store
         self.owners: Owners = store
+        keeper = ViewKeeper(store)
+        self._stack.callback(keeper.stop)
         self._stack.push_async_callback(self._models.close)
         self._stack.push_async_callback(self.toolbox.close)
         self.runner = await self._stack.enter_async_context(
@@ -105,6 +116,7 @@ class Interlock:
                 owners=self.owners,
                 budgets=store,
                 outbox=store,
+                bus=SqliteBus(store),
                 clock=self.clock,
                 model_for=self._models.model_for,
                 cost_of=self._models.cost_of,
@@ -112,8 +124,14 @@ class Interlock:
                 observers=self._observers,
                 on_external=self._on_external,
                 hook=crash_point,
+                start_for=self._start_for if self._recover else None,
+                listens=self._listens,
             )
         )
+        self.runner.board.on_news = keeper.notice
+        self.signals = Signals(self.runner.board, self.clock)
+        if self._listens:
+            keeper.notice()  # what a crash left behind
         if self._recover:
             await self._recover_all()
         return self
@@ -133,9 +151,20 @@ class Interlock:
             await self._recovered(await self.crew_of(row), row.run)
 
         self.set_aside = await recover_all(self.journal, go_on)
-        async for orphan in orphans(self.journal):
-            await self.runner.cancel(await self.crew_of(orphan), orphan.run, by="caller")
         await self.runner.deliver_again()
+
+    async def _start_for(self, delivery: Delivery) -> None:
+        """A run that starts at an agent, with the broadcast that it is to act on as input."""
+        sha = await self.signals.bus.crew_sha(delivery.crew)
+        if not sha:
+            raise UsageError(f"no file of crew '{delivery.crew}' is known here; start a run of it once")
+        crew = await self.runner.crews.of(sha)
+        if delivery.agent not in crew.agent_ids:
+            raise UsageError(f"the newest file of crew '{delivery.crew}' has no agent '{delivery.agent}'")
+        await self._require_usable(crew)
+        name = derived_id(f"{delivery.heard.broadcast.id}:{delivery.crew}:{delivery.agent}:{delivery.number}")
+        run_id = f"{delivery.heard.broadcast.created_at:012x}{name[:8]}"
+        await self.runner.start_for(crew, sha, delivery, run_id)
 
     async def _recovered(self, crew: Crew, run_id: str) -> None:
         await self._require_usable(crew, run_id)
@@ -165,6 +194,17 @@ class Interlock:
             raise UsageError(f"'{run_id[:80]}' cannot be a run's id; use up to 100 letters, digits, '.', '_' and '-'")
         return await self._start(crew, text, run_id or new_run_id(self.clock), context=context)
 
+    async def listen(self, crew: Crew) -> None:
+        """The agents of the crew hear from now on what its file subscribes them to, also when nothing of it runs.
+
+        What is not silent starts runs of it, if this host was opened with `recover`.
+        """
+        self._require_open()
+        for each in crew.whole_tree():
+            require_drivable(each)
+        await self._require_usable(crew)
+        await self.signals.declare(*(await self.runner.crews.keep(crew)))
+
     async def continue_run(self, crew: Crew, text: str, finished: str, *, run_id: str | None = None) -> RunHandle:
         """A new run that starts from the history of a finished one."""
         row = await self.journal.row(finished)
@@ -190,7 +230,11 @@ class Interlock:
             require_drivable(each)
         await self._require_usable(crew)
         require_size(crew, text)
+        text = self._models.keys().hidden(text)
+        for each in crew.whole_tree():
+            require_no_key(each, self._models.keys())
         kept, sha = await self.runner.crews.keep(crew)
+        await self.signals.declare(kept, sha)
         await self.runner.start(kept, sha, text, run_id=run_id, history=history, continues=continues, context=context)
         return RunHandle(self, run_id)
 
@@ -203,6 +247,7 @@ class Interlock:
     async def resume(self, run_id: str, text: str = "", *, token: str | None = None) -> RunHandle:
         """Answers a wait. The same answer again gives the first outcome; another one is refused."""
         self._require_open()
+        text = self._models.keys().hidden(text)
         row = await self.journal.row(run_id)
         crew = await self.crew_of(row)
         require_size(crew, text)
@@ -243,7 +288,13 @@ class Interlock:
         return RunHandle(self, run_id)
 
     async def fork(self, run_id: str, after: int, *, new_id: str | None = None) -> RunHandle:
-        """A new run that shares the recorded past of another one up to a seq, and goes on from there."""
+        """A new run that shares the recorded past of another one up to a seq, and goes on from there.
+
+        What crews that were called have said and cost is in that past; their runs stay with the original.
+        """
+        if parent_of(run_id):
+            root = root_of(run_id)
+            raise UsageError(f"run '{run_id}' is part of run '{root}' and has bounds of its callers; fork '{root}'")
         row = await self.journal.row(run_id)
         crew, new_id, now = await self.crew_of(row), new_id or new_run_id(self.clock), self.clock.now_ms()
         await self._require_usable(crew)
@@ -255,6 +306,10 @@ class Interlock:
 
     async def result(self, run_id: str) -> Result:
         return await result_of(self.journal, run_id)
+
+    async def usage(self, *, crew: str | None = None, since_ms: int = 0) -> Spent:
+        """What runs have cost by crew and agent: those started since then, of one crew or of all."""
+        return await spent_in(self.journal, crew=crew, since_ms=since_ms)
 
     async def state(self, run_id: str) -> RunState:
         """The run as its journal tells it; `JournalDiverged` if the engine would now conclude otherwise."""

@@ -10,7 +10,9 @@ from interlock.adapters.store_sqlite import DATABASE, OWNERS, is_alive
 from interlock.compose.box import Interlock
 from interlock.compose.inspection import Inspection
 from interlock.compose.keeping import each_row, runs_due
+from interlock.engine.state import RunState
 from interlock.errors import DamagedRun, InterlockError, RunNotFound, UsageError
+from interlock.ids import child_id, parent_of
 from interlock.ports import RunRow
 from interlock.runtime.runner import replayed, row_of
 
@@ -66,6 +68,26 @@ async def _check_run(box: Interlock, row: RunRow) -> None:
     now = await box.journal.row(row.run)
     if now.seq == row.seq and row_of(run, row, row.updated_at) != row:
         raise DamagedRun(row.run, "what is said of the run is not what its journal tells")
+    await _check_links(box, row, run.state)
+
+
+async def _check_links(box: Interlock, row: RunRow, state: RunState) -> None:
+    """Whether whoever called a run is there, and those that it waits for.
+
+    A child that was to be started and is not there yet is nothing wrong: whoever goes on with the run starts it.
+    """
+    waits_for = {child_id(row.run, wait.child) for wait in state.waits if wait.child}
+    for child in sorted(waits_for):
+        await _require_there(box, child, f"run '{row.run}' waits for run '{child}'")
+    if caller := parent_of(row.run):
+        await _require_there(box, caller, f"run '{row.run}' was called by run '{caller}'")
+
+
+async def _require_there(box: Interlock, run: str, why: str) -> None:
+    try:
+        await box.journal.row(run)
+    except RunNotFound as error:
+        raise UsageError(f"{why}, which is not there") from error
 
 
 async def _tell_due(box: Interlock, days: float | None, found: Checkup) -> None:

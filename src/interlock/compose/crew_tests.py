@@ -1,4 +1,9 @@
-"""A crew's own tests: each runs in a data folder of its own that is gone afterwards, and calls no model."""
+"""A crew's own tests: each runs in a data folder of its own that is gone afterwards, and calls no model.
+
+Rule 1: agents of crews that are called are named with the way to them, `alpha/x`. A test that names none of them
+compares the crew's own turns.
+Rule 2: the routes of every crew count once, however many ways lead to it; they are named by the first.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,11 +15,14 @@ from interlock.adapters.crew_tests import CrewTest
 from interlock.adapters.host_file import HostSettings
 from interlock.adapters.mcp_settings import McpServer
 from interlock.adapters.models.scripted import ScriptedModel
+from interlock.adapters.run_scripts import turns_of
 from interlock.adapters.tools_python import PythonTool
 from interlock.compose.box import Interlock
 from interlock.compose.results import Result
 from interlock.crew.definition import Crew, Route
-from interlock.engine.events import Decided, Event, SignalSeen, TurnStarted
+from interlock.engine.events import Decided, RunStarted, SignalSeen
+from interlock.ids import placed
+from interlock.ports import StoredRecord
 
 NO_SERVERS: Mapping[str, McpServer] = {}
 
@@ -34,11 +42,11 @@ async def run_crew_test(
         model, host = ScriptedModel(test.script), HostSettings(mcp=dict(servers))
         async with Interlock(Path(folder), models=model, tools=tools, host=host, durability="normal") as box:
             result, given = await _played(box, crew, test)
-            events = [event for record in await box.journal.records(result.run) for event in record.events]
-    differences = _differences(test, result, events)
+            tree = await box.journal.tree(result.run)
+    differences = _differences(test, result, turns_of(tree))
     if given < len(test.answers):
         differences.append(f"answers: expected {len(test.answers)} to be asked for, got {given}")
-    return Outcome(name=test.name, differences=tuple(differences), taken=_taken(crew, events))
+    return Outcome(name=test.name, differences=tuple(differences), taken=_taken(crew, tree))
 
 
 async def _played(box: Interlock, crew: Crew, test: CrewTest) -> tuple[Result, int]:
@@ -50,9 +58,10 @@ async def _played(box: Interlock, crew: Crew, test: CrewTest) -> tuple[Result, i
     return result, given
 
 
-def _differences(test: CrewTest, result: Result, events: Sequence[Event]) -> list[str]:
-    turns = tuple(event.agent for event in events if isinstance(event, TurnStarted))
+def _differences(test: CrewTest, result: Result, turns: Sequence[str]) -> list[str]:
     expect = test.expect
+    if not any("/" in turn for turn in expect.turns or ()):
+        turns = [turn for turn in turns if "/" not in turn]
     compared = (
         ("turns", None if expect.turns is None else ", ".join(expect.turns), ", ".join(turns)),
         ("status", expect.status, result.status),
@@ -64,16 +73,52 @@ def _differences(test: CrewTest, result: Result, events: Sequence[Event]) -> lis
     return found
 
 
-def _taken(crew: Crew, events: Sequence[Event]) -> frozenset[tuple[str, str]]:
+def _taken(crew: Crew, tree: Sequence[StoredRecord]) -> frozenset[tuple[str, str]]:
     """The marks that decided, and those that were seen where seeing them is all they are for."""
-    decided = {(event.agent, event.signal) for event in events if isinstance(event, Decided) and event.verb}
-    seen = {(event.agent, event.signal) for event in events if isinstance(event, SignalSeen)}
+    decided, seen = set(), set()
+    names: dict[str, tuple[str, ...]] = {}
+    for stored in tree:
+        for event in stored.record.events:
+            if isinstance(event, RunStarted):
+                names[stored.run] = _first_way(crew, event.path)
+            elif isinstance(event, Decided) and event.verb:
+                won = (event.signal, *(each.signal for each in event.candidates if each.outcome == "joined"))
+                decided |= {(placed(names[stored.run], event.agent), signal) for signal in won}
+            elif isinstance(event, SignalSeen):
+                seen.add((placed(names[stored.run], event.agent), event.signal))
     noted = {(agent, route.signal) for agent, route in routes_of(crew) if route.is_tell or route.acknowledges}
     return frozenset(decided | (seen & noted))
 
 
+def _ways(crew: Crew) -> dict[int, tuple[tuple[str, ...], Crew]]:
+    """Each crew of the tree, by identity, with the first way to it."""
+    found: dict[int, tuple[tuple[str, ...], Crew]] = {id(crew): ((), crew)}
+    ahead: list[tuple[tuple[str, ...], Crew]] = [((), crew)]
+    for path, each in ahead:
+        for name, sub in each.sub_crews.items():
+            if sub.crew is not None and id(sub.crew) not in found:
+                found[id(sub.crew)] = ((*path, name), sub.crew)
+                ahead.append(found[id(sub.crew)])
+    return found
+
+
+def _first_way(crew: Crew, path: Sequence[str]) -> tuple[str, ...]:
+    inner = crew
+    for name in path:
+        called = inner.sub_crews[name].crew
+        assert called is not None, "a sound crew has its sub-crews"
+        inner = called
+    return _ways(crew)[id(inner)][0]
+
+
 def routes_of(crew: Crew) -> list[tuple[str, Route]]:
-    return [(agent, route) for agent, routes in crew.routes.items() for route in routes]
+    """Those of the crew and of all that it calls, each with its agent."""
+    return [
+        (placed(path, agent), route)
+        for path, each in _ways(crew).values()
+        for agent, routes in each.routes.items()
+        for route in routes
+    ]
 
 
 def untaken(crew: Crew, outcomes: Sequence[Outcome]) -> list[tuple[str, Route]]:

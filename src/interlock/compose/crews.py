@@ -9,6 +9,7 @@ import msgspec
 
 from interlock.adapters.crew_files import read_crew
 from interlock.adapters.host_file import HostSettings, host_of, read_settings
+from interlock.adapters.models.providers import unset_keys
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
 from interlock.crew.definition import Crew
 from interlock.crew.host import Host
@@ -25,8 +26,10 @@ def host_settings(config: str | os.PathLike[str] | None = None) -> HostSettings:
 
 
 def load_host(config: str | os.PathLike[str] | None = None) -> Host:
-    """What interlock.toml sets up for crews to name; the modules of its tools are read and not executed."""
-    return host_of(host_settings(config))
+    """What interlock.toml and the environment set up; the modules of its tools are read and not executed."""
+    settings = host_settings(config)
+    unset = unset_keys(settings.provider_settings, os.environ)
+    return msgspec.structs.replace(host_of(settings), unset_keys=unset)
 
 
 def load_crew(

@@ -2,19 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
+from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.tools_python import PythonToolbox
 from interlock.crew.definition import Crew
 from interlock.crew.host import BUILT_IN_TOOLS
 from interlock.engine.emitting import EMIT_SIGNAL
 from interlock.engine.own_tools import OWN_TOOLS
 from interlock.errors import UsageError
+from interlock.runtime.bus_tools import BUS_TOOLS
 
 
 def require_drivable(crew: Crew) -> None:
     """Refuses the parts of crew files that are checked already and not driven yet."""
     if crew.delegation is not None:
         raise UsageError(f"crew '{crew.name}' delegates; this version checks delegation and cannot run it yet")
-    driven = (*OWN_TOOLS, *((EMIT_SIGNAL,) if crew.settings.signal_mode == "tool" else ()))
+    driven = (*OWN_TOOLS, *BUS_TOOLS, *((EMIT_SIGNAL,) if crew.settings.signal_mode == "tool" else ()))
     named = [tool for agent in crew.agents for tool in agent.tools if tool not in driven]
     built_in = [tool for tool in named if tool in BUILT_IN_TOOLS]
     if built_in:
@@ -25,6 +29,13 @@ def require_size(crew: Crew, text: str) -> None:
     most = crew.settings.max_input_size_kb
     if len(text.encode("utf-8", "replace")) > most * 1024:
         raise UsageError(f"the input is larger than max_input_size_kb ({most} kB)")
+
+
+def require_no_key(crew: Crew, keys: KnownKeys) -> None:
+    """A crew is stored as it is, and its prompts are sent to whoever serves its models."""
+    body = msgspec.json.encode(crew) if keys.keys else b""
+    if any(key.encode() in body for key in keys.keys):
+        raise UsageError(f"crew '{crew.name}' holds the key of a provider; remove it: keys come from the environment")
 
 
 def require_tools(crew: Crew, toolbox: PythonToolbox, run: str = "") -> None:

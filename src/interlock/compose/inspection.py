@@ -8,6 +8,8 @@ from interlock.compose.box import Interlock
 class Inspection(Interlock):
     """Opens a folder also where nothing can be written; whatever would write is refused there."""
 
+    _listens = False
+
     @property
     def is_read_only(self) -> bool:
         return isinstance(self.store, ReadOnlyStore)

@@ -10,10 +10,11 @@ import msgspec
 from interlock.adapters.models import local_files
 from interlock.adapters.models.connections import Connections
 from interlock.adapters.models.functions import FunctionModel, ModelFunction
+from interlock.adapters.models.hiding import HidingModel
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.models.local_model import LocalModel
 from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
-from interlock.adapters.models.other_providers import OTHER_PROVIDERS, OtherProviderModel, require_callable
+from interlock.adapters.models.other_providers import OTHER_PROVIDERS, OtherProviderModel, require_callable, require_key
 from interlock.adapters.models.price_table import table_cost
 from interlock.adapters.models.providers import Providers, endpoint_of, is_served, known_keys
 from interlock.adapters.models.scripted import ScriptedModel
@@ -45,6 +46,7 @@ class Models:
         self._connections: dict[tuple[str, str], Connections] = {}
         self._others: dict[tuple[ModelRef, bool], OtherProviderModel] = {}
         self._local: dict[str, LocalModel] = {}
+        self._known: KnownKeys | None = None
 
     def model_for(self, crew: Crew, agent: Agent) -> Model:
         if self._script is not None:
@@ -52,7 +54,7 @@ class Models:
         provider = agent.primary.provider if agent.primary is not None else ""
         given = self._given.get(provider) if isinstance(self._given, Mapping) else self._given
         if given is not None:
-            return given if hasattr(given, "reply") else FunctionModel(given)
+            return self._hiding(given if hasattr(given, "reply") else FunctionModel(given))
         if agent.primary is not None and provider == "scripted":
             return self._scripted(agent.primary.model)
         if agent.primary is not None and is_served(provider, self._providers):
@@ -82,7 +84,10 @@ class Models:
         return table_cost(agent.primary, input_tokens, output_tokens) or 0
 
     def keys(self) -> KnownKeys:
-        return known_keys(self._providers, os.environ)
+        """Those in the environment when they were first asked for: it is read for every call otherwise."""
+        if self._known is None:
+            self._known = known_keys(self._providers, os.environ)
+        return self._known
 
     async def close(self) -> None:
         """Connections belong to the loop that opened them; the next call opens others."""
@@ -96,6 +101,10 @@ class Models:
         local, self._local = self._local, {}
         for model in local.values():
             await model.close()
+
+    def _hiding(self, model: Model) -> Model:
+        keys = self.keys()
+        return HidingModel(model, keys) if keys.keys else model
 
     def _served(self, crew: Crew) -> Iterator[tuple[Agent, ModelRef]]:
         """The models that this process asks a server for."""
@@ -121,6 +130,7 @@ class Models:
             local_files.require_ready(model.model, os.environ)
         else:
             require_callable(model)
+            require_key(model, os.environ)
 
     def _other(self, model: ModelRef, *, by_table: bool) -> OtherProviderModel:
         other = self._others.get((model, by_table))
@@ -154,9 +164,9 @@ class Models:
 
 def with_model(crew: Crew, named: str, providers: Providers | None = None) -> Crew:
     """The crew with one model for every agent and no backup; a run of it goes on with that model, wherever it does."""
-    provider, _, model = named.partition(":")
+    provider, model = (part.strip() for part in (named.partition(":")[0], named.partition(":")[2]))
     known = (*PROVIDERS, *(providers or {}))
-    if not model.strip():
+    if not provider or not model:
         raise UsageError(f"--model {named!r} is not a provider and a name; write openai:NAME, or scripted:FILE")
     if provider not in known:
         advice = nearest(provider, known, f"add [providers.{provider}] to interlock.toml")

@@ -9,9 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import msgspec
 
-from interlock.engine.step import OVER
 from interlock.errors import InterlockError, OwnedElsewhere, RunNotFound
-from interlock.ids import parent_of
 from interlock.ports import Journal, RunRow
 
 # Runs taken up at once: enough for their claims to share commits, few enough for their journals to fit into memory.
@@ -47,26 +45,10 @@ async def _outcome(row: RunRow, go_on: Callable[[RunRow], Awaitable[None]]) -> S
 
 
 async def pages(
-    journal: Journal, size: int, *, status: str | None = None, nested: bool | None = None
+    journal: Journal, size: int, *, status: str | None = None, crew: str | None = None, nested: bool | None = None
 ) -> AsyncIterator[Sequence[RunRow]]:
     """The newest runs first."""
-    page = await journal.rows(status=status, limit=size, nested=nested)
+    page = await journal.rows(status=status, crew=crew, limit=size, nested=nested)
     while page:
         yield page
-        page = await journal.rows(status=status, limit=size, before=page[-1].run, nested=nested)
-
-
-async def orphans(journal: Journal) -> AsyncIterator[RunRow]:
-    """Children that go on although whoever called them is over: the process died before it could stop them."""
-    for status in ("running", "paused"):
-        async for page in pages(journal, RECOVERIES_MAX, status=status, nested=True):
-            for row in page:
-                if await _is_over(journal, parent_of(row.run)):
-                    yield row
-
-
-async def _is_over(journal: Journal, run: str) -> bool:
-    try:
-        return (await journal.row(run)).status in OVER
-    except RunNotFound:
-        return True
+        page = await journal.rows(status=status, crew=crew, limit=size, before=page[-1].run, nested=nested)

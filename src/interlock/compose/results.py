@@ -4,12 +4,17 @@ from collections.abc import Sequence
 
 import msgspec
 
+from interlock.engine.accounting import usage_by_agent
 from interlock.engine.events import InputRequested, ModelReplied, RunFinished, RunPaused, Usage
+from interlock.ids import run_of
 from interlock.ports import Journal, Record, RunRow
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run stands: over, or paused with the token of its oldest wait. `continues` is the run it goes on from."""
+    """How a run stands: over, or paused with the token of its oldest wait. `continues` is the run it goes on from.
+
+    `usage_by_agent` says what the calls of each agent have cost, in the order of their first.
+    """
 
     run: str
     status: str
@@ -20,22 +25,31 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     token: str = ""
     continues: str = ""
     usage: Usage = Usage()
+    usage_by_agent: dict[str, Usage] = {}
 
 
 async def result_of(journal: Journal, run: str) -> Result:
-    return result_from(await journal.row(run), await journal.records(run))
+    return await result_from(journal, await journal.row(run), await journal.records(run))
 
 
-def result_from(row: RunRow, records: Sequence[Record]) -> Result:
+async def result_from(journal: Journal, row: RunRow, records: Sequence[Record]) -> Result:
+    """The same, for whoever has read the run already."""
     result = Result(
-        run=row.run, status=row.status, reason=row.reason, agent=row.agent, continues=row.continues, usage=row.usage
+        run=row.run,
+        status=row.status,
+        reason=row.reason,
+        agent=row.agent,
+        continues=row.continues,
+        usage=row.usage,
+        usage_by_agent=usage_by_agent(record.events for record in records),
     )
     for record in reversed(records):
         for event in reversed(record.events):
             if isinstance(event, RunFinished):
                 return msgspec.structs.replace(result, output=event.output, text=event.text)
             if isinstance(event, RunPaused) and row.status == "paused":
-                return _paused(result, event, records)
+                asking = run_of(event.token)  # perhaps a run of a crew that was called
+                return _paused(result, event, records if asking == row.run else await journal.records(asking))
     return result
 
 

@@ -18,6 +18,7 @@ CODES = {
     "invalid-target": "A target is not among the signal's `valid_targets`.",
     "legacy-key": "A key of the old program that means nothing here.",
     "misplaced-key": "A key has no effect here: on a route of this type, or in this signal mode.",
+    "missing-api-key": "A provider's key is not in the environment here.",
     "missing-key": "A key that must be there is not.",
     "missing-package": "A provider's client is not installed here.",
     "missing-price": "There is a cost budget, and nobody knows what the agent's model costs.",

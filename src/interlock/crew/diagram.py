@@ -13,7 +13,7 @@ import msgspec
 
 from interlock.crew.definition import Agent, Crew, Group, Route, SubCrew
 from interlock.crew.graph import ControlGraph, control, ends_without_signal, present
-from interlock.limits import NESTED_NODES_MAX
+from interlock.limits import CREW_DEPTH_MAX, NESTED_NODES_MAX
 from interlock.signals.definition import SignalBehavior
 
 NodeKind = Literal["agent", "group", "sub_crew", "end", "unknown"]
@@ -30,6 +30,7 @@ EdgeKind = Literal[
     "external",
     "sub_crew",
     "return",
+    "error",
     "delegate",
 ]
 
@@ -45,6 +46,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     terminal: bool = False
     waits: bool = False
     notes: tuple[str, ...] = ()
+    closed: str = ""  # of a sub-crew: why nothing of it is drawn
     inside: "Diagram | None" = None
 
 
@@ -72,6 +74,7 @@ CALLED: Mapping[EdgeKind, str] = {
     "default": "no signal",
     "handoff": "handoff",
     "return": "returns",
+    "error": "on error",
     "delegate": "delegates",
 }
 DOES: Mapping[EdgeKind, str] = {
@@ -87,6 +90,7 @@ DOES: Mapping[EdgeKind, str] = {
     "external": "tells the host program",
     "sub_crew": "calls the crew",
     "return": "gives control back",
+    "error": "takes over when the crew fails",
     "delegate": "gives out a task",
 }
 
@@ -94,6 +98,13 @@ DOES: Mapping[EdgeKind, str] = {
 def called(edge: Edge) -> str:
     """The word at an arrow: its mark, or what stands in for one."""
     return edge.label or CALLED.get(edge.kind, edge.kind)
+
+
+def remark_on(node: Node) -> str:
+    """What must be said beside the name of a box: why it is closed, or what the crew in it calls itself."""
+    if node.closed or node.inside is None:
+        return node.closed
+    return node.inside.name if plain(node.inside.name) != plain(node.name) else ""
 
 
 def marks_of(node: Node) -> Iterator[str]:
@@ -111,9 +122,9 @@ def marks_of(node: Node) -> Iterator[str]:
 # From a crew
 
 
-def diagram_of(crew: Crew) -> Diagram:
-    """Draws a crew, sound or not, with the crews inside it."""
-    return _Builder(crew, _Numbers()).diagram()
+def diagram_of(crew: Crew, depth: int = CREW_DEPTH_MAX) -> Diagram:
+    """Draws a crew, sound or not, with the crews inside it down to `depth`; a crew that is used again, only once."""
+    return _Builder(crew, _Sheet(depth)).diagram()
 
 
 def _said(description: str) -> tuple[str, ...]:
@@ -121,23 +132,24 @@ def _said(description: str) -> tuple[str, ...]:
     return (description,) if description.strip() else ()
 
 
-class _Numbers:
-    """Hands out ids that are unique over all levels of one diagram."""
+class _Sheet:
+    """What all levels of one diagram share: ids that are unique, and which crews are drawn where."""
 
-    def __init__(self) -> None:
-        self.given = self.nested = 0
+    def __init__(self, depth: int) -> None:
+        self.depth, self.given, self.nested = depth, 0, 0
+        self.drawn: dict[int, str] = {}  # by identity: whoever reads crews gives one that is used again once
 
-    def next(self, *, nested: bool) -> str:
+    def number(self, *, nested: bool) -> str:
         self.given += 1
         self.nested += nested
         return f"n{self.given - 1}"
 
 
 class _Builder:
-    """The nodes and arrows of one crew."""
+    """The nodes and arrows of one crew. `trail` names the boxes around it, outermost first."""
 
-    def __init__(self, crew: Crew, numbers: _Numbers, *, nested: bool = False) -> None:
-        self.crew, self.numbers, self.nested = crew, numbers, nested
+    def __init__(self, crew: Crew, sheet: _Sheet, trail: tuple[str, ...] = ()) -> None:
+        self.crew, self.sheet, self.trail = crew, sheet, trail
         self.roles, self.only_members = _roles(crew), _only_members(crew)
         self.defined = {agent.id: agent for agent in crew.agents}
         self.agents = {agent.id: self._agent(agent) for agent in crew.agents}
@@ -159,7 +171,7 @@ class _Builder:
     # Nodes
 
     def _number(self) -> str:
-        return self.numbers.next(nested=self.nested)
+        return self.sheet.number(nested=bool(self.trail))
 
     def _agent(self, agent: Agent) -> Node:
         routes = self.crew.routes.get(agent.id, ())
@@ -189,15 +201,24 @@ class _Builder:
         )
 
     def _sub_crew(self, name: str, sub: SubCrew) -> Node:
-        number, inside = self._number(), None
-        notes = _said(sub.description)
+        number, closed, inside = self._number(), self._closed(sub), None
+        if sub.crew is not None and not closed:
+            trail = (*self.trail, name)
+            self.sheet.drawn[id(sub.crew)] = " › ".join(trail)
+            inside = _Builder(sub.crew, self.sheet, trail).diagram()
+        notes = (*_call_notes(self.crew, name), *_said(sub.description))
+        return Node(id=number, name=name, label=name, kind="sub_crew", closed=closed, notes=notes, inside=inside)
+
+    def _closed(self, sub: SubCrew) -> str:
+        """Why nothing is drawn inside the box; empty if something is."""
         if sub.crew is None:
-            notes = ("its crew could not be read", *notes)
-        elif self.numbers.nested >= NESTED_NODES_MAX:
-            notes = ("not drawn here, the diagram is full", *notes)
-        else:
-            inside = _Builder(sub.crew, self.numbers, nested=True).diagram()
-        return Node(id=number, name=name, label=name, kind="sub_crew", notes=notes, inside=inside)
+            return "its crew could not be read"
+        if id(sub.crew) in self.sheet.drawn:
+            return f"the same crew as {self.sheet.drawn[id(sub.crew)]}"
+        if len(self.trail) >= self.sheet.depth:
+            count = len(sub.crew.agents)
+            return f"{count} agent{'s' if count != 1 else ''} inside"
+        return "not drawn here, the diagram is full" if self.sheet.nested >= NESTED_NODES_MAX else ""
 
     def _end(self) -> str:
         self.ending = self.ending or Node(id=self._number(), name="", label="END", kind="end")
@@ -261,7 +282,7 @@ class _Builder:
         yield Edge(source=source, target=child, kind="sub_crew", label=route.signal)
         yield Edge(source=child, target=back, kind="return")
         if route.on_error not in ("fail", "return"):
-            yield Edge(source=child, target=self._worker(route.on_error), kind="return", label="on error")
+            yield Edge(source=child, target=self._worker(route.on_error), kind="error")
 
     def _without_mark(self, name: str) -> Iterator[Edge]:
         """Where a reply without a signal can lead, in the order in which a run tries it."""
@@ -310,6 +331,13 @@ def _agent_notes(crew: Crew, agent: str, routes: Iterable[Route]) -> Iterator[st
             yield f"{route.signal} is noted and steers nothing"
         elif route.behavior is SignalBehavior.EXTERNAL and route.pause:
             yield f"{route.signal} waits for the host program's answer"
+
+
+def _call_notes(crew: Crew, name: str) -> Iterator[str]:
+    """What calls of a sub-crew do that no arrow shows."""
+    calls = (route for routes in crew.routes.values() for route in routes if route.target_crew == name)
+    for signal in dict.fromkeys(route.signal for route in calls if route.on_error == "return"):
+        yield f"when {signal} fails, the error is what it returns"
 
 
 def _group_notes(group: Group) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """A diagram for terminals: one block for each node, its arrows as lines."""
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from interlock.crew.diagram import DOES, Diagram, Edge, Node, NodeKind, called, columns, marks_of, plain
+from interlock.crew.diagram import DOES, Diagram, Edge, EdgeKind, Node, NodeKind, called, columns, marks_of, plain
 
 TEXT_COLUMNS = 80
 
@@ -12,20 +13,23 @@ def as_text(diagram: Diagram) -> str:
     return "\n".join(_page(diagram, TEXT_COLUMNS)) + "\n"
 
 
-def _page(diagram: Diagram, width: int) -> Iterator[str]:
+def _page(diagram: Diagram, width: int, box: str = "") -> Iterator[str]:
+    """A crew, block by block; `box` is the name of the box around it, if there is one."""
     leaving: dict[str, list[Edge]] = {}
     for edge in diagram.edges:
         leaving.setdefault(edge.source, []).append(edge)
     names = {node.id: plain(node.name or node.label) or "?" for node in diagram.nodes}
     names |= {node.id: f"{names[node.id]} (unknown)" for node in diagram.nodes if node.kind == "unknown"}
-    yield from _cut(plain(diagram.name), width)
+    if plain(diagram.name) != box:
+        yield from _cut(plain(diagram.name), width)
     if diagram.description:
         yield from _indented("  ", plain(diagram.description), width)
     yield from _overview(diagram, names, width)
+    does: Mapping[EdgeKind, str] = {**DOES, "terminate": "ends this crew's run"} if box else DOES
     for node in diagram.nodes:
         if node.kind != "end":
             yield ""
-            yield from _block(node, leaving.get(node.id, []), names, width)
+            yield from _block(node, leaving.get(node.id, []), _Words(names, does), width)
 
 
 def _overview(diagram: Diagram, names: dict[str, str], width: int) -> Iterator[str]:
@@ -54,12 +58,22 @@ def _indented(lead: str, text: str, width: int) -> Iterator[str]:
         lead = " " * len(lead)
 
 
-def _block(node: Node, edges: list[Edge], names: dict[str, str], width: int) -> Iterator[str]:
+class _Words(NamedTuple):
+    """What nodes are called on a page, and what its arrows do."""
+
+    names: Mapping[str, str]
+    does: Mapping[EdgeKind, str]
+
+    def target(self, edge: Edge) -> str:
+        return "itself" if edge.source == edge.target else self.names[edge.target]
+
+
+def _block(node: Node, edges: list[Edge], words: _Words, width: int) -> Iterator[str]:
     corner = "┌─ "
     for piece in _cut(_title(node), width - len(corner)):
         yield corner + piece
         corner = "│  "
-    for line in _contents(node, edges, names, width - len(corner)):
+    for line in _contents(node, edges, words, width - len(corner)):
         yield f"│  {line}".rstrip()
     yield "└─"
 
@@ -80,26 +94,23 @@ _KIND_WORD: Mapping[NodeKind, str] = {
 }
 
 
-def _contents(node: Node, edges: list[Edge], names: dict[str, str], width: int) -> Iterator[str]:
+def _contents(node: Node, edges: list[Edge], words: _Words, width: int) -> Iterator[str]:
     marks = [columns(plain(called(edge))) for edge in edges]
-    targets = [columns(_target(edge, names)) for edge in edges]
+    targets = [columns(words.target(edge)) for edge in edges]
     mark_width, target_width = min(max(marks, default=0), 20), min(max(targets, default=0), 20)
     for edge in edges:
-        yield from _arrow(edge, _target(edge, names), mark_width, target_width, width)
-    for note in node.notes:
+        yield from _arrow(edge, words, mark_width, target_width, width)
+    for note in (node.closed, *node.notes) if node.closed else node.notes:
         yield from _indented("· ", plain(note), width)
     if node.inside:
-        yield from _page(node.inside, width)
-    elif not edges and not node.notes:
+        yield ""
+        yield from _page(node.inside, width, box=plain(node.name))
+    elif not edges and not node.notes and not node.closed:
         yield "nothing leads on from here"
 
 
-def _target(edge: Edge, names: dict[str, str]) -> str:
-    return "itself" if edge.source == edge.target else names[edge.target]
-
-
-def _arrow(edge: Edge, target: str, mark_width: int, target_width: int, width: int) -> Iterator[str]:
-    mark, does = plain(called(edge)), DOES[edge.kind]
+def _arrow(edge: Edge, words: _Words, mark_width: int, target_width: int, width: int) -> Iterator[str]:
+    mark, target, does = plain(called(edge)), words.target(edge), words.does[edge.kind]
     line = f"{_filled(mark, mark_width)} ──▶ {_filled(target, target_width)}  {does}"
     if columns(line) <= width:
         yield line

@@ -53,6 +53,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     # For the servers of which crews may use some tools alone.
     mcp_tools: dict[str, tuple[str, ...]] = {}
     providers: tuple[str, ...] = ()
+    unset_keys: dict[str, str] = {}  # by provider: the environment variable for its key, which is not set here
     installs: dict[str, str] = {}  # by provider: the command that installs what it needs and is not here
+    bad_addresses: dict[str, str] = {}  # by provider_url of the crew: what is wrong with it
     priced_models: tuple[str, ...] = ()  # models of the crew whose prices are known here
     has_prices: bool = False  # there is a table of prices; what is not in it has none

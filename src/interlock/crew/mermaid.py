@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from interlock.crew.diagram import Diagram, Edge, EdgeKind, Node, NodeKind, called, plain
+from interlock.crew.diagram import Diagram, Edge, EdgeKind, Node, NodeKind, called, plain, remark_on
 
 _SHAPE: Mapping[NodeKind, tuple[str, str]] = {
     "agent": ("[", "]"),
@@ -11,7 +11,7 @@ _SHAPE: Mapping[NodeKind, tuple[str, str]] = {
     "end": ("([", "])"),
     "unknown": (">", "]"),
 }
-_DASHED: tuple[EdgeKind, ...] = ("member", "default", "handoff", "broadcast", "external", "return")
+_DASHED: tuple[EdgeKind, ...] = ("member", "default", "handoff", "broadcast", "external", "return", "error")
 _THICK: tuple[EdgeKind, ...] = ("parallel", "sub_crew", "delegate")
 _STYLES = (
     "classDef entry stroke-width:3px",
@@ -35,7 +35,7 @@ def _body(diagram: Diagram, indent: str) -> Iterator[str]:
 
 
 def _node(node: Node, indent: str) -> Iterator[str]:
-    label = f'"{_label(node.label)}"'
+    label = f'"{_label(", ".join(filter(None, [node.label, remark_on(node)])))}"'
     if node.inside is not None and node.inside.nodes:
         yield f"{indent}subgraph {node.id}[{label}]"
         yield from _body(node.inside, indent + "  ")

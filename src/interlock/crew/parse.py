@@ -260,16 +260,18 @@ def _model(id: str, values: dict[str, str], path: Path, report: Reporter) -> Mod
     if not provider:
         provider, colon, rest = model.partition(":")
         if not colon or not provider.strip() or not rest.strip():
-            provider = ""
             report.at_agent(
                 id,
                 (*path, "model"),
                 "unknown-provider",
                 f"model '{model}' is not a provider and a name",
-                f"write 'openai:{model.strip(':') or 'NAME'}' or whoever serves it",
+                f"write '{provider.strip()}:NAME'"
+                if colon and provider.strip()
+                else f"write 'openai:{rest.strip() or model.strip(':') or 'NAME'}' or whoever serves it",
             )
+            provider = ""
         else:
-            model = rest
+            provider, model = provider.strip(), rest.strip()
     return ModelRef(provider=provider, model=model, provider_url=values.get("provider_url", ""))
 
 

@@ -16,3 +16,11 @@ def registry_of(crew: Crew) -> SignalRegistry:
                     SignalDefinition(name=route.signal, behavior=route.behavior, description=route.description)
                 )
     return registry
+
+
+def registry_of_tree(crew: Crew) -> SignalRegistry:
+    """With those of the crews that it calls; where two know the same name, the outer one's counts."""
+    registry = registry_of(crew)
+    for inner in crew.whole_tree():
+        registry.register_bulk(known for known in registry_of(inner).all() if not registry.exists(known.name))
+    return registry

@@ -90,7 +90,8 @@ class Number:
         if self.whole and value != int(value):
             return _misfit(node, path, problems, self)
         if not self.least <= value <= self.most or (self.above and value == self.least):
-            return _misfit(node, path, problems, self)
+            fix = f"write at most {_plain(self.most)}" if value > self.most else ""
+            return _misfit(node, path, problems, self, fix=fix)
         return int(value) if self.whole else value
 
     def __str__(self) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from interlock.crew.definition import Agent, Crew, Settings
 from interlock.engine.bounds import STOP, UNBOUNDED, WAIT, WARN, Bounds, Limit
 from interlock.engine.events import Usage
+from interlock.limits import USAGE_MAX
 
 MICROS = 1_000_000
 
@@ -94,7 +95,7 @@ def cost_of(agent: Agent, input_tokens: int, output_tokens: int) -> int:
     prices = (limits.input_token_price_per_million or 0, limits.output_token_price_per_million or 0)
     # Dollars for a million tokens are millionths of a dollar for one.
     parts = [tokens * micros(price) for tokens, price in zip((input_tokens, output_tokens), prices, strict=True)]
-    return -(-sum(parts) // MICROS)
+    return min(-(-sum(parts) // MICROS), USAGE_MAX)
 
 
 class CallBound(msgspec.Struct, frozen=True):

@@ -4,6 +4,8 @@ Rule 1: effects carry references, not prompts: the driver builds those from the 
 Rule 2: a key is never used twice, also not by a run that was resumed, recovered or forked.
 """
 
+from typing import Any
+
 import msgspec
 
 from interlock.engine.bounds import Given
@@ -98,12 +100,51 @@ class Tell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Announce(msgspec.Struct, frozen=True, kw_only=True):
-    """Publish a broadcast of this type."""
+    """Publish a broadcast, in the transaction of its transition. `told` are agents that the run tells by itself."""
 
     key: str
+    id: str
     type: str
     agent: str
-    content: str
+    data: Any
+    hops: int = 0
+    told: tuple[str, ...] = ()
 
 
-Effect = Reserve | Settle | CallModel | RunTool | StartChild | StopChild | SetTimer | Cancel | Tell | Announce
+class TakeMail(msgspec.Struct, frozen=True, kw_only=True):
+    """Take what is in the agent's inbox, in the transaction of its transition; answered by an event."""
+
+    key: str
+    agent: str
+
+
+class MailRead(msgspec.Struct, frozen=True, kw_only=True):
+    """What was taken under this key is in the journal from now on; or, put back, nobody will see it here."""
+
+    key: str
+    put_back: bool = False
+
+
+class HandBack(msgspec.Struct, frozen=True, kw_only=True):
+    """The run ends before the agent could act on a broadcast: it is for whoever comes next."""
+
+    key: str
+    agent: str
+    id: str
+
+
+Effect = (
+    Reserve
+    | Settle
+    | CallModel
+    | RunTool
+    | StartChild
+    | StopChild
+    | SetTimer
+    | Cancel
+    | Tell
+    | Announce
+    | TakeMail
+    | MailRead
+    | HandBack
+)

@@ -44,7 +44,7 @@ def emitted(requests: Sequence[ToolRequest]) -> tuple[str, ...]:
 def _name(request: ToolRequest) -> str | None:
     try:
         name = msgspec.json.decode(request.arguments, type=_Arguments).name.strip()
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None
     bare = name[1:-1] if name.startswith("[") and name.endswith("]") else name
     return bare if 0 < len(bare) <= MARK_CHARS_MAX - 2 else None

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.broadcast.record import Heard
 from interlock.engine.bounds import UNBOUNDED, Bounds
 from interlock.engine.routing import Candidate, Verb
 from interlock.signals.matching import MatchMethod
@@ -54,9 +55,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Incoming(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
-    """From the driver. `worked_ms` is the working time since the event before, on the monotonic clock."""
+    """From the driver. `worked_ms` is the working time since the event before, on the monotonic clock.
+
+    `mail` are agents with something in their inbox, for those who begin a turn.
+    """
 
     worked_ms: int = 0
+    mail: tuple[str, ...] = ()
 
 
 class CrewContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,7 +82,8 @@ NO_CONTEXT = CrewContext()
 class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
     """`path` are the names of the sub-crews from the outermost run down to this one.
 
-    `calls` are those that its agents have made in earlier runs of the same sub-crew.
+    `calls` are those that its agents have made in earlier runs of the same sub-crew. `entry` is where it starts, if
+    not at the entry point; `heard` is the broadcast that it is the answer to, `delivery` its number in the store.
     """
 
     crew: str
@@ -90,6 +96,9 @@ class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
     calls: dict[str, int] = {}
     context: CrewContext = NO_CONTEXT
     bounds: Bounds = UNBOUNDED
+    entry: str = ""
+    heard: Heard | None = None
+    delivery: int = 0
 
 
 class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):
@@ -109,6 +118,7 @@ class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):
     """`retry` says whether the same call may succeed later; `reason` overrides what the run fails with.
 
     `retry_after_ms` is how long the provider asks to be left alone; `model` is set where it was the agent's backup.
+    `usage` is our upper estimate where a reply broke off: what was said of it has been paid for.
     """
 
     call: str
@@ -119,6 +129,7 @@ class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):
     reason: str = "model_error"
     retry_after_ms: int = 0
     model: str = ""
+    usage: Usage = Usage()
 
 
 class Reserved(Incoming, frozen=True, kw_only=True, tag="budget.reserved"):
@@ -159,6 +170,22 @@ class TimerFired(Incoming, frozen=True, kw_only=True, tag="timer.fired"):
 class RunResumed(Incoming, frozen=True, kw_only=True, tag="run.resumed"):
     token: str
     input: str = ""
+
+
+class BroadcastHeard(Incoming, frozen=True, kw_only=True, tag="broadcast.heard"):
+    """An agent of the run hears a broadcast, and is to act on it. `delivery` is its number in the store."""
+
+    agent: str
+    heard: Heard
+    delivery: int
+
+
+class MailTaken(Incoming, frozen=True, kw_only=True, tag="broadcast.taken"):
+    """What was in the inbox of an agent whose turn begins."""
+
+    call: str
+    agent: str
+    heard: tuple[Heard, ...] = ()
 
 
 class ChildReturned(Incoming, frozen=True, kw_only=True, tag="child.returned"):
@@ -203,8 +230,11 @@ class Derived(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_
 
 
 class TurnStarted(Derived, frozen=True, kw_only=True, tag="turn.started"):
+    """`side` if somebody has called the agent aside: the floor stays where it is."""
+
     agent: str
     turn: int
+    side: bool = False
 
 
 class ModelCalled(Derived, frozen=True, kw_only=True, tag="model.called"):
@@ -307,7 +337,17 @@ class ExternalSent(Derived, frozen=True, kw_only=True, tag="external"):
 
 
 class BroadcastEmitted(Derived, frozen=True, kw_only=True, tag="broadcast.emitted"):
+    """When it was is when the event was."""
+
     signal: dict[str, Any]
+
+
+class BroadcastDelivered(Derived, frozen=True, kw_only=True, tag="broadcast.delivered"):
+    """`silent` if it came with the agent's turn, and not the turn with it."""
+
+    agent: str
+    signal: dict[str, Any]
+    silent: bool
 
 
 class MemoryWritten(Derived, frozen=True, kw_only=True, tag="memory.written"):
@@ -357,6 +397,8 @@ IncomingEvent = (
     | ToolOutcomeLost
     | TimerFired
     | RunResumed
+    | BroadcastHeard
+    | MailTaken
     | ChildReturned
     | ChildWaits
     | ChildGoesOn
@@ -381,6 +423,7 @@ DerivedEvent = (
     | InputGiven
     | ExternalSent
     | BroadcastEmitted
+    | BroadcastDelivered
     | MemoryWritten
     | ToolReturned  # of tools that Interlock itself carries out
     | Warned

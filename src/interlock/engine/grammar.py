@@ -62,7 +62,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
         """The reply that an answer under the schema stands for; `ModelUnavailable` if it is no such answer."""
         try:
             said = msgspec.json.decode(answer, type=Answer)
-        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
             raise ModelUnavailable(f"the reply is not the JSON it was constrained to: {error}") from error
         if said.signal not in self.marks:
             raise ModelUnavailable(f"the reply ends in '{said.signal[:60]}', not in one of {', '.join(self.marks)}")

@@ -6,6 +6,7 @@ A sub-crew may be a member: it works on this run's input, and what it says steer
 from collections.abc import Sequence
 
 from interlock.crew.definition import Group
+from interlock.engine.beginning import first, new_turn
 from interlock.engine.emitting import emitted
 from interlock.engine.events import BranchFinished, GroupJoined, GroupStarted
 from interlock.engine.moves import Ask, Begin, CloseBranch, Finish, Follow, Fork, Join, Move
@@ -25,7 +26,7 @@ from interlock.engine.state import Branch, GroupState
 from interlock.engine.steering import write_down
 from interlock.engine.timing import GROUP, OF_TURNS, drop_timer, start_timer
 from interlock.engine.transition import Transition
-from interlock.engine.turns import ask, new_turn
+from interlock.engine.turns import ask
 
 
 def fork(t: Transition, move: Fork) -> Move | None:
@@ -40,7 +41,8 @@ def fork(t: Transition, move: Fork) -> Move | None:
     seconds = t.settings.parallel_timeout_seconds if group.timeout_seconds is None else group.timeout_seconds
     start_timer(t, GROUP, int(seconds * 1000))
     for branch in branches:
-        spent = ask(t, Ask(branch.turn)) if branch.turn is not None else None
+        begun = first(t, branch.turn) if branch.turn is not None else None
+        spent = ask(t, begun) if isinstance(begun, Ask) else None
         if isinstance(spent, Finish):
             return spent
     return None

@@ -61,10 +61,22 @@ class Join(msgspec.Struct, frozen=True):
     """The group is complete, or out of time."""
 
 
+class StepAside(msgspec.Struct, frozen=True):
+    """Let those who heard a broadcast act on it, before the run goes on."""
+
+    then: "Begin | Follow"
+
+
+class EndAside(msgspec.Struct, frozen=True):
+    """The side turn is over; with an error, if it could not come to an end."""
+
+    error: str = ""
+
+
 class Finish(msgspec.Struct, frozen=True):
     status: str
     reason: str
     above: int = 0  # whose bound it is: the run's own, or that of a caller so many levels up
 
 
-Move = Begin | Ask | Conclude | Follow | Depart | Fork | Call | CloseBranch | Join | Finish
+Move = Begin | Ask | Conclude | Follow | Depart | Fork | Call | CloseBranch | Join | StepAside | EndAside | Finish

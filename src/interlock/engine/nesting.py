@@ -43,13 +43,23 @@ def call(t: Transition, move: Call) -> Move | None:
     short = exhausted(t, len(routes))
     if short:
         return out_of_budget(t, short)
+    texts = [_input(t, route) for route in routes]
+    if any(is_too_large(t, text) for text in texts):
+        t.conclude(LimitReached(limit="max_input_size_kb"))
+        return Finish("stopped", "max_input_size_kb")
     shares = [shared_out(t, route.target_crew, len(routes)) for route in routes]
     children = [
-        start_child(t, route.target_crew, _input(t, route), given, route)
-        for route, given in zip(routes, shares, strict=True)
+        start_child(t, route.target_crew, text, given, route)
+        for route, text, given in zip(routes, texts, shares, strict=True)
     ]
     t.state.calling = Calling(agent=decision.agent, signal=decision.signal, children=children)
     return None
+
+
+def is_too_large(t: Transition, text: str) -> bool:
+    """A template that repeats its fields could grow from level to level without end."""
+    most = t.settings.max_input_size_kb * 1024
+    return len(text) > most or (not text.isascii() and len(text.encode("utf-8", "replace")) > most)
 
 
 def start_child(t: Transition, crew: str, text: str, given: tuple[Given, ...], route: Route | None = None) -> Child:
@@ -140,8 +150,7 @@ def child_returned(t: Transition, event: ChildReturned) -> Move | None:
     child = t.child_with(event.call)
     t.state.usage += event.usage
     if child is None:
-        _has_left(t, event)
-        return None
+        return _has_left(t, event)
     _close_waits(t, child)
     t.state.status = "running"
     t.conclude(ChildFinished(crew=child.crew, child=child.run, status=event.status, reason=event.reason))
@@ -168,11 +177,15 @@ def _count_calls(t: Transition, crew: str, calls: dict[str, int]) -> None:
         t.state.calls[name] = max(count, t.state.calls.get(name, 0))
 
 
-def _has_left(t: Transition, event: ChildReturned) -> None:
-    """It was given up before; what it cost still counts."""
+def _has_left(t: Transition, event: ChildReturned) -> Move | None:
+    """It was given up before; what it cost still counts. The last one ends a run that waits for nothing else."""
     child = next(each for each in t.state.leaving if each.key == event.call)
     t.state.leaving.remove(child)
     t.conclude(ChildFinished(crew=child.crew, child=child.run, status=event.status, reason=event.reason))
+    ending = t.state.ending
+    if ending is None or t.state.leaving:
+        return None
+    return Finish(ending.status, ending.reason, ending.above)
 
 
 def _after_child(t: Transition, child: Child) -> Move | None:
@@ -217,7 +230,7 @@ def take_results(t: Transition, children: Sequence[Child]) -> None:
 def _take_memory(t: Transition, children: Sequence[Child]) -> None:
     writers: dict[str, Child] = {}
     for child in children:
-        for key, value in child.memory.items():
+        for key, value in sorted(child.memory.items()):  # the journal keeps no order of keys
             before = writers.get(key)
             if before is not None and before.memory[key] != value:
                 message = f"{before.crew} and {child.crew} wrote '{key}' differently; what {child.crew} wrote counts"

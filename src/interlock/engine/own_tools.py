@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.engine.announcing import GenerateSignal, generate_signal
 from interlock.engine.events import ToolReturned
 from interlock.engine.phrases import cut
 from interlock.engine.remembering import MemoryRead, MemoryWrite, memory_read, memory_write
@@ -28,11 +29,12 @@ class OwnTool(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def parameters(self) -> dict[str, Any]:
         """What the tool takes, as JSON schema."""
-        return _schema(self.takes)
+        return schema_of(self.takes)
 
 
 @cache
-def _schema(takes: type[msgspec.Struct]) -> dict[str, Any]:
+def schema_of(takes: type[msgspec.Struct]) -> dict[str, Any]:
+    """JSON schema of what a tool takes."""
     _, definitions = msgspec.json.schema_components([takes])
     schema = definitions[takes.__name__]
     shape = {key: schema[key] for key in ("type", "properties", "required") if key in schema}
@@ -42,6 +44,13 @@ def _schema(takes: type[msgspec.Struct]) -> dict[str, Any]:
 OWN_TOOLS = {
     tool.name: tool
     for tool in (
+        OwnTool(
+            name="generate_signal",
+            description="Announces something to whoever listens: fire and forget, nobody answers. Use it when several "
+            "may react, and a message when you need one of them to.",
+            takes=GenerateSignal,
+            carry_out=generate_signal,
+        ),
         OwnTool(
             name="memory_read",
             description="Reads what the crews of this task keep in their shared memory; without a key it lists the "

@@ -28,7 +28,7 @@ class MemoryWrite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def memory_read(t: Transition, turn: Turn, given: MemoryRead) -> str:
     if given.key in t.state.memory:
         return as_text(t.state.memory[given.key])
-    known = ", ".join(t.state.memory) or "none yet"
+    known = ", ".join(sorted(t.state.memory)) or "none yet"  # the journal keeps no order of keys
     if not given.key:
         return f"keys: {known}"
     raise Refusal(f"nothing is kept under '{given.key}'; keys: {known}")

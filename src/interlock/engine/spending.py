@@ -6,7 +6,7 @@ import msgspec
 
 from interlock.engine.bounds import WAIT, Given
 from interlock.engine.budgets import fits, micros
-from interlock.engine.effects import Settle
+from interlock.engine.effects import MailRead, Settle
 from interlock.engine.events import Reserved, Usage, Warned
 from interlock.engine.state import Turn
 from interlock.engine.timing import BUDGET, start_timer
@@ -31,6 +31,9 @@ def account_for(t: Transition, turn: Turn, usage: Usage, *, failed: bool = False
 def abandon_call(t: Transition, turn: Turn) -> None:
     """Nobody waits for the call any more. What it cost will never be known, so what was held for it counts."""
     t.give_up(turn.call)
+    if turn.taking:
+        t.order(MailRead(key=turn.taking, put_back=True))
+        turn.taking = ""
     if turn.reserving:
         t.give_up(turn.reserving)
         t.order(Settle(key=turn.reserving, agent=turn.agent, usage=NOTHING))

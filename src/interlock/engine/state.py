@@ -4,11 +4,13 @@ from typing import Any
 
 import msgspec
 
+from interlock.broadcast.record import Heard
 from interlock.engine.bounds import UNBOUNDED, Bounds, Given
 from interlock.engine.events import Entry, ToolRequest, Usage
+from interlock.engine.routing import Decision
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something said within a turn that only its own agent sees: tool rounds, nudges, what came before one."""
 
     role: str
@@ -17,7 +19,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     tool_call: str = ""
 
 
-class OpenTool(msgspec.Struct, kw_only=True):
+class OpenTool(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A tool call that a reply asked for."""
 
     request: ToolRequest
@@ -25,7 +27,7 @@ class OpenTool(msgspec.Struct, kw_only=True):
     output: str | None = None
 
 
-class Turn(msgspec.Struct, kw_only=True):
+class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One agent working until it hands over."""
 
     number: int
@@ -43,13 +45,15 @@ class Turn(msgspec.Struct, kw_only=True):
     called_ms: int = 0
     trimmed: bool = False
     backup: bool = False  # the agent's primary model has failed, and this turn goes on with the other
+    taking: str = ""  # its agent's mail is on its way
+    hops: int = 0  # how many broadcasts led to what is announced here
     told: list[str] = []
     said: list[Message] = []
     tools: list[OpenTool] = []
     emits: tuple[ToolRequest, ...] = ()
 
 
-class Child(msgspec.Struct, kw_only=True):
+class Child(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A sub-crew at work for this run: `working`, `waiting` for a person, or over as `ok` or `failed`."""
 
     key: str
@@ -67,7 +71,7 @@ class Child(msgspec.Struct, kw_only=True):
     history: tuple[Entry, ...] = ()
 
 
-class Calling(msgspec.Struct, kw_only=True):
+class Calling(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The sub-crews that one reply called, in file order; control comes back when all of them are over."""
 
     agent: str
@@ -75,7 +79,15 @@ class Calling(msgspec.Struct, kw_only=True):
     children: list[Child]
 
 
-class Branch(msgspec.Struct, kw_only=True):
+class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the run ends once its children have stopped."""
+
+    status: str
+    reason: str
+    above: int = 0
+
+
+class Branch(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One member of a group at work: an agent with its turn, or a sub-crew."""
 
     member: str
@@ -86,13 +98,13 @@ class Branch(msgspec.Struct, kw_only=True):
     error: str = ""
 
 
-class GroupState(msgspec.Struct, kw_only=True):
+class GroupState(msgspec.Struct, kw_only=True, omit_defaults=True):
     name: str
     starter: str
     branches: list[Branch]
 
 
-class Wait(msgspec.Struct, kw_only=True):
+class Wait(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Something only a person, or the host, can end."""
 
     token: str
@@ -106,7 +118,24 @@ class Wait(msgspec.Struct, kw_only=True):
     child: str = ""  # the key of the child that waits; its token answers there
 
 
-class Timer(msgspec.Struct, kw_only=True):
+class SideTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent is to act on a broadcast after the current turn. `delivered` if the bus brought it."""
+
+    agent: str
+    heard: Heard
+    delivered: bool
+
+
+class Aside(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the run goes on with after side turns, and how many there are still before that."""
+
+    left: int
+    begin: str = ""
+    decision: Decision | None = None
+    by_member: bool = False
+
+
+class Timer(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Working time that is left for something. It stands still while `key` is empty."""
 
     left_ms: int
@@ -114,7 +143,7 @@ class Timer(msgspec.Struct, kw_only=True):
     since_ms: int = 0
 
 
-class RunState(msgspec.Struct, kw_only=True):
+class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The fold of a run's events. `endings` says at which handoffs an agent ended a turn with the same words.
 
     `calls` counts those of agents, and as `crew/agent` those of sub-crews.
@@ -138,6 +167,7 @@ class RunState(msgspec.Struct, kw_only=True):
     group: GroupState | None = None
     calling: Calling | None = None
     leaving: list[Child] = []  # children that were given up and have not stopped yet
+    ending: Ending | None = None
     waits: list[Wait] = []
     answered: dict[str, str] = {}
     timers: dict[str, Timer] = {}
@@ -145,6 +175,9 @@ class RunState(msgspec.Struct, kw_only=True):
     scales: dict[str, int] = {}
     unconstrained: list[str] = []
     endings: dict[str, list[int]] = {}
+    hops: int = 0  # of all turns, if a broadcast started the run
+    side: list[SideTurn] = []
+    aside: Aside | None = None  # the turn under way is a side turn
     input: str = ""
     original_input: str = ""
     path: tuple[str, ...] = ()

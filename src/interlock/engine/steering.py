@@ -3,21 +3,22 @@
 import hashlib
 
 from interlock.crew.definition import Route
-from interlock.engine.effects import Announce, Tell
+from interlock.engine.announcing import publish
+from interlock.engine.effects import Tell
 from interlock.engine.emitting import emitted
 from interlock.engine.events import (
-    BroadcastEmitted,
     Decided,
     ExternalSent,
     HandedOver,
     LimitReached,
     RunFinished,
 )
-from interlock.engine.moves import Begin, Call, CloseBranch, Conclude, Depart, Finish, Follow, Fork, Move
+from interlock.engine.moves import Begin, Call, CloseBranch, Conclude, Depart, EndAside, Finish, Follow, Fork, Move
 from interlock.engine.nesting import stop_child
 from interlock.engine.routing import Decision, Outcome, OwnReply, Verb
+from interlock.engine.side_turns import let_go_of_side_turns
 from interlock.engine.spending import abandon_call
-from interlock.engine.state import Turn
+from interlock.engine.state import Ending, Turn
 from interlock.engine.timing import drop_timer
 from interlock.engine.transition import Transition
 from interlock.engine.turns import NUDGES_MAX, note_marks, nudged
@@ -37,6 +38,8 @@ def conclude(t: Transition, move: Conclude) -> Move:
         _fire_tells(t, turn, decision, reply, waits=False)
         branch.reply = reply
         return CloseBranch(branch, "ok")
+    if t.state.aside is not None:
+        return _concluded_aside(t, turn, decision, reply)
     if decision.then == "nudge" and decision.signal and turn.nudges >= NUDGES_MAX:
         decision = t.table.winner_of(decision)  # the allowance is spent, so the winner is taken after all
     note_marks(t, decision, steers=decision.verb is not None)
@@ -50,6 +53,14 @@ def conclude(t: Transition, move: Conclude) -> Move:
         return Finish("failed", decision.because)
     t.state.turn = None
     return Follow(decision)
+
+
+def _concluded_aside(t: Transition, turn: Turn, decision: Decision, reply: str) -> Move:
+    """The floor stays where it is, so marks that steer are only noted."""
+    note_marks(t, decision, steers=False)
+    _fire_tells(t, turn, decision, reply, waits=False)
+    t.remember("assistant", turn.agent, reply, turn.number)
+    return EndAside()
 
 
 def write_down(t: Transition, decision: Decision) -> None:
@@ -72,16 +83,14 @@ def _fire_tells(t: Transition, turn: Turn, decision: Decision, reply: str, *, wa
         is_told = candidate.outcome is Outcome.TOLD or (not waits and route.behavior is SignalBehavior.EXTERNAL)
         if is_told and route.signal not in turn.told:
             turn.told.append(route.signal)
-            _tell(t, decision.agent, route, reply)
+            _tell(t, turn, route, reply)
 
 
-def _tell(t: Transition, agent: str, route: Route, reply: str) -> None:
+def _tell(t: Transition, turn: Turn, route: Route, reply: str) -> None:
     if route.behavior is SignalBehavior.EXTERNAL:
-        send_external(t, agent, route.signal, reply)
-        return
-    kind = f"crew:{t.crew.name}:{route.signal[1:-1].lower().replace(' ', '_')}"
-    t.conclude(BroadcastEmitted(signal={"type": kind, "source": {"type": "agent", "id": agent}, "data": reply}))
-    t.order(Announce(key=t.new_key(), type=kind, agent=agent, content=reply))
+        send_external(t, turn.agent, route.signal, reply)
+    else:
+        publish(t, turn, route, reply)
 
 
 def send_external(t: Transition, agent: str, signal: str, reply: str, token: str = "") -> None:
@@ -158,18 +167,27 @@ def _is_loop(t: Transition, agent: str) -> bool:
 
 
 def finish(t: Transition, move: Finish) -> None:
-    """Nothing that belongs to a run outlives it."""
+    """Nothing that belongs to a run outlives it: with children still at work it ends when they have stopped."""
     for turn in t.turns():
         abandon_call(t, turn)
         for tool in turn.tools:
             if tool.output is None:
                 t.give_up(tool.key)
+    let_go_of_side_turns(t)
     for child in t.children():
         stop_child(t, child)
     for purpose in list(t.state.timers):
         drop_timer(t, purpose)
-    t.state.waits, t.state.leaving = [], []
-    t.state.turn, t.state.group, t.state.calling = None, None, None
+    t.state.waits, t.state.turn, t.state.group, t.state.calling = [], None, None, None
+    if t.state.leaving:
+        t.state.status = "running"
+        t.state.ending = Ending(status=move.status, reason=move.reason, above=move.above)
+    else:
+        _end(t, move)
+
+
+def _end(t: Transition, move: Finish) -> None:
+    t.state.ending = None
     t.state.status, t.state.reason, t.state.above = move.status, move.reason, move.above
     t.state.text = t.table.without_marks(t.state.output)
     t.conclude(

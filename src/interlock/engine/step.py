@@ -11,10 +11,12 @@ from typing import Any, assert_never
 import msgspec
 
 from interlock.crew.definition import Crew
+from interlock.engine.beginning import comes_too_late, hear, mail_taken
 from interlock.engine.bounds import UNBOUNDED, Bounds, capped
 from interlock.engine.budgets import Budgets
-from interlock.engine.effects import Effect, Reserve, RunTool, SetTimer, Settle, StopChild
+from interlock.engine.effects import Effect, Reserve, RunTool, SetTimer, Settle, StopChild, TakeMail
 from interlock.engine.events import (
+    BroadcastHeard,
     CancelRequested,
     ChildGoesOn,
     ChildReturned,
@@ -22,6 +24,7 @@ from interlock.engine.events import (
     DerivedEvent,
     IncomingEvent,
     LimitReached,
+    MailTaken,
     ModelFailed,
     ModelReplied,
     Reserved,
@@ -35,9 +38,24 @@ from interlock.engine.events import (
     WentStale,
 )
 from interlock.engine.joining import close_branch, fork, join, out_of_time
-from interlock.engine.moves import Ask, Begin, Call, CloseBranch, Conclude, Depart, Finish, Follow, Fork, Join, Move
+from interlock.engine.moves import (
+    Ask,
+    Begin,
+    Call,
+    CloseBranch,
+    Conclude,
+    Depart,
+    EndAside,
+    Finish,
+    Follow,
+    Fork,
+    Join,
+    Move,
+    StepAside,
+)
 from interlock.engine.nesting import call, child_goes_on, child_returned, child_waits, is_old_news, order_for
 from interlock.engine.routing import RoutingTable
+from interlock.engine.side_turns import aside_first, end_aside, heard_aside, step_aside
 from interlock.engine.state import RunState
 from interlock.engine.steering import conclude, depart, finish, follow
 from interlock.engine.timing import BUDGET, GROUP, RETRY, RUN, TOOLS, WARNING, keep_time, left, purpose_of, start_timer
@@ -94,6 +112,7 @@ class Run:
             self.state.bounds = event.bounds
             self._bind(event.bounds)
         t = Transition(self.crew, self.settings, self.table, self.budgets, self.state)
+        t.mail = event.mail
         if _is_stale(t, event):
             if isinstance(event, Reserved) and not event.refused:  # nobody will make the call
                 t.order(Settle(key=event.call, agent=event.agent, usage=Usage()))
@@ -102,6 +121,8 @@ class Run:
         stood_still = bool(self.state.waits)
         move = _out_of_working_time(t, event) or _RECEIVED[type(event)](t, event)
         while move is not None:
+            if self.state.side:
+                move = aside_first(t, move)
             move = _CARRIED_OUT[type(move)](t, move)
         if self.state.waits:
             pause_if_idle(t)
@@ -117,6 +138,8 @@ class Run:
         for turn in t.turns():
             if turn.reserving:
                 owed.append(Reserve(key=turn.reserving, agent=turn.agent, turn=turn.number))
+            if turn.taking:
+                owed.append(TakeMail(key=turn.taking, agent=turn.agent))
             if turn.call:
                 owed.append(call_of(t, turn))
             owed += [
@@ -151,23 +174,27 @@ def _is_stale(t: Transition, event: IncomingEvent) -> bool:
             return t.turn_that(event.call) is None
         case Reserved():
             return t.turn_that_reserves(event.call) is None
-        case RunStarted():
-            return t.state.status != "new"
+        case RunStarted() | CancelRequested():
+            return t.state.status != "new" if isinstance(event, RunStarted) else t.state.ending is not None
         case ToolReturned() | ToolOutcomeLost():
-            asked_about = [wait.tool for wait in t.state.waits]
-            keys = [tool.key for turn in t.turns() for tool in turn.tools if tool.output is None]
-            return event.call not in keys or event.call in asked_about
+            return not _is_awaited(t, event.call)
         case TimerFired():
             return purpose_of(t, event.timer) is None
         case RunResumed():
             wait = t.wait_with(event.token)
             return wait is None or bool(wait.child)  # what a child asks is answered there
+        case BroadcastHeard() | MailTaken():
+            return comes_too_late(t, event)
         case ChildReturned() | ChildWaits() | ChildGoesOn():
             return is_old_news(t, event)
-        case CancelRequested():
-            return False
         case _:
             assert_never(event)
+
+
+def _is_awaited(t: Transition, tool: str) -> bool:
+    """Whether a tool has no output yet, and nobody is asked about it."""
+    keys = [each.key for turn in t.turns() for each in turn.tools if each.output is None]
+    return tool in keys and tool not in [wait.tool for wait in t.state.waits]
 
 
 def _started(t: Transition, event: RunStarted) -> Move:
@@ -177,15 +204,23 @@ def _started(t: Transition, event: RunStarted) -> Move:
     t.state.original_input = event.context.original_input or event.input
     t.state.results, t.state.memory = dict(event.context.previous_results), dict(event.context.shared_memory)
     t.state.history = list(event.history)
-    t.remember("user", "user", event.input, 0)
+    if event.heard is None:
+        t.remember("user", "user", event.input, 0)
+    else:
+        t.state.hops = event.heard.hops + 1
+        hear(t, event.entry, event.heard, "floor")
     milliseconds = int(t.settings.timeout_seconds * 1000)
     start_timer(t, RUN, milliseconds)
     start_timer(t, WARNING, int(milliseconds * t.settings.timeout_warning_threshold_pct / 100))
-    return Begin(t.crew.entry_point)
+    return Begin(event.entry or t.crew.entry_point)
 
 
 def _out_of_working_time(t: Transition, event: IncomingEvent) -> Move | None:
-    if t.state.status != "running" or t.state.worked_ms < t.settings.timeout_seconds * 1000:
+    if (
+        t.state.status != "running"
+        or t.state.ending is not None
+        or t.state.worked_ms < t.settings.timeout_seconds * 1000
+    ):
         return None
     if isinstance(event, ModelReplied | ModelFailed):
         call_ended(t, event)  # what it cost counts, although it came too late
@@ -225,6 +260,8 @@ _RECEIVED: dict[type, Callable[[Transition, Any], Move | None]] = {
     ToolOutcomeLost: tool_lost,
     TimerFired: _timer_fired,
     RunResumed: resumed,
+    BroadcastHeard: heard_aside,
+    MailTaken: mail_taken,
     ChildReturned: child_returned,
     ChildWaits: child_waits,
     ChildGoesOn: child_goes_on,
@@ -241,5 +278,7 @@ _CARRIED_OUT: dict[type, Callable[[Transition, Any], Move | None]] = {
     Call: call,
     CloseBranch: close_branch,
     Join: join,
+    StepAside: step_aside,
+    EndAside: end_aside,
     Finish: finish,
 }

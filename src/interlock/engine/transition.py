@@ -22,6 +22,8 @@ class Transition:
         self.effects: list[Effect] = []
         self._keys = 0
         self.timers_changed = False
+        self.mail: tuple[str, ...] = ()  # agents with something in their inbox
+        self.went_aside = False
 
     def conclude(self, fact: DerivedEvent) -> None:
         self.facts.append(fact)

@@ -2,6 +2,7 @@
 
 from zlib import crc32
 
+from interlock.engine.beginning import first, new_turn
 from interlock.engine.conversation import UNSCALED
 from interlock.engine.effects import CallModel, Reserve, RunTool
 from interlock.engine.emitting import emitted, is_emission, is_tool_mode, only_emits
@@ -17,11 +18,9 @@ from interlock.engine.events import (
     ToolCalled,
     ToolRequest,
     ToolReturned,
-    TurnStarted,
-    Usage,
     Warned,
 )
-from interlock.engine.moves import Ask, Begin, CloseBranch, Conclude, Finish, Move
+from interlock.engine.moves import Ask, Begin, CloseBranch, Conclude, EndAside, Finish, Move
 from interlock.engine.own_tools import carry_out, own_tool
 from interlock.engine.phrases import EMITTED, EMITTED_TOO_EARLY, cut, nudge, refused_emission
 from interlock.engine.routing import Decision, Outcome, OwnReply
@@ -49,16 +48,10 @@ RETRY_AFTER_MAX_MS = 60_000
 NUDGES_MAX = 2
 
 
-def begin(t: Transition, move: Begin) -> Move:
+def begin(t: Transition, move: Begin) -> Move | None:
     t.state.turn = new_turn(t, move.agent)
     t.state.agent = move.agent
-    return Ask(t.state.turn)
-
-
-def new_turn(t: Transition, agent: str) -> Turn:
-    t.state.turns += 1
-    t.conclude(TurnStarted(agent=agent, turn=t.state.turns))
-    return Turn(number=t.state.turns, agent=agent, history=len(t.state.history))
+    return first(t, t.state.turn)
 
 
 def ask(t: Transition, move: Ask) -> Move | None:
@@ -128,8 +121,10 @@ def call_of(t: Transition, turn: Turn) -> CallModel:
 
 
 def spent(t: Transition, turn: Turn, limit: str, reason: str, above: int = 0) -> Move:
-    """A bound within a turn: a member fails its branch, elsewhere it stops the run."""
+    """A bound within a turn: a member fails its branch, a side turn itself; elsewhere it stops the run."""
     t.conclude(LimitReached(limit=limit))
+    if t.state.aside is not None and limit == "max_rounds":
+        return EndAside(reason)
     branch = t.branch_of(turn)
     is_members = branch is not None and limit == "max_rounds"
     return CloseBranch(branch, "failed", reason) if branch and is_members else Finish("stopped", reason, above)
@@ -189,10 +184,7 @@ def call_ended(t: Transition, event: ModelReplied | ModelFailed) -> Turn:
     turn = t.turn_that(event.call)
     assert turn is not None, "stale outcomes are turned away before"
     turn.call = ""
-    if isinstance(event, ModelReplied):
-        account_for(t, turn, event.usage)
-    else:
-        account_for(t, turn, Usage(), failed=True)
+    account_for(t, turn, event.usage, failed=isinstance(event, ModelFailed))
     return turn
 
 
@@ -236,6 +228,8 @@ def failed(t: Transition, event: ModelFailed) -> Move | None:
         return None
     if event.reason == "model_error" and _go_to_backup(t, turn):
         return _try(t, turn)
+    if t.state.aside is not None:
+        return EndAside(event.error)
     branch = t.branch_of(turn)
     return CloseBranch(branch, "failed", event.error) if branch else Finish("failed", event.reason)
 

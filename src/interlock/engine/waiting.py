@@ -9,9 +9,9 @@ from interlock.engine.events import (
     ToolCalled,
     ToolOutcomeLost,
 )
-from interlock.engine.moves import Begin, CloseBranch, Finish, Follow, Move
+from interlock.engine.moves import Begin, CloseBranch, EndAside, Finish, Follow, Move
 from interlock.engine.routing import Decision
-from interlock.engine.state import Wait
+from interlock.engine.state import RunState, Turn, Wait
 from interlock.engine.timing import BUDGET, RETRY
 from interlock.engine.transition import Transition
 from interlock.engine.turns import open_tool, tool_done
@@ -62,15 +62,29 @@ def pause_if_idle(t: Transition) -> None:
 def _is_working(t: Transition) -> bool:
     if any(child.status == "working" for child in t.children()):
         return True
-    asked_about = [wait.tool for wait in t.state.waits]
-    return any(
-        turn.call
-        or turn.reserving
-        or f"{RETRY}{turn.number}" in t.state.timers
-        or f"{BUDGET}{turn.number}" in t.state.timers
-        or any(tool.output is None and tool.key not in asked_about for tool in turn.tools)
-        for turn in t.turns()
-    )
+    return any(is_at_work(t.state, turn) for turn in t.turns())
+
+
+def is_at_work(state: RunState, turn: Turn) -> bool:
+    """Whether something goes on in a turn, rather than waits for a person."""
+    if turn.call or turn.reserving or turn.taking:
+        return True
+    if f"{RETRY}{turn.number}" in state.timers or f"{BUDGET}{turn.number}" in state.timers:
+        return True
+    asked_about = [wait.tool for wait in state.waits]
+    return any(tool.output is None and tool.key not in asked_about for tool in turn.tools)
+
+
+def agents_at_work(state: RunState) -> dict[str, int]:
+    """Those whose turn is under way and does not wait for a person, each with the hops of what it announces."""
+    if state.status != "running":
+        return {}
+    if state.group is not None:
+        turns = [branch.turn for branch in state.group.branches if branch.status == "working"]
+    else:
+        turns = [state.turn]
+    open_ones = [turn for turn in turns if turn is not None]
+    return {turn.agent: turn.hops for turn in open_ones if not state.waits or is_at_work(state, turn)}
 
 
 def resumed(t: Transition, event: RunResumed) -> Move | None:
@@ -96,6 +110,8 @@ def _tool_decided(t: Transition, wait: Wait, answer: str) -> Move | None:
     word = answer.strip().lower()
     if word == "fail":
         branch, reason = t.branch_of(turn), "tool_unknown_outcome"
+        if t.state.aside is not None:
+            return EndAside(reason)
         return CloseBranch(branch, "failed", reason) if branch else Finish("failed", reason)
     if word == "retry":
         tool.key = t.new_key()

@@ -3,7 +3,7 @@
 Rule 1: whoever drives a run drives its children.
 Rule 2: going down, a child's news is stored with the child first and told to its parent afterwards; going up, a parent
 knows that a child goes on before the child does. So while anything in a tree is running, so is its root, and whoever
-recovers the root finds everything.
+recovers the root finds everything. A run that ends stops its children first, and ends when they have stopped.
 Rule 3: what a parent is told of a child that rests is told under the lock of whoever would take the child up, so that
 it is true when it is told.
 """
@@ -23,7 +23,7 @@ from interlock.engine.events import (
 )
 from interlock.engine.state import RunState
 from interlock.engine.step import OVER, RULES, Run
-from interlock.errors import InterlockError, OwnedElsewhere, RunNotFound, StoreFailed
+from interlock.errors import InterlockError, OwnedElsewhere, RunExists, RunNotFound, StoreFailed
 from interlock.ids import RESERVED_IDS
 from interlock.ports import RunRow
 from interlock.runtime.live import LiveRun
@@ -80,12 +80,21 @@ class Children:
         async with runner.taking(order.child):
             if order.child in runner.live:
                 return runner.live[order.child]
-            try:
-                child = await runner.taken(order.child)
-            except RunNotFound:
-                return await self._begun(parent, order)
+            child = await self._begun_or_taken(parent, order)
+            if order.child in runner.live:
+                return child
             await runner.go_on_with(child)
             return child
+
+    async def _begun_or_taken(self, parent: LiveRun, order: StartChild) -> LiveRun:
+        try:
+            return await self._runner.taken(order.child)
+        except RunNotFound:
+            pass
+        try:
+            return await self._begun(parent, order)
+        except RunExists:  # whoever had the parent before is still at it
+            return await self._runner.taken(order.child)
 
     async def _begun(self, parent: LiveRun, order: StartChild) -> LiveRun:
         runner, sub = self._runner, parent.crew.sub_crews[order.crew]

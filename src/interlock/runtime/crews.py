@@ -39,7 +39,7 @@ class StoredCrews:
 
     async def _read(self, sha: str) -> Crew:
         crew = msgspec.json.decode(await self._journal.crew(sha), type=Crew)
-        inner = {name: await self.of(entry.crew_sha) for name, entry in crew.sub_crews.items()}
+        inner = {name: entry.crew or await self.of(entry.crew_sha) for name, entry in crew.sub_crews.items()}
         return _with_sub_crews(crew, inner) if inner else crew
 
 

@@ -9,6 +9,7 @@ from interlock.engine.conversation import Conversation
 from interlock.engine.effects import CallModel
 from interlock.engine.events import IncomingEvent
 from interlock.engine.step import Run
+from interlock.engine.waiting import agents_at_work
 from interlock.ports import ModelRequest, RunRow
 
 # Before the key of a child that is being stopped.
@@ -33,6 +34,8 @@ class LiveRun:
     def __init__(self, run: Run, row: RunRow) -> None:
         self.run, self.row = run, row
         self.conversation = Conversation(run.crew, run.table)
+        # Who is at work in it, as the bus knows; each with the hops of what it announces.
+        self.at_work = agents_at_work(run.state)
         # Nothing but a wake-up call is None: somebody else took an event in, and the run may be over.
         self.inbox: asyncio.Queue[IncomingEvent | None] = asyncio.Queue()
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -83,11 +86,6 @@ class LiveRun:
         self.failure = error
         self.tell(None)
         self.give_up(self.alone)
-
-    async def children_stopped(self) -> None:
-        """Nothing that belongs to a run outlives it."""
-        stopping = [task for key, task in self.tasks.items() if key.startswith(STOPPING)]
-        await asyncio.gather(*stopping, return_exceptions=True)
 
     @property
     def may_call_alone(self) -> bool:

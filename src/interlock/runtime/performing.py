@@ -1,12 +1,12 @@
 """Carries out what a run orders, and brings back what came of it."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
 
+from interlock.broadcast.record import Heard
 from interlock.crew.definition import Agent, Crew
 from interlock.engine.budgets import CostOf, cost_of, priced
 from interlock.engine.contract import usable_marks
@@ -16,17 +16,21 @@ from interlock.engine.effects import (
     CallModel,
     Cancel,
     Effect,
+    HandBack,
+    MailRead,
     Reserve,
     RunTool,
     SetTimer,
     Settle,
     StartChild,
     StopChild,
+    TakeMail,
     Tell,
 )
 from interlock.engine.emitting import DESCRIPTION, EMIT_SIGNAL, is_tool_mode, parameters
 from interlock.engine.events import (
     IncomingEvent,
+    MailTaken,
     ModelFailed,
     ModelReplied,
     Reserved,
@@ -40,7 +44,6 @@ from interlock.engine.listening import Listener
 from interlock.engine.own_tools import OWN_TOOLS
 from interlock.engine.phrases import cut
 from interlock.engine.state import Turn
-from interlock.engine.step import OVER
 from interlock.errors import (
     ModelRefused,
     ModelUnavailable,
@@ -56,24 +59,28 @@ from interlock.ports import (
     Clock,
     Grant,
     Model,
+    ModelReply,
     ModelRequest,
     Reservation,
     Settlement,
     Toolbox,
     ToolSchema,
 )
+from interlock.runtime.bus_tools import BUS_TOOLS, Caller, run_bus_tool
 from interlock.runtime.children import Children
-from interlock.runtime.hearing import Heard, heard_out, heard_to_the_cut
+from interlock.runtime.hearing import HeardOut, heard_out, heard_to_the_cut, require_sound
 from interlock.runtime.live import STOPPING, Call, LiveRun
+from interlock.runtime.switchboard import NO_MAIL, Mail, Switchboard, taking
 from interlock.runtime.timers import Timers
-
-_log = logging.getLogger("interlock")
 
 ModelFor = Callable[[Crew, Agent], Model]
 OnDelta = Callable[[str, str, str], None]
 # Told before and after each effect; what tests kill the process with.
 Hook = Callable[[str], None]
 
+
+# Nobody who says more than a day means it.
+RETRY_AFTER_SAID_MAX_MS = 86_400_000
 
 # While the store is away it is asked again after this many milliseconds.
 STORE_RETRY_MS = 500
@@ -100,11 +107,12 @@ class Performer:
         hook: Hook = no_hook,
         cost_of: CostOf = cost_of,
         children: Children,
+        board: Switchboard,
     ) -> None:
         self.clock, self.timers = clock, timers
         self.model_for, self.toolbox = model_for, toolbox
         self.on_delta, self.budgets = on_delta, budgets
-        self.hook, self.cost_of, self.children = hook, cost_of, children
+        self.hook, self.cost_of, self.children, self.board = hook, cost_of, children, board
         # Waiters are served in the order they came, so that no run starves.
         self.slots, self._calls_max = asyncio.Semaphore(calls_max), calls_max
         self.tools_under_way = 0
@@ -126,7 +134,13 @@ class Performer:
                 orders.append(_settlement(live, effect, at))
         return tuple(order for order in orders if live.run.budgets.of(order.agent).of_windows)
 
-    def perform(self, live: LiveRun, effects: Sequence[Effect], grants: Mapping[str, Grant] = NO_GRANTS) -> None:
+    def perform(
+        self,
+        live: LiveRun,
+        effects: Sequence[Effect],
+        grants: Mapping[str, Grant] = NO_GRANTS,
+        mail: Mail = NO_MAIL,
+    ) -> None:
         lone = _lone_call(effects) if live.may_call_alone else None
         for effect in effects:
             self.hook("before effect")
@@ -143,20 +157,46 @@ class Performer:
                     self._set_timer(live, effect)
                 case Cancel():
                     self._give_up(live, effect.key)
-                case Reserve():
-                    self._reserve(live, effect, grants.get(live.key(effect.key)))
-                case Settle() | Tell() | Announce():
+                case Reserve() | TakeMail():
+                    self._pass_on(live, effect, grants, mail)
+                case Settle() | Tell() | Announce() | MailRead() | HandBack():
                     pass  # done in the transaction of the record, or by whoever hears of it
 
     def lose_tools(self, live: LiveRun, effects: Sequence[Effect]) -> None:
         """After a crash: what may have run and cannot be run again is for a person to decide."""
         again: list[Effect] = []
         for effect in effects:
-            if isinstance(effect, RunTool) and not self.toolbox.is_idempotent(effect.name):
+            if isinstance(effect, RunTool) and not self._is_idempotent(effect.name):
                 self._answer(live, ToolOutcomeLost(call=effect.key))
             else:
                 again.append(effect)
         self.perform(live, again)
+
+    def _pass_on(self, live: LiveRun, effect: Reserve | TakeMail, grants: Mapping[str, Grant], mail: Mail) -> None:
+        """What the store has answered already."""
+        if isinstance(effect, Reserve):
+            self._reserve(live, effect, grants.get(live.key(effect.key)))
+        else:
+            self._take_mail(live, effect, mail.get(live.key(effect.key)))
+
+    def _is_idempotent(self, name: str) -> bool:
+        return name in BUS_TOOLS or self.toolbox.is_idempotent(name)
+
+    def _take_mail(self, live: LiveRun, effect: TakeMail, mail: tuple[Heard, ...] | None) -> None:
+        if mail is not None:
+            self._answer(live, MailTaken(call=effect.key, agent=effect.agent, heard=mail))
+        else:  # the answer was lost with the process that asked
+            self._start(live, effect.key, self._take_again(live, effect))
+
+    async def _take_again(self, live: LiveRun, effect: TakeMail) -> None:
+        while True:
+            try:
+                mail = await self.board.bus.take(taking(live, effect))
+            except StoreFailed:
+                await self.clock.sleep_until(self.clock.monotonic_ms() + STORE_RETRY_MS)
+            else:
+                self._answer(live, MailTaken(call=effect.key, agent=effect.agent, heard=mail))
+                return
 
     def _see_to_child(self, live: LiveRun, order: StartChild | StopChild) -> None:
         if isinstance(order, StartChild):
@@ -183,10 +223,9 @@ class Performer:
     async def _stop_child(self, live: LiveRun, order: StopChild) -> None:
         try:
             event = await self.children.stopped(order)
-        except PortError as error:
-            _log.warning("could not stop child %s: %s; whoever recovers the data folder does", order.child, error)
-            return
-        if live.run.state.status not in OVER:
+        except Exception as error:  # the child is in other hands, and so will this run be
+            live.fail(error)
+        else:
             self._answer(live, event)
 
     def _start(self, live: LiveRun, key: str, work: Awaitable[None]) -> None:
@@ -290,11 +329,19 @@ class Performer:
         return event
 
     async def outcome_of(self, live: LiveRun, call: Call) -> IncomingEvent:
-        """Calls the model; a failure is an outcome too."""
+        """Calls the model; a failure is an outcome too, and what was heard before it is paid for."""
+        said: list[str] = []
+        event = await self._outcome(live, call, said)
+        if said and isinstance(event, ModelFailed):
+            usage = priced(call.agent, _estimated(live, call, ModelReply(text="".join(said))), self.cost_of)
+            return msgspec.structs.replace(event, usage=usage)
+        return event
+
+    async def _outcome(self, live: LiveRun, call: Call, said: list[str]) -> ModelReplied | ModelFailed:
         effect = call.effect
         try:
             async with self.slots:
-                return _replied(live, call, await self._heard(live, call), self.cost_of)
+                return _replied(live, call, await self._heard(live, call, said), self.cost_of)
         except ScriptExhausted as error:
             return _failed(effect, error, retry=False, reason="script_exhausted")
         except PromptTooLong as error:
@@ -302,19 +349,25 @@ class Performer:
         except ModelRefused as error:
             return _failed(effect, error, retry=False)
         except ModelUnavailable as error:
-            return _failed(effect, error, retry=True, retry_after_ms=error.retry_after_ms)
+            return _failed(effect, error, retry=True, retry_after_ms=_waitable(error.retry_after_ms))
         except PortError as error:
             return _failed(effect, error, retry=True)
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
             return _failed(effect, ModelUnavailable(f"the model gave up by itself: {error!r}"), retry=True)
-        except Exception as error:  # a host's model may fail in any way; the run fails, and nothing else does
+        except (KeyboardInterrupt, GeneratorExit):  # somebody wants the process, or this call of it, to end
+            raise
+        except BaseException as error:  # a host's model may fail in any way; the run fails, and nothing else does
             return _failed(effect, ModelRefused(f"{type(error).__name__}: {error}"), retry=False)
 
-    async def _heard(self, live: LiveRun, call: Call) -> Heard:
+    async def _heard(self, live: LiveRun, call: Call, said: list[str]) -> HeardOut:
         pieces = self.model_for(live.crew, call.agent).reply(call.request)
-        tell = partial(self.on_delta, live.id, call.agent.id)
+
+        def tell(text: str) -> None:
+            said.append(text)
+            self.on_delta(live.id, call.agent.id, text)
+
         try:
             if not live.crew.settings.cut_on_signal:
                 return await heard_out(pieces, tell)
@@ -331,7 +384,7 @@ class Performer:
         try:
             self._require_own(agent, effect.name)
             async with asyncio.timeout(seconds):
-                output = await self.toolbox.run(effect.name, effect.arguments, key=live.key(effect.key))
+                output = await self._output_of(live, effect)
             ok = True
         except TimeoutError:
             output = f"tool '{effect.name}' took longer than {seconds:g} s"
@@ -341,6 +394,19 @@ class Performer:
             self.tools_under_way -= 1
         most = live.crew.settings.max_tool_output_chars
         self._answer(live, ToolReturned(call=effect.key, ok=ok, output=cut(storable(output), most)))
+
+    async def _output_of(self, live: LiveRun, effect: RunTool) -> str:
+        key = live.key(effect.key)
+        if effect.name not in BUS_TOOLS:
+            return await self.toolbox.run(effect.name, effect.arguments, key=key)
+        hops = live.at_work.get(effect.agent, 0)
+        caller = Caller(crew=live.crew.name, agent=effect.agent, key=key, now=self.clock.now_ms(), hops=hops)
+        try:
+            output = await run_bus_tool(self.board.bus, effect.name, effect.arguments, caller)
+        except StoreFailed as error:
+            raise ToolFailed(str(error)) from error
+        self.board.scheduled()
+        return output
 
     def _require_own(self, agent: Agent, name: str) -> None:
         """A model calls a tool by the name that it was shown, which need not be the one in the crew file."""
@@ -354,14 +420,15 @@ class Performer:
 def own_schemas(agent: Agent) -> tuple[ToolSchema, ...]:
     """What a model is told of the tools that Interlock itself carries out."""
     own = [OWN_TOOLS[name] for name in agent.tools if name in OWN_TOOLS]
-    return tuple(ToolSchema(name=t.name, description=t.description, parameters=t.parameters) for t in own)
+    inside = [ToolSchema(name=t.name, description=t.description, parameters=t.parameters) for t in own]
+    return (*inside, *(BUS_TOOLS[name].schema for name in agent.tools if name in BUS_TOOLS))
 
 
 def _lone_call(effects: Sequence[Effect]) -> CallModel | None:
     """The one thing to be done, if it is a call."""
     if len(effects) == 1:
         return effects[0] if isinstance(effects[0], CallModel) else None
-    work = [effect for effect in effects if isinstance(effect, CallModel | RunTool | Reserve)]
+    work = [effect for effect in effects if isinstance(effect, CallModel | RunTool | Reserve | TakeMail)]
     return work[0] if len(work) == 1 and isinstance(work[0], CallModel) else None
 
 
@@ -424,13 +491,12 @@ def _group(live: LiveRun, turn: Turn) -> str:
     return group.name if group is not None and is_member else ""
 
 
-def _replied(live: LiveRun, call: Call, heard: Heard, cost_of: CostOf) -> ModelReplied:
+def _replied(live: LiveRun, call: Call, heard: HeardOut, cost_of: CostOf) -> ModelReplied:
+    require_sound(heard.reply)
     reply, usage = heard.reply, heard.reply.usage
-    is_estimated = heard.cut and not usage.tokens
-    if min(usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_micros) < 0:
-        raise ModelRefused("the model reports a usage below zero")
+    is_estimated = (heard.cut or reply.uncounted) and not usage.tokens
     if is_estimated:
-        usage = _estimated(live, call, reply.text)
+        usage = _estimated(live, call, reply)
     is_free = call.request.ending is not None and not reply.constrained
     return ModelReplied(
         call=call.effect.key,
@@ -446,14 +512,21 @@ def _replied(live: LiveRun, call: Call, heard: Heard, cost_of: CostOf) -> ModelR
     )
 
 
-def _estimated(live: LiveRun, call: Call, text: str) -> Usage:
-    """An upper estimate of what a call cost that was stopped before the provider could say."""
+def _estimated(live: LiveRun, call: Call, reply: ModelReply) -> Usage:
+    """An upper estimate of the tokens of a call, where the provider said nothing of them, or was stopped before."""
     shown = live.conversation.estimate_of(call.agent.id, call.request.messages, call.scale)
-    return Usage(input_tokens=shown + _tokens_of(call.request.tools), output_tokens=text_tokens(text))
+    said = text_tokens(reply.text) + sum(text_tokens(asked.name + asked.arguments) for asked in reply.tool_calls)
+    tokens = shown + _tokens_of(call.request.tools)
+    return msgspec.structs.replace(reply.usage, input_tokens=tokens, output_tokens=said)
 
 
 def _tokens_of(tools: Sequence[ToolSchema]) -> int:
     return len(msgspec.json.encode(tools)) // BYTES_PER_TOKEN
+
+
+def _waitable(retry_after_ms: float) -> int:
+    """Milliseconds as the journal takes them, whatever a host's model said; the engine has a bound of its own."""
+    return int(min(max(retry_after_ms, 0), RETRY_AFTER_SAID_MAX_MS))
 
 
 def _is_being_cancelled() -> bool:

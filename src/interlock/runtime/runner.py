@@ -8,7 +8,7 @@ Rule 3: a paused or finished run is let go of: it costs no memory until somebody
 import asyncio
 import itertools
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 from weakref import WeakValueDictionary
@@ -20,6 +20,7 @@ from interlock.engine.budgets import CostOf, cost_of
 from interlock.engine.effects import CallModel, Effect
 from interlock.engine.events import (
     NO_CONTEXT,
+    BroadcastHeard,
     CancelRequested,
     ChildGoesOn,
     CrewContext,
@@ -48,7 +49,9 @@ from interlock.ports import (
     Alongside,
     Appended,
     Budgets,
+    Bus,
     Clock,
+    Delivery,
     Journal,
     Observer,
     Outbox,
@@ -61,8 +64,10 @@ from interlock.ports import (
 from interlock.runtime.children import Children
 from interlock.runtime.crews import StoredCrews
 from interlock.runtime.delivery import Deliveries, OnExternal
+from interlock.runtime.dispatching import Dispatcher
 from interlock.runtime.live import LiveRun
 from interlock.runtime.performing import STORE_RETRY_MS, Hook, ModelFor, Performer, answers, no_hook, storable
+from interlock.runtime.switchboard import Switchboard
 from interlock.runtime.timers import Timers
 from interlock.runtime.watching import Followed, Public, Watcher, Watchers, public_events
 
@@ -81,6 +86,11 @@ FAILURES_MAX = 1_000
 # Crews whose routing is kept worked out.
 TABLES_MAX = 100
 
+# Running runs of one crew that are looked at for one that can hear a broadcast; the others are orphans.
+NEWEST_MAX = 100
+
+StartFor = Callable[[Delivery], Awaitable[None]]
+
 _log = logging.getLogger("interlock")
 
 # While the store is away a finished reply is held, and its append tried again. After so many tries the run is let go
@@ -89,7 +99,12 @@ STORE_RETRIES_MAX = 600
 
 
 class Runner:
-    """Owns every run of this process, and every task that works for one."""
+    """Owns every run of this process, and every task that works for one.
+
+    `start_for` starts a run for an agent that is to act on a broadcast; `listens` if anything is heard at all.
+    """
+
+    _is_parking = False
 
     def __init__(
         self,
@@ -98,6 +113,7 @@ class Runner:
         owners: Owners,
         budgets: Budgets,
         outbox: Outbox,
+        bus: Bus,
         clock: Clock,
         model_for: ModelFor,
         toolbox: Toolbox,
@@ -106,8 +122,12 @@ class Runner:
         calls_max: int = CALLS_MAX,
         hook: Hook = no_hook,
         cost_of: CostOf = cost_of,
+        start_for: StartFor | None = None,
+        listens: bool = True,
     ) -> None:
         self.journal, self.owners, self.clock = journal, owners, clock
+        self.board = Switchboard(bus, clock)
+        self._start_for, self._listens = start_for, listens
         self.crews = StoredCrews(journal)
         self.observers, self.watchers = observers, Watchers()
         # Told of the pieces of every run's replies.
@@ -131,22 +151,27 @@ class Runner:
             hook=hook,
             cost_of=cost_of,
             children=Children(self),
+            board=self.board,
         )
         self.deliveries = Deliveries(outbox, clock, on_external)
 
     async def __aenter__(self) -> "Runner":
-        self._ticking = asyncio.create_task(self.timers.run())
+        self._ticking = [asyncio.create_task(self.timers.run())]
+        if self._listens:
+            dispatcher = Dispatcher(self.board, self.clock, self._deliver)
+            self._ticking.append(asyncio.create_task(dispatcher.run()))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Parks what is under way: what was stored is there for whoever recovers it."""
         await asyncio.gather(*self._asked, return_exceptions=True)
+        self._is_parking = True
         lives = self.live.values()
         working = [*self.drivers.values(), *(task for live in lives for task in live.tasks.values())]
         working += [live.pump for live in lives if live.pump is not None]
-        for task in (self._ticking, *working):
+        for task in (*self._ticking, *working):
             task.cancel()
-        await asyncio.gather(self._ticking, *working, *self._driving, return_exceptions=True)
+        await asyncio.gather(*self._ticking, *working, *self._driving, return_exceptions=True)
         await self.deliveries.stop()
         await asyncio.gather(*(self.owners.release(run) for run in self.live))
 
@@ -196,6 +221,25 @@ class Runner:
         )
         await self.begin(Run(crew, run_id, table=self.table(crew, crew_sha)), row, event)
 
+    async def start_for(self, crew: Crew, crew_sha: str, delivery: Delivery, run_id: str) -> None:
+        """A run that begins at an agent, because of a broadcast; the delivery is struck off with its first record."""
+        heard = delivery.heard
+        event = RunStarted(
+            crew=crew.name,
+            input=heard.broadcast.type,
+            rules=RULES,
+            crew_sha=crew_sha,
+            entry=delivery.agent,
+            heard=heard,
+            delivery=delivery.number,
+        )
+        now, organization = self.clock.now_ms(), crew.settings.organization
+        row = RunRow(
+            run=run_id, crew=crew.name, crew_sha=crew_sha, status="new", created_at=now, organization=organization
+        )
+        run = Run(crew, run_id, table=self.table(crew, crew_sha))
+        await self._seen_through(self.begin(run, row, event))
+
     async def begin(self, run: Run, row: RunRow, event: RunStarted) -> LiveRun:
         live = LiveRun(run, row)
         live.last_ms = self.clock.monotonic_ms()
@@ -232,7 +276,7 @@ class Runner:
             self._goes_on_for(parent, live)
         return None
 
-    async def _seen_through(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _seen_through(self, work: Coroutine[Any, Any, Any]) -> None:
         """Whoever asked may go away; what was begun is not left half done."""
         task = asyncio.ensure_future(work)
         self._asked.add(task)
@@ -308,6 +352,7 @@ class Runner:
     async def go_on_with(self, live: LiveRun) -> None:
         """A run that was just taken up does what it still owes, or is let go of again."""
         if live.run.state.status == "running":
+            await self.board.is_awake(live)
             self.performer.lose_tools(live, live.run.outstanding())
             self.drive(live)
         else:
@@ -320,6 +365,32 @@ class Runner:
                 if run_id in self.live or not await self._is_free(run_id):
                     continue
             await self.deliveries.again(run_id)
+
+    async def _deliver(self, delivery: Delivery) -> bool:
+        """Whether a run of this process has heard it: the newest running one of its crew, or one that it starts."""
+        for row in await self.journal.rows(status="running", crew=delivery.crew, limit=NEWEST_MAX):
+            if row.run in self.drivers:
+                if await self._heard_by(row.run, delivery):
+                    return True
+            elif await self.owners.is_owned(row.run):
+                return False
+        if self._start_for is None:
+            return False
+        await self._start_for(delivery)
+        return True
+
+    async def _heard_by(self, run_id: str, delivery: Delivery) -> bool:
+        async with self.taking(run_id):
+            live = self.live.get(run_id)
+            if live is None:
+                return False
+            async with live.lock:
+                if live.run.state.status != "running" or delivery.agent not in live.crew.agent_ids:
+                    return False
+                event = BroadcastHeard(agent=delivery.agent, heard=delivery.heard, delivery=delivery.number)
+                await self.transit(live, event)
+            live.tell(None)
+        return True
 
     async def _is_free(self, run_id: str) -> bool:
         try:
@@ -451,7 +522,6 @@ class Runner:
                 await self._go_on(live)
             if live.pump is not None:
                 await live.pump
-            await live.children_stopped()
         except BaseException as error:
             await self._drop(live, error)
             raise
@@ -459,6 +529,7 @@ class Runner:
             live.driver = None
             self.drivers.pop(live.id, None)
             self.watchers.settle(live.id)
+            self.board.run_has_settled()
         async with self.taking(live.id):  # whoever is about to drive it again keeps it
             await self.let_go_unless_driven(live)
 
@@ -467,7 +538,8 @@ class Runner:
         for task in (live.pump, *live.tasks.values()):
             if task is not None:
                 task.cancel()
-        if isinstance(error, asyncio.CancelledError):  # it is parked, and let go of with all the others
+        self._drop_children(live)
+        if self._is_parking and isinstance(error, asyncio.CancelledError):  # it is let go of with all the others
             return
         if self.live.get(live.id) is live:
             del self.live[live.id]
@@ -476,6 +548,12 @@ class Runner:
         self._failures[live.id] = error
         with suppress(PortError):
             await self.owners.release(live.id)
+
+    def _drop_children(self, parent: LiveRun) -> None:
+        """Whoever takes the parent takes them too."""
+        for child in list(self.live.values()):
+            if parent_of(child.id) == parent.id and child.driver is not None:
+                child.driver.cancel()
 
     async def _go_on(self, live: LiveRun) -> None:
         """Waits for what happens next, and takes it in."""
@@ -516,11 +594,14 @@ class Runner:
         worked_ms = live.worked_ms(self.clock.monotonic_ms())
         if worked_ms:
             event = msgspec.structs.replace(event, worked_ms=worked_ms)
+        if mail := self.board.mail_for(live.crew.name):
+            event = msgspec.structs.replace(event, mail=mail)
         seq = live.run.state.seq + 1
         step = live.run.apply(event)
         record = Record(seq=seq, at=self.clock.now_ms(), events=(event, *step.facts))
         live.row = row_of(live.run, live.row, record.at)
         also = NOTHING_ELSE if _is_one_call(step.effects) else self._alongside(live, step.effects, record.at)
+        also = self.board.alongside(live, event, step, seq, record.at, also)
         try:
             appended = await (self.journal.create if first else self.journal.append)(live.row, record, also)
         except StoreBroken:
@@ -532,7 +613,8 @@ class Runner:
             appended = await self._stored_later(live, record, also)
         self._tell(live, record, appended.position)
         self.deliveries.begin(also.outgoing)
-        self.performer.perform(live, step.effects, answers(also.spending, appended.grants))
+        taken = self.board.committed(live, also, appended)
+        self.performer.perform(live, step.effects, answers(also.spending, appended.grants), taken)
 
     def _alongside(self, live: LiveRun, effects: Sequence[Effect], at: int) -> Alongside:
         """What the record's transaction holds besides it."""

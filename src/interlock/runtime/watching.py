@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from interlock.engine.events import Event, ToolCalled
+from interlock.engine.bounds import UNBOUNDED
+from interlock.engine.events import NO_CONTEXT, BroadcastEmitted, Event, RunStarted, ToolCalled
 from interlock.engine.in_full import in_full
 from interlock.ids import parent_of
 from interlock.ports import Record
@@ -22,14 +23,20 @@ Public = dict[str, Any]
 def public_events(run: str, record: Record) -> Iterator[Public]:
     """The events of a record as people and programs outside see them."""
     for n, event in enumerate(record.events):
-        yield {"run": run, "seq": record.seq + n, "at": record.at, **_public(event)}
+        yield {"run": run, "seq": record.seq + n, "at": record.at, **_public(event, record.at)}
 
 
-def _public(event: Event) -> Public:
+def _public(event: Event, at: int) -> Public:
     body = in_full(event)
     body.pop("worked_ms", None)
+    body.pop("mail", None)
     if isinstance(event, ToolCalled):
         body["arguments"] = _arguments(event.arguments)
+    if isinstance(event, BroadcastEmitted):
+        body["signal"]["createdAt"] = at
+    if isinstance(event, RunStarted):  # most runs are told nothing but their input
+        nothing = {"context": NO_CONTEXT, "bounds": UNBOUNDED, "calls": {}, "entry": "", "heard": None, "delivery": 0}
+        body = {name: value for name, value in body.items() if getattr(event, name) != nothing.get(name, ...)}
     return {"type": event.__struct_config__.tag, **body}
 
 

@@ -24,7 +24,9 @@ from interlock.server.routes_health import health_router
 from interlock.server.routes_questions import questions_router
 from interlock.server.routes_runs import runs_router
 from interlock.server.routes_session import session_router
+from interlock.server.routes_signals import signals_router
 from interlock.server.routes_webhooks import webhooks_router
+from interlock.server.routes_webhooks_in import webhooks_in_router
 from interlock.server.service import Service
 
 STATIC = Path(__file__).parent / "static"
@@ -34,7 +36,9 @@ ROUTERS = (
     questions_router,
     crews_router,
     engine_router,
+    signals_router,
     webhooks_router,
+    webhooks_in_router,
     session_router,
     health_router,
 )

@@ -99,7 +99,7 @@ LAST_EVENT_ID = {
     "in": "header",
     "required": False,
     "description": "The id of the last event that was seen; the stream goes on after it.",
-    "schema": {"type": "string", "pattern": r"^[0-9]{1,18}(\.[0-9]{1,9})?$"},
+    "schema": {"type": "string", "pattern": r"^([0-9]{1,18}(\.[0-9]{1,9})?)?$"},
 }
 
 

@@ -33,7 +33,10 @@ def by_tool_name(crews: Sequence[Crew]) -> dict[str, Crew]:
     found: dict[str, Crew] = {}
     for crew in crews:
         name = _UNFIT.sub("_", crew.name).strip("_")[:64]
-        if not name or name == RESUME or name in found:
+        if name in found:
+            also = f"crew '{found[name].name}' is called so already"
+            raise UsageError(f"crew '{crew.name}' cannot be a tool called '{name}': {also}; rename it, or leave it out")
+        if not name or name == RESUME:
             raise UsageError(f"crew '{crew.name}' cannot be a tool called '{name}'; rename it, or leave it out")
         found[name] = crew
     return found

@@ -29,7 +29,7 @@ def parts_of(cursor: str, count: int) -> list[str]:
     except (binascii.Error, ValueError):
         parts = []
     if len(parts) != count or not RUN_ID.fullmatch(root_of(parts[-1])):
-        raise RequestRefused("bad-cursor", "the cursor is not one that was given out; begin without it")
+        raise RequestRefused("cursor-not-found", "the cursor is not one that was given out; begin without it")
     return parts
 
 
@@ -66,7 +66,7 @@ async def _waiting(box: Interlock, cursor: str | None) -> AsyncIterator[RunRow]:
     begin, before = parts_of(cursor, 2) if cursor is not None else ("running", None)
     statuses = ("running", "paused")
     if begin not in statuses:
-        raise RequestRefused("bad-cursor", "the cursor is not one that was given out; begin without it")
+        raise RequestRefused("cursor-not-found", "the cursor is not one that was given out; begin without it")
     for status in statuses[statuses.index(begin) :]:
         while rows := await _rows(box, status, None, PAGE, before):
             for row in rows:
@@ -81,4 +81,6 @@ async def _rows(
     try:
         return list(await box.journal.rows(status=status, crew=crew, limit=limit, before=before, nested=nested))
     except RunNotFound:
-        raise RequestRefused("bad-cursor", "the run that the cursor stands at was deleted; begin without it") from None
+        raise RequestRefused(
+            "cursor-not-found", "the run that the cursor stands at was deleted; begin without it"
+        ) from None

@@ -31,7 +31,7 @@ class Place(msgspec.Struct, frozen=True):
 def place_of(text: str) -> Place:
     found = _PLACE.fullmatch(text)
     if found is None:
-        raise RequestRefused("bad-cursor", f"{text[:40]!r} is no id of an event; begin without Last-Event-ID")
+        raise RequestRefused("bad-event-id", f"{text[:40]!r} is no id of an event; begin without Last-Event-ID")
     position, seen = int(found[1]), int(found[2] or 0)
     return Place(position - 1, position, seen) if seen else Place(position)
 

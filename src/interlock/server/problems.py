@@ -17,7 +17,7 @@ PROBLEM_JSON = "application/problem+json"
 CODES: dict[str, tuple[int, str]] = {
     # The request itself
     "bad-parameter": (400, "A parameter of the address does not hold what it must"),
-    "bad-cursor": (400, "The cursor, or the id of the last event, is not one that was given out"),
+    "bad-event-id": (400, "The id of the last event is not one that was given out"),
     "bad-json": (400, "The body is not JSON"),
     "too-deep": (400, "The body nests too deep"),
     "bad-idempotency-key": (400, "The Idempotency-Key cannot be one"),
@@ -27,6 +27,7 @@ CODES: dict[str, tuple[int, str]] = {
     "host-not-allowed": (403, "The server is not called by this name"),
     "origin-not-allowed": (403, "Pages of this origin may not ask"),
     "not-found": (404, "There is nothing at this address"),
+    "cursor-not-found": (404, "The place that the cursor names is not there"),
     "method-not-allowed": (405, "This address does not take this method"),
     "body-too-slow": (408, "The body took too long to arrive"),
     "body-too-large": (413, "The body is too large"),
@@ -44,6 +45,11 @@ CODES: dict[str, tuple[int, str]] = {
     "crew-not-served": (404, "No such crew is served here"),
     "unsound-crew": (409, "The crew has problems and does not run"),
     "question-not-found": (404, "There is no such question"),
+    "bad-broadcast": (422, "The broadcast, subscription or time cannot be"),
+    "no-such-signal": (404, "Nothing is scheduled, subscribed or dead under this name"),
+    "webhook-not-found": (404, "There is no such webhook, or it has no secret"),
+    "webhook-type-not-allowed": (403, "The webhook may not announce this type"),
+    "webhook-replayed": (409, "The webhook was taken before"),
     "letter-not-found": (404, "There is no such dead letter"),
     "run-not-found": (404, "There is no such run"),
     "run-deleted": (410, "The run was deleted"),

@@ -24,7 +24,7 @@ def questions_router(service: Service) -> APIRouter:
     @router.get(
         "",
         response_model=QuestionPage,
-        responses=looks("bad-parameter", "bad-cursor", "damaged-run", "journal-diverged"),
+        responses=looks("bad-parameter", "cursor-not-found", "damaged-run", "journal-diverged"),
         dependencies=[Depends(needs("read"))],
     )
     async def list_questions(limit: Limit = 200, cursor: Cursor = None) -> Response:

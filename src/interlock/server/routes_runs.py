@@ -39,8 +39,8 @@ SHOWN: Responses = {
 NOTHING_MORE: Responses = {204: {"description": "The run is over and the reader has seen all of it: do not come back."}}
 
 
-def json_answer(body: Any) -> Response:
-    return Response(msgspec.json.encode(body), media_type="application/json")
+def json_answer(body: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(body), status, media_type="application/json")
 
 
 def runs_router(service: Service) -> APIRouter:
@@ -56,7 +56,7 @@ def _add_looking(router: APIRouter, service: Service) -> None:
     @router.get(
         "",
         response_model=RunPage,
-        responses=looks("bad-parameter", "bad-cursor"),
+        responses=looks("bad-parameter", "cursor-not-found"),
         dependencies=[Depends(needs("read"))],
     )
     async def list_runs(
@@ -85,16 +85,15 @@ def _add_looking(router: APIRouter, service: Service) -> None:
         dependencies=[Depends(needs("read"))],
     )
     async def explain_run(run: RunId) -> Response:
-        """Why a run went as it did: every decision with its candidates and the ones that lost."""
-        records = await service.box.journal.records(run)
-        return json_answer({"run": run, "reasons": reasons_of(run, records)})
+        """Why a run and those below it went as they did: every decision with its candidates and the ones that lost."""
+        return json_answer({"run": run, "reasons": reasons_of(await service.box.journal.tree(run))})
 
 
 def _add_following(router: APIRouter, service: Service) -> None:
     @router.get(
         "/{run}/events",
         response_model=EventPage,
-        responses={**looks(*OF_RUN, "bad-cursor", "too-many-streams"), **SSE, **NOTHING_MORE},
+        responses={**looks(*OF_RUN, "bad-event-id", "too-many-streams"), **SSE, **NOTHING_MORE},
         dependencies=[Depends(needs("read"))],
     )
     async def run_events(

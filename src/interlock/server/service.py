@@ -1,11 +1,12 @@
 """What the routes of one server share."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.requests import Request
 from starlette.types import Scope
 
 from interlock.adapters.server_settings import ServerSettings
+from interlock.adapters.webhook_verifying import IncomingWebhook
 from interlock.compose.box import Interlock
 from interlock.errors import InterlockError, RequestRefused, StorageFull
 from interlock.server.access import Access, Caller
@@ -22,8 +23,16 @@ FULL_MS = 1_000
 class Service:
     """One open data folder, the crews that are served, and who reads along."""
 
-    def __init__(self, box: Interlock, crews: ServedCrews, settings: ServerSettings, access: Access | None) -> None:
+    def __init__(
+        self,
+        box: Interlock,
+        crews: ServedCrews,
+        settings: ServerSettings,
+        access: Access | None,
+        incoming: Mapping[str, IncomingWebhook] | None = None,
+    ) -> None:
         self.box, self.crews, self.settings, self.access = box, crews, settings, access
+        self.incoming = incoming or {}
         self.metrics = Metrics()
         self.feed = Feed(box.store, box.clock, self._dropped)
         self.streams = Streams(self.feed, settings)

@@ -24,6 +24,7 @@ from interlock.adapters.served_folder import SERVER_KEY, served, server_key
 from interlock.adapters.server_settings import ServerSettings
 from interlock.adapters.webhook_sender import WebhookSender
 from interlock.adapters.webhook_settings import OutgoingHook
+from interlock.adapters.webhook_verifying import IncomingWebhook
 from interlock.compose.box import Interlock
 from interlock.errors import UsageError
 from interlock.runtime.draining import drained
@@ -59,7 +60,8 @@ class Order(NamedTuple):
     port: int
     with_keys: bool
     hooks: Mapping[str, OutgoingHook]
-    secrets: Mapping[str, str]  # of webhooks, by their ids
+    incoming: Mapping[str, IncomingWebhook]
+    secrets: Mapping[str, str]  # what must not be logged; those of webhooks out by their ids
     say: Say
 
 
@@ -88,9 +90,12 @@ async def _service(order: Order, key: str) -> AsyncIterator[Service]:
     for aside in box.set_aside:
         _log.warning("run %s does not go on here: %s", aside.run, aside.reason)
     access = Access(key, settings.keys, box.clock, settings.session_hours) if order.with_keys else None
-    service = Service(box, order.crews, settings, access)
+    service = Service(box, order.crews, settings, access, order.incoming)
+    for each in order.crews.all():
+        if each.is_sound:
+            await box.listen(each.crew)
     senders = {name: WebhookSender(hook, order.secrets[name], box.clock) for name, hook in order.hooks.items()}
-    telling = WebhooksOut(box.store, box.clock, order.hooks, senders)
+    telling = WebhooksOut(box.store, box.signals.bus, box.clock, order.hooks, senders)
     await telling.begin()
     box.watch(telling.wake)
     working = [asyncio.create_task(service.feed.run())]

@@ -116,6 +116,7 @@ class RunDetail(RunView):
     text: str
     token: str = Field(description="Of the oldest open wait, where the run is paused.")
     questions: list[Question]
+    usage_by_agent: dict[str, Used]
 
 
 class RunPage(Told):
@@ -155,6 +156,7 @@ class StreamEvent(BaseModel):
 
 
 class Reason(Told):
+    run: str = Field(examples=[RUN])
     seq: int = Field(examples=[12])
     type: str = Field(examples=["decision"])
     text: str = Field(examples=["clerk: hand_over cashier, because of [REFUND]"])
@@ -224,6 +226,7 @@ class GraphNode(Told):
     terminal: bool
     waits: bool
     notes: list[str]
+    closed: str = Field(description="Why what is inside is not shown.")
     inside: "Graph | None"
 
 
@@ -255,6 +258,90 @@ class ProblemView(Told):
 class Problems(Told):
     ok: bool
     problems: list[ProblemView]
+
+
+class Emit(Given):
+    type: str = Field(max_length=1024, description="What it is, in segments.", examples=["build:project-x:done"])
+    data: Any = Field(None, description="Any JSON, or nothing.", examples=[{"ok": True}])
+
+
+class Subscribe(Given):
+    crew: str = Field(min_length=1, max_length=256, examples=["desk"])
+    agent: str = Field(min_length=1, max_length=256, examples=["clerk"])
+    pattern: str = Field(max_length=1024, description="`*` is exactly one segment.", examples=["build:*:done"])
+    silent: bool = Field(True, description="Shown with the next turn; otherwise it gets a turn for it.")
+
+
+class Schedule(Given):
+    type: str = Field(max_length=1024, examples=["report:due"])
+    data: Any = Field(None, examples=[None])
+    deliver_at: Whole | None = Field(None, alias="deliverAt", description="Milliseconds since 1970.", examples=[None])
+    in_ms: Whole | None = Field(
+        None, alias="inMs", ge=0, le=2**53, description="Or so many from now.", examples=[60_000]
+    )
+    repeat_key: str | None = Field(
+        None, alias="repeatKey", description="The same type and key again takes this one's place.", examples=["daily"]
+    )
+
+
+class SourceView(Told):
+    type: Literal["system", "agent", "webhook", "process"]
+    id: str = ""
+
+
+class BroadcastView(BaseModel):
+    """A broadcast, as the protocol has it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str = Field(examples=["k3x9p2q8w7e6r5t4y3u2i1o0"])
+    type: str = Field(examples=["build:project-x:done"])
+    source: SourceView
+    createdAt: int = Field(examples=[1_794_800_000_000])  # noqa: N815 - the name is the protocol's
+
+
+class BroadcastPage(Told):
+    events: list[BroadcastView]
+
+
+class SubscriptionView(Told):
+    crew: str
+    agent: str
+    pattern: str
+    silent: bool
+    origin: Literal["file", "tool", "api"]
+
+
+class SubscriptionPage(Told):
+    subscriptions: list[SubscriptionView]
+
+
+class DelayedView(BroadcastView):
+    """A signal for later."""
+
+    deliverAt: int  # noqa: N815 - the name is the protocol's
+    attempts: int
+
+
+class DelayedPage(Told):
+    delayed: list[DelayedView]
+
+
+class DeadBroadcast(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    broadcast: BroadcastView
+    reason: str
+    at: int
+
+
+class DeadBroadcasts(Told):
+    dead: list[DeadBroadcast]
+
+
+class Revived(Told):
+    revived: int = Field(description="How many deliveries are tried again.")
 
 
 class DeadLetter(Told):

@@ -10,7 +10,7 @@ from interlock.engine.in_full import in_full
 from interlock.engine.reasons import reason
 from interlock.engine.state import RunState
 from interlock.ids import parent_of
-from interlock.ports import Record, RunRow
+from interlock.ports import Record, RunRow, StoredRecord
 from interlock.runtime.runner import replayed
 from interlock.runtime.watching import public_events
 
@@ -34,10 +34,11 @@ def run_view(row: RunRow) -> dict[str, Any]:
 
 async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
     row, records = await box.journal.row(run), await box.journal.records(run)
-    result = result_from(row, records)
+    result = await result_from(box.journal, row, records)
     questions = await _all_questions(box, row, records) if row.status in ("running", "paused") else []
     said = {"output": result.output, "text": result.text, "token": result.token, "questions": questions}
-    return {**run_view(row), **said}
+    used = {"usage_by_agent": {agent: in_full(usage) for agent, usage in result.usage_by_agent.items()}}
+    return {**run_view(row), **said, **used}
 
 
 async def _all_questions(box: Interlock, row: RunRow, records: Sequence[Record]) -> list[dict[str, Any]]:
@@ -87,14 +88,15 @@ def events_after(run: str, records: Sequence[Record], after: int, limit: int) ->
     return {"events": page, "next": page[-1]["seq"] if len(found) > limit else None}
 
 
-def reasons_of(run: str, records: Sequence[Record]) -> list[dict[str, Any]]:
+def reasons_of(tree: Sequence[StoredRecord]) -> list[dict[str, Any]]:
+    """Of a run and all below it, in the order in which the store took them in."""
     pairs = [
         (event, told)
-        for record in records
-        for event, told in zip(record.events, public_events(run, record), strict=True)
+        for stored in tree
+        for event, told in zip(stored.record.events, public_events(stored.run, stored.record), strict=True)
     ]
     return [
-        {"seq": told["seq"], "type": told["type"], "text": text, "event": told}
+        {"run": told["run"], "seq": told["seq"], "type": told["type"], "text": text, "event": told}
         for event, told in pairs
         if (text := reason(event))
     ]

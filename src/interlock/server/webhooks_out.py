@@ -16,10 +16,12 @@ from typing import Protocol
 import msgspec
 
 from interlock.adapters.webhook_sender import NotSent, WebhookSender
-from interlock.adapters.webhook_settings import TOLD, OutgoingHook
+from interlock.adapters.webhook_settings import BROADCAST, TOLD, OutgoingHook
+from interlock.broadcast.pattern import matches
+from interlock.broadcast.record import Broadcast
 from interlock.engine.events import InputRequested, RunFinished
 from interlock.errors import StoreFailed
-from interlock.ports import Clock, Feed, Letter, Letters, StoredRecord
+from interlock.ports import Bus, Clock, Feed, Letter, Letters, StoredRecord
 from interlock.runtime.watching import public_events
 
 _log = logging.getLogger("interlock.server")
@@ -41,9 +43,14 @@ class WebhooksOut:
     """Tells webhooks what happened; one task, and one for each letter under way."""
 
     def __init__(
-        self, store: Store, clock: Clock, hooks: Mapping[str, OutgoingHook], senders: Mapping[str, WebhookSender]
+        self,
+        store: Store,
+        bus: Bus,
+        clock: Clock,
+        hooks: Mapping[str, OutgoingHook],
+        senders: Mapping[str, WebhookSender],
     ) -> None:
-        self._store, self._clock, self._hooks, self._senders = store, clock, hooks, senders
+        self._store, self._bus, self._clock, self._hooks, self._senders = store, bus, clock, hooks, senders
         self._woken = asyncio.Event()
 
     def wake(self, stored: StoredRecord) -> None:
@@ -56,6 +63,8 @@ class WebhooksOut:
         for name in self._hooks:
             if await self._store.read_up_to(name) is None:
                 await self._store.post(name, await self._store.newest_position(), ())
+            if await self._store.read_up_to(_of_broadcasts(name)) is None:
+                await self._store.post(_of_broadcasts(name), await self._bus.head(), ())
 
     async def run(self) -> None:
         """Until it is cancelled; what is under way then is sent again by the next server."""
@@ -71,6 +80,7 @@ class WebhooksOut:
         """Writes letters of all that happened, and sends all that are due."""
         for name, hook in self._hooks.items():
             await self._write_letters(name, hook)
+            await self._write_broadcasts(name, hook)
         while due := await self._store.due(self._clock.now_ms(), AT_ONCE):
             await asyncio.gather(*(self._send(letter) for letter in due))
 
@@ -79,6 +89,16 @@ class WebhooksOut:
         while page := await self._store.since(position, PAGE):
             position = page[-1].position
             await self._store.post(name, position, list(letters_of(name, hook, page, self._clock.now_ms())))
+
+    async def _write_broadcasts(self, name: str, hook: OutgoingHook) -> None:
+        """Broadcasts have an order of their own, and so a place."""
+        patterns = [what.removeprefix(BROADCAST) for what in hook.on if what.startswith(BROADCAST)]
+        position = await self._store.read_up_to(_of_broadcasts(name)) or 0
+        while patterns and (page := await self._bus.since(position, PAGE)):
+            position = page[-1][0]
+            chosen = [each for _, each in page if any(matches(pattern, each.type) for pattern in patterns)]
+            letters = [_broadcast_letter(name, each, self._clock.now_ms()) for each in chosen]
+            await self._store.post(_of_broadcasts(name), position, letters)
 
     async def _send(self, letter: Letter) -> None:
         sender = self._senders.get(letter.hook)
@@ -111,12 +131,25 @@ class WebhooksOut:
         )
 
 
+def _of_broadcasts(name: str) -> str:
+    """Under this name a webhook's place among broadcasts is kept; no id of a webhook holds a blank."""
+    return f"{name} broadcasts"
+
+
+def _broadcast_letter(name: str, broadcast: Broadcast, now: int) -> Letter:
+    body = {"type": "broadcast", "timestamp": _time(broadcast.created_at), "data": broadcast}
+    return Letter(hook=name, key=broadcast.id, body=msgspec.json.encode(body), due_at=now)
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
 def letters_of(name: str, hook: OutgoingHook, page: Sequence[StoredRecord], now: int) -> Iterator[Letter]:
     """What of some records a webhook is told."""
-    wanted = {TOLD[what]: what for what in hook.on}
+    wanted = {TOLD[what]: what for what in hook.on if what in TOLD}
     for stored in page:
         for event in public_events(stored.run, stored.record):
             if (what := wanted.get(event["type"])) is not None:
-                at = datetime.fromtimestamp(event["at"] / 1000, UTC).isoformat(timespec="milliseconds")
-                body = msgspec.json.encode({"type": what, "timestamp": at, "data": event})
+                body = msgspec.json.encode({"type": what, "timestamp": _time(event["at"]), "data": event})
                 yield Letter(hook=name, key=f"{event['run']}:{event['seq']}", body=body, due_at=now)

@@ -1,7 +1,6 @@
 """Plays one simulation: starts the run, makes trouble, lets it come to rest, and ends everything in good order."""
 
 import asyncio
-import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -62,10 +61,11 @@ class Director:
     """One simulation from its first moment to its last."""
 
     def __init__(self, plot: Plot) -> None:
-        self.plot, self.crew, self.run = plot, plot.crew, plot.run
+        self.plot, self.run = plot, plot.run
         self.loop = SimulatedLoop(plot.seed)
         self.clock = SimulatedClock(self.loop)
-        self.referee = Referee(self.crew, self.run, self.loop)
+        self.referee = Referee(plot.crew, self.run, self.loop)
+        self.crew = self.referee.crew
         self.weather = Weather(plot.faults, plot.seed)
         self.loop.set_exception_handler(self._unhandled)
         self.chance = chance_of(plot.seed, "director")
@@ -96,9 +96,9 @@ class Director:
         if error is not None:
             self.referee.complain("nothing fails in silence", repr(error))
 
-    async def _kept(self) -> Sequence[SealedRecord]:
+    async def _kept(self, run: str) -> Sequence[SealedRecord]:
         try:
-            return await self.shelf.sealed(self.run)
+            return await self.shelf.sealed(run)
         except RunNotFound:
             return ()
 
@@ -120,10 +120,12 @@ class Director:
 
     async def _start(self) -> None:
         """As a host does it: it asks until it knows that the run is there."""
+        for sha, body in self.referee.bodies.items():
+            await self.shelf.put_crew(sha, body)
         if self.plot.past:
             await self._inherit(self.plot.past)
-        sha = hashlib.sha256(msgspec.json.encode(self.crew, order="deterministic")).hexdigest()
-        while not await self._kept():
+        sha = self.referee.crew_sha
+        while not await self._kept(self.run):
             process = await self._living()
             try:
                 await process.ask(process.runner.start(self.crew, sha, self.plot.input, run_id=self.run))
@@ -133,9 +135,9 @@ class Director:
 
     async def _inherit(self, past: Sequence[Record]) -> None:
         for record in past:
-            self.referee.inherited(record)
-        row = RunRow(run=self.run, crew=self.crew.name, crew_sha="", status="new")
-        row = row_of(self.referee.shadow, row, self.clock.now_ms())
+            self.referee.root.inherited(record)
+        row = RunRow(run=self.run, crew=self.crew.name, crew_sha=self.referee.crew_sha, status="new")
+        row = row_of(self.referee.root.shadow, row, self.clock.now_ms())
         await self.shelf.add(row, sealed_chain(self.run, past))
 
     async def _living(self) -> Process:
@@ -162,9 +164,9 @@ class Director:
                 await process.ask(process.runner.recover(self.crew, self.run))
 
     async def _inspect(self) -> None:
-        kept = await self._kept()
-        if kept:
-            self.referee.inspect(list(kept))
+        for run in self.referee.books:
+            if kept := await self._kept(run):
+                self.referee.inspect(run, list(kept))
 
     # Trouble
 
@@ -175,7 +177,7 @@ class Director:
             self._jump()
         if self.weather.strikes(faults.duplicate):
             self._deliver_again(process)
-        if self.referee.shadow.state.waits and self.weather.strikes(faults.answered):
+        if self.referee.open_tokens() and self.weather.strikes(faults.answered):
             await self._answer(process, again=self.weather.strikes(faults.repeated))
         if not process.is_dead:
             await self._strike(process)
@@ -203,7 +205,9 @@ class Director:
         self.clock.jump(ms)
 
     def _deliver_again(self, process: Process) -> None:
-        live, answers = process.runner.live.get(self.run), list(self.referee.ledger.answers.values())
+        runs = list(self.referee.books)
+        run = self.chance.choice(runs) if len(runs) > 1 else self.run
+        live, answers = process.runner.live.get(run), list(self.referee.books[run].ledger.answers.values())
         if live is None or not answers:
             return
         event = self.chance.choice(answers)
@@ -212,7 +216,7 @@ class Director:
 
     async def _answer(self, process: Process, *, again: bool) -> None:
         """A person answers an open wait, once or many times at once. One answer counts."""
-        token = self.chance.choice(self.referee.shadow.state.waits).token
+        token = self.chance.choice(self.referee.open_tokens())
         text = self.chance.choice(SAID)
         times = self.chance.randint(2, SAME_ANSWERS_MAX) if again else 1
         self.referee.inject(f"somebody answers {token} with {text!r}, {times} times")
@@ -240,6 +244,9 @@ class Director:
             if not await self._settled(process):
                 return
             row = await self.shelf.row(self.run)
+            if row.status == "paused" and not self.referee.open_tokens():
+                self.referee.complain("whoever waits can be answered", "the run is paused, and nobody asks anything")
+                return
             if row.status == "paused" and answers:
                 answers -= 1
                 await self._answer(process, again=False)
@@ -275,6 +282,7 @@ class Director:
     async def _end(self) -> None:
         await self.clock.sleep(1)
         await self._inspect()
+        self.referee.judge_tree()
         await self._look_at_what_went_with_the_records()
         for process in self.processes:
             if not process.is_dead:
@@ -288,8 +296,10 @@ class Director:
         await self._living()
         if await self.shelf.pending():
             await self.clock.sleep(OUT_MS)
-        own = (await self.shelf.records(self.run))[len(self.plot.past) :]
-        sent = sum(isinstance(event, ExternalSent) for record in own for event in record.events)
+        journals = [await self.shelf.records(run) for run in self.referee.books if await self._kept(run)]
+        events = [event for journal in journals for record in journal for event in record.events]
+        past = [event for record in self.plot.past for event in record.events]
+        sent = sum(isinstance(e, ExternalSent) for e in events) - sum(isinstance(e, ExternalSent) for e in past)
         if len(self.referee.told) < sent:
             self.referee.complain("what goes out arrives", f"{sent} signals were sent, {len(self.referee.told)} heard")
         if left := await self.shelf.pending():

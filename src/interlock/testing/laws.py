@@ -12,6 +12,7 @@ import msgspec
 from interlock.crew.definition import Crew
 from interlock.engine.events import (
     BranchFinished,
+    ChildReturned,
     Event,
     GroupJoined,
     GroupStarted,
@@ -35,7 +36,7 @@ from interlock.engine.timing import BUDGET, RETRY
 from interlock.engine.turns import NUDGES_MAX, RETRIES_MAX
 from interlock.ports import Record
 from interlock.signals.matching import SignalMatcher
-from interlock.testing.ledger import Ledger, begins_round, is_stale
+from interlock.testing.ledger import Ledger, begins_round, calls_of, is_stale
 
 # DESIGN.md section 7: how a run may end, and with which reasons.
 REASONS = {
@@ -49,7 +50,7 @@ REASONS = {
         "tool_unknown_outcome",
         "script_exhausted",
     ),
-    "stopped": ("max_handoffs", "max_rounds", "max_occurs", "timeout", "loop_detected", "budget:"),
+    "stopped": ("max_handoffs", "max_input_size_kb", "max_rounds", "max_occurs", "timeout", "loop_detected", "budget:"),
     "cancelled": ("cancelled",),
 }
 
@@ -103,7 +104,9 @@ def an_answer_counts_once(seen: Seen) -> Iterator[str]:
     first = seen.events[0]
     if is_stale(seen.record):
         return
-    if isinstance(first, ModelReplied | ModelFailed | ToolReturned) and seen.ledger.has_answer(first.call):
+    if isinstance(first, ModelReplied | ModelFailed | ToolReturned | ChildReturned) and seen.ledger.has_answer(
+        first.call
+    ):
         yield f"the call {first.call} had an answer, and another one counted: {type(first).__name__}"
     if isinstance(first, RunResumed) and first.token in seen.ledger.given:
         yield f"the wait {first.token} was answered twice, and both answers counted"
@@ -124,8 +127,9 @@ def only_own_words_steer(seen: Seen) -> Iterator[str]:
 
 
 def departures_are_bounded(seen: Seen) -> Iterator[str]:
-    most = seen.crew.settings.max_handoffs
+    most = seen.replayed.settings.max_handoffs
     count = seen.ledger.departures + sum(isinstance(event, HandedOver | GroupStarted) for event in seen.events)
+    count += calls_of(seen.record)
     if count > most:
         yield f"{count} departures of control, and max_handoffs is {most}"
 
@@ -158,7 +162,7 @@ def working_time_is_bounded(seen: Seen) -> Iterator[str]:
     total = seen.ledger.worked_ms + worked
     if worked < 0 or total > seen.passed_ms:
         yield f"{total} ms were worked within {seen.passed_ms} ms"
-    bound = int(seen.crew.settings.timeout_seconds * 1000)
+    bound = int(seen.replayed.settings.timeout_seconds * 1000)
     if total > bound + TIMEOUT_SLACK_MS and seen.ledger.finished is None and not _ends(seen):
         yield f"{total} ms were worked, the bound is {bound} ms, and the run goes on"
 
@@ -170,6 +174,8 @@ def joins_keep_every_result(seen: Seen) -> Iterator[str]:
     after = seen.ledger
     statuses = {**after.branches, **{e.agent: e.status for e in seen.events if isinstance(e, BranchFinished)}}
     replies = {**after.replies, **{e.agent: e.text for e in seen.events if isinstance(e, ModelReplied)}}
+    calls = {key: child.crew for key, child in after.children.items()}
+    replies |= {calls[e.call]: e.text for e in seen.events if isinstance(e, ChildReturned)}
     merged = "\n".join(entry.text for entry in seen.replayed.state.history if entry.author == "system")
     for member in after.members:
         if member not in statuses:
@@ -188,7 +194,12 @@ def pauses_only_when_idle(seen: Seen) -> Iterator[str]:
     """Paused means that nothing is under way; running means that something is."""
     state = seen.replayed.state
     later = [purpose for purpose in state.timers if purpose.startswith((RETRY, BUDGET))]
-    working = [*owed(state), *later, *(turn.reserving for turn in _turns(state) if turn.reserving)]
+    working = [
+        *owed(state),
+        *children_at_work(state),
+        *later,
+        *(turn.reserving for turn in _turns(state) if turn.reserving),
+    ]
     if state.status == "paused" and working:
         yield f"the run is paused, and {', '.join(working)} can go on"
     if state.status == "paused" and not state.waits:
@@ -197,6 +208,14 @@ def pauses_only_when_idle(seen: Seen) -> Iterator[str]:
         yield "the run is running, and nothing is under way"
     if any(isinstance(e, RunPaused) for e in seen.events) and state.status != "paused":
         yield f"the journal says that the run is paused, and its status is {state.status}"
+
+
+def children_at_work(state: RunState) -> list[str]:
+    branches = state.group.branches if state.group is not None else []
+    children = [branch.child for branch in branches if branch.child is not None]
+    children += state.calling.children if state.calling is not None else []
+    stopping = [child.run for child in state.leaving] if state.ending is not None else []
+    return [*stopping, *(child.run for child in children if child.status == "working")]
 
 
 def owed(state: RunState) -> list[str]:

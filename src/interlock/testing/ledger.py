@@ -6,6 +6,8 @@ import msgspec
 
 from interlock.engine.events import (
     BranchFinished,
+    ChildReturned,
+    ChildStarted,
     Event,
     GroupJoined,
     GroupStarted,
@@ -20,6 +22,7 @@ from interlock.engine.events import (
     ToolCalled,
     ToolReturned,
     TurnStarted,
+    Usage,
     WentStale,
 )
 from interlock.ports import Record
@@ -44,6 +47,9 @@ class Ledger(msgspec.Struct, kw_only=True):
     members: tuple[str, ...] = ()
     branches: dict[str, str] = {}
     replies: dict[str, str] = {}
+    children: dict[str, ChildStarted] = {}
+    own_usage: Usage = Usage()
+    usage_below: Usage = Usage()
 
     def short(self, key: str) -> str:
         return key.removeprefix(f"{self.run}:")
@@ -61,6 +67,7 @@ class Ledger(msgspec.Struct, kw_only=True):
         if not is_stale(record):
             for event in record.events:
                 self._book(event)
+            self.departures += calls_of(record)
 
     def _book(self, event: Event) -> None:
         match event:
@@ -71,7 +78,7 @@ class Ledger(msgspec.Struct, kw_only=True):
                 self.tools[self.short(event.call)] = event
             case InputRequested():
                 self.tokens[event.token] = event
-            case ModelReplied() | ModelFailed() | ToolReturned():
+            case ModelReplied() | ModelFailed() | ToolReturned() | ChildReturned():
                 self.answers[self.short(event.call)] = event
                 self._book_reply(event)
             case RunResumed():
@@ -81,9 +88,15 @@ class Ledger(msgspec.Struct, kw_only=True):
             case _:
                 self._book_move(event)
 
-    def _book_reply(self, event: ModelReplied | ModelFailed | ToolReturned) -> None:
+    def _book_reply(self, event: ModelReplied | ModelFailed | ToolReturned | ChildReturned) -> None:
         if isinstance(event, ModelReplied):
             self.replies[event.agent] = event.text
+        if isinstance(event, ModelReplied | ModelFailed):
+            self.own_usage += event.usage + Usage(calls=1)
+        if isinstance(event, ChildReturned):
+            self.usage_below += event.usage
+            if (child := self.children.get(event.call)) is not None:
+                self.replies[child.crew] = event.text
 
     def _book_move(self, event: Event) -> None:
         match event:
@@ -94,6 +107,8 @@ class Ledger(msgspec.Struct, kw_only=True):
                 self.nudges[event.agent] += 1
             case HandedOver():
                 self.departures += 1
+            case ChildStarted():
+                self.children[event.call] = event
             case GroupStarted():
                 self.departures += 1
                 self.members, self.branches = event.members, {}
@@ -103,6 +118,12 @@ class Ledger(msgspec.Struct, kw_only=True):
                 self.members = ()
             case _:
                 pass
+
+
+def calls_of(record: Record) -> int:
+    """One departure, however many sub-crews are called at once; those of a group left with the group."""
+    started = any(isinstance(event, ChildStarted) for event in record.events)
+    return int(started and not any(isinstance(event, GroupStarted) for event in record.events))
 
 
 def is_stale(record: Record) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from interlock.adapters import journal_format
+from interlock.adapters.bus_rules import carry_out_on_bus
 from interlock.adapters.journal_format import Tip
 from interlock.adapters.spending import Counter, Held, spend
 from interlock.errors import NotOwner, OwnedElsewhere, RunDeleted, RunExists, RunNotFound, StoreFailed
@@ -27,6 +28,7 @@ from interlock.ports import (
     StoredRecord,
     Tombstone,
 )
+from interlock.testing.memory_bus import MemoryBus, MemoryTables
 
 
 class _Kept(msgspec.Struct, kw_only=True):
@@ -88,6 +90,7 @@ class _Shelf(msgspec.Struct, kw_only=True):
     order: list[tuple[str, int]] = []  # of which run, and which of its records
     outbox: dict[str, Outgoing] = {}
     ledger: _Ledger = msgspec.field(default_factory=_Ledger)
+    tables: MemoryTables = msgspec.field(default_factory=MemoryTables)
     alive: set[str] = set()
     owners: int = 0
 
@@ -102,35 +105,36 @@ class MemoryStore:
         self.owner = f"memory-{self._shelf.owners}"
         self._shelf.alive.add(self.owner)
         self._is_open = True
+        self.bus = MemoryBus(self._shelf.tables, self.require_open)
 
     async def create(self, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
-        self._require_open()
+        self.require_open()
         body = journal_format.encoded(record)
         if row.run in self._shelf.runs or row.run in self._shelf.tombstones:
             raise RunExists(row.run)
         journal_format.require_first(row.run, record)
         kept = _Kept(row=row, owner=self.owner)
         self._shelf.runs[row.run] = kept
-        return Appended(self._add(kept, row, record, body), self._carry_out(also))
+        return self._carry_out(also, self._add(kept, row, record, body))
 
     async def append(self, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
-        self._require_open()
+        self.require_open()
         body = journal_format.encoded(record)
         kept = self._kept(row.run)
         if record.seq == kept.row.seq + 1 and row.epoch == kept.row.epoch:
             position = self._add(kept, row, record, body)
         else:
             position = self._position_of(kept, row, record, body)
-        return Appended(position, self._carry_out(also))
+        return self._carry_out(also, position)
 
     async def spend(self, row: RunRow, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
-        self._require_open()
+        self.require_open()
         if self._kept(row.run).row.epoch != row.epoch:
             raise NotOwner(row.run)
-        return self._carry_out(Alongside(spending=tuple(orders)))
+        return self._carry_out(Alongside(spending=tuple(orders)), 0).grants
 
     async def pending(self, run: str | None = None) -> Sequence[Outgoing]:
-        self._require_open()
+        self.require_open()
         return [each for each in self._shelf.outbox.values() if run in (None, each.run)]
 
     def held_keys(self) -> list[str]:
@@ -138,11 +142,11 @@ class MemoryStore:
         return self._shelf.ledger.keys()
 
     async def delivered(self, key: str) -> None:
-        self._require_open()
+        self.require_open()
         self._shelf.outbox.pop(key, None)
 
     async def claim(self, run: str) -> int:
-        self._require_open()
+        self.require_open()
         kept = self._kept(run)
         if kept.owner != self.owner and kept.owner in self._shelf.alive:
             raise OwnedElsewhere(run, kept.owner)
@@ -151,21 +155,21 @@ class MemoryStore:
         return kept.row.epoch
 
     async def release(self, run: str) -> None:
-        self._require_open()
+        self.require_open()
         kept = self._shelf.runs.get(run)
         if kept is not None and kept.owner == self.owner:
             kept.owner = ""
 
     async def is_owned(self, run: str) -> bool:
-        self._require_open()
+        self.require_open()
         return self._kept(run).owner in self._shelf.alive
 
     async def row(self, run: str) -> RunRow:
-        self._require_open()
+        self.require_open()
         return self._kept(run).row
 
     async def records(self, run: str, after: int = 0) -> Sequence[Record]:
-        self._require_open()
+        self.require_open()
         kept = self._kept(run)
         records = journal_format.opened_chain(run, kept.records, journal_format.start_of(run), kept.tip)
         return tuple(record for record in records if record.last_seq > after)
@@ -180,7 +184,7 @@ class MemoryStore:
         nested: bool | None = None,
     ) -> Sequence[RunRow]:
         assert limit > 0, "callers bound their pages"
-        self._require_open()
+        self.require_open()
         runs = list(self._shelf.runs)
         older = runs[: runs.index(self._kept(before).row.run)] if before is not None else runs
         kinds = (True, False) if nested is None else (nested,)
@@ -188,11 +192,11 @@ class MemoryStore:
         return [row for row in rows if status in (None, row.status) and crew in (None, row.crew)][:limit]
 
     async def below(self, run: str) -> Sequence[RunRow]:
-        self._require_open()
+        self.require_open()
         return [kept.row for each, kept in self._shelf.runs.items() if is_below(each, run)]
 
     async def tree(self, run: str, after: int = 0, position: int = 0) -> Sequence[StoredRecord]:
-        self._require_open()
+        self.require_open()
         first = max(stored.seq for stored in self._kept(run).records if stored.seq <= after + 1)
         found: list[StoredRecord] = []
         is_since = False
@@ -207,7 +211,7 @@ class MemoryStore:
 
     async def since(self, position: int, limit: int = 200) -> Sequence[StoredRecord]:
         assert limit > 0, "callers bound their pages"
-        self._require_open()
+        self.require_open()
         found: list[StoredRecord] = []
         for at, (run, number) in enumerate(self._shelf.order[position:], position + 1):
             if len(found) == limit:
@@ -222,7 +226,7 @@ class MemoryStore:
         return tuple(self._kept(run).records)
 
     async def add(self, row: RunRow, records: Sequence[SealedRecord]) -> None:
-        self._require_open()
+        self.require_open()
         tip = journal_format.tip_of(row.run, records)
         left = self._shelf.tombstones.get(row.run)
         if row.run in self._shelf.runs or (left is not None and (left.seq, left.link) != (tip.seq, tip.link)):
@@ -233,7 +237,7 @@ class MemoryStore:
         self._shelf.order += [(row.run, number) for number in range(len(records))]
 
     async def delete(self, run: str, at: int) -> Tombstone:
-        self._require_open()
+        self.require_open()
         kept = self._kept(run)
         if kept.owner != self.owner and kept.owner in self._shelf.alive:
             raise OwnedElsewhere(run, kept.owner)
@@ -244,16 +248,16 @@ class MemoryStore:
         return left
 
     async def tombstones(self) -> Sequence[Tombstone]:
-        self._require_open()
+        self.require_open()
         return tuple(self._shelf.tombstones.values())
 
     async def put_crew(self, sha: str, body: bytes) -> None:
-        self._require_open()
+        self.require_open()
         journal_format.require_sha(sha, body)
         self._shelf.crews[sha] = body
 
     async def crew(self, sha: str) -> bytes:
-        self._require_open()
+        self.require_open()
         if sha not in self._shelf.crews:
             raise StoreFailed(f"there is no crew with sha256 {sha} in this store; put it there first")
         return self._shelf.crews[sha]
@@ -287,13 +291,16 @@ class MemoryStore:
             journal_format.require_next(kept.tip, row, record)
         return max(at for at, (run, _) in enumerate(self._shelf.order, 1) if run == row.run)
 
-    def _carry_out(self, also: Alongside) -> tuple[Grant, ...]:
+    def _carry_out(self, also: Alongside, position: int) -> Appended:
         if also is NOTHING_ELSE:
-            return ()
+            return Appended(position)
         for each in also.outgoing:
             self._shelf.outbox.setdefault(each.key, each)
         grants = [spend(self._shelf.ledger, order) for order in also.spending]
-        return tuple(grant for grant in grants if grant is not None)
+        mail, announced = carry_out_on_bus(self._shelf.tables, also)
+        if announced.reached:
+            self.bus.changed()
+        return Appended(position, tuple(grant for grant in grants if grant is not None), mail, announced)
 
     def _kept(self, run: str) -> _Kept:
         if run in self._shelf.tombstones:
@@ -302,6 +309,6 @@ class MemoryStore:
             raise RunNotFound(run)
         return self._shelf.runs[run]
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
         if not self._is_open:
             raise StoreFailed("the store is closed; open another one beside it")

@@ -28,23 +28,31 @@ class RandomModel:
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         times = self._times[request.key] = self._times.get(request.key, 0) + 1
         chance = chance_of(self._seed, f"{request.key}:{times}")
-        text = self._said(request.agent, chance)
+        text = self._said(self._crew_at(request.path), request.agent, chance)
         yield Delta(text)
         yield ModelReply(text=text, usage=_usage(chance), tool_calls=_calls(request, chance))
 
-    def _said(self, agent: str, chance: Random) -> str:
-        words = " ".join(chance.choices(WORDS, k=chance.randint(0, 4)))
-        return f"{words}\n{' '.join(self._marks(agent, chance))}"
+    def _crew_at(self, path: tuple[str, ...]) -> Crew:
+        crew = self._crew
+        for name in path:
+            inner = crew.sub_crews[name].crew
+            assert inner is not None, "a sound crew has its sub-crews"
+            crew = inner
+        return crew
 
-    def _marks(self, agent: str, chance: Random) -> list[str]:
-        own = [route.signal for route in self._crew.routes.get(agent, ())]
+    def _said(self, crew: Crew, agent: str, chance: Random) -> str:
+        words = " ".join(chance.choices(WORDS, k=chance.randint(0, 4)))
+        return f"{words}\n{' '.join(self._marks(crew, agent, chance))}"
+
+    def _marks(self, crew: Crew, agent: str, chance: Random) -> list[str]:
+        own = [route.signal for route in crew.routes.get(agent, ())]
         luck = chance.random()
         if luck < 0.1 or not own:
             return []
         if luck < 0.2:
             return chance.choices(own, k=2)
         if luck < 0.3:
-            others = [route.signal for routes in self._crew.routes.values() for route in routes]
+            others = [route.signal for routes in crew.routes.values() for route in routes]
             return chance.choices([*STRANGE_MARKS, *others], k=2)
         mark = chance.choice(own)
         return [chance.choice([mark, mark, mark.lower(), mark.replace("_", " ")])]

@@ -2,42 +2,44 @@
 
 Rule 1: it trusts what was committed, what was acknowledged and what reached the outside world, and compares them.
 Rule 2: it changes nothing. The first violation is the one that counts; what follows may follow from it.
+Rule 3: every run of a tree has books of its own; some laws are about the tree.
 """
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable, Iterator
 
-from interlock.adapters import journal_format
 from interlock.crew.definition import Crew
+from interlock.engine.events import Usage
 from interlock.engine.step import Run
-from interlock.errors import DamagedRun, JournalDiverged
+from interlock.ids import parent_of, run_of
 from interlock.ports import Record, SealedRecord
-from interlock.runtime.runner import replayed
+from interlock.runtime.crews import stored_form
+from interlock.testing.books import Books, Finding
 from interlock.testing.faults import Injected, Violation
-from interlock.testing.laws import Seen, broken, owed
-from interlock.testing.ledger import Ledger
+from interlock.testing.laws import owed
 from interlock.testing.simulated_loop import SimulatedLoop
 
 
 class Referee:
-    """The books of one simulated run."""
+    """The books of one simulation."""
 
     def __init__(self, crew: Crew, run: str, loop: SimulatedLoop) -> None:
-        self.crew, self.run, self._loop = crew, run, loop
+        self.run, self._loop = run, loop
+        self.crew, self.crew_sha, self.bodies = stored_form(crew)
+        self._crews = {stored_form(each)[1]: each for each in self.crew.whole_tree()}
+        self.books: dict[str, Books] = {run: Books(self.crew, run)}
         self.injected: list[Injected] = []
         self.violations: list[Violation] = []
-        self.ledger = Ledger(run=run)
-        self.shadow = Run(crew, run)
-        self.owner = 0
-        self._inherited_ms = 0
         self.is_watching = True
         self.broken: asyncio.Future[None] | None = None
-        self.written: list[bytes] = []
-        self._acknowledged: dict[int, Record] = {}
-        self._promised: dict[str, str] = {}
         self.told: set[str] = set()
         self._started: Counter[str] = Counter()
         self.under_way: Counter[tuple[int, str]] = Counter()
+
+    @property
+    def root(self) -> Books:
+        return self.books[self.run]
 
     # Writing down
 
@@ -51,78 +53,31 @@ class Referee:
         if self.broken is not None and not self.broken.done():
             self.broken.set_result(None)
 
-    # The journal
-
-    def committed(self, process: int, record: Record) -> None:
-        """A record was written. It is judged by every law, and then booked."""
-        body = journal_format.encoded(record)
-        if self.written and body == self.written[-1]:
-            return  # whoever did not know whether it was written asked again
-        if process != self.owner:
-            self.complain("only the owner appends", f"process {process} appended, and {self.owner} owns the run")
-        self.written.append(body)
-        try:
-            step = self.shadow.apply(record.events[0])  # type: ignore[arg-type]
-        except Exception as error:  # an engine that raises has broken a law of its own
-            self.complain("replay gives the same", f"a replay fails at seq {record.seq}: {error!r}")
-            return
-        seen = Seen(
-            crew=self.crew,
-            ledger=self.ledger,
-            record=record,
-            facts=step.facts,
-            replayed=self.shadow,
-            passed_ms=self._inherited_ms + self._loop.now_ms,
-        )
-        for law, what in broken(seen):
+    def _complain_of(self, findings: Iterable[Finding]) -> None:
+        for law, what in findings:
             self.complain(law, what)
-        self.ledger.add(record)
 
-    def inherited(self, record: Record) -> None:
-        """The past of a fork: it was judged when it happened."""
-        self.written.append(journal_format.encoded(record))
-        self.shadow.apply(record.events[0])  # type: ignore[arg-type]
-        self.ledger.add(record)
-        self._inherited_ms = self.ledger.worked_ms
+    # The journals
 
-    def acknowledged(self, process: int, record: Record, live: Run | None) -> None:
-        """A process believes that a record is kept; its own picture of the run must be that of the journal."""
-        self._acknowledged[record.seq] = record
-        if live is None or live.state.seq != self.shadow.state.seq or process != self.owner:
-            return
-        if live.snapshot() != self.shadow.snapshot():
-            self.complain(
-                "replay gives the same", f"after seq {record.last_seq} the live state is not the replayed one"
-            )
+    def begun(self, run: str, crew_sha: str, process: int) -> None:
+        if run not in self.books:
+            self.books[run] = Books(self._crews[crew_sha], run)
+        self.books[run].owner = process
+
+    def claimed(self, run: str, process: int) -> None:
+        self.books[run].owner = process
+
+    def committed(self, process: int, run: str, record: Record) -> None:
+        self._complain_of(self.books[run].committed(process, record, self._loop.now_ms))
+
+    def acknowledged(self, process: int, run: str, record: Record, live: Run | None) -> None:
+        self._complain_of(self.books[run].acknowledged(process, record, live))
 
     def promised(self, token: str, answer: str) -> None:
-        """A person was told that her answer is taken."""
-        self._promised[token] = answer
+        self.books[run_of(token)].promised(token, answer)
 
-    def inspect(self, records: list[SealedRecord]) -> None:
-        """The whole journal, as whoever comes next finds it."""
-        bodies = [record.body for record in records]
-        if bodies[: len(self.written)] != self.written:
-            self.complain("the journal only grows", f"{len(self.written)} records were written; the journal differs")
-        self._replay(records)
-        found = {record.seq: record for record in map(journal_format.decoded, bodies)}
-        for seq, record in self._acknowledged.items():
-            if found.get(seq) != record:
-                self.complain("nothing acknowledged is lost", f"the record at seq {seq} was acknowledged, and is gone")
-        for token, answer in self._promised.items():
-            if self.ledger.given.get(token) != answer:
-                self.complain("nothing acknowledged is lost", f"the answer to {token} was taken, and is gone")
-
-    def _replay(self, records: list[SealedRecord]) -> None:
-        try:
-            journal_format.tip_of(self.run, records)
-            run = replayed(self.crew, self.run, [journal_format.decoded(record.body) for record in records])
-        except (DamagedRun, JournalDiverged) as error:
-            self.complain("replay gives the same", str(error))
-            return
-        snapshot = run.snapshot()
-        if snapshot != self.shadow.snapshot() or snapshot != Run.restore(self.crew, snapshot).snapshot():
-            self.complain("replay gives the same", "the state that the journal gives is not the one that was reached")
+    def inspect(self, run: str, records: list[SealedRecord]) -> None:
+        self._complain_of(self.books[run].inspected(records))
 
     # The outside world
 
@@ -130,11 +85,12 @@ class Referee:
         """A model is asked or a tool is run. A process that has lost the run does not know better."""
         self._started[key] += 1
         self.under_way[process, key] += 1
-        if process != self.owner:
+        books = self.books[run_of(key)]
+        if process != books.owner:
             return
-        if not self.ledger.was_ordered(key):
+        if not books.ledger.was_ordered(key):
             self.complain("journal first, then act", f"{kind} call {key} is made, and the journal does not order it")
-        if self.ledger.has_answer(key):
+        if books.ledger.has_answer(key):
             self.complain("nothing finished is run again", f"{kind} call {key} is made again, and its answer is known")
         if not repeatable and self._started[key] > 1:
             self.complain(
@@ -145,12 +101,50 @@ class Referee:
         self.under_way[process, key] -= 1
 
     def is_over(self) -> bool:
-        return self.ledger.finished is not None
+        return self.root.is_over
+
+    def open_tokens(self) -> list[str]:
+        """What somebody could answer, in any run of the tree."""
+        return [wait.token for books in self.books.values() for wait in books.shadow.state.waits if not wait.child]
 
     def neglected(self, process: int) -> list[str]:
-        """Calls that the run waits for, and on which the process does not work."""
-        return [key for key in owed(self.shadow.state) if self.under_way[process, f"{self.run}:{key}"] <= 0]
+        """Calls that the runs wait for, and on which the process does not work."""
+        keys = [f"{run}:{key}" for run, books in self.books.items() for key in owed(books.shadow.state)]
+        return [key for key in keys if self.under_way[process, key] <= 0]
 
     def leftovers(self, process: int) -> list[str]:
         """Calls that are still under way in a process."""
         return [key for (of, key), count in self.under_way.items() if of == process and count > 0]
+
+    # The tree
+
+    def judge_tree(self) -> None:
+        """Nothing disturbs it, and the root rests."""
+        self._complain_of(self._of_tree())
+
+    def _of_tree(self) -> Iterator[Finding]:
+        for run, books in self.books.items():
+            status, parent = books.shadow.state.status, self.books.get(parent_of(run))
+            above = parent.shadow.state.status if parent is not None else ""
+            if parent is not None and parent.is_over and not books.is_over:
+                yield "nothing outlives its run", f"run {run} is {status}, and the one that called it is over"
+            elif above == "paused" and status == "running":
+                yield "a run is paused only when nothing in it can go on", f"run {run} runs, and its caller is paused"
+            for token in self._asked_in_vain(books):
+                yield "whoever waits can be answered", f"run {run} waits for {token}, which nobody asks for any more"
+            if (spent := self._spent(run)) != books.shadow.state.usage:
+                yield "what children cost counts", f"run {run} says {books.shadow.state.usage}, and it was {spent}"
+
+    def _asked_in_vain(self, books: Books) -> list[str]:
+        """Tokens of children that the run waits for, and they do not."""
+        waits = [wait.token for wait in books.shadow.state.waits if wait.child]
+        return [token for token in waits if token not in self._open_below(run_of(token))]
+
+    def _open_below(self, run: str) -> list[str]:
+        books = self.books.get(run)
+        return [wait.token for wait in books.shadow.state.waits] if books is not None else []
+
+    def _spent(self, run: str) -> Usage:
+        """What a run's own calls cost, and what its caller was told of its children."""
+        ledger = self.books[run].ledger
+        return ledger.own_usage + ledger.usage_below

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from interlock.adapters.tools_mcp import PREFIX, server_of, shown_name
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
 from interlock.crew.definition import Crew
+from interlock.engine.own_tools import OWN_TOOLS
 from interlock.errors import ModelRefused, ModelUnavailable, StoreFailed, ToolFailed
 from interlock.ports import (
     NOTHING_ELSE,
@@ -32,6 +33,7 @@ from interlock.ports import (
     ToolSchema,
 )
 from interlock.testing.faults import Faults
+from interlock.testing.memory_bus import MemoryBus
 from interlock.testing.memory_store import MemoryStore
 from interlock.testing.referee import Referee
 from interlock.testing.seeds import chance_of
@@ -78,10 +80,15 @@ class SimulatedStore:
 
     def __init__(self, doors: Doors, memory: MemoryStore) -> None:
         self._doors, self._memory = doors, memory
+        self.bus = SimulatedBus(doors, memory)
 
     async def create(self, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
-        self._doors.referee.owner = self._doors.number
-        return await self._write(self._memory.create, row, record, also)
+        async def begun(row: RunRow, record: Record, also: Alongside) -> Appended:
+            appended = await self._memory.create(row, record, also)
+            self._doors.referee.begun(row.run, row.crew_sha, self._doors.number)
+            return appended
+
+        return await self._write(begun, row, record, also)
 
     async def append(self, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
         return await self._write(self._memory.append, row, record, also)
@@ -105,7 +112,7 @@ class SimulatedStore:
             doors.referee.inject(f"the store is away at seq {record.seq}")
             raise StoreFailed("the store is away; try again")
         appended: Appended = await write(row, record, also)
-        doors.referee.committed(doors.number, record)
+        doors.referee.committed(doors.number, row.run, record)
         doors.boundary("after commit")
         if doors.weather.strikes(faults.store_unsure):
             doors.referee.inject(f"the store wrote seq {record.seq}, and its answer was lost")
@@ -120,7 +127,7 @@ class SimulatedStore:
     async def claim(self, run: str) -> int:
         await self._line("claim")
         epoch = await self._memory.claim(run)
-        self._doors.referee.owner = self._doors.number
+        self._doors.referee.claimed(run, self._doors.number)
         return epoch
 
     async def release(self, run: str) -> None:
@@ -167,6 +174,35 @@ class SimulatedStore:
 
     async def close(self) -> None:
         await self._memory.close()
+
+
+class SimulatedBus(MemoryBus):
+    """The bus as one process sees it, over a line that may break."""
+
+    def __init__(self, doors: Doors, memory: MemoryStore) -> None:
+        super().__init__(memory.bus.tables, memory.require_open)
+        self._doors = doors
+
+    async def over_the_line(self, name: str) -> None:
+        await self._doors.clock.sleep(self._doors.weather.chance.randrange(COMMIT_MS))
+        self._doors.boundary(f"before {name}")
+        if self._doors.weather.strikes(self._doors.weather.faults.store_away):
+            self._doors.referee.inject(f"the bus is away at {name}")
+            raise StoreFailed("the store is away; try again")
+
+
+def _over_the_line(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    async def called(self: SimulatedBus, *values: Any, **named: Any) -> Any:
+        await self.over_the_line(name)
+        return await method(self, *values, **named)
+
+    return called
+
+
+for _name, _method in list(vars(MemoryBus).items()):
+    if inspect.iscoroutinefunction(_method):
+        setattr(SimulatedBus, _name, _over_the_line(_name, _method))
 
 
 class SimulatedModel:
@@ -238,8 +274,9 @@ def toolbox_for(crew: Crew, tools: Iterable[PythonTool | Callable[..., Any]], se
     """The given tools without threads, and a stand-in for every other one that the crew names."""
     given = [_inline(entry if isinstance(entry, PythonTool) else PythonTool(entry)) for entry in tools]
     names = {declared.name for declared in given}
-    named = dict.fromkeys(_shown(name) for agent in crew.agents for name in agent.tools)
-    missing = [name for name in named if name not in names]
+    agents = [agent for each in crew.whole_tree() for agent in each.agents]
+    named = dict.fromkeys(_shown(name) for agent in agents for name in agent.tools)
+    missing = [name for name in named if name not in names and name not in OWN_TOOLS]
     return PythonToolbox([*given, *(_stand_in(name, seed) for name in missing)])
 
 

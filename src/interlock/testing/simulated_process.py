@@ -60,6 +60,7 @@ class Process:
             owners=self.store,
             budgets=self.store,
             outbox=self.store,
+            bus=self.store.bus,
             clock=self.clock,
             model_for=lambda crew, agent: SimulatedModel(self, model_for(crew, agent)),
             toolbox=SimulatedToolbox(self, tools),
@@ -71,7 +72,7 @@ class Process:
     async def boot(self, crew: Crew) -> None:
         """Starts, and goes on with every run whose owner is gone."""
         await self.ask(self.runner.__aenter__())
-        for row in await self.ask(self.store.rows(status="running")):
+        for row in await self.ask(self.store.rows(status="running", nested=False)):
             await self.ask(self.runner.recover(crew, row.run))
         await self.ask(self.runner.deliver_again())
 
@@ -133,4 +134,4 @@ class Process:
 
     def _observed(self, stored: StoredRecord) -> None:
         live = self.runner.live.get(stored.run)
-        self.referee.acknowledged(self.number, stored.record, live.run if live is not None else None)
+        self.referee.acknowledged(self.number, stored.run, stored.record, live.run if live is not None else None)

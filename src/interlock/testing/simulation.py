@@ -28,7 +28,6 @@ from interlock.errors import InterlockError, ModelRefused, UsageError
 from interlock.ports import Model, Record
 from interlock.runtime.forking import fork_places, forked
 from interlock.runtime.watching import Public, public_events
-from interlock.signals.definition import SignalBehavior
 from interlock.testing.director import Director, Plot
 from interlock.testing.faults import Faults, Injected, Violation
 from interlock.testing.random_model import RandomModel
@@ -42,8 +41,9 @@ Tools = Sequence[PythonTool | Callable[..., Any]]
 class Simulation(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one seed. `violations` is empty when every law held.
 
-    `journal` is the run as a store keeps it: one line of canonical JSON a record. `lives` counts the processes
-    that it took, `virtual_ms` the time that would have passed.
+    `journal` is the run, and then those below it, as a store keeps them: one line of canonical JSON a record.
+    `records` are the run's own, `below` those of its children and theirs. `lives` counts the processes that it took,
+    `virtual_ms` the time that would have passed.
     """
 
     seed: int
@@ -53,6 +53,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     journal: bytes
     records: tuple[Record, ...]
+    below: dict[str, tuple[Record, ...]] = {}
     faults: tuple[Injected, ...]
     violations: tuple[Violation, ...]
     lives: int
@@ -144,10 +145,11 @@ def _told(plot: Plot, director: Director) -> Simulation:
         seed=plot.seed,
         crew=plot.crew,
         run=director.run,
-        status=referee.shadow.state.status,
-        reason=referee.shadow.state.reason,
-        journal=b"".join(body + b"\n" for body in referee.written),
-        records=tuple(map(decoded, referee.written)),
+        status=referee.root.shadow.state.status,
+        reason=referee.root.shadow.state.reason,
+        journal=b"".join(body + b"\n" for books in referee.books.values() for body in books.written),
+        records=tuple(map(decoded, referee.root.written)),
+        below={run: tuple(map(decoded, books.written)) for run, books in referee.books.items() if run != director.run},
         faults=tuple(referee.injected),
         violations=tuple(referee.violations),
         lives=len(director.processes),
@@ -185,7 +187,5 @@ def _refuse_inside_a_loop() -> None:
 
 
 def _refuse_what_cannot_run_yet(crew: Crew) -> None:
-    calls = any(route.behavior is SignalBehavior.SUB_CREW for routes in crew.routes.values() for route in routes)
-    members = any(member in crew.sub_crews for group in crew.groups.values() for member in group.agents)
-    if calls or members or crew.delegation is not None:
-        raise UsageError(f"crew '{crew.name}' calls other crews or delegates; this version cannot run it yet")
+    if any(each.delegation is not None for each in crew.whole_tree()):
+        raise UsageError(f"crew '{crew.name}' delegates; this version cannot run it yet")

@@ -1,16 +1,12 @@
 """A call as the body of a chat completion."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
+from interlock.adapters.tool_names import fit_name
 from interlock.ports import ModelRequest, PromptMessage, ToolSchema
-
-# What every server takes as the name of a tool.
-_UNFIT = re.compile(r"[^A-Za-z0-9_-]")
-TOOL_NAME_CHARS_MAX = 64
 
 NO_ARGUMENTS = "{}"
 
@@ -31,16 +27,14 @@ def body_of(model: str, request: ModelRequest, extra: Mapping[str, Any] | None =
         body["temperature"] = request.temperature
     if request.top_p is not None:
         body["top_p"] = request.top_p
+    if request.top_k is not None:  # not every server knows it; one that does not says so
+        body["top_k"] = request.top_k
     return _encoder.encode({**body, **extra} if extra else body)
 
 
 def tool_names(request: ModelRequest) -> dict[str, str]:
     """The tools of a call by the names they have on the wire."""
-    return {wire_name(schema.name): schema.name for schema in request.tools}
-
-
-def wire_name(name: str) -> str:
-    return _UNFIT.sub("_", name)[:TOOL_NAME_CHARS_MAX] or "_"
+    return {fit_name(schema.name): schema.name for schema in request.tools}
 
 
 def _messages(request: ModelRequest) -> Iterator[dict[str, Any]]:
@@ -60,7 +54,7 @@ def _message(message: PromptMessage) -> dict[str, Any]:
         {
             "id": call.id,
             "type": "function",
-            "function": {"name": wire_name(call.name), "arguments": fit_arguments(call.arguments)},
+            "function": {"name": fit_name(call.name), "arguments": fit_arguments(call.arguments)},
         }
         for call in message.tool_calls
     ]
@@ -68,7 +62,7 @@ def _message(message: PromptMessage) -> dict[str, Any]:
 
 
 def _tool(schema: ToolSchema) -> dict[str, Any]:
-    function = {"name": wire_name(schema.name), "description": schema.description, "parameters": schema.parameters}
+    function = {"name": fit_name(schema.name), "description": schema.description, "parameters": schema.parameters}
     return {"type": "function", "function": function}
 
 

@@ -9,6 +9,7 @@ Rule 3: text is counted as it comes, arguments included, and too much of it ends
 
 import json
 from collections.abc import Iterator, Mapping
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -16,9 +17,10 @@ import msgspec
 from interlock.adapters.models.endpoint import Server
 from interlock.adapters.models.known_keys import HiddenStream, KnownKeys
 from interlock.adapters.models.provider_failures import failure_of
-from interlock.engine.budgets import micros
+from interlock.engine.budgets import MICROS
 from interlock.engine.events import ToolRequest, Usage
 from interlock.errors import ModelRefused, ModelUnavailable, ReplyCutShort, ReplyTooLarge
+from interlock.limits import USAGE_MAX
 from interlock.ports import ModelReply
 
 DONE = b"[DONE]"
@@ -26,8 +28,10 @@ DONE = b"[DONE]"
 # A reply that asks for more tools at once is out of its mind.
 TOOL_CALLS_MAX = 128
 
-# No call costs more, and decisions are made with these numbers.
-COUNT_MAX = 2**40
+# Why servers stop before the end; they agree neither on words nor on capitals.
+CUT_SHORT = ("length", "max_tokens", "model_length")
+HELD_BACK = ("content_filter", "content-filter", "safety", "recitation")
+FAILED = ("error", "abort", "cancelled", "insufficient_system_resource")
 
 
 class _Function(msgspec.Struct):
@@ -43,6 +47,7 @@ class _ToolPiece(msgspec.Struct):
 
 class _Delta(msgspec.Struct):
     content: str | None = None
+    refusal: str | None = None
     tool_calls: list[_ToolPiece] | None = None
 
 
@@ -52,15 +57,9 @@ class _Choice(msgspec.Struct):
     finish_reason: str | None = None
 
 
-class _Usage(msgspec.Struct):
-    prompt_tokens: float | None = None
-    completion_tokens: float | None = None
-    cost: float | None = None
-
-
 class _Chunk(msgspec.Struct):
     choices: list[_Choice] | None = None
-    usage: _Usage | None = None
+    usage: Any = None
     error: Any = None
 
 
@@ -86,6 +85,7 @@ class ChatStream:
         self._texts: list[str] = []
         self._calls: list[_Call] = []
         self._usage = Usage()
+        self._refusal: list[str] = []
         self.finish_reason = ""
         self.is_done = False
 
@@ -110,13 +110,17 @@ class ChatStream:
         text = "".join(self._texts)
         if not self.finish_reason or not (self.is_done or is_framed):
             raise ModelUnavailable(f"the reply of {self._server.name} broke off before its end")
-        if self.finish_reason == "length":
+        why = self.finish_reason.lower()
+        if why in CUT_SHORT:
             raise ReplyCutShort(self._server.name, text)
-        if self.finish_reason == "content_filter":
-            raise ModelRefused(f"{self._server.name} held its reply back (finish_reason content_filter)")
-        if self.finish_reason == "error":
-            raise ModelUnavailable(f"{self._server.name} failed while it replied (finish_reason error)")
-        return ModelReply(text=text, usage=self._usage, tool_calls=tuple(self._requests()))
+        if why in HELD_BACK:
+            raise ModelRefused(f"{self._server.name} held its reply back (finish_reason {why})")
+        if why in FAILED:
+            raise ModelUnavailable(f"{self._server.name} failed while it replied (finish_reason {why})")
+        if self._refusal and not text:
+            raise ModelRefused(f"{self._server.name} refused: {self._keys.safe_line(''.join(self._refusal))}")
+        calls = tuple(self._requests())
+        return ModelReply(text=text, usage=self._usage, tool_calls=calls, uncounted=not self._usage.tokens)
 
     def _read(self, payload: bytes) -> _Chunk:
         try:
@@ -139,6 +143,8 @@ class ChatStream:
             return ""
         for piece in choice.delta.tool_calls or ():
             self._take_tool(piece)
+        if choice.delta.refusal:
+            self._refusal.append(self._counted(choice.delta.refusal))
         if not choice.delta.content:
             return ""
         return self._keep(self._stream.add(self._counted(choice.delta.content)))
@@ -162,7 +168,7 @@ class ChatStream:
         call = self._call_of(piece)
         if piece.function is None:
             return
-        if piece.function.name:
+        if piece.function.name and not call.arguments:  # some servers repeat it with every piece
             call.name.append(self._counted(piece.function.name))
         arguments = piece.function.arguments
         if arguments:
@@ -172,7 +178,7 @@ class ChatStream:
     def _call_of(self, piece: _ToolPiece) -> _Call:
         """The call that a fragment belongs to: servers number them, or give every call an id of its own, or neither."""
         alike = [call for call in self._calls if call.index == piece.index]
-        if alike and (not piece.id or alike[-1].id in ("", piece.id)):
+        if alike and _goes_on(alike[-1], piece):
             alike[-1].id = alike[-1].id or piece.id or ""
             return alike[-1]
         if len(self._calls) >= TOOL_CALLS_MAX:
@@ -195,17 +201,28 @@ class ChatStream:
             yield ToolRequest(id=id_, name=self._keys.hidden(self._tools.get(name, name)), arguments=arguments)
 
 
+def _goes_on(call: _Call, piece: _ToolPiece) -> bool:
+    """Where there are no ids, a name after arguments is that of another call."""
+    if piece.id:
+        return call.id in ("", piece.id)
+    return not (call.arguments and not call.id and piece.function is not None and piece.function.name)
+
+
 def _no_number(word: str) -> float:
     raise ValueError(f"{word} is no JSON")
 
 
-def _usage(usage: _Usage) -> Usage:
+def _usage(usage: Any) -> Usage:
+    """Numbers that are none count for nothing: a reply is whole whatever is said of its cost."""
+    said = usage if isinstance(usage, dict) else {}
     return Usage(
-        input_tokens=_count(usage.prompt_tokens),
-        output_tokens=_count(usage.completion_tokens),
-        cost_micros=_count(micros(min(usage.cost or 0.0, COUNT_MAX))),
+        input_tokens=_count(said.get("prompt_tokens")),
+        output_tokens=_count(said.get("completion_tokens")),
+        cost_micros=_count(said.get("cost"), MICROS),
     )
 
 
-def _count(value: float | None) -> int:
-    return int(min(max(value or 0, 0), COUNT_MAX))
+def _count(value: object, unit: int = 1) -> int:
+    """Upwards, but for the last digits that a float gets wrong."""
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    return ceil(round(min(max(number * unit, 0), USAGE_MAX), 3))

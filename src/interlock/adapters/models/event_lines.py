@@ -1,6 +1,7 @@
 """Lines of an event stream out of bytes, however they are cut."""
 
 DATA = b"data:"
+BOM = b"\xef\xbb\xbf"  # may stand before the first line, and is no part of it
 
 
 class EventLines:
@@ -36,5 +37,6 @@ class EventLines:
 
 
 def _payloads(lines: list[bytes]) -> list[bytes]:
-    found = [line[len(DATA) :].strip() for line in lines if line.startswith(DATA)]
+    plain = (line.removeprefix(BOM) for line in lines)
+    found = [line[len(DATA) :].strip() for line in plain if line.startswith(DATA)]
     return [payload for payload in found if payload]

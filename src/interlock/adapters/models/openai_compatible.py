@@ -8,9 +8,9 @@ Rule 4: redirects are not followed, and a key goes nowhere but to the address it
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,7 +18,8 @@ from interlock.adapters.models.chat_request import body_of, tool_names
 from interlock.adapters.models.chat_stream import DONE, ChatStream
 from interlock.adapters.models.connections import Connections
 from interlock.adapters.models.constraining import SCHEMA, ending_for, fields_for
-from interlock.adapters.models.endpoint import CallLimits, Endpoint
+from interlock.adapters.models.deadlines import Deadlines
+from interlock.adapters.models.endpoint import Endpoint
 from interlock.adapters.models.event_lines import EventLines
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.models.provider_failures import body_as_error, failure_of, retry_after_ms
@@ -29,7 +30,6 @@ from interlock.ports import Delta, ModelReply, ModelRequest
 if TYPE_CHECKING:
     from httpx2 import URL, AsyncHTTPTransport, Request, Response
 
-T = TypeVar("T")
 Pieces = AsyncIterator[bytes]
 
 EVENT_STREAM = "text/event-stream"
@@ -77,7 +77,7 @@ class OpenAICompatibleModel:
         limits, stream = self.endpoint.limits, self._stream_for(request)
         lines = EventLines(limits.reply_bytes_max * 6 + ERROR_BYTES_MAX)  # an escape takes six bytes a character
         transport = self._connections.take()  # the first one loads what it needs; no deadline runs yet
-        deadlines = _Deadlines(self.endpoint.server.name, limits)
+        deadlines = Deadlines(self.endpoint.server.name, limits)
         ending = ending_for(request, self.endpoint.constrains)
         body = body_of(self.model, request, self._fields(ending))
         async with self._answered(transport, body, deadlines) as (response, pieces):
@@ -120,15 +120,16 @@ class OpenAICompatibleModel:
 
     @asynccontextmanager
     async def _answered(
-        self, transport: "AsyncHTTPTransport", body: bytes, deadlines: "_Deadlines"
+        self, transport: "AsyncHTTPTransport", body: bytes, deadlines: Deadlines
     ) -> AsyncIterator[tuple["Response", Pieces]]:
         """The response with its body still to come; leaving early, for whatever reason, closes the connection."""
         from httpx2 import TransportError
 
         try:
-            response = await deadlines.bounded(transport.handle_async_request(self._request(body)), opening=True)
-            async with _closing(response) as pieces:
-                yield response, pieces
+            with deadlines:
+                response = await deadlines.bounded(transport.handle_async_request(self._request(body)), opening=True)
+                async with _closing(response) as pieces:
+                    yield response, pieces
         except BaseException as error:
             await transport.aclose()
             if isinstance(error, TransportError):
@@ -159,7 +160,7 @@ class OpenAICompatibleModel:
         what = "cannot be reached" if isinstance(error, ConnectError) else "dropped the connection"
         return f"{self.endpoint.server.name} {what}: {words}"
 
-    async def _require_stream(self, response: "Response", pieces: Pieces, deadlines: "_Deadlines") -> None:
+    async def _require_stream(self, response: "Response", pieces: Pieces, deadlines: Deadlines) -> None:
         """Goes on with an event stream only; everything else is read as an error."""
         server, headers = self.endpoint.server, response.headers
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -175,41 +176,6 @@ class OpenAICompatibleModel:
         raise failure_of(server, self._keys, _status(response.status_code), error, wait)
 
 
-class _Deadlines:
-    """What a call may still take."""
-
-    def __init__(self, name: str, limits: CallLimits) -> None:
-        self._name, self._limits = name, limits
-        self._clock = asyncio.get_running_loop().time
-        now = self._clock()
-        self._total = now + limits.total_seconds
-        # Until the first byte of the reply itself has come: a server may send its headers at once and then nothing.
-        self._first: float | None = now + limits.first_byte_seconds
-
-    async def next_of(self, pieces: Pieces) -> bytes | None:
-        data = await self.bounded(anext(pieces, None))
-        self._first = None
-        return data
-
-    async def bounded(self, work: Awaitable[T], *, opening: bool = False) -> T:
-        deadline = self._first if self._first is not None else self._clock() + self._limits.idle_seconds
-        if opening:
-            deadline += self._limits.connect_seconds
-        try:
-            async with asyncio.timeout_at(min(deadline, self._total)):
-                return await work
-        except TimeoutError:
-            raise ModelUnavailable(f"{self._name} {self._said(deadline)}") from None
-
-    def _said(self, deadline: float) -> str:
-        limits = self._limits
-        if deadline >= self._total:
-            return f"took longer than {limits.total_seconds:g} s for its reply"
-        if self._first is not None:
-            return f"said nothing for {limits.first_byte_seconds:g} s"
-        return f"stopped in the middle of its reply and said nothing for {limits.idle_seconds:g} s"
-
-
 @asynccontextmanager
 async def _closing(response: "Response") -> AsyncIterator[Pieces]:
     """The bytes of the body. The connection is closed first, because that is what stops the server."""
@@ -223,7 +189,7 @@ async def _closing(response: "Response") -> AsyncIterator[Pieces]:
             await pieces.aclose()
 
 
-async def _beginning(pieces: Pieces, deadlines: _Deadlines) -> bytes:
+async def _beginning(pieces: Pieces, deadlines: Deadlines) -> bytes:
     """As much of a body as an error needs."""
     body = b""
     while len(body) < ERROR_BYTES_MAX and (data := await deadlines.next_of(pieces)) is not None:

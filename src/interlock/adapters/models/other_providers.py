@@ -6,7 +6,7 @@ Rule 2: a crew file does not say where such a provider is: its key would go ther
 
 import asyncio
 import importlib.util
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -29,26 +29,35 @@ class OtherProvider(msgspec.Struct, frozen=True):
 
     name: str
     module: str
+    keys: tuple[str, ...] = ()  # environment variables of which one must hold its key; none where there are other ways
     extra: str = ""  # empty where the extra `llm` has the client already
     secrets: tuple[str, ...] = ()  # environment variables that hold one and do not end in _API_KEY
 
 
 OTHER_PROVIDERS = {
-    "anthropic": OtherProvider("anthropic", "anthropic", secrets=("ANTHROPIC_AUTH_TOKEN",)),
-    "azure": OtherProvider("azure", "openai"),
-    "bedrock": OtherProvider(
-        "bedrock", "boto3", "bedrock", ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK")
+    "anthropic": OtherProvider(
+        "anthropic",
+        "anthropic",
+        ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+        secrets=("ANTHROPIC_AUTH_TOKEN",),
     ),
-    "cohere": OtherProvider("cohere", "cohere", "cohere"),
-    "deepseek": OtherProvider("deepseek", "openai"),
-    "fireworks": OtherProvider("fireworks", "openai"),
-    "gemini": OtherProvider("google", "google.genai", "google"),
-    "google": OtherProvider("google", "google.genai", "google"),
-    "groq": OtherProvider("groq", "groq", "groq"),
-    "huggingface": OtherProvider("huggingface", "huggingface_hub", "huggingface", ("HF_TOKEN",)),
-    "mistral": OtherProvider("mistral", "mistralai", "mistral"),
-    "together": OtherProvider("together", "openai"),
-    "xai": OtherProvider("xai", "xai_sdk", "xai"),
+    "azure": OtherProvider("azure", "openai", ("AZURE_OPENAI_API_KEY",)),
+    "bedrock": OtherProvider(
+        "bedrock",
+        "boto3",
+        extra="bedrock",
+        secrets=("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"),
+    ),
+    "cohere": OtherProvider("cohere", "cohere", ("CO_API_KEY",), "cohere"),
+    "deepseek": OtherProvider("deepseek", "openai", ("DEEPSEEK_API_KEY",)),
+    "fireworks": OtherProvider("fireworks", "openai", ("FIREWORKS_API_KEY",)),
+    "gemini": OtherProvider("google", "google.genai", ("GOOGLE_API_KEY", "GEMINI_API_KEY"), "google"),
+    "google": OtherProvider("google", "google.genai", ("GOOGLE_API_KEY", "GEMINI_API_KEY"), "google"),
+    "groq": OtherProvider("groq", "groq", ("GROQ_API_KEY",), "groq"),
+    "huggingface": OtherProvider("huggingface", "huggingface_hub", ("HF_TOKEN",), "huggingface", ("HF_TOKEN",)),
+    "mistral": OtherProvider("mistral", "mistralai", ("MISTRAL_API_KEY",), "mistral"),
+    "together": OtherProvider("together", "openai", ("TOGETHER_API_KEY",)),
+    "xai": OtherProvider("xai", "xai_sdk", ("XAI_API_KEY",), "xai"),
 }
 
 SECRETS = tuple(name for provider in OTHER_PROVIDERS.values() for name in provider.secrets)
@@ -79,6 +88,19 @@ def require_callable(model: ModelRef) -> None:
             f"'{model.name}' has a provider_url, and its client would send its key there; remove it, "
             "or use openai-compatible if the server speaks OpenAI's chat completions"
         )
+
+
+def unset_key(provider: str, environment: Mapping[str, str]) -> str:
+    """The variable to set before this provider can be asked; empty if nothing is missing."""
+    names = OTHER_PROVIDERS[provider].keys
+    return names[0] if names and not any(environment.get(name, "").strip() for name in names) else ""
+
+
+def require_key(model: ModelRef, environment: Mapping[str, str]) -> None:
+    """`ModelRefused` before a run begins, instead of by its first call."""
+    variable = unset_key(model.provider, environment)
+    if variable:
+        raise ModelRefused(f"'{model.name}' needs a key; set the environment variable {variable}")
 
 
 class OtherProviderModel:

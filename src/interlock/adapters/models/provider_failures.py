@@ -100,6 +100,8 @@ def _said(error: object) -> _Said:
     code = error.get("code") or error.get("type") or ""
     words = error.get("message") or error.get("detail") or error.get("error") or ""
     kind = str(error.get("type") or "")
+    if isinstance(code, str) and re.fullmatch("[45][0-9]{2}", code):
+        code = int(code)
     status = code if isinstance(code, int) and 400 <= code < 600 else None
     named = kind if isinstance(code, int) or kind in TOO_LONG_CODES else str(code)
     return _Said(words if isinstance(words, str) else _as_text(words), named, status)

@@ -14,7 +14,7 @@ import msgspec
 from interlock.adapters.models.constraining import GRAMMAR, GUIDED_GRAMMAR, SCHEMA
 from interlock.adapters.models.endpoint import CallLimits, Endpoint, Server
 from interlock.adapters.models.known_keys import KnownKeys
-from interlock.adapters.models.other_providers import SECRETS
+from interlock.adapters.models.other_providers import OTHER_PROVIDERS, SECRETS, unset_key
 from interlock.crew.definition import ModelRef
 from interlock.crew.host import PROVIDERS
 from interlock.errors import ModelRefused
@@ -24,6 +24,7 @@ _URL = re.compile(
     r"(?::(?P<port>[0-9]{1,5}))?(?P<path>(?:/[A-Za-z0-9._~-]+)*)/?",
     re.IGNORECASE | re.ASCII,
 )
+_USERINFO = re.compile(r"//[^/]*@")
 _LABEL_CHARS_MAX = 63
 _PORTS = {"http": 80, "https": 443}
 _THIS_MACHINE = ("127.0.0.1", "localhost", "[::1]")
@@ -132,11 +133,28 @@ def provider_of(name: str, settings: Providers, environment: Environment) -> Pro
 
 
 def address_of(url: str, model: str) -> Address:
+    address = _read(url)
+    if address is None:
+        raise ModelRefused(f"the address of '{model}': {fault_in_address(url)}")
+    return address
+
+
+def fault_in_address(url: str) -> str:
+    """What is wrong with an address, without the names, passwords and keys that it may hold; nothing if nothing is."""
+    if _read(url) is not None:
+        return ""
+    shown = _USERINFO.sub("//…@", url.partition("?")[0])
+    hint = ", without a name, a password or a query; keys come from the environment" if "@" in url or "?" in url else ""
+    return f"{shown!r} is no address; write it as https://HOST/v1{hint}"
+
+
+def _read(url: str) -> Address | None:
     found = _URL.fullmatch(url)
-    port = int(found["port"] or _PORTS[found["scheme"].lower()]) if found else 0
-    if found is None or port > 65535 or any(len(label) > _LABEL_CHARS_MAX for label in found["host"].split(".")):
-        raise ModelRefused(f"the address of '{model}' is not one: {url!r}; write it as https://HOST/v1")
-    return Address(found["scheme"].lower(), found["host"].lower(), port, found["path"])
+    if found is None or any(len(label) > _LABEL_CHARS_MAX for label in found["host"].split(".")):
+        return None
+    scheme = found["scheme"].lower()
+    port = int(found["port"] or _PORTS[scheme])
+    return Address(scheme, found["host"].lower(), port, found["path"]) if port <= 65535 else None
 
 
 def _key(model: ModelRef, provider: ProviderSettings, address: Address, environment: Environment) -> str:
@@ -168,6 +186,19 @@ def _may_have_the_key(provider: ProviderSettings, address: Address) -> bool:
     return False
 
 
+def unset_keys(settings: Providers, environment: Environment) -> dict[str, str]:
+    """By provider: the variable for its key, where that is not set."""
+    found = {}
+    for name in dict.fromkeys((*BUILT_IN, *OTHER_PROVIDERS, *settings)):
+        if is_served(name, settings):
+            variable = provider_of(name, settings, environment).key_env
+            if variable and not environment.get(variable, "").strip():
+                found[name] = variable
+        elif variable := unset_key(name, environment):
+            found[name] = variable
+    return found
+
+
 def known_keys(settings: Providers, environment: Environment) -> KnownKeys:
     """Every key in the environment that somebody could be sent, or could say."""
     named = {*SECRETS, *(provider.key_env for provider in (*BUILT_IN.values(), *settings.values()))}
@@ -189,4 +220,7 @@ def _ollama_url(environment: Environment) -> str:
     host, _, port = rest.rpartition(":") if re.search(r":\d+$", rest) else (rest, "", "")
     if host in ("", "0.0.0.0"):  # noqa: S104 - where a server listens, not where it is asked
         host = "127.0.0.1"
-    return f"{scheme or 'http'}://{host}:{port or OLLAMA_PORT}/v1"
+    url = f"{scheme or 'http'}://{host}:{port or OLLAMA_PORT}/v1"
+    if fault := fault_in_address(url):
+        raise ModelRefused(f"the environment variable OLLAMA_HOST: {fault}")
+    return url

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from pydantic_ai import messages as wire
 from pydantic_ai.tools import ToolDefinition
 
-from interlock.adapters.models.chat_request import fit_arguments, fit_text, wire_name
+from interlock.adapters.models.chat_request import fit_arguments, fit_text
+from interlock.adapters.tool_names import fit_name
 from interlock.ports import ModelRequest, PromptMessage
 
 
@@ -28,7 +29,7 @@ def conversation_of(request: ModelRequest) -> list[wire.ModelMessage]:
 def tools_of(request: ModelRequest) -> list[ToolDefinition]:
     return [
         ToolDefinition(
-            name=wire_name(schema.name), description=schema.description, parameters_json_schema=schema.parameters
+            name=fit_name(schema.name), description=schema.description, parameters_json_schema=schema.parameters
         )
         for schema in request.tools
     ]
@@ -58,7 +59,7 @@ class _Calls:
             if message.text:
                 parts.append(wire.TextPart(fit_text(message.text)))
             for call in message.tool_calls:
-                name, number = wire_name(call.name), f"call_{len(self._numbered)}"
+                name, number = fit_name(call.name), f"call_{len(self._numbered)}"
                 self._numbered[call.id] = (name, number)
                 parts.append(wire.ToolCallPart(name, fit_arguments(call.arguments), number))
         return wire.ModelResponse(parts=parts)

@@ -106,6 +106,7 @@ class PydanticAIModel:
             text=text,
             usage=self._usage(response.usage),
             tool_calls=tuple(self._tool_request(request, n, call, names) for n, call in enumerate(calls)),
+            uncounted=not response.usage.input_tokens and not response.usage.output_tokens,
         )
 
     def _require_whole(self, response: ModelResponse, text: str) -> None:

@@ -23,7 +23,12 @@ from interlock.crew.checks.definitions import (
 )
 from interlock.crew.checks.flow import agents_can_be_reached, agents_can_reach_an_ending, agents_have_a_way_on
 from interlock.crew.checks.hearing import delegation_is_a_tree, subscriptions_can_match
-from interlock.crew.checks.models import cost_budgets_have_prices, providers_are_installed
+from interlock.crew.checks.models import (
+    addresses_are_addresses,
+    cost_budgets_have_prices,
+    keys_are_set,
+    providers_are_installed,
+)
 from interlock.crew.checks.modes import (
     constrained_agents_rely_on_marks,
     emit_signal_is_for_tool_mode,
@@ -86,6 +91,8 @@ CHECKS: tuple[Check, ...] = (
     tools_exist,
     providers_exist,
     providers_are_installed,
+    addresses_are_addresses,
+    keys_are_set,
     cost_budgets_have_prices,
     prompts_use_known_fields,
     prompts_use_known_marks,

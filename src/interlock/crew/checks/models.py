@@ -1,4 +1,4 @@
-"""Rules about models: their clients are here, and what is limited in dollars has a price."""
+"""Rules about models: their clients and keys are here, and what is limited in dollars has a price."""
 
 from collections.abc import Iterator
 
@@ -32,6 +32,43 @@ def providers_are_installed(s: Subject) -> None:
                     f"install it with {command}",
                     Severity.WARNING,
                 )
+
+
+def addresses_are_addresses(s: Subject) -> None:
+    """Old files may hold anything there, and be run without asking anybody."""
+    severity = Severity.WARNING if s.crew.version == "1.0" else Severity.ERROR
+    for agent in s.crew.agents:
+        for key, model in models_of(agent):
+            fault = s.host.bad_addresses.get(model.provider_url)
+            if fault:
+                wrong, _, fix = fault.partition("; ")
+                path = (*provider_path(s, agent.id, key)[:-1], "provider_url")
+                s.at_agent(agent.id, path, "bad-value", f"provider_url: {wrong}", fix, severity)
+
+
+def keys_are_set(s: Subject) -> None:
+    """A warning, once a variable: a crew may be checked where it will never run, and scripts need no key."""
+    for variable, users in _users_of_unset_keys(s).items():
+        key, agent, model = users[0]
+        agents = ", ".join(dict.fromkeys(repr(user) for _, user, _ in users))
+        s.at_agent(
+            agent,
+            provider_path(s, agent, key),
+            "missing-api-key",
+            f"{variable} is not set here, and {model.provider} is not asked without it for {agents}",
+            f"set the environment variable {variable} where the crew runs",
+            Severity.WARNING,
+        )
+
+
+def _users_of_unset_keys(s: Subject) -> dict[str, list[tuple[str, str, ModelRef]]]:
+    users: dict[str, list[tuple[str, str, ModelRef]]] = {}
+    for agent in s.crew.agents:
+        for key, model in models_of(agent):
+            variable = s.host.unset_keys.get(model.provider)
+            if variable:
+                users.setdefault(variable, []).append((key, agent.id, model))
+    return users
 
 
 def cost_budgets_have_prices(s: Subject) -> None:

@@ -179,19 +179,18 @@ def calls_name_sub_crews(s: Subject) -> None:
 
 
 def calls_in_one_reply_return_to_one_agent(s: Subject) -> None:
+    """Calls of equal priority run together, and control returns once: to where the first one says."""
     for agent, paths in s.source.routes.items():
-        calls = [
-            (route, path)
-            for route, path in zip(s.crew.routes[agent], paths, strict=True)
-            if route.behavior is SignalBehavior.SUB_CREW
-        ]
-        for route, path in calls[1:]:
-            first = calls[0][0]
-            if route.priority == first.priority and (route.return_to or agent) != (first.return_to or agent):
+        first: dict[int, Route] = {}
+        for route, path in zip(s.crew.routes[agent], paths, strict=True):
+            if route.behavior is not SignalBehavior.SUB_CREW:
+                continue
+            other = first.setdefault(route.priority, route)
+            if (route.return_to or agent) != (other.return_to or agent):
                 s.at(
                     (*path, "return_to"),
                     "differing-return",
-                    f"'{first.signal}' and '{route.signal}' may run together, and return to different agents",
+                    f"'{other.signal}' and '{route.signal}' may run together, and return to different agents",
                     "give both the same return_to, or different priorities",
                     Severity.WARNING,
                 )

@@ -40,7 +40,8 @@ def _rect(box: Box, look: str, radius: float) -> str:
 
 
 def _tooltip(node: Node) -> str:
-    return f"<title>{escaped('; '.join([plain(node.label), *marks_of(node), *node.notes]))}</title>"
+    words = [plain(node.label), *marks_of(node), node.closed, *node.notes]
+    return f"<title>{escaped('; '.join(filter(None, words)))}</title>"
 
 
 def _node(box: Box) -> Iterator[str]:

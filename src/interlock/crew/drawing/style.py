@@ -14,7 +14,7 @@ _SHAPES = {
     ".node.entry": "stroke-width:2.6",
     ".node.unknown": "stroke-dasharray:4 3",
     ".line": "fill:none;stroke-width:1.5",
-    ".line.member,.line.default,.line.return": "stroke-dasharray:5 4",
+    ".line.member,.line.default,.line.return,.line.error": "stroke-dasharray:5 4",
     ".line.handoff,.line.broadcast,.line.external": "stroke-dasharray:2 3",
     ".line.parallel,.line.sub_crew": "stroke-width:2.2",
 }
@@ -56,11 +56,13 @@ _LIGHT = _rules(
         ".title.group,.subtitle.group": "stroke:#f5f3ff",
         ".title.sub_crew,.subtitle.sub_crew": "stroke:#f0fdfa",
         ".inside .halo": "fill:#f0fdfa",
+        ".inside .node.end": "fill:#0f766e;stroke:#0f766e",
         ".node.waits": "fill:#fffbeb",
         ".node.unknown": "fill:#fff1f2;stroke:#e11d48",
     }
     | _accents(
         terminate="#be123c",
+        error="#be123c",
         pause="#b45309",
         parallel="#7c3aed",
         member="#a78bfa",
@@ -80,11 +82,13 @@ _DARK = _rules(
         ".title.group,.subtitle.group": "stroke:#251f47",
         ".title.sub_crew,.subtitle.sub_crew": "stroke:#10312f",
         ".inside .halo": "fill:#10312f",
+        ".inside .node.end": "fill:#2dd4bf;stroke:#2dd4bf",
         ".node.waits": "fill:#3a2d14",
         ".node.unknown": "fill:#3f1220;stroke:#fb7185",
     }
     | _accents(
         terminate="#fb7185",
+        error="#fb7185",
         pause="#fbbf24",
         parallel="#a78bfa",
         member="#8b5cf6",

@@ -1,6 +1,6 @@
 """What is written in boxes and at arrows, cut to a length that can be drawn."""
 
-from interlock.crew.diagram import Node, columns, marks_of, plain
+from interlock.crew.diagram import Node, columns, marks_of, plain, remark_on
 from interlock.crew.drawing.measures import LABEL_COLUMNS_MAX, NAME_COLUMN, SUBTITLE_COLUMN
 
 
@@ -14,6 +14,8 @@ def subtitle_of(node: Node) -> str:
     own = [clipped(name)] if node.kind == "agent" and name != plain(node.label) else []
     if node.kind == "group":
         own += [clipped(note) for note in node.notes[:1]]
+    if node.kind == "sub_crew":
+        own += [clipped(remark) for remark in filter(None, [remark_on(node)])]
     return " · ".join([*own, *marks_of(node)])
 
 

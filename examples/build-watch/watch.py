@@ -1,0 +1,63 @@
+"""Builds are announced by something like a webhook, two agents react, and a reminder fires where nobody does in time.
+
+Run it with `python examples/build-watch/watch.py`. It needs no key: stand-ins speak for the agents. Give `Interlock` a
+host file instead of `models`, and real models do.
+"""
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from interlock import Interlock, load_crew
+from interlock.ports import ModelRequest
+
+HERE = Path(__file__).parent
+
+# How long somebody may take to react to a build.
+PATIENCE_MS = 1_500
+
+
+def speak(request: ModelRequest) -> str:
+    """A stand-in. The herald has no words for the cellar."""
+    heard = request.messages[-1].text
+    if request.agent == "chronicler":
+        builds = sum("build:" in message.text for message in request.messages)
+        return f"I have heard of {builds} builds.\n[DONE]"
+    if "build:cellar:done" in heard:
+        return "I would rather not say.\n[DONE]"
+    return "The shop is built, come and see.\n[TOLD] [DONE]"
+
+
+async def builds(box: Interlock) -> None:
+    """What a server does when a webhook comes in: it announces the build, and asks to be reminded."""
+    for name in ("shop", "cellar"):
+        await box.signals.as_webhook("ci").emit(f"build:{name}:done", {"commit": "4f1c"})
+        await box.signals.schedule(f"build:{name}:unheard", in_ms=PATIENCE_MS, repeat_key=name)
+
+
+async def watch(box: Interlock) -> None:
+    """Takes the reminder back when the herald has reacted, and tells people when it has not."""
+    async for _, signal in box.signals.stream(0):
+        if signal.source.type == "system":
+            continue
+        print(f"{signal.type:<26} from {signal.source.type} {signal.source.id}".rstrip(), flush=True)
+        if signal.type == "crew:build-watch:told":
+            await box.signals.cancel(type="build:shop:unheard", repeat_key="shop")
+        if signal.type.endswith(":unheard"):
+            return
+
+
+async def main() -> None:
+    with TemporaryDirectory() as data:
+        async with Interlock(data, models=speak, recover=True) as box:
+            crew = load_crew(HERE)
+            await box.listen(crew)
+            async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+                group.create_task(watch(box))
+                group.create_task(builds(box))
+            chronicle = await box.start(crew, "What do you know?")
+            print((await chronicle.result()).text)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

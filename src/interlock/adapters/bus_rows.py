@@ -1,0 +1,333 @@
+"""SQL on broadcasts, subscriptions, inboxes, deliveries and the queue of signals for later.
+
+Rule 1: who hears what is remembered beside the writing connection, and read again when another process changed it.
+Rule 2: a crc on every broadcast and every signal in the queue; a damaged one hides no other, and the doctor names it.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from zlib import crc32
+
+import msgspec
+
+from interlock.adapters.hearing_sqlite import Hearing
+from interlock.broadcast.delayed import Dead, Delayed, in_order
+from interlock.broadcast.pattern import matches
+from interlock.broadcast.record import Broadcast, Heard, decoded, encoded
+from interlock.broadcast.subscriptions import Hearer, Subscribed
+from interlock.limits import DEAD_LETTERS_MAX
+from interlock.ports import Delivery
+
+# Read at a time by whoever looks for broadcasts of a pattern.
+PAGE = 1_000
+
+_encode = msgspec.json.Encoder().encode
+_decode_delayed = msgspec.json.Decoder(Delayed).decode
+_decode_dead = msgspec.json.Decoder(Dead).decode
+
+_HEARD = "select broadcasts.position, hops, crc, body from inbox join broadcasts on position = inbox.broadcast"
+
+
+def signed_crc(body: bytes, salt: int = 0) -> int:
+    crc = crc32(body) ^ (salt & 0xFFFF_FFFF)
+    return crc - 0x1_0000_0000 if crc & 0x8000_0000 else crc
+
+
+def opened(position: int, crc: int, body: bytes) -> Broadcast | None:
+    """None if it is damaged."""
+    if signed_crc(body, position) != crc:
+        return None
+    try:
+        return decoded(body)
+    except ValueError:
+        return None
+
+
+class SqliteTables:
+    """`bus_rules.Tables` on a connection that is in a transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, hearing: Hearing) -> None:
+        self._connection, self._hearing = connection, hearing
+        self._execute = connection.execute
+
+    # Broadcasts
+
+    def keep(self, broadcast: Broadcast, hops: int) -> int | None:
+        body = encoded(broadcast)
+        position = self._execute("select coalesce(max(position), 0) + 1 from broadcasts").fetchone()[0]
+        done = self._execute(
+            "insert or ignore into broadcasts (position, id, hops, crc, body) values (?, ?, ?, ?, ?)",
+            (position, broadcast.id, hops, signed_crc(body, position), body),
+        )
+        return int(position) if done.rowcount == 1 else None
+
+    def position_of(self, id: str) -> int | None:  # noqa: A002 - ids are called id everywhere
+        found = self._execute("select position from broadcasts where id = ?", (id,)).fetchone()
+        return int(found[0]) if found is not None else None
+
+    def hearers(self, kind: str, crew: str, agent: str) -> tuple[Hearer, ...]:
+        return self._hearing.directory(self._connection).hearers(kind, crew=crew, agent=agent)
+
+    # Inboxes
+
+    def put(self, crew: str, agent: str, position: int) -> int:
+        done = self._execute(
+            "insert or ignore into inbox (crew, agent, broadcast, taken) values (?, ?, ?, '')", (crew, agent, position)
+        )
+        return self._count(crew, agent, done.rowcount)
+
+    def _count(self, crew: str, agent: str, more: int) -> int:
+        found = self._execute(
+            "insert into mailboxes (crew, agent, unread) values (?, ?, ?)"
+            " on conflict do update set unread = unread + excluded.unread returning unread",
+            (crew, agent, more),
+        ).fetchone()
+        return int(found[0])
+
+    def oldest_unread(self, crew: str, agent: str) -> Heard | None:
+        found = self._execute(
+            f"{_HEARD} where crew = ? and agent = ? and taken = '' order by inbox.broadcast limit 1", (crew, agent)
+        ).fetchone()
+        if found is None:
+            return None
+        self._execute("delete from inbox where crew = ? and agent = ? and broadcast = ?", (crew, agent, found[0]))
+        self._count(crew, agent, -1)
+        heard = list(_heard((found,)))
+        return heard[0] if heard else None
+
+    def mark(self, crew: str, agent: str, key: str, limit: int) -> None:
+        done = self._execute(
+            "update inbox set taken = ? where number in (select number from inbox"
+            " where crew = ? and agent = ? and taken = '' order by broadcast limit ?)",
+            (key, crew, agent, limit),
+        )
+        if done.rowcount:
+            self._count(crew, agent, -done.rowcount)
+
+    def marked(self, key: str) -> tuple[Heard, ...]:
+        found = self._execute(f"{_HEARD} where taken = ? order by inbox.broadcast", (key,)).fetchall()
+        return tuple(_heard(found))
+
+    def strike(self, key: str) -> None:
+        self._execute("delete from inbox where taken = ?", (key,))
+
+    def unmark(self, key: str) -> None:
+        found = self._execute(
+            "select crew, agent, count(*) from inbox where taken = ? group by 1, 2", (key,)
+        ).fetchall()
+        self._execute("update inbox set taken = '' where taken = ?", (key,))
+        for crew, agent, number in found:
+            self._count(crew, agent, number)
+
+    # Deliveries
+
+    def queue(self, crew: str, agent: str, position: int) -> int:
+        self._execute(
+            "insert or ignore into deliveries (crew, agent, broadcast, attempts, try_at) values (?, ?, ?, 0, 0)",
+            (crew, agent, position),
+        )
+        query = "select count(*) from deliveries where crew = ? and agent = ?"
+        return int(self._execute(query, (crew, agent)).fetchone()[0])
+
+    def oldest_queued(self, crew: str, agent: str) -> Delivery | None:
+        return next(iter(deliveries(self._connection, "crew = ? and agent = ?", (crew, agent))), None)
+
+    def delivery(self, number: int) -> Delivery | None:
+        return next(iter(deliveries(self._connection, "number = ?", (number,))), None)
+
+    def drop_delivery(self, number: int) -> None:
+        self._execute("delete from deliveries where number = ?", (number,))
+
+    def retry_delivery(self, number: int, attempts: int, try_at: int) -> None:
+        self._execute("update deliveries set attempts = ?, try_at = ? where number = ?", (attempts, try_at, number))
+
+    # Who is at work, and how much was announced
+
+    def activate(self, crew: str, agent: str, run: str) -> bool:
+        done = self._execute("insert or ignore into active (crew, agent, run) values (?, ?, ?)", (crew, agent, run))
+        return done.rowcount == 1
+
+    def deactivate(self, crew: str, agent: str, run: str) -> bool:
+        done = self._execute("delete from active where crew = ? and agent = ? and run = ?", (crew, agent, run))
+        return done.rowcount == 1
+
+    def is_active_elsewhere(self, crew: str, agent: str, run: str) -> bool:
+        query = "select 1 from active where crew = ? and agent = ? and run <> ? limit 1"
+        return self._execute(query, (crew, agent, run)).fetchone() is not None
+
+    def counted(self, crew: str, agent: str) -> tuple[int, int]:
+        query = "select start, number from announced where crew = ? and agent = ?"
+        found = self._execute(query, (crew, agent)).fetchone()
+        return (found[0], found[1]) if found is not None else (0, 0)
+
+    def count(self, crew: str, agent: str, start: int, number: int) -> None:
+        self._execute(
+            "insert or replace into announced (crew, agent, start, number) values (?, ?, ?, ?)",
+            (crew, agent, start, number),
+        )
+
+    # Subscriptions
+
+    def subscribed(self, crew: str) -> Sequence[Subscribed]:
+        return subscriptions(self._connection, "where crew = ?", (crew,))
+
+    def put_subscription(self, subscribed: Subscribed) -> None:
+        self._execute(
+            "insert or replace into subscriptions (crew, agent, pattern, silent, origin) values (?, ?, ?, ?, ?)",
+            (*subscribed.key, int(subscribed.silent), subscribed.origin),
+        )
+        self._hearing.changed(self._connection, added=subscribed)
+
+    def drop_subscription(self, crew: str, agent: str, pattern: str) -> bool:
+        key = (crew, agent, pattern)
+        done = self._execute("delete from subscriptions where crew = ? and agent = ? and pattern = ?", key)
+        if done.rowcount:
+            self._hearing.changed(self._connection, removed=key)
+        return done.rowcount == 1
+
+    def set_crew(self, crew: str, sha: str) -> None:
+        self._execute("insert or replace into crew_heads (crew, sha) values (?, ?)", (crew, sha))
+
+    # Signals for later
+
+    def entry(self, id: str) -> Delayed | None:  # noqa: A002
+        return self._entry("id = ?", (id,))
+
+    def entry_of(self, kind: str, repeat_key: str) -> Delayed | None:
+        return self._entry("type = ? and repeat_key = ?", (kind, repeat_key))
+
+    def _entry(self, test: str, values: tuple[object, ...]) -> Delayed | None:
+        found = self._execute(f"select crc, body from delayed where {test}", values).fetchone()  # noqa: S608 - constants
+        return opened_entry(*found) if found is not None else None
+
+    def put_entry(self, entry: Delayed) -> None:
+        body = _encode(entry)
+        self._execute(
+            "insert or replace into delayed (id, type, repeat_key, due_at, crc, body) values (?, ?, ?, ?, ?, ?)",
+            (entry.id, entry.type, entry.repeat_key, entry.due_at, signed_crc(body), body),
+        )
+        self._note_delayed()
+
+    def drop_entry(self, id: str) -> None:  # noqa: A002
+        self._execute("delete from delayed where id = ?", (id,))
+        self._note_delayed()
+
+    def _note_delayed(self) -> None:
+        self._execute("update bus_changes set number = number + 1 where name = 'delayed'")
+
+    # Dead letters
+
+    def bury(self, dead: Dead) -> None:
+        done = self._execute(
+            "insert or replace into dead (id, crew, agent, body) values (?, ?, ?, ?)",
+            (dead.id, dead.for_crew, dead.for_agent, _encode(dead)),
+        )
+        self._execute("delete from dead where number <= ?", ((done.lastrowid or 0) - DEAD_LETTERS_MAX,))
+
+    def dead_under(self, id: str) -> Sequence[Dead]:  # noqa: A002
+        found = self._execute("select body from dead where id = ? order by number", (id,)).fetchall()
+        return [_decode_dead(body) for (body,) in found]
+
+    def dig_up(self, id: str) -> None:  # noqa: A002
+        self._execute("delete from dead where id = ?", (id,))
+
+
+# Reading
+
+
+def head(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("select coalesce(max(position), 0) from broadcasts").fetchone()[0])
+
+
+def _heard(rows: Sequence[tuple[int, int, int, bytes]]) -> Iterator[Heard]:
+    for position, hops, crc, body in rows:
+        if (broadcast := opened(position, crc, body)) is not None:
+            yield Heard(broadcast=broadcast, hops=hops)
+
+
+def newest(connection: sqlite3.Connection, *, limit: int, pattern: str | None) -> list[Broadcast]:
+    """Newest pages first, until there are enough."""
+    found: list[Broadcast] = []
+    before = 2**63 - 1
+    size = limit if pattern is None else PAGE
+    while len(found) < limit:
+        rows = connection.execute(
+            "select position, crc, body from broadcasts where position < ? order by position desc limit ?",
+            (before, size),
+        ).fetchall()
+        if not rows:
+            break
+        before = rows[-1][0]
+        sound = [each for each in (opened(*row) for row in rows) if each is not None]
+        found += [each for each in sound if pattern is None or matches(pattern, each.type)]
+    return found[:limit][::-1]
+
+
+def since(connection: sqlite3.Connection, *, position: int, limit: int) -> list[tuple[int, Broadcast]]:
+    rows = connection.execute(
+        "select position, crc, body from broadcasts where position > ? order by position limit ?", (position, limit)
+    ).fetchall()
+    return [(row[0], each) for row in rows if (each := opened(*row)) is not None]
+
+
+def subscriptions(connection: sqlite3.Connection, test: str = "", values: tuple[object, ...] = ()) -> list[Subscribed]:
+    query = f"select crew, agent, pattern, silent, origin from subscriptions {test} order by 1, 2, 3"  # noqa: S608 - constants
+    rows = connection.execute(query, values)
+    return [
+        Subscribed(crew=crew, agent=agent, pattern=pattern, silent=bool(silent), origin=origin)
+        for crew, agent, pattern, silent, origin in rows
+    ]
+
+
+def opened_entry(crc: int, body: bytes) -> Delayed | None:
+    if signed_crc(body) != crc:
+        return None
+    try:
+        return _decode_delayed(body)
+    except ValueError:
+        return None
+
+
+def delayed(connection: sqlite3.Connection, *, limit: int | None = None) -> list[Delayed]:
+    query = "select crc, body from delayed order by due_at limit ?"
+    rows = connection.execute(query, (-1 if limit is None else limit,)).fetchall()
+    return sorted((each for each in (opened_entry(*row) for row in rows) if each is not None), key=in_order)
+
+
+def due(connection: sqlite3.Connection, *, now: int, limit: int) -> list[Delayed]:
+    query = "select crc, body from delayed where due_at <= ? order by due_at limit ?"
+    rows = connection.execute(query, (now, limit)).fetchall()
+    return sorted((each for each in (opened_entry(*row) for row in rows) if each is not None), key=in_order)
+
+
+def next_due(connection: sqlite3.Connection) -> int | None:
+    query = "select min(due_at) from delayed union all select min(try_at) from deliveries where try_at > 0"
+    times = [at for (at,) in connection.execute(query) if at is not None]
+    return min(times, default=None)
+
+
+def deliveries(connection: sqlite3.Connection, test: str, values: tuple[object, ...], limit: int = 1) -> list[Delivery]:
+    columns = "number, crew, agent, attempts, position, hops, crc, body"
+    tables = "deliveries join broadcasts on position = deliveries.broadcast"
+    query = f"select {columns} from {tables} where {test} order by number limit ?"  # noqa: S608 - constants
+    rows = connection.execute(query, (*values, limit)).fetchall()
+    return [
+        Delivery(number=number, crew=crew, agent=agent, attempts=attempts, heard=heard)
+        for number, crew, agent, attempts, *kept in rows
+        for heard in _heard((tuple(kept),))
+    ]
+
+
+def dead(connection: sqlite3.Connection, *, limit: int) -> list[Dead]:
+    rows = connection.execute("select body from dead order by number desc limit ?", (limit,)).fetchall()
+    return [_decode_dead(body) for (body,) in rows]
+
+
+def damaged(connection: sqlite3.Connection) -> list[str]:
+    """What is wrong with what reading leaves out."""
+    rows = connection.execute("select position, crc, body from broadcasts")
+    found = [
+        f"the broadcast at position {row[0]} is damaged: its crc does not hold" for row in rows if not opened(*row)
+    ]
+    later = connection.execute("select id, crc, body from delayed")
+    return found + [f"the delayed signal '{row[0]}' is damaged" for row in later if not opened_entry(*row[1:])]

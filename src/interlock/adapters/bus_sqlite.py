@@ -1,0 +1,154 @@
+"""The bus in tables of the store's database.
+
+Rule 1: what a run announces is written in the transaction of the record that caused it (`alongside_sqlite`); the rest
+is written by the same writer, in transactions of its own.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from interlock.adapters import bus_rows, bus_rules
+from interlock.adapters.bus_rows import SqliteTables
+from interlock.adapters.sqlite_rows import Tips
+from interlock.adapters.store_sqlite import SqliteStore
+from interlock.broadcast.delayed import Dead, Delayed
+from interlock.broadcast.record import Broadcast, Emission, Heard, encoded
+from interlock.broadcast.subscriptions import Subscribed
+from interlock.ports import Activity, Announced, Delivery, Taking
+
+# How often it is looked whether other processes of the data folder have announced or scheduled something.
+LOOK_S = 0.25
+
+
+class SqliteBus:
+    """`Bus` beside the journal, in the same database, by the same writer."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    async def _change(self, doing: str, rule: Any, *values: Any, size: int = 0) -> Any:
+        def work(connection: sqlite3.Connection, tips: Tips) -> Any:
+            return rule(SqliteTables(connection, tips.hearing), *values)
+
+        return await self._store.write(doing, work, size)
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Looks four times a second whether another process has committed something."""
+        loop = asyncio.get_running_loop()
+        timer: asyncio.TimerHandle | None = None
+
+        def look() -> None:
+            nonlocal timer
+            timer = loop.call_later(LOOK_S, look)
+            if self._store.was_changed_elsewhere():
+                changed()
+
+        def stop() -> None:
+            if timer is not None:
+                timer.cancel()
+
+        look()
+        return stop
+
+    # Announcing
+
+    async def emit(self, emission: Emission) -> Announced:
+        size = len(encoded(emission.broadcast))
+        announced: Announced = await self._change("announce a broadcast", bus_rules.announce, (emission,), size=size)
+        return announced
+
+    async def restore(self, broadcasts: Sequence[Broadcast]) -> int:
+        size = sum(len(encoded(broadcast)) for broadcast in broadcasts)
+        return int(await self._change("restore broadcasts", bus_rules.restore, broadcasts, size=size))
+
+    async def work(self, activity: Sequence[Activity]) -> Announced:
+        announced: Announced = await self._change("note who works", bus_rules.rouse, activity)
+        return announced
+
+    async def newest(self, limit: int, pattern: str | None = None) -> Sequence[Broadcast]:
+        assert limit > 0, "callers bound their pages"
+        return await self._store.read("read broadcasts", partial(bus_rows.newest, limit=limit, pattern=pattern))
+
+    async def since(self, position: int, limit: int) -> Sequence[tuple[int, Broadcast]]:
+        return await self._store.read("read broadcasts", partial(bus_rows.since, position=position, limit=limit))
+
+    async def head(self) -> int:
+        return await self._store.read("read broadcasts", bus_rows.head)
+
+    # Subscribing
+
+    async def subscribe(self, subscribed: Subscribed) -> None:
+        await self._change("subscribe", bus_rules.subscribe, subscribed)
+
+    async def unsubscribe(self, crew: str, agent: str, pattern: str) -> bool:
+        return bool(await self._change("unsubscribe", SqliteTables.drop_subscription, crew, agent, pattern))
+
+    async def declare(self, crew: str, sha: str, subscriptions: Sequence[Subscribed]) -> None:
+        await self._change("keep the subscriptions of a crew", bus_rules.declare, crew, sha, subscriptions)
+
+    async def crew_sha(self, crew: str) -> str:
+        def found(connection: sqlite3.Connection) -> str:
+            row = connection.execute("select sha from crew_heads where crew = ?", (crew,)).fetchone()
+            return str(row[0]) if row is not None else ""
+
+        return await self._store.read("read the newest file of a crew", found)
+
+    async def subscriptions(self) -> Sequence[Subscribed]:
+        return await self._store.read("read subscriptions", bus_rows.subscriptions)
+
+    # Later
+
+    async def schedule(self, entry: Delayed) -> Delayed | None:
+        old: Delayed | None = await self._change("schedule a signal", bus_rules.schedule, entry)
+        return old
+
+    async def cancel(self, id: str = "", *, type: str = "", repeat_key: str = "") -> Delayed | None:  # noqa: A002
+        gone: Delayed | None = await self._change("cancel a signal", bus_rules.cancel, id, type, repeat_key)
+        return gone
+
+    async def delayed(self, limit: int | None = None) -> Sequence[Delayed]:
+        return await self._store.read("read delayed signals", partial(bus_rows.delayed, limit=limit))
+
+    async def due(self, now: int, limit: int) -> Sequence[Delayed]:
+        return await self._store.read("read delayed signals", partial(bus_rows.due, now=now, limit=limit))
+
+    async def next_due(self) -> int | None:
+        return await self._store.read("read delayed signals", bus_rows.next_due)
+
+    async def dispatch(self, entries: Sequence[Delayed], now: int) -> Announced:
+        size = sum(len(msgspec.json.encode(entry)) for entry in entries)
+        announced: Announced = await self._change("dispatch signals", bus_rules.dispatch, entries, now, size=size)
+        return announced
+
+    async def dispatch_failed(self, entry: Delayed, reason: str, now: int) -> Dead | None:
+        dead: Dead | None = await self._change("put a signal off", bus_rules.dispatch_failed, entry, reason, now)
+        return dead
+
+    # Delivering
+
+    async def mail(self) -> Sequence[tuple[str, str]]:
+        query = "select crew, agent from mailboxes where unread > 0"
+        return await self._store.read("read who has mail", lambda connection: connection.execute(query).fetchall())
+
+    async def take(self, taking: Taking) -> tuple[Heard, ...]:
+        taken: tuple[Heard, ...] = await self._change("take mail", bus_rules.take, taking)
+        return taken
+
+    async def deliveries(self, now: int, limit: int, after: int = 0) -> Sequence[Delivery]:
+        ready = partial(bus_rows.deliveries, test="try_at <= ? and number > ?", values=(now, after), limit=limit)
+        return await self._store.read("read deliveries", ready)
+
+    async def delivery_failed(self, number: int, reason: str, now: int) -> Dead | None:
+        dead: Dead | None = await self._change("put a delivery off", bus_rules.delivery_failed, number, reason, now)
+        return dead
+
+    async def dead(self, limit: int) -> Sequence[Dead]:
+        return await self._store.read("read dead letters", partial(bus_rows.dead, limit=limit))
+
+    async def revive(self, id: str) -> int:  # noqa: A002
+        return int(await self._change("deliver dead letters again", bus_rules.revive, id))

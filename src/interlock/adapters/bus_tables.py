@@ -1,0 +1,96 @@
+"""The tables of the bus. They are migrations like those before them: numbered, never edited, only added to."""
+
+BUS_MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "008_broadcasts",
+        (
+            # The body is the line that the file of broadcasts holds.
+            """create table broadcasts (
+                position integer primary key,
+                id text not null unique,
+                hops integer not null,
+                crc integer not null,
+                body blob not null
+            ) strict""",
+            """create table subscriptions (
+                crew text not null,
+                agent text not null,
+                pattern text not null,
+                silent integer not null,
+                origin text not null,
+                primary key (crew, agent, pattern)
+            ) strict, without rowid""",
+            "create table crew_heads (crew text primary key, sha text not null) strict, without rowid",
+            # Counts every change of subscriptions, so that whoever remembers them knows when to look again.
+            "create table bus_changes (name text primary key, number integer not null) strict, without rowid",
+            "insert into bus_changes (name, number) values ('subscriptions', 0), ('delayed', 0)",
+        ),
+    ),
+    (
+        "009_deliveries",
+        (
+            # `taken` is the key of the turn that was given it and has not recorded it yet.
+            """create table inbox (
+                number integer primary key,
+                crew text not null,
+                agent text not null,
+                broadcast integer not null,
+                taken text not null
+            ) strict""",
+            "create unique index inbox_once on inbox (crew, agent, broadcast)",
+            "create index inbox_taken on inbox (taken) where taken <> ''",
+            """create table mailboxes (
+                crew text not null,
+                agent text not null,
+                unread integer not null,
+                primary key (crew, agent)
+            ) strict, without rowid""",
+            """create table deliveries (
+                number integer primary key,
+                crew text not null,
+                agent text not null,
+                broadcast integer not null,
+                attempts integer not null,
+                try_at integer not null
+            ) strict""",
+            "create unique index deliveries_once on deliveries (crew, agent, broadcast)",
+            "create index deliveries_by_time on deliveries (try_at)",
+            """create table active (
+                crew text not null,
+                agent text not null,
+                run text not null,
+                primary key (crew, agent, run)
+            ) strict, without rowid""",
+            """create table announced (
+                crew text not null,
+                agent text not null,
+                start integer not null,
+                number integer not null,
+                primary key (crew, agent)
+            ) strict, without rowid""",
+        ),
+    ),
+    (
+        "010_delayed",
+        (
+            """create table delayed (
+                id text primary key,
+                type text not null,
+                repeat_key text,
+                due_at integer not null,
+                crc integer not null,
+                body blob not null
+            ) strict, without rowid""",
+            "create unique index delayed_by_key on delayed (type, repeat_key) where repeat_key is not null",
+            "create index delayed_by_time on delayed (due_at)",
+            """create table dead (
+                number integer primary key,
+                id text not null,
+                crew text not null,
+                agent text not null,
+                body blob not null
+            ) strict""",
+            "create unique index dead_once on dead (id, crew, agent)",
+        ),
+    ),
+)

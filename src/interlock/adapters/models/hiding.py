@@ -1,0 +1,52 @@
+"""A model of the host's own, with the keys of providers hidden in what it says and in how it fails."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+
+import msgspec
+
+from interlock.adapters.models.known_keys import HiddenStream, KnownKeys
+from interlock.engine.events import ToolRequest
+from interlock.ports import Delta, Model, ModelReply, ModelRequest
+
+
+class HidingModel:
+    def __init__(self, model: Model, keys: KnownKeys) -> None:
+        self._model, self._keys = model, keys
+
+    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+        pieces = self._model.reply(request)
+        try:
+            if isinstance(pieces, AsyncGenerator):
+                async with aclosing(pieces):
+                    async for piece in self._hidden(pieces):
+                        yield piece
+            else:
+                async for piece in self._hidden(pieces):
+                    yield piece
+        except Exception as error:
+            # The kind of an error says what becomes of the call, so that it stays the same one.
+            error.args = tuple(self._keys.hidden(word) if isinstance(word, str) else word for word in error.args)
+            raise
+
+    async def _hidden(self, pieces: AsyncIterator[Delta | ModelReply]) -> AsyncIterator[Delta | ModelReply]:
+        stream = HiddenStream(self._keys)
+        async for piece in pieces:
+            if isinstance(piece, Delta):
+                if text := stream.add(piece.text):
+                    yield Delta(text)
+            else:
+                if rest := stream.rest():
+                    yield Delta(rest)
+                yield self._hidden_reply(piece)
+
+    def _hidden_reply(self, reply: ModelReply) -> ModelReply:
+        calls = tuple(
+            ToolRequest(
+                id=self._keys.hidden(call.id),
+                name=self._keys.hidden(call.name),
+                arguments=self._keys.hidden(call.arguments),
+            )
+            for call in reply.tool_calls
+        )
+        return msgspec.structs.replace(reply, text=self._keys.hidden(reply.text), tool_calls=calls)

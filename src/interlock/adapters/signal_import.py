@@ -1,0 +1,113 @@
+"""Files of the original program: `events.jsonl` and `delayed.json`, read with every mistake named by its place.
+
+Rule 1: what cannot be read is named and left out; the rest is taken in. Nothing is changed in the files.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from interlock.broadcast.delayed import Delayed, checked_repeat_key, checked_time
+from interlock.broadcast.record import UNSET, Broadcast, Source, checked_data, checked_type
+from interlock.errors import BadBroadcast, UsageError
+
+
+class Found(msgspec.Struct, kw_only=True):
+    """What a folder or file holds; `problems` names what does not make sense, each with its place."""
+
+    broadcasts: list[Broadcast] = []
+    delayed: list[Delayed] = []
+    problems: list[str] = []
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    id: str
+    type: str
+    source: Source
+    created_at: int
+    data: Any = UNSET
+
+
+class _Entry(_Event, frozen=True, kw_only=True, rename="camel"):
+    deliver_at: int
+    updated_at: int = 0
+    repeat_key: str | None = None
+
+
+class _Queue(msgspec.Struct, frozen=True):
+    version: int
+    events: list[msgspec.Raw]
+
+
+def read_signals(path: Path, now: int) -> Found:
+    """A folder with one or both of them, or one of them by its name."""
+    files = [path / "events.jsonl", path / "delayed.json"] if path.is_dir() else [path]
+    there = [file for file in files if file.exists()]
+    if not there:
+        raise UsageError(f"there is no events.jsonl or delayed.json at '{path}'")
+    found = Found()
+    for file in there:
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            raise UsageError(f"'{file}' cannot be read: {error.strerror}") from error
+        (_read_queue if file.suffix == ".json" else _read_events)(data, file, now, found)
+    return found
+
+
+def _read_events(data: bytes, file: Path, now: int, found: Found) -> None:
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            found.broadcasts.append(_broadcast(msgspec.json.decode(line, type=_Event)))
+        except (ValueError, BadBroadcast) as error:
+            found.problems.append(f"{file}:{number}: {error}")
+
+
+def _broadcast(event: _Event) -> Broadcast:
+    return Broadcast(
+        id=_id(event.id),
+        type=checked_type(event.type),
+        source=event.source,
+        data=checked_data(event.data),
+        created_at=event.created_at,
+    )
+
+
+def _read_queue(data: bytes, file: Path, now: int, found: Found) -> None:
+    try:
+        queue = msgspec.json.decode(data, type=_Queue)
+    except ValueError as error:
+        found.problems.append(f"{file}: {error}")
+        return
+    if queue.version != 1:
+        found.problems.append(f"{file}: version {queue.version} is unknown; this one reads 1")
+        return
+    found.delayed += _entries(queue.events, file, now, found.problems)
+
+
+def _entries(raw: list[msgspec.Raw], file: Path, now: int, problems: list[str]) -> Iterator[Delayed]:
+    for number, body in enumerate(raw, 1):
+        try:
+            entry = msgspec.json.decode(body, type=_Entry)
+            yield Delayed(
+                id=_id(entry.id),
+                type=checked_type(entry.type),
+                source=entry.source,
+                deliver_at=checked_time(entry.deliver_at, now),
+                created_at=entry.created_at,
+                updated_at=entry.updated_at or entry.created_at,
+                data=checked_data(entry.data),
+                repeat_key=checked_repeat_key(entry.repeat_key),
+            )
+        except (ValueError, BadBroadcast) as error:
+            problems.append(f"{file}, event {number}: {error}")
+
+
+def _id(name: str) -> str:
+    if not 0 < len(name) <= 100 or not name.isprintable():
+        raise BadBroadcast("id", name[:80], "is not a text of 1 to 100 characters that can be printed")
+    return name

@@ -1,0 +1,90 @@
+"""Webhooks that come in: who sent one, whether it is new, and what it says.
+
+Rule 1: the raw body is verified before anything of it is read. A signature is that of Standard Webhooks, over id, time
+and body, with one of two secrets while they are exchanged; a plain token is for senders that cannot sign.
+Rule 2: what a webhook says is a type that its section allows, and data. CloudEvents are understood as they are.
+"""
+
+import hmac
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+
+from interlock.adapters.webhook_settings import IncomingHook, incoming_secrets
+from interlock.broadcast.pattern import matches
+from interlock.errors import RequestRefused
+
+TOKEN_HEADER = "x-webhook-token"  # noqa: S105 - the name of a header
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What a webhook says. `id` is the sender's, the same on every try."""
+
+    id: str
+    type: str
+    data: Any
+
+
+def incoming_webhooks(hooks: Mapping[str, IncomingHook], environ: Mapping[str, str]) -> "dict[str, IncomingWebhook]":
+    """Those that have a secret or a token; the others are not there."""
+    found: dict[str, IncomingWebhook] = {}
+    for name, hook in hooks.items():
+        secrets, token = incoming_secrets(name, hook, environ), environ.get(hook.token_env, "").strip()
+        if secrets or token:
+            found[name] = IncomingWebhook(hook, secrets, token)
+    return found
+
+
+class IncomingWebhook:
+    """One webhook that may come in."""
+
+    def __init__(self, hook: IncomingHook, secrets: tuple[str, ...], token: str) -> None:
+        self._hook, self._token = hook, token
+        self._signed = [Webhook(secret) for secret in secrets]
+
+    def is_from_its_sender(self, headers: Mapping[str, str], body: bytes) -> bool:
+        if self._signed:
+            return any(_is_signed(each, headers, body) for each in self._signed)
+        given = headers.get(TOKEN_HEADER, "").encode()
+        return bool(self._token) and hmac.compare_digest(given, self._token.encode())
+
+    def said(self, headers: Mapping[str, str], body: bytes) -> Said:
+        """`RequestRefused` if it says nothing, or what it may not."""
+        said = _read(headers, body)
+        if not any(matches(pattern, said.type) for pattern in self._hook.types):
+            raise RequestRefused("webhook-type-not-allowed", f"this webhook may not announce '{said.type[:80]}'")
+        return said
+
+
+def _is_signed(by: Webhook, headers: Mapping[str, str], body: bytes) -> bool:
+    try:
+        by.verify(body, dict(headers), json_parse=False)
+    except (WebhookVerificationError, ValueError):  # also what is no base64, no UTF-8 or no signature at all
+        return False
+    return True
+
+
+def _read(headers: Mapping[str, str], body: bytes) -> Said:
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise RequestRefused("bad-json", f"the body is not JSON: {error}") from None
+    if "ce-type" in headers:  # a CloudEvent whose attributes are in headers
+        return _said(headers.get("ce-id", ""), headers["ce-type"], value)
+    if not isinstance(value, dict):
+        raise _nothing()
+    if "specversion" in value:  # a CloudEvent as a whole
+        return _said(value.get("id"), value.get("type"), value.get("data", msgspec.UNSET))
+    return _said(headers.get("webhook-id", value.get("id", "")), value.get("type"), value.get("data", msgspec.UNSET))
+
+
+def _said(id: object, type: object, data: Any) -> Said:  # noqa: A002 - as the formats call them
+    if not isinstance(id, str) or not isinstance(type, str) or not 0 < len(id) <= 256 or not type:
+        raise _nothing()
+    return Said(id=id, type=type, data=data)
+
+
+def _nothing() -> RequestRefused:
+    return RequestRefused("bad-body", "a webhook needs an id and a type: {id, type, data}, or a CloudEvent")

@@ -1,0 +1,103 @@
+"""Many patterns at once: whoever asks what hears a type pays for the type's segments, not for the patterns.
+
+Rule 1: it answers as `matches` would for each pattern alone; a test compares the two.
+Rule 2: answers are remembered until a pattern is added or removed.
+"""
+
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+# Types whose answer is remembered. A busy crew announces dozens of types.
+ANSWERS_MAX = 10_000
+
+_Node = dict[Any, Any]
+
+# Under this key a node holds what was added with the pattern that ends there. No segment is None.
+_HERE = None
+
+
+class PatternTrie(Generic[T]):
+    """Values by pattern. A value may be added with several patterns, and with each once."""
+
+    def __init__(self) -> None:
+        self._root: _Node = {}
+        self._answers: dict[str, tuple[T, ...]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, pattern: str, value: T) -> bool:
+        """Whether it was not there before. An empty pattern hears nothing, and is not kept."""
+        segments = _segments(pattern)
+        if not segments:
+            return False
+        node = self._root
+        for segment in segments:
+            node = node.setdefault(segment, {})
+        here = node.setdefault(_HERE, {})
+        if value in here:
+            return False
+        here[value] = True
+        self._count += 1
+        self._answers.clear()
+        return True
+
+    def remove(self, pattern: str, value: T) -> bool:
+        """Whether it was there."""
+        path: list[tuple[_Node, str]] = []
+        node = self._root
+        for segment in _segments(pattern):
+            if segment not in node:
+                return False
+            path.append((node, segment))
+            node = node[segment]
+        if value not in node.get(_HERE, ()):
+            return False
+        del node[_HERE][value]
+        self._count -= 1
+        self._answers.clear()
+        _prune(node, path)
+        return True
+
+    def match(self, kind: str) -> tuple[T, ...]:
+        """The values of every pattern that hears the type; one that was added with several of them comes as often."""
+        found = self._answers.get(kind)
+        if found is None:
+            if len(self._answers) >= ANSWERS_MAX:
+                self._answers.clear()
+            found = self._answers[kind] = self._matched(kind)
+        return found
+
+    def _matched(self, kind: str) -> tuple[T, ...]:
+        segments = _segments(kind)
+        if not segments:
+            return ()
+        nodes = [self._root]
+        for segment in segments:
+            following = []
+            for node in nodes:
+                if (exact := node.get(segment)) is not None:
+                    following.append(exact)
+                if segment != "*" and (any_one := node.get("*")) is not None:
+                    following.append(any_one)
+            if not following:
+                return ()
+            nodes = following
+        return tuple(value for node in nodes for value in node.get(_HERE, ()))
+
+
+def _segments(text: str) -> list[str]:
+    trimmed = text.strip()
+    return trimmed.split(":") if trimmed else []
+
+
+def _prune(node: _Node, path: list[tuple[_Node, str]]) -> None:
+    """Leaves no empty node behind, so that subscribing and unsubscribing for ever costs no memory."""
+    if not node.get(_HERE):
+        node.pop(_HERE, None)
+    for parent, segment in reversed(path):
+        if parent[segment]:
+            return
+        del parent[segment]

@@ -1,0 +1,201 @@
+"""Broadcasts for the program that embeds Interlock, the command line and the server: `box.signals`.
+
+Rule 1: Interlock says who a broadcast is from: this process, unless it is asked for as somebody else by whoever may.
+Rule 2: whoever listens reads the store, so that somebody slow misses nothing and holds up nobody.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from interlock.adapters.new_ids import new_broadcast_id
+from interlock.adapters.signal_import import Found
+from interlock.broadcast.delayed import Dead, Delayed, checked_repeat_key, checked_time
+from interlock.broadcast.pattern import matches
+from interlock.broadcast.record import (
+    PROCESS,
+    UNSET,
+    Broadcast,
+    Emission,
+    Source,
+    checked_data,
+    checked_id,
+    checked_source,
+    checked_type,
+)
+from interlock.broadcast.schedules import Schedule, checked_schedule, next_after
+from interlock.broadcast.subscriptions import Subscribed, checked_pattern
+from interlock.crew.definition import Crew
+from interlock.errors import UsageError
+from interlock.limits import BROADCASTS_LISTED_MAX
+from interlock.ports import Bus, Clock
+from interlock.runtime.switchboard import Switchboard
+
+# Read at a time by whoever listens.
+PAGE = 500
+
+
+class Signals:
+    """Announce, listen, subscribe agents, and see to signals for later."""
+
+    def __init__(self, board: Switchboard, clock: Clock, own: Source = PROCESS) -> None:
+        self._board, self._clock, self._own = board, clock, own
+        self._declared: dict[str, str] = {}
+
+    @property
+    def bus(self) -> Bus:
+        return self._board.bus
+
+    def as_process(self, name: str) -> "Signals":
+        """The same, from a process of this name."""
+        return Signals(self._board, self._clock, Source(type="process", id=checked_id(name)))
+
+    def as_webhook(self, name: str) -> "Signals":
+        """The same, from a webhook; for the server that has verified it."""
+        return Signals(self._board, self._clock, Source(type="webhook", id=checked_id(name)))
+
+    # Announcing and listening
+
+    async def emit(self, type: str, data: Any = UNSET, *, source: Any = None) -> Broadcast:  # noqa: A002
+        """It is kept, and before all who hear it, when this returns."""
+        own = checked_source(source, self._own)
+        broadcast = Broadcast(
+            id=new_broadcast_id(),
+            type=checked_type(type),
+            source=own,
+            data=checked_data(data),
+            created_at=self._clock.now_ms(),
+        )
+        self._board.announced(await self.bus.emit(Emission(broadcast=broadcast)))
+        return broadcast
+
+    async def newest(self, limit: int = 200, pattern: str | None = None) -> Sequence[Broadcast]:
+        """The oldest of them first."""
+        if not 1 <= limit <= BROADCASTS_LISTED_MAX:
+            raise UsageError(f"a limit of {limit} is not between 1 and {BROADCASTS_LISTED_MAX}")
+        return await self.bus.newest(limit, None if pattern is None else checked_pattern(pattern))
+
+    async def subscribe(self, pattern: str, *, after: int | None = None) -> AsyncIterator[Broadcast]:
+        """What is announced from now on, or after a position, by whomever, until nobody iterates any more."""
+        checked, position = checked_pattern(pattern), await self.bus.head() if after is None else after
+        async for _, broadcast in self.stream(position):
+            if matches(checked, broadcast.type):
+                yield broadcast
+
+    async def stream(self, position: int) -> AsyncIterator[tuple[int, Broadcast]]:
+        """Everything after a position, each with its own."""
+        with self._board.listening() as listener:
+            while True:
+                listener.clear()
+                while page := await self.bus.since(position, PAGE):
+                    for position, broadcast in page:
+                        yield position, broadcast
+                await listener.wait()
+
+    # Who hears what
+
+    async def add(self, crew: str, agent: str, pattern: str, *, silent: bool = True) -> Subscribed:
+        """Subscribes an agent."""
+        subscribed = Subscribed(crew=crew, agent=agent, pattern=checked_pattern(pattern), silent=silent)
+        await self.bus.subscribe(subscribed)
+        return subscribed
+
+    async def remove(self, crew: str, agent: str, pattern: str) -> bool:
+        """Whether there was such a subscription."""
+        return await self.bus.unsubscribe(crew, agent, checked_pattern(pattern))
+
+    async def subscriptions(self) -> Sequence[Subscribed]:
+        return await self.bus.subscriptions()
+
+    async def declare(self, crew: Crew, sha: str) -> None:
+        """What the file of a crew, and of those it calls, subscribes to. Asking again costs nothing."""
+        for each in crew.whole_tree():
+            own = sha if each is crew else _sha_in(crew, each)
+            if self._declared.get(each.name) != own:
+                await self.bus.declare(each.name, own, _of_file(each))
+                self._declared[each.name] = own
+
+    # Later
+
+    async def schedule(
+        self,
+        type: str,  # noqa: A002
+        data: Any = UNSET,
+        *,
+        at: int | None = None,
+        in_ms: int | None = None,
+        repeat: Schedule | None = None,
+        repeat_key: str | None = None,
+        source: Any = None,
+    ) -> Delayed:
+        """Queues a signal: `at` a time, in so many milliseconds, or when its schedule says first."""
+        now = self._clock.now_ms()
+        entry = Delayed(
+            id=new_broadcast_id(),
+            type=checked_type(type),
+            source=checked_source(source, self._own),
+            deliver_at=_first(at, in_ms, repeat, now),
+            created_at=now,
+            updated_at=now,
+            data=checked_data(data),
+            repeat_key=checked_repeat_key(repeat_key),
+            schedule=repeat,
+        )
+        await self.bus.schedule(entry)
+        self._board.scheduled()
+        return entry
+
+    async def cancel(self, id: str = "", *, type: str = "", repeat_key: str = "") -> Delayed | None:  # noqa: A002
+        """By id, or by type and repeatKey; gives what was cancelled."""
+        if bool(id) == bool(type and repeat_key):
+            raise UsageError("name either the id of a delayed signal, or its type and its repeatKey")
+        gone = await self.bus.cancel(id, type=type, repeat_key=repeat_key)
+        self._board.scheduled()
+        return gone
+
+    async def delayed(self, limit: int | None = None) -> Sequence[Delayed]:
+        return await self.bus.delayed(limit)
+
+    async def dead(self, limit: int = 200) -> Sequence[Dead]:
+        """What could not be delivered, the newest first."""
+        return await self.bus.dead(limit)
+
+    async def revive(self, id: str) -> int:  # noqa: A002
+        """Delivers dead letters again."""
+        number = await self.bus.revive(id)
+        self._board.scheduled()
+        return number
+
+    async def take_in(self, found: Found) -> tuple[int, int]:
+        """What files of the original program hold: broadcasts that were not known, and signals for later."""
+        new = await self.bus.restore(found.broadcasts)
+        for entry in found.delayed:
+            await self.bus.schedule(entry)
+        self._board.scheduled()
+        return new, len(found.delayed)
+
+
+def _first(at: int | None, in_ms: int | None, repeat: Schedule | None, now: int) -> int:
+    if repeat is not None:
+        checked_schedule(repeat)
+    if at is not None and in_ms is not None:
+        raise UsageError("say when either by a time or by a delay, not by both")
+    if at is None and in_ms is None:
+        if repeat is None:
+            raise UsageError("say when: at a time, after a delay, or by a schedule")
+        return next_after(repeat, now)
+    return checked_time(at if at is not None else now + (in_ms or 0), now)
+
+
+def _of_file(crew: Crew) -> list[Subscribed]:
+    return [
+        Subscribed(crew=crew.name, agent=each.agent, pattern=each.pattern.strip(), silent=each.silent, origin="file")
+        for each in crew.subscriptions
+    ]
+
+
+def _sha_in(crew: Crew, inner: Crew) -> str:
+    for each in crew.whole_tree():
+        for entry in each.sub_crews.values():
+            if entry.crew is inner:
+                return entry.crew_sha
+    return ""

@@ -1,0 +1,64 @@
+"""How a turn begins: with what is in its agent's inbox, if the driver says that there is something.
+
+Rule 1: what an agent hears is an entry by the system, its data in an envelope: it has no authority.
+Rule 2: taking mail is an order with a key, answered by an event; only then the model is asked.
+"""
+
+import msgspec
+
+from interlock.broadcast.record import Heard
+from interlock.engine.effects import MailRead, TakeMail
+from interlock.engine.events import BroadcastDelivered, BroadcastHeard, MailTaken, TurnStarted
+from interlock.engine.moves import Ask, Move
+from interlock.engine.phrases import How, envelope
+from interlock.engine.state import Turn
+from interlock.engine.transition import Transition
+
+
+def new_turn(t: Transition, agent: str, *, side: bool = False) -> Turn:
+    t.state.turns += 1
+    t.conclude(TurnStarted(agent=agent, turn=t.state.turns, side=side))
+    return Turn(number=t.state.turns, agent=agent, history=len(t.state.history), hops=t.state.hops)
+
+
+def first(t: Transition, turn: Turn) -> Move | None:
+    """The first thing that a turn does."""
+    if turn.agent not in t.mail:
+        return Ask(turn)
+    turn.taking = t.new_key()
+    t.order(TakeMail(key=turn.taking, agent=turn.agent))
+    return None
+
+
+def turn_that_takes(t: Transition, key: str) -> Turn | None:
+    return next((turn for turn in t.turns() if turn.taking == key), None)
+
+
+def comes_too_late(t: Transition, event: BroadcastHeard | MailTaken) -> bool:
+    """A run that waits for a person is not woken by a broadcast."""
+    if isinstance(event, BroadcastHeard):
+        return t.state.status != "running" or t.state.ending is not None
+    return turn_that_takes(t, event.call) is None
+
+
+def mail_taken(t: Transition, event: MailTaken) -> Move:
+    turn = turn_that_takes(t, event.call)
+    assert turn is not None, "stale answers are turned away before"
+    turn.taking = ""
+    t.order(MailRead(key=event.call))
+    for each in event.heard:
+        hear(t, turn.agent, each, "silent")
+        turn.hops = max(turn.hops, each.hops + 1)
+    turn.history = len(t.state.history)
+    return Ask(turn)
+
+
+def hear(t: Transition, agent: str, heard: Heard, how: How) -> None:
+    """Silently, with a turn that begins anyway; called aside; or with the floor, if the run starts because of it."""
+    name = t.budgets.of(agent).agent.name
+    text = envelope(t.settings.language, heard.broadcast, name, how)
+    t.remember("user", "system", text, t.state.turns)
+    signal = msgspec.to_builtins(heard.broadcast)
+    if not heard.broadcast.created_at:  # it was announced in this run: when, the journal says
+        del signal["createdAt"]
+    t.conclude(BroadcastDelivered(agent=agent, signal=signal, silent=how == "silent"))

@@ -1,0 +1,158 @@
+"""Signals for later, and broadcasts that agents are to act on: one task that sees to both when it is time.
+
+Rule 1: times are the wall clock's, and it may be set while nobody looks: while something is queued it is looked at
+every 30 seconds at least. What fell due meanwhile goes out in order, at a bounded rate.
+Rule 2: a signal that cannot be announced is put off by itself, and those behind it go on. So is a delivery.
+Rule 3: a delivery goes to the newest running run of its crew, if that is this process's; if another process has it,
+it is that one's to deliver. Without any a host that serves the folder starts one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from interlock.broadcast.delayed import Dead, Delayed
+from interlock.errors import InterlockError, PortError, StoreBroken
+from interlock.limits import DISPATCH_BATCH, DISPATCH_PAUSE_MS, WALL_LOOK_MS
+from interlock.ports import Clock, Delivery
+from interlock.runtime.switchboard import Switchboard
+
+_log = logging.getLogger("interlock")
+
+# While the store is away it is asked again after this many milliseconds.
+AWAY_MS = 1_000
+
+# Deliveries begun at once.
+DELIVERIES_MAX = 100
+
+# Gives a delivery to a run of this process, and says whether somebody has it now.
+Deliver = Callable[[Delivery], Awaitable[bool]]
+
+
+class Dispatcher:
+    def __init__(self, board: Switchboard, clock: Clock, deliver: Deliver) -> None:
+        self._board, self._bus, self._clock, self._deliver = board, board.bus, clock, deliver
+        self._under_way: dict[tuple[str, str], asyncio.Task[None]] = {}  # by crew and agent
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        stop_watching = self._bus.watch(self._changed_elsewhere)
+        self._board.wanted.set()
+        try:
+            while True:
+                await self._board.wanted.wait()
+                self._board.wanted.clear()
+                await self._rest(await self._seen_to())
+        finally:
+            stop_watching()
+            for task in list(self._under_way.values()):
+                task.cancel()
+            await asyncio.gather(*self._under_way.values(), return_exceptions=True)
+
+    def _changed_elsewhere(self) -> None:
+        self._board.wanted.set()
+        self._board.news()
+
+    async def _seen_to(self) -> int | None:
+        """How long to rest, in milliseconds; None is until something happens."""
+        try:
+            await self._board.look_for_mail()
+            if await self._dispatch():
+                return DISPATCH_PAUSE_MS
+            await self._begin_deliveries()
+            due = await self._bus.next_due()
+        except StoreBroken:
+            return None
+        except PortError as error:
+            _log.warning("the bus cannot be looked at now: %s", error)
+            return AWAY_MS
+        return None if due is None else min(max(due - self._clock.now_ms(), DISPATCH_PAUSE_MS), WALL_LOOK_MS)
+
+    async def _rest(self, ms: int | None) -> None:
+        if ms is None:
+            return
+        sleeping = asyncio.ensure_future(self._clock.sleep_until(self._clock.monotonic_ms() + ms))
+        wanted = asyncio.ensure_future(self._board.wanted.wait())
+        try:
+            await asyncio.wait((sleeping, wanted), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeping.cancel()
+            wanted.cancel()
+        self._board.wanted.set()
+
+    # Signals for later
+
+    async def _dispatch(self) -> bool:
+        """One batch; whether there may be more."""
+        now = self._clock.now_ms()
+        due = await self._bus.due(now, DISPATCH_BATCH)
+        if due:
+            await self._dispatched(due, now)
+        return len(due) == DISPATCH_BATCH
+
+    async def _dispatched(self, due: Sequence[Delayed], now: int) -> None:
+        try:
+            self._board.announced(await self._bus.dispatch(due, now))
+            self._board.news()
+        except StoreBroken:
+            raise
+        except PortError as error:
+            if len(due) == 1:
+                _tell(await self._bus.dispatch_failed(due[0], str(error), now))
+                return
+            for entry in due:  # one of them, perhaps: the others go on
+                await self._dispatched((entry,), now)
+
+    # Deliveries
+
+    async def _begin_deliveries(self) -> None:
+        after, self._board.is_undelivered = 0, False
+        while len(self._under_way) < DELIVERIES_MAX:
+            page = await self._bus.deliveries(self._clock.now_ms(), DELIVERIES_MAX, after)
+            for delivery in page:
+                self._begin(delivery)
+            if len(page) < DELIVERIES_MAX:
+                return
+            after = page[-1].number
+
+    def _begin(self, delivery: Delivery) -> None:
+        """One at a time to an agent, so that order is kept and one that is slow takes up one place."""
+        hearer = delivery.crew, delivery.agent
+        if hearer in self._under_way or len(self._under_way) >= DELIVERIES_MAX:
+            return
+        self._under_way[hearer] = asyncio.create_task(self._delivered(delivery, hearer))
+
+    async def _delivered(self, delivery: Delivery, hearer: tuple[str, str]) -> None:
+        try:
+            is_taken = await self._tried(delivery)
+        finally:
+            del self._under_way[hearer]
+        if is_taken:  # or put off; the next one for this agent may follow
+            self._board.wanted.set()
+        else:
+            self._board.is_undelivered = True
+
+    async def _tried(self, delivery: Delivery) -> bool:
+        try:
+            return await self._deliver(delivery)
+        except StoreBroken:
+            return False
+        except Exception as error:  # whatever keeps a run from starting, the next delivery goes on
+            _log.warning("%s cannot hear %s yet: %s", delivery.agent, delivery.heard.broadcast.type, error)
+            reason = str(error) if isinstance(error, InterlockError) else repr(error)
+            await self._put_off(delivery, reason)
+            return True
+
+    async def _put_off(self, delivery: Delivery, reason: str) -> None:
+        try:
+            _tell(await self._bus.delivery_failed(delivery.number, reason, self._clock.now_ms()))
+        except PortError as error:
+            _log.warning("a delivery could not be put off: %s", error)
+
+
+def _tell(dead: Dead | None) -> None:
+    if dead is not None:
+        who = f" to {dead.for_agent}" if dead.for_agent else ""
+        _log.warning(
+            "gave up delivering %s%s: %s; see 'interlock broadcast dead'", dead.broadcast.type, who, dead.reason
+        )

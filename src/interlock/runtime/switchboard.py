@@ -1,0 +1,180 @@
+"""Broadcasts around runs: what goes with a record, who has mail, and who is told that something has happened.
+
+Rule 1: what a run announces, takes from an inbox, hears or begins to work on is written with its record.
+Rule 2: who has mail is remembered, so that a turn without any costs nothing. It may be wrong for a moment: whoever asks
+the store gets what is there.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import msgspec
+
+from interlock.broadcast.record import Broadcast, Emission, Heard, Source
+from interlock.broadcast.storms import why
+from interlock.engine.effects import Announce, Effect, HandBack, MailRead, TakeMail
+from interlock.engine.events import BroadcastHeard, IncomingEvent, RunStarted, WentStale
+from interlock.engine.step import Step
+from interlock.engine.waiting import agents_at_work
+from interlock.errors import PortError
+from interlock.ports import NOTHING_ELSE, Activity, Alongside, Announced, Appended, Bus, Clock, Taking
+from interlock.runtime.live import LiveRun
+
+_log = logging.getLogger("interlock")
+
+Mail = Mapping[str, tuple[Heard, ...]]
+NO_MAIL: Mail = {}
+
+_OF_BUS = (Announce, TakeMail, MailRead, HandBack)
+
+
+def no_notice() -> None: ...
+
+
+class Switchboard:
+    """The bus as the runs of this process use it. `on_news` is called after every commit that changes a view."""
+
+    def __init__(self, bus: Bus, clock: Clock) -> None:
+        self.bus, self._clock = bus, clock
+        self.on_news: Callable[[], None] = no_notice
+        self._mail: dict[str, dict[str, None]] = {}
+        self._noted: list[tuple[str, str]] = []  # who got mail while the store was being asked
+        self._listeners: list[asyncio.Event] = []
+        # There is something to dispatch or to deliver, or there may be.
+        self.wanted = asyncio.Event()
+        # A delivery waits for a run that can take it.
+        self.is_undelivered = False
+
+    def run_has_settled(self) -> None:
+        """A run that could not hear something is gone, so that another one may be next."""
+        if self.is_undelivered:
+            self.wanted.set()
+
+    # Mail
+
+    def mail_for(self, crew: str) -> tuple[str, ...]:
+        return tuple(self._mail.get(crew, ()))
+
+    async def look_for_mail(self) -> None:
+        self._noted = []
+        kept = await self.bus.mail()
+        found: dict[str, dict[str, None]] = {}
+        for crew, agent in (*kept, *self._noted):
+            found.setdefault(crew, {})[agent] = None
+        self._mail = found
+
+    # What goes with a record
+
+    def alongside(
+        self, live: LiveRun, event: IncomingEvent, step: Step, seq: int, at: int, also: Alongside
+    ) -> Alongside:
+        """With what the transition means for the bus."""
+        before, live.at_work = live.at_work, agents_at_work(live.run.state)
+        activity = _activity(live, before, seq, at) if before.keys() != live.at_work.keys() else ()
+        heard = _taken_in(event, step)
+        effects = [effect for effect in step.effects if isinstance(effect, _OF_BUS)]
+        if not (activity or heard or effects):
+            return also
+        return msgspec.structs.replace(
+            also,
+            activity=activity,
+            heard=heard,
+            broadcasts=tuple(_emission(live, each, at) for each in effects if isinstance(each, Announce)),
+            taking=tuple(taking(live, each) for each in effects if isinstance(each, TakeMail)),
+            taken=_keys(live, effects, put_back=False),
+            put_back=_keys(live, effects, put_back=True),
+            handed_back=tuple((live.crew.name, e.agent, e.id) for e in effects if isinstance(e, HandBack)),
+        )
+
+    def committed(self, live: LiveRun, also: Alongside, appended: Appended) -> Mail:
+        """Tells whoever it concerns; gives the mail that was taken, by key."""
+        if also is NOTHING_ELSE:
+            return NO_MAIL
+        if also.put_back or also.handed_back:
+            self.wanted.set()
+        self.announced(appended.announced)
+        for each, mail in zip(also.taking, appended.mail, strict=True):
+            if not mail:
+                self._mail.get(each.crew, {}).pop(each.agent, None)
+        return {each.key: mail for each, mail in zip(also.taking, appended.mail, strict=True)}
+
+    async def is_awake(self, live: LiveRun) -> None:
+        """A run was taken up in the middle: whoever works in it is awake. Mostly that is known; of a fork it is not."""
+        at, place = self._clock.now_ms(), str(live.run.state.seq)
+        try:
+            awake = [_one(live, agent, place, at, active=True, hops=hops) for agent, hops in live.at_work.items()]
+            self.announced(await self.bus.work(awake))
+        except PortError as error:
+            _log.warning("that agents of run %s are awake could not be noted: %s", live.id, error)
+
+    # What was announced, by whomever
+
+    def announced(self, announced: Announced) -> None:
+        if not announced.news:
+            return
+        for hearer in announced.reached:
+            if hearer.silent:
+                self._mail.setdefault(hearer.crew, {})[hearer.agent] = None
+                self._noted.append((hearer.crew, hearer.agent))
+            else:
+                self.wanted.set()
+        for broadcast, reason in announced.withheld:
+            _log.warning("broadcast %s (%s) is kept and reaches nobody: %s", broadcast.type, broadcast.id, why(reason))
+        self.news()
+
+    def news(self) -> None:
+        """Something is to be seen that was not there before."""
+        self.on_news()
+        for listener in self._listeners:
+            listener.set()
+
+    def scheduled(self) -> None:
+        self.on_news()
+        self.wanted.set()
+
+    @contextmanager
+    def listening(self) -> Iterator[asyncio.Event]:
+        """An event that is set whenever there are news."""
+        listener = asyncio.Event()
+        self._listeners.append(listener)
+        try:
+            yield listener
+        finally:
+            self._listeners.remove(listener)
+
+
+def taking(live: LiveRun, order: TakeMail) -> Taking:
+    return Taking(key=live.key(order.key), crew=live.crew.name, agent=order.agent)
+
+
+def _activity(live: LiveRun, before: Mapping[str, int], seq: int, at: int) -> tuple[Activity, ...]:
+    """Those who end first: an agent that hands over to another falls asleep before the other wakes."""
+    ended = [agent for agent in before if agent not in live.at_work]
+    begun = [agent for agent in live.at_work if agent not in before]
+    changes = [(agent, False, before[agent]) for agent in ended] + [
+        (agent, True, live.at_work[agent]) for agent in begun
+    ]
+    return tuple(_one(live, agent, f"{seq}", at, active=active, hops=hops) for agent, active, hops in changes)
+
+
+def _one(live: LiveRun, agent: str, place: str, at: int, *, active: bool, hops: int = 0) -> Activity:
+    key = live.key(f"{place} {agent} {'wakes' if active else 'sleeps'}")
+    return Activity(key=key, crew=live.crew.name, agent=agent, run=live.id, active=active, at=at, hops=hops)
+
+
+def _emission(live: LiveRun, order: Announce, at: int) -> Emission:
+    source = Source(type="agent", id=order.agent)
+    broadcast = Broadcast(id=order.id, type=order.type, source=source, data=order.data, created_at=at)
+    return Emission(broadcast=broadcast, crew=live.crew.name, agent=order.agent, hops=order.hops, told=order.told)
+
+
+def _taken_in(event: IncomingEvent, step: Step) -> tuple[int, ...]:
+    if not isinstance(event, BroadcastHeard | RunStarted) or not event.delivery:
+        return ()
+    return () if any(isinstance(fact, WentStale) for fact in step.facts) else (event.delivery,)
+
+
+def _keys(live: LiveRun, effects: Sequence[Effect], *, put_back: bool) -> tuple[str, ...]:
+    return tuple(live.key(e.key) for e in effects if isinstance(e, MailRead) and e.put_back is put_back)

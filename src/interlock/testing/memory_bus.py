@@ -1,0 +1,282 @@
+"""A `Bus` in memory, for tests: the same rules as on disk, over dictionaries."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from interlock.adapters import bus_rules
+from interlock.broadcast.delayed import Dead, Delayed, in_order
+from interlock.broadcast.pattern import matches
+from interlock.broadcast.record import Broadcast, Emission, Heard, decoded, encoded
+from interlock.broadcast.subscriptions import Directory, Hearer, Subscribed
+from interlock.limits import DEAD_LETTERS_MAX
+from interlock.ports import Activity, Announced, Delivery, Taking
+
+
+class _Letter(msgspec.Struct, kw_only=True):
+    """Something in an inbox."""
+
+    crew: str
+    agent: str
+    position: int
+    taken: str = ""
+
+
+class MemoryTables:
+    """`bus_rules.Tables` in memory. Broadcasts are kept as the bytes that a real store would write."""
+
+    def __init__(self) -> None:
+        self.broadcasts: list[tuple[bytes, int]] = []
+        self.positions: dict[str, int] = {}
+        self.directory = Directory()
+        self.crews: dict[str, str] = {}
+        self.inbox: dict[tuple[str, str, int], _Letter] = {}
+        self.deliveries: dict[int, Delivery] = {}
+        self.try_at: dict[int, int] = {}
+        self.queued = 0
+        self.active: set[tuple[str, str, str]] = set()
+        self.announced: dict[tuple[str, str], tuple[int, int]] = {}
+        self.delayed: dict[str, Delayed] = {}
+        self.dead: dict[tuple[str, str, str], Dead] = {}
+        self.watchers: dict[MemoryBus, Callable[[], None]] = {}
+
+    def heard(self, position: int) -> Heard:
+        body, hops = self.broadcasts[position - 1]
+        return Heard(broadcast=decoded(body), hops=hops)
+
+    def keep(self, broadcast: Broadcast, hops: int) -> int | None:
+        if broadcast.id in self.positions:
+            return None
+        self.broadcasts.append((encoded(broadcast), hops))
+        self.positions[broadcast.id] = len(self.broadcasts)
+        return len(self.broadcasts)
+
+    def position_of(self, id: str) -> int | None:  # noqa: A002 - ids are called id everywhere
+        return self.positions.get(id)
+
+    def hearers(self, kind: str, crew: str, agent: str) -> tuple[Hearer, ...]:
+        return self.directory.hearers(kind, crew=crew, agent=agent)
+
+    def _unread(self, crew: str, agent: str) -> list[_Letter]:
+        own = [each for each in self.inbox.values() if (each.crew, each.agent) == (crew, agent) and not each.taken]
+        return sorted(own, key=lambda each: each.position)
+
+    def put(self, crew: str, agent: str, position: int) -> int:
+        self.inbox.setdefault((crew, agent, position), _Letter(crew=crew, agent=agent, position=position))
+        return len(self._unread(crew, agent))
+
+    def oldest_unread(self, crew: str, agent: str) -> Heard | None:
+        unread = self._unread(crew, agent)
+        if not unread:
+            return None
+        del self.inbox[crew, agent, unread[0].position]
+        return self.heard(unread[0].position)
+
+    def mark(self, crew: str, agent: str, key: str, limit: int) -> None:
+        for letter in self._unread(crew, agent)[:limit]:
+            letter.taken = key
+
+    def marked(self, key: str) -> tuple[Heard, ...]:
+        return tuple(
+            self.heard(position) for position in sorted(e.position for e in self.inbox.values() if e.taken == key)
+        )
+
+    def strike(self, key: str) -> None:
+        self.inbox = {place: letter for place, letter in self.inbox.items() if letter.taken != key}
+
+    def unmark(self, key: str) -> None:
+        for letter in self.inbox.values():
+            if letter.taken == key:
+                letter.taken = ""
+
+    def queue(self, crew: str, agent: str, position: int) -> int:
+        heard = self.heard(position)
+        own = [each for each in self.deliveries.values() if (each.crew, each.agent) == (crew, agent)]
+        if any(each.heard == heard for each in own):
+            return len(own)
+        self.queued += 1
+        self.deliveries[self.queued] = Delivery(number=self.queued, crew=crew, agent=agent, heard=heard)
+        self.try_at[self.queued] = 0
+        return len(own) + 1
+
+    def oldest_queued(self, crew: str, agent: str) -> Delivery | None:
+        return next((each for each in self.deliveries.values() if (each.crew, each.agent) == (crew, agent)), None)
+
+    def delivery(self, number: int) -> Delivery | None:
+        return self.deliveries.get(number)
+
+    def drop_delivery(self, number: int) -> None:
+        self.deliveries.pop(number, None)
+        self.try_at.pop(number, None)
+
+    def retry_delivery(self, number: int, attempts: int, try_at: int) -> None:
+        self.deliveries[number] = msgspec.structs.replace(self.deliveries[number], attempts=attempts)
+        self.try_at[number] = try_at
+
+    def activate(self, crew: str, agent: str, run: str) -> bool:
+        is_new = (crew, agent, run) not in self.active
+        self.active.add((crew, agent, run))
+        return is_new
+
+    def deactivate(self, crew: str, agent: str, run: str) -> bool:
+        was_there = (crew, agent, run) in self.active
+        self.active.discard((crew, agent, run))
+        return was_there
+
+    def is_active_elsewhere(self, crew: str, agent: str, run: str) -> bool:
+        return any((c, a) == (crew, agent) and r != run for c, a, r in self.active)
+
+    def counted(self, crew: str, agent: str) -> tuple[int, int]:
+        return self.announced.get((crew, agent), (0, 0))
+
+    def count(self, crew: str, agent: str, start: int, number: int) -> None:
+        self.announced[crew, agent] = (start, number)
+
+    def subscribed(self, crew: str) -> Sequence[Subscribed]:
+        return [each for each in self.directory.all() if each.crew == crew]
+
+    def put_subscription(self, subscribed: Subscribed) -> None:
+        self.directory.add(subscribed)
+
+    def drop_subscription(self, crew: str, agent: str, pattern: str) -> bool:
+        return self.directory.remove((crew, agent, pattern))
+
+    def set_crew(self, crew: str, sha: str) -> None:
+        self.crews[crew] = sha
+
+    def entry(self, id: str) -> Delayed | None:  # noqa: A002
+        return self.delayed.get(id)
+
+    def entry_of(self, kind: str, repeat_key: str) -> Delayed | None:
+        wanted = (kind, repeat_key)
+        return next((each for each in self.delayed.values() if (each.type, each.repeat_key) == wanted), None)
+
+    def put_entry(self, entry: Delayed) -> None:
+        self.delayed[entry.id] = entry
+
+    def drop_entry(self, id: str) -> None:  # noqa: A002
+        self.delayed.pop(id, None)
+
+    def bury(self, dead: Dead) -> None:
+        self.dead.pop((dead.id, dead.for_crew, dead.for_agent), None)
+        self.dead[dead.id, dead.for_crew, dead.for_agent] = dead
+        if len(self.dead) > DEAD_LETTERS_MAX:
+            del self.dead[next(iter(self.dead))]
+
+    def dead_under(self, id: str) -> Sequence[Dead]:  # noqa: A002
+        return [each for each in self.dead.values() if each.id == id]
+
+    def dig_up(self, id: str) -> None:  # noqa: A002
+        self.dead = {place: each for place, each in self.dead.items() if each.id != id}
+
+
+class MemoryBus:
+    """`Bus` beside a `MemoryStore`; the check says whether that is still open."""
+
+    def __init__(self, tables: MemoryTables, require_open: Callable[[], None]) -> None:
+        self.tables, self._require_open = tables, require_open
+
+    @property
+    def _tables(self) -> MemoryTables:
+        self._require_open()
+        return self.tables
+
+    def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
+        self.tables.watchers[self] = changed
+        return lambda: self.tables.watchers.pop(self, None) and None
+
+    def changed(self) -> None:
+        """Other processes hear of it."""
+        for bus, call in list(self.tables.watchers.items()):
+            if bus is not self:
+                call()
+
+    async def emit(self, emission: Emission) -> Announced:
+        done = bus_rules.announce(self._tables, (emission,))
+        self.changed()
+        return done
+
+    async def restore(self, broadcasts: Sequence[Broadcast]) -> int:
+        return bus_rules.restore(self._tables, broadcasts)
+
+    async def work(self, activity: Sequence[Activity]) -> Announced:
+        done = bus_rules.rouse(self._tables, activity)
+        self.changed()
+        return done
+
+    async def newest(self, limit: int, pattern: str | None = None) -> Sequence[Broadcast]:
+        assert limit > 0, "callers bound their pages"
+        kept = [decoded(body) for body, _ in self._tables.broadcasts]
+        return [each for each in kept if pattern is None or matches(pattern, each.type)][-limit:]
+
+    async def since(self, position: int, limit: int) -> Sequence[tuple[int, Broadcast]]:
+        page = self._tables.broadcasts[position : position + limit]
+        return [(at, decoded(body)) for at, (body, _) in enumerate(page, position + 1)]
+
+    async def head(self) -> int:
+        return len(self._tables.broadcasts)
+
+    async def subscribe(self, subscribed: Subscribed) -> None:
+        bus_rules.subscribe(self._tables, subscribed)
+
+    async def unsubscribe(self, crew: str, agent: str, pattern: str) -> bool:
+        return self._tables.drop_subscription(crew, agent, pattern)
+
+    async def declare(self, crew: str, sha: str, subscriptions: Sequence[Subscribed]) -> None:
+        bus_rules.declare(self._tables, crew, sha, subscriptions)
+
+    async def crew_sha(self, crew: str) -> str:
+        return self._tables.crews.get(crew, "")
+
+    async def subscriptions(self) -> Sequence[Subscribed]:
+        return self._tables.directory.all()
+
+    async def schedule(self, entry: Delayed) -> Delayed | None:
+        done = bus_rules.schedule(self._tables, entry)
+        self.changed()
+        return done
+
+    async def cancel(self, id: str = "", *, type: str = "", repeat_key: str = "") -> Delayed | None:  # noqa: A002
+        return bus_rules.cancel(self._tables, id, type, repeat_key)
+
+    async def delayed(self, limit: int | None = None) -> Sequence[Delayed]:
+        return sorted(self._tables.delayed.values(), key=in_order)[:limit]
+
+    async def due(self, now: int, limit: int) -> Sequence[Delayed]:
+        due = [each for each in self._tables.delayed.values() if each.due_at <= now]
+        return sorted(sorted(due, key=lambda each: each.due_at)[:limit], key=in_order)
+
+    async def next_due(self) -> int | None:
+        times = [each.due_at for each in self._tables.delayed.values()]
+        return min((*times, *filter(None, self._tables.try_at.values())), default=None)
+
+    async def dispatch(self, entries: Sequence[Delayed], now: int) -> Announced:
+        done = bus_rules.dispatch(self._tables, entries, now)
+        self.changed()
+        return done
+
+    async def dispatch_failed(self, entry: Delayed, reason: str, now: int) -> Dead | None:
+        return bus_rules.dispatch_failed(self._tables, entry, reason, now)
+
+    async def mail(self) -> Sequence[tuple[str, str]]:
+        unread = (letter for letter in self._tables.inbox.values() if not letter.taken)
+        return sorted({(letter.crew, letter.agent) for letter in unread})
+
+    async def take(self, taking: Taking) -> tuple[Heard, ...]:
+        return bus_rules.take(self._tables, taking)
+
+    async def deliveries(self, now: int, limit: int, after: int = 0) -> Sequence[Delivery]:
+        tables = self._tables
+        ready = [each for each in tables.deliveries.values() if tables.try_at[each.number] <= now]
+        return [each for each in ready if each.number > after][:limit]
+
+    async def delivery_failed(self, number: int, reason: str, now: int) -> Dead | None:
+        return bus_rules.delivery_failed(self._tables, number, reason, now)
+
+    async def dead(self, limit: int) -> Sequence[Dead]:
+        return list(reversed(self._tables.dead.values()))[:limit]
+
+    async def revive(self, id: str) -> int:  # noqa: A002
+        done = bus_rules.revive(self._tables, id)
+        self.changed()
+        return done

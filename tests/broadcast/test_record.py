@@ -1,0 +1,146 @@
+"""What a broadcast may hold, and who it can be from."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.broadcast.naming import crew_type, derived_id, is_broadcast_id, sleep_type, wake_type
+from interlock.broadcast.record import (
+    PROCESS,
+    SYSTEM,
+    UNSET,
+    Broadcast,
+    Source,
+    checked_data,
+    checked_id,
+    checked_source,
+    checked_type,
+    decoded,
+    encoded,
+    said,
+)
+from interlock.errors import BadBroadcast
+from interlock.limits import BROADCAST_DATA_BYTES_MAX
+
+AGENT = Source(type="agent", id="writer")
+
+
+def deep(levels: int) -> Any:
+    return [] if levels == 0 else [deep(levels - 1)]
+
+
+def test_a_record_is_one_compact_line_with_the_keys_of_the_protocol() -> None:
+    made = Broadcast(id="abc", type="build:x:done", source=AGENT, data={"ok": True}, created_at=7)
+    line = (
+        b'{"id":"abc","type":"build:x:done","source":{"type":"agent","id":"writer"},"data":{"ok":true},"createdAt":7}'
+    )
+    assert encoded(made) == line
+    assert decoded(line) == made
+
+
+def test_without_data_there_is_no_key_and_null_is_data() -> None:
+    bare = Broadcast(id="abc", type="x", source=SYSTEM, created_at=7)
+    assert encoded(bare) == b'{"id":"abc","type":"x","source":{"type":"system"},"createdAt":7}'
+    null = Broadcast(id="abc", type="x", source=SYSTEM, data=None, created_at=7)
+    assert decoded(encoded(null)).data is None
+    assert decoded(encoded(bare)).data is UNSET
+
+
+@settings(max_examples=300, derandomize=True, deadline=None, database=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(st.characters(exclude_categories=["Cs"])),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner),
+        max_leaves=8,
+    )
+)  # fmt: skip
+def test_whatever_passes_comes_back_as_it_was(data: Any) -> None:
+    made = Broadcast(id="abc", type="x", source=PROCESS, data=checked_data(data), created_at=1)
+    line = encoded(made)
+    assert b"\n" not in line
+    assert decoded(line) == made
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        float("nan"), float("inf"), {"a": [float("-inf")]}, {1: 2}, {"a": object()}, {1, 2}, b"x", 2**64,
+        "\ud800", deep(65), "x" * BROADCAST_DATA_BYTES_MAX,
+    ],
+    ids=lambda value: str(value)[:20],
+)  # fmt: skip
+def test_data_that_cannot_be_kept_whole_is_refused(data: Any) -> None:
+    with pytest.raises(BadBroadcast):
+        checked_data(data)
+
+
+def test_data_at_its_bounds_passes() -> None:
+    checked_data(deep(63))
+    checked_data("x" * (BROADCAST_DATA_BYTES_MAX - 2))
+    checked_data(UNSET)
+
+
+@pytest.mark.parametrize("kind", ["", "  ", None, 7, "x" * 257, "é" * 129, ":" * 16, "a\nb", "a\x1bb", "x" * 10**6])
+def test_a_type_that_cannot_be_is_refused(kind: object) -> None:
+    with pytest.raises(BadBroadcast):
+        checked_type(kind)
+
+
+def test_a_type_is_kept_trimmed() -> None:
+    assert checked_type(" build:x:done\n") == "build:x:done"
+    assert checked_type("build:*") == "build:*"
+
+
+@pytest.mark.parametrize("claimed", [None, UNSET, AGENT, {"type": "agent"}, {"type": "agent", "id": "writer"}])
+def test_a_caller_may_name_their_own_source(claimed: Any) -> None:
+    assert checked_source(claimed, AGENT) == AGENT
+
+
+@pytest.mark.parametrize(
+    "claimed",
+    [{"type": "system"}, {"type": "agent", "id": "boss"}, {"type": "god"}, "agent", 7, {"type": "process"}, {}],
+)
+def test_a_source_that_is_not_the_callers_own_is_refused(claimed: Any) -> None:
+    with pytest.raises(BadBroadcast):
+        checked_source(claimed, AGENT)
+
+
+def test_a_source_says_itself_and_a_name_has_bounds() -> None:
+    assert (said(AGENT), said(SYSTEM)) == ("agent writer", "system")
+    assert checked_id("nightly build") == "nightly build"
+    for name in ("x" * 65, "a\nb"):
+        with pytest.raises(BadBroadcast):
+            checked_id(name)
+
+
+@settings(max_examples=200, derandomize=True, deadline=None, database=None)
+@given(st.text(), st.text())
+def test_derived_ids_have_the_form_of_a_cuid2_and_follow_from_the_key(one: str, other: str) -> None:
+    assert is_broadcast_id(derived_id(one)) and len(derived_id(one)) == 24
+    assert (derived_id(one) == derived_id(other)) is (one == other)
+
+
+def test_derived_ids_never_change() -> None:
+    """Journals hold them: another way to derive them would make old journals diverge."""
+    assert derived_id("01a1:12.0") == "leift017e66egyrjhpvzrkdy"
+
+
+@pytest.mark.parametrize(
+    ("signal", "expected"),
+    [
+        ("[DONE]", "crew:ci:done"),
+        ("[BUILD DONE]", "crew:ci:build_done"),
+        ("[KẾT_THÚC]", "crew:ci:kết_thúc"),
+        ("[Xa\u0302y]", "crew:ci:xây"),
+        ("[A-1]", "crew:ci:a-1"),
+    ],
+)
+def test_the_type_of_a_crews_mark(signal: str, expected: str) -> None:
+    assert crew_type("ci", signal) == expected
+
+
+def test_the_types_of_a_lifecycle() -> None:
+    assert (wake_type("writer"), sleep_type("writer")) == ("agent:writer:wake", "agent:writer:sleep")

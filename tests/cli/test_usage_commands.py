@@ -1,0 +1,89 @@
+"""What runs have cost, as the commands tell it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from interlock.cli.columns import cost, dollars
+from interlock.cli.main import interlock
+from interlock.engine.events import Usage
+
+CREW = """\
+version: "2.0"
+name: pair
+entry_point: asker
+agents: [{id: asker}, {id: teller}]
+routing: {signals: {asker: [{signal: "[NEXT]", target: teller}], teller: [{signal: "[END]"}]}}
+"""
+SCRIPT = """\
+replies:
+  asker: [{text: "why?\\n[NEXT]", usage: {input_tokens: 1200, output_tokens: 30, cost: 0.25}}]
+  teller: [{text: "so.\\n[END]", usage: {input_tokens: 1300, output_tokens: 4}}]
+"""
+
+
+@pytest.fixture
+def run_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("crew.yaml").write_text(CREW)
+    Path("script.yaml").write_text(SCRIPT)
+    return str(json.loads(said("run", "crew.yaml", "go", "--script", "script.yaml", "--json").splitlines()[0])["run"])
+
+
+def said(*words: str) -> str:
+    result = CliRunner().invoke(interlock, list(words))
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_show_ends_with_what_each_agent_has_cost(run_id: str) -> None:
+    assert said("runs", "show", run_id).splitlines()[-4:] == [
+        "agent   calls  tokens in  tokens out     cost",
+        "asker       1      1,200          30  $0.2500",
+        "teller      1      1,300           4        -",
+        "all         2      2,500          34  $0.2500",
+    ]
+    told = json.loads(said("runs", "show", run_id, "--json"))
+    assert told["usage_by_agent"]["teller"] == {
+        "calls": 1,
+        "input_tokens": 1300,
+        "output_tokens": 4,
+        "cost_micros": 0,
+    }
+
+
+def test_list_says_what_each_run_has_cost(run_id: str) -> None:
+    assert said("runs", "list").split()[3:6] == ["completed", "$0.2500", "pair"]
+
+
+def test_usage_is_told_by_crew_and_agent(run_id: str) -> None:
+    assert said("runs", "usage").splitlines() == [
+        "crew  agent   runs  calls  tokens in  tokens out     cost",
+        "pair             1      2      2,500          34  $0.2500",
+        "      asker             1      1,200          30  $0.2500",
+        "      teller            1      1,300           4        -",
+    ]
+    whole = json.loads(said("runs", "usage", "--json"))
+    assert (whole["runs"], whole["crews"][0]["agents"]["asker"]["cost_micros"]) == (1, 250_000)
+
+
+def test_several_crews_have_a_sum(run_id: str) -> None:
+    Path("crew.yaml").write_text(CREW.replace("name: pair", "name: couple"))
+    said("run", "crew.yaml", "go", "--script", "script.yaml", "--json")
+    assert [line.split()[0] for line in said("runs", "usage").splitlines()] == [
+        *("crew", "couple", "asker", "teller", "pair", "asker", "teller", "all")
+    ]
+    assert said("runs", "usage").splitlines()[-1].split() == ["all", "2", "4", "5,000", "68", "$0.5000"]
+
+
+def test_only_some_runs_are_asked_about(run_id: str) -> None:
+    assert said("runs", "usage", "--crew", "nobody") == "no such runs\n"
+    assert said("runs", "usage", "--days", "0") == "no such runs\n"
+    assert "pair" in said("runs", "usage", "--days", "1")
+
+
+def test_money_has_as_many_digits_as_somebody_reads() -> None:
+    assert (dollars(1), dollars(99_999_999), dollars(1_234_567_890)) == ("$0.0000", "$100.0000", "$1,234.57")
+    assert (cost(Usage()), cost(Usage(cost_micros=50))) == ("-", "$0.0001")

@@ -1,0 +1,464 @@
+"""Broadcasts in whole runs: a real store, scripted models, a clock that moves when it is told to."""
+
+import asyncio
+import json
+import textwrap
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from interlock import Interlock, UsageError, load_crew
+from interlock.adapters.models.scripted import Answer, ScriptedModel, ToolCall
+from interlock.broadcast.record import Broadcast
+from interlock.broadcast.schedules import Schedule
+from interlock.crew.definition import Crew
+from interlock.engine.events import BroadcastHeard, ToolRequest
+from interlock.errors import BadBroadcast
+from interlock.limits import BROADCAST_HOPS_MAX
+from interlock.ports import ModelReply, ModelRequest
+from interlock.testing import ManualClock
+
+T = TypeVar("T")
+
+DAY_MS = 24 * 3600 * 1000
+
+WATCH = """\
+entry_point: a
+agents: [{id: a, name: Ann}, {id: b, name: Bob}]
+routing:
+  signals:
+    a: [{signal: "[NEXT]", target: b}, {signal: "[WAIT]"}, {signal: "[DONE]"}]
+    b: [{signal: "[BACK]", type: route, target: a}, {signal: "[DONE]"}]
+subscriptions:
+  b: [{pattern: "build:*:done", silent: %s}]
+"""
+
+
+def crew_of(folder: Path, text: str, name: str = "watch") -> Crew:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "crew.yaml").write_text(f'version: "2.0"\nname: {name}\n' + textwrap.dedent(text), "utf-8")
+    return load_crew(folder)
+
+
+def inside(box: Interlock, ask: Callable[[Interlock], Awaitable[T]]) -> T:
+    async def asked() -> T:
+        async with box:
+            return await ask(box)
+
+    return asyncio.run(asked())
+
+
+async def until(check: Callable[[], Awaitable[Any]]) -> Any:
+    """Until something has become true in this process; a failure ends by the timeout of the test."""
+    while not (found := await check()):
+        await asyncio.sleep(0)
+    return found
+
+
+async def runs(box: Interlock, status: str = "completed") -> list[Any]:
+    return list(await box.journal.rows(status=status))
+
+
+def seen(request: ModelRequest) -> str:
+    return "\n".join(message.text for message in request.messages)
+
+
+class Watched:
+    """A model that keeps what it was asked, and answers by agent."""
+
+    def __init__(self, **answers: list[Any]) -> None:
+        self.asked: list[ModelRequest] = []
+        self._model = ScriptedModel(answers)
+
+    async def reply(self, request: ModelRequest) -> Any:
+        self.asked.append(request)
+        async for piece in self._model.reply(request):
+            yield piece
+
+    def shown_to(self, agent: str) -> list[str]:
+        return [seen(request) for request in self.asked if request.agent == agent]
+
+
+# Mail
+
+
+def test_a_silent_broadcast_is_shown_with_the_next_turn_and_only_once(tmp_path: Path) -> None:
+    model = Watched(a=["over [NEXT]", "again [NEXT]"], b=["ok [BACK]", "ok [DONE]"])
+    crew = crew_of(tmp_path, WATCH % "true")
+
+    async def story(box: Interlock) -> list[Broadcast]:
+        await box.listen(crew)
+        announced = await box.signals.emit("build:x:done", {"ok": True, "text": "[DONE]"})
+        run = await box.start(crew, "go")
+        await run.result()
+        return [announced]
+
+    (announced,) = inside(Interlock(tmp_path / "data", models=model), story)
+    first, second = model.shown_to("b")
+    assert announced.id in first and "build:x:done" in first and "process" in first and "T" in first
+    assert "⟦DONE⟧" in first and "[DONE]" not in first.split("<signal>")[1].split("</signal>")[0]
+    assert second.count("<signal>") == 1, "it is in the history, and was not delivered again"
+
+
+def test_mail_is_taken_by_the_next_turn_in_any_run_and_by_no_other(tmp_path: Path) -> None:
+    model = Watched()
+    crew = crew_of(tmp_path, WATCH % "true")
+
+    async def story(box: Interlock) -> None:
+        await box.listen(crew)
+        await box.signals.emit("build:x:done")
+        for n in range(2):
+            await (await box.start(crew, "go", run_id=f"r{n}")).result()
+
+    inside(Interlock(tmp_path / "data", models=lambda request: _answer(model, request)), story)
+    shown = [text.count("<signal>") for text in model.shown_to("b")]
+    assert shown == [1, 0]
+
+
+async def _answer(model: Watched, request: ModelRequest) -> str:
+    """Every run has its own first call; the script goes by what the agent says."""
+    model.asked.append(request)
+    return "over [NEXT]" if request.agent == "a" else "ok [DONE]"
+
+
+def test_what_is_announced_in_a_run_is_mail_for_the_next_turn_of_the_same_run(tmp_path: Path) -> None:
+    crew = crew_of(
+        tmp_path,
+        """\
+        entry_point: a
+        agents: [{id: a, tools: [generate_signal]}, {id: b}]
+        routing:
+          signals:
+            a: [{signal: "[NEXT]", target: b}]
+            b: [{signal: "[DONE]"}]
+        subscriptions:
+          b: [{pattern: "build:*"}]
+        """,
+    )
+    announce = Answer(tool_calls=(ToolCall(name="generate_signal", arguments={"type": "build:x", "data": 1}),))
+    model = Watched(a=[announce, "over [NEXT]"], b=["ok [DONE]"])
+
+    async def story(box: Interlock) -> list[Any]:
+        run = await box.start(crew, "go")
+        await run.result()
+        return [event async for event in run.events()]
+
+    events = inside(Interlock(tmp_path / "data", models=model), story)
+    (shown,) = model.shown_to("b")
+    emitted = next(event for event in events if event["type"] == "broadcast.emitted")
+    delivered = next(event for event in events if event["type"] == "broadcast.delivered")
+    assert emitted["signal"]["id"] in shown
+    assert (delivered["agent"], delivered["silent"], delivered["signal"]["id"]) == ("b", True, emitted["signal"]["id"])
+    assert emitted["signal"]["createdAt"] == emitted["at"] == delivered["signal"]["createdAt"]
+
+
+# Side turns and new runs
+
+
+def test_a_loud_broadcast_gives_the_running_run_a_side_turn(tmp_path: Path) -> None:
+    crew = crew_of(tmp_path, WATCH % "false")
+    asked: list[ModelRequest] = []
+    announced = asyncio.Event()
+
+    async def answer(request: ModelRequest) -> str:
+        asked.append(request)
+        if request.agent == "a":
+            await announced.wait()
+            return "all done [DONE]"
+        return "the build is fine [BACK]"
+
+    async def story(box: Interlock) -> Any:
+        run = await box.start(crew, "go")
+        await box.signals.emit("build:x:done")
+        await until(lambda: heard(box, run.id))
+        announced.set()
+        return await run.result(), [event async for event in run.events()]
+
+    async def heard(box: Interlock, run: str) -> bool:
+        records = await box.journal.records(run)
+        return any(isinstance(event, BroadcastHeard) for record in records for event in record.events)
+
+    result, events = inside(Interlock(tmp_path / "data", models=answer, recover=True), story)
+    assert [request.agent for request in asked] == ["a", "b"]
+    assert (result.reason, result.output) == ("signal:[DONE]", "all done [DONE]")
+    assert [event["side"] for event in events if event["type"] == "turn.started"] == [False, True]
+
+
+def test_without_a_running_run_a_host_that_serves_starts_one_at_the_agent(tmp_path: Path) -> None:
+    crew = crew_of(tmp_path, WATCH % "false")
+    model = Watched(b=["noted [DONE]"])
+
+    async def story(box: Interlock) -> Any:
+        await box.listen(crew)
+        announced = await box.signals.emit("build:x:done", {"ok": 1})
+        (row,) = await until(lambda: runs(box))
+        return announced, row, await box.result(row.run), await box.signals.bus.deliveries(10**15, 10)
+
+    announced, row, result, left = inside(Interlock(tmp_path / "data", models=model, recover=True), story)
+    assert (row.crew, row.agent, result.reason) == ("watch", "b", "signal:[DONE]")
+    assert announced.id in model.shown_to("b")[0]
+    assert left == []
+
+
+def test_a_host_that_does_not_serve_leaves_it_for_one_that_does(tmp_path: Path) -> None:
+    crew = crew_of(tmp_path, WATCH % "false")
+    model = Watched(b=["noted [DONE]"])
+
+    async def announce(box: Interlock) -> None:
+        await box.listen(crew)
+        await box.signals.emit("build:x:done")
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert await runs(box) == []
+
+    async def served(box: Interlock) -> None:
+        await until(lambda: runs(box))
+
+    inside(Interlock(tmp_path / "data"), announce)
+    inside(Interlock(tmp_path / "data", models=model, recover=True), served)
+    assert len(model.asked) == 1
+
+
+def test_paused_runs_are_not_woken(tmp_path: Path) -> None:
+    crew = crew_of(tmp_path, WATCH % "false")
+    model = Watched(a=["which? [WAIT]"], b=["noted [DONE]"])
+
+    async def story(box: Interlock) -> Any:
+        run = await box.start(crew, "go")
+        await run.result()
+        await box.signals.emit("build:x:done")
+        (row,) = await until(lambda: runs(box))
+        return run.id, row.run, (await box.journal.row(run.id)).status
+
+    paused, new, status = inside(Interlock(tmp_path / "data", models=model, recover=True), story)
+    assert paused != new and status == "paused"
+
+
+# Storms
+
+
+PING = """\
+entry_point: a
+agents: [{id: a, tools: [generate_signal]}, {id: b, tools: [generate_signal]}]
+routing:
+  signals:
+    a: [{signal: "[DONE]"}]
+    b: [{signal: "[DONE]"}]
+subscriptions:
+  a: [{pattern: "pong", silent: false}]
+  b: [{pattern: "ping", silent: false}]
+"""
+
+
+def test_two_agents_that_wake_each_other_for_ever_are_stopped_and_others_are_heard(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    crew = crew_of(tmp_path, PING)
+    calls: list[str] = []
+
+    def answer(request: ModelRequest) -> Any:
+        calls.append(request.agent)
+        if request.messages[-1].role == "tool":
+            return "said [DONE]"
+        kind = "ping" if request.agent == "a" else "pong"
+        return announcing(kind)
+
+    async def story(box: Interlock) -> Any:
+        await (await box.start(crew, "go")).result()
+        dead = await until(box.signals.dead)
+        await box.signals.add("watch", "a", "other", silent=True)
+        await box.signals.emit("other")
+        mail = await box.signals.bus.mail()
+        return dead, mail, await box.signals.newest(1000)
+
+    dead, mail, kept = inside(Interlock(tmp_path / "data", models=answer, recover=True), story)
+    assert len(dead) == 1 and f"more than {BROADCAST_HOPS_MAX} broadcasts led to it" in dead[0].reason
+    said = [each for each in kept if each.type in ("ping", "pong")]
+    assert len(said) == BROADCAST_HOPS_MAX + 2 and said[-1].id == dead[0].id
+    assert mail == [("watch", "a")]
+    assert "reaches nobody" in caplog.text
+
+
+def announcing(kind: str) -> ModelReply:
+    arguments = json.dumps({"type": kind})
+    return ModelReply(text="", tool_calls=(ToolRequest(id="1", name="generate_signal", arguments=arguments),))
+
+
+# Lifecycle
+
+
+def test_agents_wake_and_sleep_with_their_turns(tmp_path: Path) -> None:
+    crew = crew_of(tmp_path, WATCH % "true")
+    model = Watched(a=["over [NEXT]", "which? [WAIT]", "fine [DONE]"], b=["back [BACK]"])
+
+    async def story(box: Interlock) -> list[str]:
+        run = await box.start(crew, "go")
+        await run.result()
+        await (await box.resume(run.id, "the red one")).result()
+        return [each.type for each in await box.signals.newest()]
+
+    assert inside(Interlock(tmp_path / "data", models=model), story) == [
+        "agent:a:wake", "agent:a:sleep", "agent:b:wake", "agent:b:sleep", "agent:a:wake", "agent:a:sleep",
+        "agent:a:wake", "agent:a:sleep",
+    ]  # fmt: skip
+
+
+def test_a_fork_wakes_its_agent_and_lets_it_sleep(tmp_path: Path) -> None:
+    crew = crew_of(tmp_path, WATCH % "true")
+
+    async def story(box: Interlock) -> list[str]:
+        run = await box.start(crew, "go")
+        await run.result()
+        fork = await box.fork(run.id, after=3)
+        await fork.result()
+        return [each.type for each in await box.signals.newest()]
+
+    types = inside(Interlock(tmp_path / "data", models=lambda request: "fine [DONE]"), story)
+    assert types == ["agent:a:wake", "agent:a:sleep"] * 2
+
+
+# Tools that ask the bus
+
+
+TOOLS = """\
+entry_point: a
+agents: [{id: a, tools: [signal_subscribe, signal_unsubscribe, signal_schedule, signal_cancel]}]
+routing: {signals: {a: [{signal: "[DONE]"}]}}
+"""
+
+
+def used(tmp_path: Path, *calls: tuple[str, dict[str, Any]], clock: ManualClock | None = None) -> Any:
+    crew = crew_of(tmp_path, TOOLS, "tools")
+    answers: list[Any] = [Answer(tool_calls=(ToolCall(name=name, arguments=given),)) for name, given in calls]
+    model = ScriptedModel({"a": [*answers, "so [DONE]"]})
+
+    async def story(box: Interlock) -> Any:
+        run = await box.start(crew, "go")
+        await run.result()
+        events = [event async for event in run.events()]
+        outputs = [(event["ok"], event["output"]) for event in events if event["type"] == "tool.returned"]
+        return outputs, (await box.signals.subscriptions(), await box.signals.delayed())
+
+    return inside(Interlock(tmp_path / "data", models=model, clock=clock), story)
+
+
+def test_an_agent_subscribes_and_unsubscribes_by_exact_pattern(tmp_path: Path) -> None:
+    outputs, (subscriptions, _) = used(
+        tmp_path,
+        ("signal_subscribe", {"pattern": " build:*:done "}),
+        ("signal_subscribe", {"pattern": "alarm", "silent": False}),
+        ("signal_unsubscribe", {"pattern": "build:x:done"}),
+        ("signal_unsubscribe", {"pattern": "alarm"}),
+        ("signal_subscribe", {"pattern": ""}),
+        ("signal_subscribe", {"patern": "x"}),
+    )
+    assert [ok for ok, _ in outputs] == [True, True, True, True, False, False]
+    assert "yours are: alarm, build:*:done" in outputs[2][1]
+    assert [(each.crew, each.agent, each.pattern, each.silent, each.origin) for each in subscriptions] == [
+        ("tools", "a", "build:*:done", True, "tool")
+    ]
+
+
+def test_an_agent_schedules_replaces_and_cancels(tmp_path: Path) -> None:
+    clock = ManualClock()
+    outputs, (_, delayed) = used(
+        tmp_path,
+        ("signal_schedule", {"type": "remind", "delayMs": 60_000, "repeatKey": "k", "data": {"n": 1}}),
+        ("signal_schedule", {"type": "remind", "deliverAt": clock.now_ms() + 5_000, "repeatKey": "k"}),
+        ("signal_schedule", {"type": "daily", "at": "09:00", "zone": "Europe/Berlin"}),
+        ("signal_schedule", {"type": "tick", "everyMs": 60_000}),
+        ("signal_cancel", {"type": "daily", "repeatKey": "none"}),
+        ("signal_schedule", {"type": "x", "deliverAt": 1}),
+        ("signal_schedule", {"type": "x", "delayMs": 5, "deliverAt": 5}),
+        ("signal_schedule", {"type": "x", "delayMs": 5, "source": {"type": "system"}}),
+        ("signal_schedule", {"type": "x", "at": "25:00", "zone": "UTC"}),
+        ("signal_cancel", {}),
+        clock=clock,
+    )
+    assert [ok for ok, _ in outputs] == [True] * 5 + [False] * 5
+    assert "in place of" in outputs[1][1] and "nothing to cancel" in outputs[4][1]
+    assert [(each.type, each.source.id) for each in delayed] == [("remind", "a"), ("tick", "a"), ("daily", "a")]
+
+
+# For the host
+
+
+def test_a_host_listens_by_pattern_from_now_on_and_misses_nothing(tmp_path: Path) -> None:
+    async def story(box: Interlock) -> list[str]:
+        await box.signals.emit("build:old:done")
+        heard: list[str] = []
+        listening = asyncio.Event()
+
+        async def listen() -> None:
+            stream = box.signals.subscribe("build:*:done")
+            pending = asyncio.ensure_future(anext(stream))
+            for _ in range(50):
+                await asyncio.sleep(0)
+            await box.signals.bus.head()
+            listening.set()
+            heard.append((await pending).type)
+            async for broadcast in stream:
+                heard.append(broadcast.type)
+                if len(heard) == 600:
+                    return
+
+        task = asyncio.create_task(listen())
+        await listening.wait()
+        for n in range(600):
+            await box.signals.emit(f"build:{n}:done")
+            await box.signals.emit(f"build:{n}:failed")
+        await task
+        return heard
+
+    assert inside(Interlock(tmp_path / "data"), story) == [f"build:{n}:done" for n in range(600)]
+
+
+def test_what_another_process_announces_is_heard_here(tmp_path: Path) -> None:
+    async def story(box: Interlock) -> str:
+        stream = box.signals.subscribe("from:*")
+        waiting = asyncio.ensure_future(anext(stream))
+        async with Interlock(tmp_path / "data") as other:
+            await until(lambda: is_listening(box))
+            await other.signals.as_process("other").emit("from:there")
+            heard = await waiting
+        return f"{heard.type} by {heard.source.id}"
+
+    async def is_listening(box: Interlock) -> bool:
+        return bool(box.runner.board._listeners)
+
+    assert inside(Interlock(tmp_path / "data"), story) == "from:there by other"
+
+
+def test_what_cannot_be_is_refused_before_it_is_kept(tmp_path: Path) -> None:
+    async def story(box: Interlock) -> int:
+        for attempt in (
+            box.signals.emit(" "),
+            box.signals.emit("x", float("nan")),
+            box.signals.emit("x", source={"type": "system"}),
+            box.signals.schedule("x", at=0),
+            box.signals.schedule("x", at=2**63),
+            box.signals.schedule("x"),
+            box.signals.schedule("x", at=1, in_ms=1),
+            box.signals.schedule("x", repeat=Schedule(every_ms=1)),
+            box.signals.cancel(),
+            box.signals.newest(0),
+            box.signals.newest(1001),
+            box.signals.add("c", "a", ""),
+        ):
+            with pytest.raises(UsageError):
+                await attempt
+        return await box.signals.bus.head()
+
+    assert inside(Interlock(tmp_path / "data"), story) == 0
+
+
+def test_the_server_announces_for_a_webhook(tmp_path: Path) -> None:
+    async def story(box: Interlock) -> Broadcast:
+        return await box.signals.as_webhook("github").emit("push", {"ref": "main"})
+
+    announced = inside(Interlock(tmp_path / "data"), story)
+    assert (announced.source.type, announced.source.id) == ("webhook", "github")
+    with pytest.raises(BadBroadcast):
+        inside(Interlock(tmp_path / "data"), lambda box: box.signals.as_webhook("x" * 65).emit("push"))

@@ -1,0 +1,117 @@
+"""What runs have cost, over all of them: every call once, by crew and agent."""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from interlock import Crew, Interlock, load_crew
+from interlock.compose.usage import Spent
+from interlock.engine.events import Usage
+from interlock.ports import ModelReply, ModelRequest
+from interlock.testing import ManualClock
+
+T = TypeVar("T")
+
+CREW = """\
+version: "2.0"
+name: {name}
+entry_point: a
+agents: [{{id: a}}, {{id: b}}]
+routing:
+  signals:
+    a: [{{signal: "[NEXT]", target: b}}]
+    b: [{{signal: "[END]"}}]
+"""
+A_CALL, B_CALL = Usage(input_tokens=10, output_tokens=2, cost_micros=7), Usage(input_tokens=20, cost_micros=90)
+
+
+def answer(request: ModelRequest) -> ModelReply:
+    if request.agent == "a":
+        return ModelReply(text="one\n[NEXT]", usage=A_CALL)
+    return ModelReply(text="two\n[END]", usage=B_CALL)
+
+
+def in_box(folder: Path, story: Callable[[Interlock, ManualClock], Awaitable[T]]) -> T:
+    async def told() -> T:
+        clock = ManualClock()
+        async with Interlock(folder / "data", models=answer, clock=clock) as box:
+            return await story(box, clock)
+
+    return asyncio.run(told())
+
+
+def crew(folder: Path, name: str) -> Crew:
+    (folder / f"{name}.yaml").write_text(CREW.format(name=name))
+    return load_crew(folder / f"{name}.yaml")
+
+
+def once(usage: Usage, times: int = 1) -> Usage:
+    return sum([usage + Usage(calls=1)] * times, Usage())
+
+
+def test_a_result_says_what_each_agent_has_cost(tmp_path: Path) -> None:
+    async def story(box: Interlock, clock: ManualClock) -> None:
+        result = await (await box.start(crew(tmp_path, "one"), "go")).result()
+        assert list(result.usage_by_agent.items()) == [("a", once(A_CALL)), ("b", once(B_CALL))]
+        assert result.usage == once(A_CALL) + once(B_CALL)
+
+    in_box(tmp_path, story)
+
+
+def test_runs_are_summed_by_crew_and_agent_the_dearest_first(tmp_path: Path) -> None:
+    async def story(box: Interlock, clock: ManualClock) -> Spent:
+        for name in ("one", "two", "two"):
+            await (await box.start(crew(tmp_path, name), "go")).result()
+        assert (await box.usage(crew="one")).usage == once(A_CALL) + once(B_CALL)
+        assert (await box.usage(crew="nobody")).crews == ()
+        return await box.usage()
+
+    spent = in_box(tmp_path, story)
+    assert [(each.crew, each.runs) for each in spent.crews] == [("two", 2), ("one", 1)]
+    assert list(spent.crews[0].agents.items()) == [("b", once(B_CALL, 2)), ("a", once(A_CALL, 2))]
+    assert (spent.runs, spent.usage) == (3, once(A_CALL, 3) + once(B_CALL, 3))
+
+
+def test_what_a_fork_was_given_is_not_counted_again_and_what_a_run_continues_neither(tmp_path: Path) -> None:
+    async def story(box: Interlock, clock: ManualClock) -> Spent:
+        own = crew(tmp_path, "one")
+        first = await box.start(own, "go")
+        handed_over = [event["seq"] async for event in first.events() if event["type"] == "model.called"][-1]
+        clock.advance(1_000)
+        fork = await (await box.fork(first.id, handed_over)).result()
+        assert fork.usage == once(A_CALL) + once(B_CALL)
+        await (await box.continue_run(own, "on", first.id)).result()
+        return await box.usage()
+
+    spent = in_box(tmp_path, story)
+    assert spent.crews[0].agents == {"a": once(A_CALL, 2), "b": once(B_CALL, 3)}
+
+
+def test_older_runs_can_be_left_out(tmp_path: Path) -> None:
+    async def story(box: Interlock, clock: ManualClock) -> int:
+        await (await box.start(crew(tmp_path, "one"), "go")).result()
+        clock.advance(5_000)
+        now = clock.now_ms()
+        await (await box.start(crew(tmp_path, "one"), "go")).result()
+        return (await box.usage(since_ms=now)).runs
+
+    assert in_box(tmp_path, story) == 1
+
+
+def test_a_damaged_run_is_named_and_hides_no_other(tmp_path: Path) -> None:
+    async def made(box: Interlock, clock: ManualClock) -> None:
+        for name in ("broken", "whole"):
+            await (await box.start(crew(tmp_path, "one"), "go", run_id=name)).result()
+
+    in_box(tmp_path, made)
+    with sqlite3.connect(tmp_path / "data" / "interlock.db") as connection:
+        connection.execute("update records set body = x'00' where position = 2")
+    connection.close()
+
+    async def asked(box: Interlock, clock: ManualClock) -> Spent:
+        return await box.usage()
+
+    spent = in_box(tmp_path, asked)
+    assert (spent.runs, spent.unread) == (1, ("broken",))

@@ -1,0 +1,632 @@
+"""What every store promises of broadcasts (port `Bus`), and that all of them promise the same."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.adapters.bus_sqlite import SqliteBus
+from interlock.adapters.store_sqlite import SqliteStore
+from interlock.broadcast.delayed import Delayed
+from interlock.broadcast.record import PROCESS, Broadcast, Emission, Heard, Source
+from interlock.broadcast.schedules import Schedule
+from interlock.broadcast.subscriptions import Hearer, Subscribed
+from interlock.engine.events import ModelReplied, RunStarted
+from interlock.errors import NoSuchSignal, OutOfOrder, StoreFailed, UsageError
+from interlock.limits import (
+    BROADCAST_HOPS_MAX,
+    BROADCASTS_PER_MINUTE_MAX,
+    DEAD_LETTERS_MAX,
+    DELIVERY_PAUSES_MS,
+    INBOX_MAX,
+    INBOX_TAKEN_MAX,
+    SUBSCRIPTIONS_PER_AGENT_MAX,
+)
+from interlock.ports import Activity, Alongside, Bus, Journal, Record, RunRow, Taking
+from interlock.testing import MemoryStore
+
+NOW = 1_800_000_000_000
+Store = MemoryStore | SqliteStore
+Story = Callable[[Bus, Store], Awaitable[None]]
+
+
+def bus_of(store: Store) -> Bus:
+    return store.bus if isinstance(store, MemoryStore) else SqliteBus(store)
+
+
+class Place:
+    """Where broadcasts are kept; every store opened here sees the same ones, as another process would."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.kind, self.folder = kind, folder
+        self._first: MemoryStore | None = None
+
+    def open(self) -> Store:
+        if self.kind == "sqlite":
+            return SqliteStore(self.folder)
+        store = MemoryStore(beside=self._first)
+        self._first = self._first or store
+        return store
+
+    def use(self, story: Story) -> None:
+        async def told() -> None:
+            store = self.open()
+            try:
+                await story(bus_of(store), store)
+            finally:
+                await store.close()
+
+        asyncio.run(told())
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return Place(request.param, tmp_path / "data")
+
+
+def emission(name: str, kind: str = "x", *, at: int = NOW, crew: str = "", agent: str = "", hops: int = 0) -> Emission:
+    source = Source(type="agent", id=agent) if agent else PROCESS
+    broadcast = Broadcast(id=name, type=kind, source=source, data={"n": 1}, created_at=at)
+    return Emission(broadcast=broadcast, crew=crew, agent=agent, hops=hops)
+
+
+def hears(agent: str, pattern: str = "*", *, silent: bool = True, crew: str = "ci", origin: Any = "api") -> Subscribed:
+    return Subscribed(crew=crew, agent=agent, pattern=pattern, silent=silent, origin=origin)
+
+
+def later(name: str, at: int = NOW, **changes: Any) -> Delayed:
+    fields: dict[str, Any] = {
+        "id": name, "type": "x", "source": PROCESS, "deliver_at": at, "created_at": NOW, "updated_at": NOW,
+    }  # fmt: skip
+    return Delayed(**(fields | changes))
+
+
+def ids(found: Any) -> list[str]:
+    return [each.broadcast.id if isinstance(each, Heard) else each.id for each in found]
+
+
+async def taken(bus: Bus, agent: str, key: str = "run:1.0", crew: str = "ci") -> list[str]:
+    return ids(await bus.take(Taking(key=key, crew=crew, agent=agent)))
+
+
+async def started(store: Journal, run: str = "r", also: Alongside | None = None) -> RunRow:
+    row = RunRow(run=run, crew="ci", crew_sha="", status="running", created_at=NOW, updated_at=NOW)
+    record = Record(seq=1, at=NOW, events=(RunStarted(crew="ci", input="", rules=1),))
+    await store.create(row, record, also or Alongside())
+    return row
+
+
+def reply(seq: int) -> Record:
+    return Record(seq=seq, at=NOW, events=(ModelReplied(call="1.0", agent="a", text=""),))
+
+
+# Announcing
+
+
+def test_the_newest_come_oldest_first_and_a_restart_keeps_them(place: Place) -> None:
+    async def emitted(bus: Bus, store: Store) -> None:
+        for n in range(5):
+            assert (await bus.emit(emission(f"b{n}", f"t:{n % 2}"))).news
+
+    async def found(bus: Bus, store: Store) -> None:
+        assert ids(await bus.newest(3)) == ["b2", "b3", "b4"]
+        assert ids(await bus.newest(9)) == ["b0", "b1", "b2", "b3", "b4"]
+        assert ids(await bus.newest(2, "t:0")) == ["b2", "b4"]
+        assert [(at, each.id) for at, each in await bus.since(3, 10)] == [(4, "b3"), (5, "b4")]
+        assert await bus.head() == 5
+
+    place.use(emitted)
+    if place.kind == "sqlite":
+        place.use(found)
+
+
+def test_the_same_broadcast_again_is_kept_and_delivered_once(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a"))
+        await bus.subscribe(hears("b", silent=False))
+        for _ in range(3):
+            await bus.emit(emission("b1"))
+        assert len(await bus.newest(10)) == 1
+        assert await taken(bus, "a") == ["b1"]
+        assert len(await bus.deliveries(NOW, 10)) == 1
+        assert not (await bus.emit(emission("b1"))).news
+
+    place.use(story)
+
+
+def test_it_reaches_who_hears_it_once_each_and_never_its_own_agent(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        for subscribed in (hears("a", "build:*"), hears("a", "*:done"), hears("b", "build:done", silent=False)):
+            await bus.subscribe(subscribed)
+        announced = await bus.emit(emission("b1", "build:done", crew="ci", agent="b"))
+        assert announced.reached == (Hearer("ci", "a", True),)
+        announced = await bus.emit(emission("b2", "build:done", crew="ops", agent="b"))
+        assert announced.reached == (Hearer("ci", "a", True), Hearer("ci", "b", False))
+        assert await taken(bus, "a") == ["b1", "b2"]
+
+    place.use(story)
+
+
+def test_a_broadcast_is_written_with_the_record_that_caused_it_and_not_without_it(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a"))
+        row = await started(store)
+        also = Alongside(broadcasts=(emission("b1", crew="ci", agent="z"),))
+        appended = await store.append(row, reply(2), also)
+        assert appended.announced.reached == (Hearer("ci", "a", True),)
+        with pytest.raises(OutOfOrder):
+            await store.append(row, reply(7), Alongside(broadcasts=(emission("b2"),)))
+        assert ids(await bus.newest(10)) == ["b1"]
+        again = await store.append(row, reply(2), also)  # whoever lost the answer asks again
+        assert again.position == appended.position
+        assert await taken(bus, "a") == ["b1"]
+
+    place.use(story)
+
+
+def test_subscribers_of_another_process_count_at_once(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        other_store = place.open()
+        other = bus_of(other_store)
+        try:
+            assert (await bus.emit(emission("b1"))).reached == ()
+            await other.subscribe(hears("a"))
+            assert (await bus.emit(emission("b2"))).reached == (Hearer("ci", "a", True),)
+            assert await other.unsubscribe("ci", "a", "*")
+            assert (await bus.emit(emission("b3"))).reached == ()
+        finally:
+            await other_store.close()
+
+    place.use(story)
+
+
+# Inboxes
+
+
+def test_mail_is_taken_once_in_order_and_the_same_key_gets_the_same_again(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a"))
+        for n in range(3):
+            await bus.emit(emission(f"b{n}"))
+        assert await bus.mail() == [("ci", "a")]
+        assert await taken(bus, "a", "r:1.0") == ["b0", "b1", "b2"]
+        assert await bus.mail() == []
+        await bus.emit(emission("b3"))
+        assert await taken(bus, "a", "r:1.0") == ["b0", "b1", "b2"], "the answer was lost, and is asked for again"
+        assert await taken(bus, "a", "other:1.0") == ["b3"]
+        assert await taken(bus, "a", "third:1.0") == []
+
+    place.use(story)
+
+
+def test_mail_is_struck_off_with_the_record_that_holds_it_and_comes_back_if_nobody_shows_it(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a"))
+        await bus.emit(emission("b1"))
+        row = await started(store)
+        appended = await store.append(row, reply(2), Alongside(taking=(Taking(key="r:2.0", crew="ci", agent="a"),)))
+        assert [ids(mail) for mail in appended.mail] == [["b1"]]
+        await store.append(row, reply(3), Alongside(put_back=("r:2.0",)))
+        assert await bus.mail() == [("ci", "a")]
+        again = Alongside(taking=(Taking(key="r:4.0", crew="ci", agent="a"),))
+        assert [ids(mail) for mail in (await store.append(row, reply(4), again)).mail] == [["b1"]]
+        await store.append(row, reply(5), Alongside(taken=("r:4.0",)))
+        assert await taken(bus, "a", "r:4.0") == []
+        assert await bus.mail() == []
+
+    place.use(story)
+
+
+def test_a_turn_takes_so_many_and_the_next_one_takes_the_next(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a"))
+        for n in range(INBOX_TAKEN_MAX + 3):
+            await bus.emit(emission(f"b{n}"))
+        assert len(await taken(bus, "a", "r:1.0")) == INBOX_TAKEN_MAX
+        assert await bus.mail() == [("ci", "a")]
+        assert len(await taken(bus, "a", "r:2.0")) == 3
+
+    place.use(story)
+
+
+def test_an_inbox_that_is_full_loses_its_oldest_to_the_dead_letters(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a"))
+        row = await started(store)
+        many = tuple(emission(f"b{n}") for n in range(INBOX_MAX + 2))
+        await store.append(row, reply(2), Alongside(broadcasts=many))
+        dead = await bus.dead(10)
+        assert [(each.id, each.for_agent) for each in dead] == [("b1", "a"), ("b0", "a")]
+        assert (await taken(bus, "a"))[0] == "b2"
+
+    place.use(story)
+
+
+# Deliveries
+
+
+def test_a_delivery_is_gone_with_the_record_that_takes_it_in(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a", silent=False))
+        await bus.emit(emission("b1", hops=3))
+        (delivery,) = await bus.deliveries(NOW, 10)
+        assert (delivery.agent, delivery.heard.hops, delivery.attempts) == ("a", 3, 0)
+        await started(store, also=Alongside(heard=(delivery.number,)))
+        assert await bus.deliveries(NOW, 10) == []
+
+    place.use(story)
+
+
+def test_a_delivery_that_fails_is_tried_again_later_and_dies_in_the_end(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a", silent=False))
+        await bus.emit(emission("b1"))
+        (delivery,) = await bus.deliveries(NOW, 10)
+        now = NOW
+        for attempt, pause in enumerate(DELIVERY_PAUSES_MS, 1):
+            assert await bus.delivery_failed(delivery.number, "no model", now) is None
+            assert await bus.deliveries(now + pause - 1, 10) == []
+            assert await bus.next_due() == now + pause
+            now += pause
+            assert [each.attempts for each in await bus.deliveries(now, 10)] == [attempt]
+        dead = await bus.delivery_failed(delivery.number, "no model", now)
+        assert dead is not None and (dead.id, dead.reason, dead.for_agent) == ("b1", "no model", "a")
+        assert await bus.deliveries(now * 2, 10) == []
+        assert await bus.dead(10) == [dead]
+        assert await bus.delivery_failed(delivery.number, "again", now) is None
+
+    place.use(story)
+
+
+def test_a_dead_letter_can_be_delivered_again(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a", silent=False))
+        await bus.emit(emission("b1"))
+        for _ in range(len(DELIVERY_PAUSES_MS) + 1):
+            await bus.delivery_failed(1, "no model", NOW)
+        assert await bus.revive("b1") == 1
+        assert [(each.agent, each.attempts) for each in await bus.deliveries(NOW, 10)] == [("a", 0)]
+        assert await bus.dead(10) == []
+        with pytest.raises(NoSuchSignal):
+            await bus.revive("b1")
+
+    place.use(story)
+
+
+# Storms
+
+
+def test_beyond_the_hops_it_is_kept_reaches_nobody_and_is_reported(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a"))
+        beyond = await bus.emit(emission("b1", crew="ci", agent="z", hops=BROADCAST_HOPS_MAX + 1))
+        assert beyond.reached == () and [each.id for each, _ in beyond.withheld] == ["b1"]
+        assert ids(await bus.newest(1)) == ["b1"] and ids(await bus.dead(1)) == ["b1"]
+        assert await bus.revive("b1") == 1, "a person may deliver it all the same"
+        assert await taken(bus, "a") == ["b1"]
+
+    place.use(story)
+
+
+def test_an_agent_that_says_too_much_is_withheld_and_others_are_heard(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a", silent=False))
+        row = await started(store)
+        many = tuple(emission(f"b{n}", crew="ci", agent="z") for n in range(BROADCASTS_PER_MINUTE_MAX + 2))
+        appended = await store.append(row, reply(2), Alongside(broadcasts=many))
+        assert len(appended.announced.withheld) == 2
+        assert (await bus.emit(emission("other", crew="ci", agent="y"))).reached
+        assert (await bus.emit(emission("process"))).reached
+        assert (await bus.emit(emission("later", crew="ci", agent="z", at=NOW + 60_000))).reached
+
+    place.use(story)
+
+
+def test_what_nobody_hears_counts_for_nothing(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        row = await started(store)
+        many = tuple(emission(f"b{n}", crew="ci", agent="z") for n in range(BROADCASTS_PER_MINUTE_MAX + 2))
+        assert (await store.append(row, reply(2), Alongside(broadcasts=many))).announced.withheld == ()
+        await bus.subscribe(hears("a"))
+        assert (await bus.emit(emission("heard", crew="ci", agent="z"))).reached
+
+    place.use(story)
+
+
+# Waking and sleeping
+
+
+def activity(agent: str, *, active: bool, run: str = "r", key: str = "") -> Activity:
+    return Activity(key=key or f"{run}{agent}{active}", crew="ci", agent=agent, run=run, active=active, at=NOW)
+
+
+def test_an_agent_wakes_with_its_first_turn_anywhere_and_sleeps_after_its_last(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.work([activity("a", active=True, run="r1")])
+        await bus.work([activity("a", active=True, run="r1"), activity("a", active=True, run="r2")])
+        await bus.work([activity("a", active=False, run="r1")])
+        await bus.work([activity("a", active=False, run="r1")])
+        await bus.work([activity("a", active=False, run="r2"), activity("b", active=False, run="r2")])
+        kept = await bus.newest(10)
+        assert [each.type for each in kept] == ["agent:a:wake", "agent:a:sleep"]
+        assert {each.source.type for each in kept} == {"system"}
+
+    place.use(story)
+
+
+def test_nobody_hears_that_they_woke_themselves(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a", "agent:*:wake"))
+        await bus.subscribe(hears("b", "agent:*:wake"))
+        announced = await bus.work([activity("a", active=True)])
+        assert announced.reached == (Hearer("ci", "b", True),)
+
+    place.use(story)
+
+
+def test_waking_goes_with_the_record_of_the_turn(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await started(store, also=Alongside(activity=(activity("a", active=True),)))
+        assert [each.type for each in await bus.newest(10)] == ["agent:a:wake"]
+
+    place.use(story)
+
+
+# Subscriptions
+
+
+def test_subscriptions_are_known_by_crew_agent_and_pattern_and_survive_a_restart(place: Place) -> None:
+    async def made(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a", "x"))
+        await bus.subscribe(hears("a", "x", silent=False))
+        await bus.subscribe(hears("b", "x"))
+        await bus.subscribe(hears("a", "x", crew="ops"))
+
+    async def found(bus: Bus, store: Store) -> None:
+        kept = [(each.crew, each.agent, each.pattern, each.silent) for each in await bus.subscriptions()]
+        assert kept == [("ci", "a", "x", False), ("ci", "b", "x", True), ("ops", "a", "x", True)]
+        assert await bus.unsubscribe("ci", "a", "x") and not await bus.unsubscribe("ci", "a", "x")
+
+    place.use(made)
+    if place.kind == "sqlite":
+        place.use(found)
+
+
+def test_a_crews_file_brings_its_subscriptions_and_takes_its_old_ones_away(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a", "by:hand"))
+        await bus.declare("ci", "sha1", [hears("a", "x", origin="file"), hears("b", "y", origin="file")])
+        await bus.subscribe(hears("b", "y", silent=False))  # an agent changes its own; it stays the file's
+        await bus.declare("ci", "sha2", [hears("a", "z", origin="file")])
+        assert [(each.agent, each.pattern) for each in await bus.subscriptions()] == [("a", "by:hand"), ("a", "z")]
+        assert (await bus.crew_sha("ci"), await bus.crew_sha("other")) == ("sha2", "")
+
+    place.use(story)
+
+
+def test_an_agent_has_so_many_subscriptions_and_no_more(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        many = [hears("a", f"x:{n}", origin="file") for n in range(SUBSCRIPTIONS_PER_AGENT_MAX)]
+        await bus.declare("ci", "sha", many)
+        with pytest.raises(UsageError, match="may have no more"):
+            await bus.subscribe(hears("a", "one:more"))
+        await bus.subscribe(hears("a", "x:1", silent=False))
+        await bus.subscribe(hears("b", "one:more"))
+
+    place.use(story)
+
+
+# Later
+
+
+def test_the_queue_is_in_order_and_a_restart_keeps_it(place: Place) -> None:
+    async def made(bus: Bus, store: Store) -> None:
+        for entry in (later("c", NOW + 2), later("b", NOW + 1), later("a", NOW + 1), later("d", NOW + 1, type="a")):
+            assert await bus.schedule(entry) is None
+
+    async def found(bus: Bus, store: Store) -> None:
+        assert ids(await bus.delayed()) == ["d", "a", "b", "c"]
+        assert ids(await bus.due(NOW + 1, 10)) == ["d", "a", "b"]
+        assert len(await bus.due(NOW + 1, 2)) == 2
+        assert await bus.next_due() == NOW + 1
+
+    place.use(made)
+    if place.kind == "sqlite":
+        place.use(found)
+
+
+def test_the_same_type_and_repeat_key_replace_and_the_same_id_changes_nothing(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.schedule(later("a", repeat_key="k"))
+        old = await bus.schedule(later("b", NOW + 5, repeat_key="k"))
+        assert old is not None and old.id == "a"
+        await bus.schedule(later("c", repeat_key="k", type="y"))
+        await bus.schedule(later("d"))
+        assert await bus.schedule(later("b", NOW + 9, repeat_key="k")) is None, (
+            "an answer was lost, and asked for again"
+        )
+        assert [(each.id, each.deliver_at) for each in await bus.delayed()] == [
+            ("d", NOW), ("c", NOW), ("b", NOW + 5),
+        ]  # fmt: skip
+
+    place.use(story)
+
+
+def test_cancelling_by_id_or_by_key(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.schedule(later("a"))
+        await bus.schedule(later("b", repeat_key="k"))
+        gone = await bus.cancel("a")
+        assert gone is not None and gone.id == "a"
+        gone = await bus.cancel(type="x", repeat_key="k")
+        assert gone is not None and gone.id == "b"
+        assert await bus.cancel("a") is None
+        assert await bus.delayed() == [] and await bus.next_due() is None
+
+    place.use(story)
+
+
+def test_a_dispatch_reaches_the_inbox_and_leaves_the_queue_together(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a"))
+        await bus.schedule(later("d1", data={"remember": "milk"}))
+        due = await bus.due(NOW, 10)
+        for _ in range(2):  # a second dispatcher saw the same
+            await bus.dispatch(due, NOW + 3)
+        assert await bus.delayed() == []
+        (heard,) = await bus.take(Taking(key="r:1", crew="ci", agent="a"))
+        assert (heard.broadcast.id, heard.broadcast.data) == ("d1", {"remember": "milk"})
+        assert heard.broadcast.created_at == NOW + 3
+        assert len(await bus.newest(10)) == 1
+
+    place.use(story)
+
+
+def test_what_was_replaced_or_cancelled_while_it_was_being_dispatched_is_not_announced(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.schedule(later("a", repeat_key="k"))
+        await bus.schedule(later("b"))
+        due = await bus.due(NOW, 10)
+        await bus.schedule(later("new", NOW + 9, repeat_key="k"))
+        await bus.cancel("b")
+        assert not (await bus.dispatch(due, NOW)).news
+        assert ids(await bus.delayed()) == ["new"]
+
+    place.use(story)
+
+
+def test_a_schedule_stays_in_the_queue_with_its_next_time(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.schedule(later("s", schedule=Schedule(every_ms=1_000)))
+        for n in range(3):
+            await bus.dispatch(await bus.due(NOW + n * 1_000, 10), NOW + n * 1_000)
+        assert [each.deliver_at for each in await bus.delayed()] == [NOW + 3_000]
+        assert len({each.id for each in await bus.newest(10)}) == 3
+
+    place.use(story)
+
+
+def test_a_dispatch_that_fails_is_put_off_and_dies_in_the_end(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.schedule(later("a"))
+        now = NOW
+        for attempt, pause in enumerate(DELIVERY_PAUSES_MS, 1):
+            (entry,) = await bus.due(now, 10)
+            assert await bus.dispatch_failed(entry, "disk on fire", now) is None
+            assert await bus.dispatch_failed(entry, "said twice", now) is None
+            now += pause
+            assert await bus.next_due() == now
+            assert [each.attempts for each in await bus.delayed()] == [attempt]
+        (entry,) = await bus.due(now, 10)
+        dead = await bus.dispatch_failed(entry, "disk on fire", now)
+        assert dead is not None and (dead.id, dead.reason) == ("a", "disk on fire")
+        assert await bus.delayed() == [] and await bus.dead(5) == [dead]
+        assert await bus.revive("a") == 1
+        assert ids(await bus.newest(5)) == ["a"]
+
+    place.use(story)
+
+
+def test_a_schedule_outlives_a_time_that_could_not_be_dispatched(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        tried = later("s", schedule=Schedule(every_ms=1_000), attempts=len(DELIVERY_PAUSES_MS))
+        await bus.schedule(tried)
+        assert await bus.dispatch_failed(tried, "disk on fire", NOW) is not None
+        assert [(each.id, each.attempts) for each in await bus.delayed()] == [("s", 0)]
+
+    place.use(story)
+
+
+def test_of_the_dead_the_newest_are_kept(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a"))
+        row = await started(store)
+        many = tuple(emission(f"b{n}", hops=99) for n in range(DEAD_LETTERS_MAX + 3))
+        await store.append(row, reply(2), Alongside(broadcasts=many))
+        dead = await bus.dead(DEAD_LETTERS_MAX * 2)
+        assert len(dead) == DEAD_LETTERS_MAX
+        assert dead[0].id == f"b{DEAD_LETTERS_MAX + 2}"
+
+    place.use(story)
+
+
+def test_a_closed_store_says_so(place: Place) -> None:
+    async def story() -> None:
+        store = place.open()
+        await store.close()
+        with pytest.raises(StoreFailed):
+            await bus_of(store).emit(emission("b1"))
+
+    asyncio.run(story())
+
+
+# All stores alike
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["emit", "schedule", "replace", "cancel", "dispatch", "fail", "subscribe", "take", "strike",
+                         "unsubscribe", "back", "deliver"]),
+        st.integers(0, 4),
+    ),
+    max_size=20,
+)  # fmt: skip
+
+
+async def walked(bus: Bus, store: Store, steps: list[tuple[str, int]]) -> list[Any]:  # noqa: C901 - one line a verb
+    """What can be seen after each step."""
+    row, seq = await started(store), 1
+    seen: list[Any] = []
+    old_due: list[Delayed] = []
+    for place_, (verb, n) in enumerate(steps):
+        now = NOW + place_ * 500
+        if verb == "emit":
+            await bus.emit(emission(f"b{place_}", f"t:{n}", crew="ci", agent=f"a{n}" if n else "", at=now))
+        elif verb in ("schedule", "replace"):
+            key = f"k{n}" if verb == "replace" else None
+            await bus.schedule(later(f"d{place_}", now + n * 300, type=f"t:{n % 2}", repeat_key=key))
+        elif verb == "cancel":
+            await bus.cancel(type=f"t:{n % 2}", repeat_key=f"k{n}")
+        elif verb == "dispatch":  # what was seen before may have been replaced meanwhile
+            await bus.dispatch(old_due, now)
+            old_due = list(await bus.due(now, 10))
+        elif verb == "fail" and old_due:
+            await bus.dispatch_failed(old_due[0], "no", now)
+        elif verb == "subscribe":
+            await bus.subscribe(hears(f"a{n}", "t:*", silent=n % 2 == 0))
+        elif verb == "unsubscribe":
+            await bus.unsubscribe("ci", f"a{n}", "t:*")
+        elif verb == "take":
+            seen.append(await taken(bus, f"a{n}", f"key{n}"))
+        elif verb in ("strike", "back"):
+            seq += 1
+            also = Alongside(taken=(f"key{n}",)) if verb == "strike" else Alongside(put_back=(f"key{n}",))
+            await store.append(row, reply(seq), also)
+        elif verb == "deliver":
+            for delivery in await bus.deliveries(now, 1):
+                await bus.delivery_failed(delivery.number, "no", now)
+        seen += [
+            ids(await bus.newest(100)),
+            [msgspec.to_builtins(each) for each in await bus.delayed()],
+            sorted(await bus.mail()),
+            [(each.agent, each.attempts, each.heard.broadcast.id) for each in await bus.deliveries(now, 100)],
+            await bus.next_due(),
+        ]
+    return seen
+
+
+@settings(max_examples=40, derandomize=True, deadline=None, database=None)
+@given(STEPS)
+def test_both_stores_tell_the_same_story(tmp_path_factory: Any, steps: list[tuple[str, int]]) -> None:
+    stories: list[Any] = []
+
+    async def story(bus: Bus, store: Store) -> None:
+        stories.append(await walked(bus, store, steps))
+
+    for kind in ("memory", "sqlite"):
+        Place(kind, tmp_path_factory.mktemp("walk")).use(story)
+    assert stories[0] == stories[1]

@@ -1,0 +1,115 @@
+"""Crews, questions, health and counters over HTTP."""
+
+from pathlib import Path
+
+import pytest
+
+from interlock.crew.diagram import diagram_of
+from interlock.crew.diagram_text import as_text
+from tests.server.office import BROKEN, CREW, Office, code_of, played
+
+
+def test_crews_are_listed_shown_drawn_and_their_problems_told(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        crews = (await office.get("/v1/crews")).json()["crews"]
+        assert [(crew["name"], crew["sound"]) for crew in crews] == [("office", True), ("broken", False)]
+        shown = (await office.get("/v1/crews/office")).json()
+        clerk = shown["agent_details"][0]
+        assert clerk["instructions"].startswith("Serve the customer.")
+        assert "[WAIT]" in clerk["instructions"]  # the contract of its marks
+        assert {route["signal"] for route in shown["routes"]} == {"[WAIT]", "[NEXT]", "[DONE]"}
+        assert "[END]" in {signal["name"] for signal in shown["signals"]}
+        assert shown["settings"]["max_handoffs"] == 30
+        graph = (await office.get("/v1/crews/office/graph")).json()
+        assert {node["name"] for node in graph["nodes"]} >= {"clerk", "boss"}
+        assert (await office.get("/v1/crews/office/problems")).json() == {"ok": True, "problems": []}
+        problems = (await office.get("/v1/crews/broken/problems")).json()
+        assert not problems["ok"]
+        assert {problem["code"] for problem in problems["problems"]} >= {"unknown-target"}
+        assert problems["problems"][0]["line"] > 0
+        broken = (await office.get("/v1/crews/broken")).json()
+        assert (broken["sound"], broken["signals"]) == (False, [])
+
+    played(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("form", "kind", "begins"),
+    [("text", "text/plain", "office"), ("mermaid", "text/plain", ""), ("svg", "image/svg+xml", "<svg")],
+)
+def test_a_graph_has_several_forms(tmp_path: Path, form: str, kind: str, begins: str) -> None:
+    async def story(office: Office) -> None:
+        answer = await office.get("/v1/crews/office/graph", params={"format": form})
+        assert answer.headers["content-type"].startswith(kind)
+        assert answer.text.startswith(begins)
+        if form == "text":
+            assert answer.text == as_text(diagram_of(office.service.crews.of("office").crew))
+        assert code_of(await office.get("/v1/crews/office/graph", params={"format": "png"})) == (400, "bad-parameter")
+
+    played(tmp_path, story)
+
+
+def test_a_crew_that_is_not_served_is_answered_with_what_was_probably_meant(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        answer = await office.get("/v1/crews/offise")
+        assert code_of(answer) == (404, "crew-not-served")
+        assert "did you mean 'office'?" in answer.json()["detail"]
+
+    played(tmp_path, story)
+
+
+def test_two_crews_of_one_name_cannot_be_served(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="two of the crews are called 'office'"):
+        played(tmp_path, lambda _: None, crews={"one": CREW, "two": CREW})  # type: ignore[arg-type, return-value]
+
+
+def test_questions_of_all_runs_are_in_one_place_page_by_page(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        runs = [await office.finished(f"Question {n}? [WAIT]") for n in range(5)]
+        await office.finished("no question")
+        seen: list[str] = []
+        page = (await office.get("/v1/questions", params={"limit": 2})).json()
+        while True:
+            seen += [question["question"] for question in page["questions"]]
+            if page["next"] is None:
+                break
+            page = (await office.get("/v1/questions", params={"limit": 2, "cursor": page["next"]})).json()
+        assert seen == [f"Question {n}?" for n in reversed(range(5))]
+        assert {question["id"] for question in runs[0]["questions"]} == {runs[0]["token"]}
+        await office.post(f"/v1/questions/{runs[0]['token']}/answer", json={"answer": "yes"})
+        await office.box.runner.settled(runs[0]["id"])
+        assert len((await office.get("/v1/questions")).json()["questions"]) == 4
+
+    played(tmp_path, story)
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "cnVubmluZyB4IHk", "bm93aGVyZSB4", "/../"])
+def test_a_cursor_that_was_never_given_out_is_refused(tmp_path: Path, cursor: str) -> None:
+    async def story(office: Office) -> None:
+        for path in ("/v1/questions", "/v1/runs"):
+            answer = await office.get(path, params={"cursor": cursor})
+            assert code_of(answer) == (404, "cursor-not-found")
+
+    played(tmp_path, story)
+
+
+def test_counters_tell_requests_by_route_and_what_is_under_way(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        await office.start("hang")
+        await office.get("/v1/runs/none")
+        await office.request("BREW", "/v1/runs")
+        lines = (await office.get("/metrics")).text.splitlines()
+        assert 'interlock_http_requests_total{method="POST",route="/v1/runs",status="201"} 1' in lines
+        assert 'interlock_http_requests_total{method="GET",route="/v1/runs/{run}",status="404"} 1' in lines
+        assert any(line.startswith('interlock_http_requests_total{method="other"') for line in lines)
+        assert "interlock_runs_under_way 1" in lines
+        assert "interlock_streams_open 0" in lines
+        counted = next(line for line in lines if line.startswith("interlock_http_request_seconds_count"))
+        assert counted.endswith(" 3")
+        assert f'interlock_http_request_seconds_bucket{{le="+Inf"}} {counted.split()[1]}' in lines
+
+    played(tmp_path, story)
+
+
+def test_the_broken_crew_of_the_tests_is_broken() -> None:
+    assert "nobody" in BROKEN

@@ -1,0 +1,186 @@
+"""Small parts of the server, each by itself."""
+
+import asyncio
+import json
+import logging
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock import Interlock, UsageError, load_crew
+from interlock.adapters.models.known_keys import KnownKeys
+from interlock.adapters.served_folder import SERVER_KEY, served, server_key
+from interlock.errors import FolderServed, RequestRefused, StoreFailed
+from interlock.runtime.draining import drained
+from interlock.server.bodies import JSON_DEPTH_MAX, depth_of, require_json
+from interlock.server.logs import JsonLines
+from interlock.server.places import Place, event_id, place_of
+from interlock.server.rates import BUCKETS_MAX, Rates
+from interlock.server.serving import _listening, is_loopback
+from interlock.testing import ManualClock
+from tests.server.office import crew_file
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+)
+
+
+def depth(value: Any) -> int:
+    inner = value if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else None
+    return 0 if inner is None else 1 + max(map(depth, inner), default=0)
+
+
+@given(JSON)
+def test_the_depth_of_a_body_is_that_of_its_value(value: Any) -> None:
+    assert depth_of(json.dumps(value).encode()) == depth(value)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"NaN", b"Infinity", b"1e999", b'"\xff"', b'"\\ud800"', b"{'a': 1}", b"[1,]", b"\x00", b'{"a": 1} x'],
+)
+def test_what_is_no_json_is_refused(body: bytes) -> None:
+    with pytest.raises(RequestRefused) as refused:
+        require_json(body)
+    assert refused.value.code == "bad-json"
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 65 + b"]" * 65, b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 65 + b"1" + b"}" * 65]
+)
+def test_what_nests_without_end_is_refused(body: bytes) -> None:
+    with pytest.raises(RequestRefused) as refused:
+        require_json(body)
+    assert refused.value.code == "too-deep"
+
+
+def test_as_deep_as_allowed_is_fine_and_brackets_in_texts_are_words() -> None:
+    require_json(b"[" * JSON_DEPTH_MAX + b"]" * JSON_DEPTH_MAX)
+    require_json(json.dumps({"a": "[" * 1000 + '"' + "{" * 1000}).encode())
+
+
+@given(st.integers(1, 10**12), st.integers(1, 20))
+def test_an_id_names_what_was_seen_and_nothing_else(position: int, count: int) -> None:
+    for n in range(count):
+        place = place_of(event_id(position, n, count))
+        assert [k for k in range(count) if not place.is_seen(position, k)] == list(range(n + 1, count))
+        assert place.is_seen(position - 1, 0)
+        assert not place.is_seen(position + 1, 0)
+        assert place_of(str(place)) == place
+
+
+def test_a_place_before_everything_has_seen_nothing() -> None:
+    assert not Place(0).is_seen(1, 0)
+    assert str(Place(0)) == "0"
+
+
+def test_a_bucket_is_filled_at_its_rate_and_never_beyond_its_burst() -> None:
+    clock = ManualClock()
+    rates = Rates(clock, per_second=2, burst=3)
+    assert [rates.wait_ms("a") for _ in range(4)] == [0, 0, 0, 500]
+    assert rates.wait_ms("b") == 0
+    clock.advance(499)
+    assert rates.wait_ms("a") > 0
+    clock.advance(1)
+    assert rates.wait_ms("a") == 0
+    clock.advance(1_000_000)
+    assert [rates.wait_ms("a") for _ in range(4)].count(0) == 3
+
+
+def test_buckets_of_strangers_do_not_grow_without_end() -> None:
+    rates = Rates(ManualClock(), per_second=1, burst=1)
+    for n in range(BUCKETS_MAX + 100):
+        rates.wait_ms(str(n))
+    assert len(rates._left) == BUCKETS_MAX
+
+
+def test_a_log_line_is_one_object_and_holds_no_key() -> None:
+    key = "ilk_" + "x" * 43
+    try:
+        raise ValueError(f"wrong {key}")
+    except ValueError:
+        info = sys.exc_info()
+    message = f'one\ntwo\r\x1b[31m [SIGNAL-EVENT] {key} "}}\u2028'
+    record = logging.LogRecord("interlock", logging.ERROR, "f", 1, message, (), info)
+    line = JsonLines(KnownKeys([key])).format(record)
+    assert "\n" not in line
+    assert line.isascii()
+    assert key not in line
+    told = json.loads(line)
+    assert told["message"].startswith("one\ntwo\r\x1b[31m [SIGNAL-EVENT] [redacted]")
+    assert "ValueError: wrong [redacted]" in told["error"]
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False),
+     ("192.168.1.1", False), ("example.org", False), ("", False)],
+)  # fmt: skip
+def test_the_loopback_is_known(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_the_listener_names_its_protocol_so_that_small_answers_are_sent_at_once() -> None:
+    with _listening("127.0.0.1", 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "8.8.8.8"])
+def test_an_address_that_is_not_ours_cannot_be_listened_on(host: str) -> None:
+    with pytest.raises(UsageError, match="cannot listen"), _listening(host, 0):
+        pass
+
+
+def test_a_folder_has_one_server_at_a_time(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with served(data), pytest.raises(FolderServed, match="data folder is served by pid "), served(data):
+        pass
+    with served(tmp_path / "data"):
+        pass
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreFailed, match="could not open the data folder"), served(tmp_path / "file" / "data"):
+        pass
+
+
+def test_a_key_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
+    key = server_key(tmp_path)
+    assert server_key(tmp_path) == key
+    assert (tmp_path / SERVER_KEY).stat().st_mode & 0o777 == 0o600
+    assert len(key) == 47
+    with pytest.raises(StoreFailed, match="could not write"):
+        server_key(tmp_path / "nowhere")
+
+
+def test_draining_waits_for_what_is_under_way_and_lets_nothing_new_begin(tmp_path: Path) -> None:
+    """The call under way comes back and is stored; the one after it is not made."""
+    go_on = asyncio.Event()
+    asked: list[str] = []
+
+    async def model(request: Any) -> str:
+        asked.append(request.agent)
+        await go_on.wait()
+        return "Over to you. [NEXT]"
+
+    async def story() -> None:
+        async with Interlock(tmp_path / "data", models=model) as box:
+            run = await box.start(load_crew(crew_file(tmp_path)), "go")
+            while not asked:
+                await asyncio.sleep(0)
+            draining = asyncio.create_task(drained(box.runner))
+            await asyncio.sleep(0)
+            assert not draining.done()
+            go_on.set()
+            await draining
+            records = await box.journal.records(run.id)
+            types = [event.__struct_config__.tag for record in records for event in record.events]
+            assert types.count("model.replied") == 1
+            assert types[-1] == "model.called"
+            assert asked == ["clerk"]
+
+    asyncio.run(story())

@@ -1,0 +1,209 @@
+"""Webhooks in: what is signed, new and allowed becomes a broadcast; everything else is refused."""
+
+import base64
+import json
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from standardwebhooks.webhooks import Webhook
+
+from interlock.adapters.server_settings import ServerSettings
+from interlock.adapters.webhook_settings import IncomingHook
+from interlock.adapters.webhook_verifying import TOKEN_HEADER, incoming_webhooks
+from tests.server.office import ADDRESS, Office, code_of, played
+
+NEW, OLD, OTHER = ("whsec_" + base64.b64encode(letter * 32).decode() for letter in (b"n", b"o", b"x"))
+HOOK = IncomingHook(types=("build:*:done", "deploy"), secret_env="NEW", old_secret_env="OLD")
+PLAIN = IncomingHook(types=("*",), token_env="TOKEN")
+SAID = {"type": "build:x:done", "data": {"ok": True}}
+
+
+def signed(secret: str, body: bytes, message: str = "msg_1", at: float | None = None) -> dict[str, str]:
+    moment = datetime.fromtimestamp(int(at if at is not None else time.time()), UTC)
+    return {
+        "content-type": "application/json",
+        "webhook-id": message,
+        "webhook-timestamp": str(int(moment.timestamp())),
+        "webhook-signature": Webhook(secret).sign(message, moment, body.decode("utf-8", "replace")),
+    }
+
+
+def taking(tmp_path: Path, story: Callable[[Office, httpx2.AsyncClient], Awaitable[None]], **options: Any) -> None:
+    environ = {"NEW": NEW, "OLD": OLD, "TOKEN": "a plain token of some length"}
+
+    async def told(office: Office) -> None:
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(office.guard), base_url=ADDRESS) as sender:
+            await story(office, sender)
+
+    hooks = {"ci": HOOK, "plain": PLAIN, "blank": IncomingHook(types=("*",), secret_env="MISSING")}
+    settings = ServerSettings(failures_per_minute=100_000, **options)
+    played(tmp_path, told, incoming=incoming_webhooks(hooks, environ), settings=settings)
+
+
+async def broadcasts(office: Office) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await office.get("/v1/engine/signals/events")).json()["events"]
+    return found
+
+
+@pytest.mark.parametrize("secret", [NEW, OLD])
+def test_what_is_signed_with_one_of_two_secrets_becomes_a_broadcast_from_the_webhook(
+    tmp_path: Path, secret: str
+) -> None:
+    async def story(office: Office, sender: httpx2.AsyncClient) -> None:
+        body = json.dumps(SAID).encode()
+        answer = await sender.post("/v1/webhooks/ci", content=body, headers=signed(secret, body))
+        assert answer.status_code == 201, answer.text
+        (kept,) = await broadcasts(office)
+        assert kept == answer.json()
+        assert (kept["source"], kept["type"], kept["data"]) == (
+            {"type": "webhook", "id": "ci"},
+            "build:x:done",
+            {"ok": True},
+        )
+
+    taking(tmp_path, story)
+
+
+def test_a_replay_has_no_effect_also_after_a_restart(tmp_path: Path) -> None:
+    body = json.dumps(SAID).encode()
+    headers = signed(NEW, body)
+
+    async def first(office: Office, sender: httpx2.AsyncClient) -> None:
+        assert (await sender.post("/v1/webhooks/ci", content=body, headers=headers)).status_code == 201
+        again = await sender.post("/v1/webhooks/ci", content=body, headers=headers)
+        assert code_of(again) == (409, "webhook-replayed")
+
+    async def second(office: Office, sender: httpx2.AsyncClient) -> None:
+        again = await sender.post("/v1/webhooks/ci", content=body, headers=headers)
+        assert code_of(again) == (409, "webhook-replayed")
+        assert len(await broadcasts(office)) == 1
+
+    taking(tmp_path, first)
+    taking(tmp_path, second)
+
+
+def test_no_byte_of_body_or_headers_can_change_unnoticed(tmp_path: Path) -> None:
+    body = json.dumps(SAID).encode()
+
+    async def story(office: Office, sender: httpx2.AsyncClient) -> None:
+        headers = signed(NEW, body)
+        for n in range(len(body)):
+            changed = body[:n] + bytes([body[n] ^ 1]) + body[n + 1 :]
+            answer = await sender.post("/v1/webhooks/ci", content=changed, headers=headers)
+            assert code_of(answer) == (401, "wrong-key"), n
+        for name in ("webhook-id", "webhook-timestamp", "webhook-signature"):
+            changed_value = headers[name][:4] + ("A" if headers[name][4] != "A" else "B") + headers[name][5:]
+            for value in ("", "x", changed_value, headers[name][:-2], "v1,", "v2," + headers[name][3:], "é"):
+                forged = {key.encode(): given.encode() for key, given in {**headers, name: value}.items()}
+                answer = await sender.post("/v1/webhooks/ci", content=body, headers=forged)
+                assert code_of(answer) == (401, "wrong-key"), (name, value)
+        without = {key: value for key, value in headers.items() if key != "webhook-signature"}
+        assert code_of(await sender.post("/v1/webhooks/ci", content=body, headers=without)) == (401, "wrong-key")
+        assert await broadcasts(office) == []
+
+    taking(tmp_path, story, requests_per_second=100_000)
+
+
+@pytest.mark.parametrize("seconds", [-301, 301, -86_400, 86_400])
+def test_what_is_too_old_or_from_the_future_is_refused(tmp_path: Path, seconds: int) -> None:
+    async def story(office: Office, sender: httpx2.AsyncClient) -> None:
+        body = json.dumps(SAID).encode()
+        headers = signed(NEW, body, at=time.time() + seconds + (5 if seconds > 0 else -5))
+        assert code_of(await sender.post("/v1/webhooks/ci", content=body, headers=headers)) == (401, "wrong-key")
+
+    taking(tmp_path, story)
+
+
+def test_another_secret_and_another_hooks_secret_are_refused(tmp_path: Path) -> None:
+    async def story(office: Office, sender: httpx2.AsyncClient) -> None:
+        body = json.dumps(SAID).encode()
+        for hook, secret in (("ci", OTHER), ("plain", NEW)):
+            answer = await sender.post(f"/v1/webhooks/{hook}", content=body, headers=signed(secret, body))
+            assert code_of(answer) == (401, "wrong-key")
+
+    taking(tmp_path, story)
+
+
+@pytest.mark.parametrize("hook", ["none", "blank"])
+def test_a_hook_that_is_not_there_or_has_no_secret_is_none(tmp_path: Path, hook: str) -> None:
+    async def story(office: Office, sender: httpx2.AsyncClient) -> None:
+        body = json.dumps(SAID).encode()
+        answer = await sender.post(f"/v1/webhooks/{hook}", content=body, headers=signed(NEW, body))
+        assert code_of(answer) == (404, "webhook-not-found")
+
+    taking(tmp_path, story)
+
+
+def test_only_types_that_the_section_names_are_announced(tmp_path: Path) -> None:
+    async def story(office: Office, sender: httpx2.AsyncClient) -> None:
+        for n, kind in enumerate(("build:x:failed", "agent:clerk:wake", "deploy:now", "build:x:done:more")):
+            body = json.dumps({"type": kind}).encode()
+            answer = await sender.post("/v1/webhooks/ci", content=body, headers=signed(NEW, body, f"m{n}"))
+            assert code_of(answer) == (403, "webhook-type-not-allowed")
+        assert await broadcasts(office) == []
+
+    taking(tmp_path, story)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"7", b'{"data": 1}', b'{"type": 7}', b'{"type": ""}', b"{"])
+def test_what_says_nothing_is_refused_after_it_was_verified(tmp_path: Path, body: bytes) -> None:
+    async def story(office: Office, sender: httpx2.AsyncClient) -> None:
+        answer = await sender.post("/v1/webhooks/ci", content=body, headers=signed(NEW, body))
+        assert code_of(answer) in ((422, "bad-body"), (400, "bad-json"))
+
+    taking(tmp_path, story)
+
+
+def test_cloudevents_are_understood_whole_and_in_headers(tmp_path: Path) -> None:
+    async def story(office: Office, sender: httpx2.AsyncClient) -> None:
+        whole = {"specversion": "1.0", "id": "e1", "source": "/x", "type": "deploy", "data": {"n": 1}}
+        body = json.dumps(whole).encode()
+        headers = {**signed(NEW, body, "m1"), "content-type": "application/cloudevents+json"}
+        assert (await sender.post("/v1/webhooks/ci", content=body, headers=headers)).status_code == 201
+        body = b'{"n": 2}'
+        headers = {
+            **signed(NEW, body, "m2"),
+            "ce-specversion": "1.0",
+            "ce-id": "e2",
+            "ce-source": "/x",
+            "ce-type": "deploy",
+        }
+        assert (await sender.post("/v1/webhooks/ci", content=body, headers=headers)).status_code == 201
+        assert [(each["type"], each["data"]) for each in await broadcasts(office)] == [
+            ("deploy", {"n": 1}),
+            ("deploy", {"n": 2}),
+        ]
+
+    taking(tmp_path, story)
+
+
+def test_a_plain_token_is_enough_where_it_is_set_up(tmp_path: Path) -> None:
+    async def story(office: Office, sender: httpx2.AsyncClient) -> None:
+        said = {"id": "7", "type": "x"}
+        right = {TOKEN_HEADER: "a plain token of some length"}
+        assert (await sender.post("/v1/webhooks/plain", json=said, headers=right)).status_code == 201
+        again = await sender.post("/v1/webhooks/plain", json=said, headers=right)
+        assert code_of(again) == (409, "webhook-replayed")
+        for wrong in ("", "a plain token", "a plain token of some lengths"):
+            answer = await sender.post("/v1/webhooks/plain", json={**said, "id": "8"}, headers={TOKEN_HEADER: wrong})
+            assert code_of(answer) == (401, "wrong-key")
+
+    taking(tmp_path, story)
+
+
+def test_a_webhook_that_comes_too_often_is_held_up(tmp_path: Path) -> None:
+    async def story(office: Office, sender: httpx2.AsyncClient) -> None:
+        right = {TOKEN_HEADER: "a plain token of some length"}
+        found = [
+            (await sender.post("/v1/webhooks/plain", json={"id": str(n), "type": "x"}, headers=right)).status_code
+            for n in range(4)
+        ]
+        assert found[:2] == [201, 201]
+        assert 429 in found
+
+    taking(tmp_path, story, requests_per_second=1)
