@@ -19,7 +19,7 @@ SECONDS_TO_LOOK = 1.2
 
 
 @click.command()
-@click.option("--headless", is_flag=True, help="Play the part of the browser too, and end; so it does without a terminal.")
+@click.option("--headless", is_flag=True, help="Play the browser's part too, and end; as without a terminal.")
 def demo(headless: bool) -> None:
     """A tour with no key, no account and no network; it ends with a dashboard in your browser.
 

@@ -7,6 +7,15 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** AgentUsage */
+        AgentUsage: {
+            /**
+             * Agent
+             * @example clerk
+             */
+            agent: string;
+            usage: components["schemas"]["Used"];
+        };
         /** AgentView */
         AgentView: {
             /** Description */
@@ -30,6 +39,35 @@ export interface components {
             role: string;
             /** Tools */
             tools: string[];
+        };
+        /** BroadcastPage */
+        BroadcastPage: {
+            /** Events */
+            events: components["schemas"]["BroadcastView"][];
+        };
+        /**
+         * BroadcastView
+         * @description A broadcast, as the protocol has it.
+         */
+        BroadcastView: {
+            /**
+             * Createdat
+             * @example 1794800000000
+             */
+            createdAt: number;
+            /**
+             * Id
+             * @example k3x9p2q8w7e6r5t4y3u2i1o0
+             */
+            id: string;
+            source: components["schemas"]["SourceView"];
+            /**
+             * Type
+             * @example build:project-x:done
+             */
+            type: string;
+        } & {
+            [key: string]: unknown;
         };
         /**
          * Context
@@ -93,6 +131,22 @@ export interface components {
             /** Crews */
             crews: components["schemas"]["CrewView"][];
         };
+        /** CrewUsage */
+        CrewUsage: {
+            /**
+             * Agents
+             * @description Who has cost most comes first.
+             */
+            agents: components["schemas"]["AgentUsage"][];
+            /**
+             * Crew
+             * @example desk
+             */
+            crew: string;
+            /** Runs */
+            runs: number;
+            usage: components["schemas"]["Used"];
+        };
         /** CrewView */
         CrewView: {
             /** Agents */
@@ -110,6 +164,23 @@ export interface components {
             problems: number;
             /** Sound */
             sound: boolean;
+        };
+        /** DeadBroadcast */
+        DeadBroadcast: {
+            /** At */
+            at: number;
+            broadcast: components["schemas"]["BroadcastView"];
+            /** Id */
+            id: string;
+            /** Reason */
+            reason: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /** DeadBroadcasts */
+        DeadBroadcasts: {
+            /** Dead */
+            dead: components["schemas"]["DeadBroadcast"][];
         };
         /** DeadLetter */
         DeadLetter: {
@@ -142,6 +213,56 @@ export interface components {
         DeadLetters: {
             /** Letters */
             letters: components["schemas"]["DeadLetter"][];
+        };
+        /** DelayedPage */
+        DelayedPage: {
+            /** Delayed */
+            delayed: components["schemas"]["DelayedView"][];
+        };
+        /**
+         * DelayedView
+         * @description A signal for later.
+         */
+        DelayedView: {
+            /** Attempts */
+            attempts: number;
+            /**
+             * Createdat
+             * @example 1794800000000
+             */
+            createdAt: number;
+            /** Deliverat */
+            deliverAt: number;
+            /**
+             * Id
+             * @example k3x9p2q8w7e6r5t4y3u2i1o0
+             */
+            id: string;
+            source: components["schemas"]["SourceView"];
+            /**
+             * Type
+             * @example build:project-x:done
+             */
+            type: string;
+        } & {
+            [key: string]: unknown;
+        };
+        /** Emit */
+        Emit: {
+            /**
+             * Data
+             * @description Any JSON, or nothing.
+             * @example {
+             *       "ok": true
+             *     }
+             */
+            data?: unknown;
+            /**
+             * Type
+             * @description What it is, in segments.
+             * @example build:project-x:done
+             */
+            type: string;
         };
         /**
          * Event
@@ -233,6 +354,11 @@ export interface components {
         };
         /** GraphNode */
         GraphNode: {
+            /**
+             * Closed
+             * @description Why what is inside is not shown.
+             */
+            closed: string;
             /** Entry */
             entry: boolean;
             /** Id */
@@ -398,6 +524,11 @@ export interface components {
         Reason: {
             event: components["schemas"]["Event"];
             /**
+             * Run
+             * @example 01a1e2ac96f34f33c417
+             */
+            run: string;
+            /**
              * Seq
              * @example 12
              */
@@ -428,6 +559,14 @@ export interface components {
              * @example 01a1e2ac96f34f33c417:8.0
              */
             token?: string | null;
+        };
+        /** Revived */
+        Revived: {
+            /**
+             * Revived
+             * @description How many deliveries are tried again.
+             */
+            revived: number;
         };
         /** RouteView */
         RouteView: {
@@ -517,6 +656,10 @@ export interface components {
              */
             updated_at: number;
             usage: components["schemas"]["Used"];
+            /** Usage By Agent */
+            usage_by_agent: {
+                [key: string]: components["schemas"]["Used"];
+            };
         };
         /** RunPage */
         RunPage: {
@@ -591,6 +734,37 @@ export interface components {
             updated_at: number;
             usage: components["schemas"]["Used"];
         };
+        /** Schedule */
+        Schedule: {
+            /**
+             * Data
+             * @example null
+             */
+            data?: unknown;
+            /**
+             * Deliverat
+             * @description Milliseconds since 1970.
+             * @example null
+             */
+            deliverAt?: number | null;
+            /**
+             * Inms
+             * @description Or so many from now.
+             * @example 60000
+             */
+            inMs?: number | null;
+            /**
+             * Repeatkey
+             * @description The same type and key again takes this one's place.
+             * @example daily
+             */
+            repeatKey?: string | null;
+            /**
+             * Type
+             * @example report:due
+             */
+            type: string;
+        };
         /** Session */
         Session: {
             /**
@@ -619,6 +793,19 @@ export interface components {
             name: string;
             /** Priority */
             priority: number;
+        };
+        /** SourceView */
+        SourceView: {
+            /**
+             * Id
+             * @default
+             */
+            id: string;
+            /**
+             * Type
+             * @enum {string}
+             */
+            type: "system" | "agent" | "webhook" | "process";
         };
         /** StartRun */
         StartRun: {
@@ -666,6 +853,89 @@ export interface components {
             id: string;
         } & {
             [key: string]: unknown;
+        };
+        /** Subscribe */
+        Subscribe: {
+            /**
+             * Agent
+             * @example clerk
+             */
+            agent: string;
+            /**
+             * Crew
+             * @example desk
+             */
+            crew: string;
+            /**
+             * Pattern
+             * @description `*` is exactly one segment.
+             * @example build:*:done
+             */
+            pattern: string;
+            /**
+             * Silent
+             * @description Shown with the next turn; otherwise it gets a turn for it.
+             * @default true
+             */
+            silent: boolean;
+        };
+        /** SubscriptionPage */
+        SubscriptionPage: {
+            /** Subscriptions */
+            subscriptions: components["schemas"]["SubscriptionView"][];
+        };
+        /** SubscriptionView */
+        SubscriptionView: {
+            /** Agent */
+            agent: string;
+            /** Crew */
+            crew: string;
+            /**
+             * Origin
+             * @enum {string}
+             */
+            origin: "file" | "tool" | "api";
+            /** Pattern */
+            pattern: string;
+            /** Silent */
+            silent: boolean;
+        };
+        /** UsageAt */
+        UsageAt: {
+            /**
+             * At
+             * @description Where the hour or day begins, in UTC.
+             * @example 1794800000000
+             */
+            at: number;
+            /**
+             * Crew
+             * @example desk
+             */
+            crew: string;
+            /** @description Of the runs started then, with all below them. */
+            usage: components["schemas"]["Used"];
+        };
+        /** UsageReport */
+        UsageReport: {
+            /** Crews */
+            crews: components["schemas"]["CrewUsage"][];
+            /** Runs */
+            runs: number;
+            /**
+             * Step Ms
+             * @description How long each of the times is.
+             * @example 3600000
+             */
+            step_ms: number;
+            /** Times */
+            times: components["schemas"]["UsageAt"][];
+            /**
+             * Unread
+             * @description Damaged runs, of which nobody knows.
+             */
+            unread: string[];
+            usage: components["schemas"]["Used"];
         };
         /** Used */
         Used: {

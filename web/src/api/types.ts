@@ -19,6 +19,13 @@ export type Problems = Shapes["Problems"];
 export type Explanation = Shapes["Explanation"];
 export type Session = Shapes["Session"];
 export type Refusal = Shapes["Problem"];
+export type UsageReport = Shapes["UsageReport"];
+export type Broadcast = Shapes["BroadcastView"];
+export type BroadcastPage = Shapes["BroadcastPage"];
+export type SubscriptionPage = Shapes["SubscriptionPage"];
+export type Delayed = Shapes["DelayedView"];
+export type DelayedPage = Shapes["DelayedPage"];
+export type DeadBroadcasts = Shapes["DeadBroadcasts"];
 export type Used = Shapes["Used"];
 
 export const STATUSES: readonly Status[] = ["running", "paused", "completed", "failed", "stopped", "cancelled"];

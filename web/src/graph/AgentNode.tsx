@@ -6,11 +6,14 @@ export type CrewNode = Node<{ readonly node: GraphNode; readonly state: NodeStat
 
 export function AgentNode({ data: { node, state } }: NodeProps<CrewNode>) {
   const look = ["node", `node-${node.kind}`, state.isActive && "is-active", state.isWaiting && "is-waiting"];
+  const note = words(node, state);
   return (
     <div className={look.filter(Boolean).join(" ")} title={[node.label, ...node.notes].join("\n")}>
       <Handle type="target" position={Position.Left} isConnectable={false} />
       <bdi className="node-name">{node.kind === "end" ? "end" : node.name}</bdi>
-      <span className="node-note">{words(node, state)}</span>
+      <span key={note} className="node-note">
+        {note}
+      </span>
       <Handle type="source" position={Position.Right} isConnectable={false} />
     </div>
   );

@@ -4,6 +4,7 @@ import type { Graph, GraphEdge, GraphNode } from "../api/types";
 
 export const WIDTH = 168;
 export const HEIGHT = 54;
+const CORNER = 28;
 
 export interface Point {
   readonly x: number;
@@ -29,15 +30,17 @@ export function placed(graph: Graph, direction: "LR" | "TB"): Placed {
   plan.setGraph({ rankdir: direction, nodesep: 40, edgesep: 22, ranksep: direction === "LR" ? 56 : 44, marginx: 16, marginy: 16 });
   plan.setDefaultEdgeLabel(() => ({}));
   for (const node of graph.nodes) plan.setNode(node.id, { width: WIDTH, height: HEIGHT });
-  graph.edges.forEach((edge, n) =>
-    plan.setEdge(edge.source, edge.target, { width: 24 + 6.5 * labelOf(edge).length, height: 20, labelpos: "c" }, String(n)),
-  );
+  graph.edges.forEach((edge, n) => {
+    if (edge.source === edge.target) return;
+    plan.setEdge(edge.source, edge.target, { width: 24 + 6.5 * labelOf(edge).length, height: 20, labelpos: "c" }, String(n));
+  });
   place(plan);
   return {
     nodes: graph.nodes.map((node) => ({ node, at: corner(plan.node(node.id) as Point) })),
     edges: graph.edges.map((edge, n) => {
+      if (edge.source === edge.target) return { id: `e${n}`, edge, ...loop(plan.node(edge.source) as Point) };
       const { points, x, y } = plan.edge(edge.source, edge.target, String(n)) as Routed;
-      return { id: `e${n}`, edge, path: smooth(points), label: { x, y } };
+      return { id: `e${n}`, edge, path: rounded(points), label: { x, y } };
     }),
   };
 }
@@ -51,17 +54,29 @@ function corner(center: Point): Point {
   return { x: center.x - WIDTH / 2, y: center.y - HEIGHT / 2 };
 }
 
-/** A line through the middles between the points, with the points as the handles of its bends. */
-export function smooth(points: readonly Point[]): string {
+/** A line through all the points, which go around the nodes, with its corners cut off. */
+export function rounded(points: readonly Point[]): string {
   const [first, ...rest] = points;
-  const last = rest.pop();
-  if (!first || !last) return "";
+  if (!first) return "";
   let path = `M ${at(first)}`;
   rest.forEach((point, n) => {
     const next = rest[n + 1];
-    path += ` Q ${at(point)} ${at(next ? { x: (point.x + next.x) / 2, y: (point.y + next.y) / 2 } : last)}`;
+    const before = rest[n - 1] ?? first;
+    path += next ? ` L ${at(towards(point, before))} Q ${at(point)} ${at(towards(point, next))}` : ` L ${at(point)}`;
   });
-  return rest.length ? path : `${path} L ${at(last)}`;
+  return path;
+}
+
+function towards(from: Point, to: Point): Point {
+  const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
+  const part = Math.min(CORNER, length / 2) / length;
+  return { x: from.x + (to.x - from.x) * part, y: from.y + (to.y - from.y) * part };
+}
+
+function loop(center: Point): { readonly path: string; readonly label: Point } {
+  const top = center.y - HEIGHT / 2;
+  const path = `M ${center.x - 26} ${top} C ${center.x - 46} ${top - 40} ${center.x + 46} ${top - 40} ${center.x + 26} ${top}`;
+  return { path, label: { x: center.x, y: top - 30 } };
 }
 
 function at(point: Point): string {

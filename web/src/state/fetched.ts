@@ -19,7 +19,7 @@ export const anything: Concerns = (told) => !isDelta(told);
 export const nothing: Concerns = () => false;
 
 /** At most one question at a time, and not more often than people can read. */
-export function useFetched<Shape>(path: string | null, concerns: Concerns = nothing): Fetched<Shape> {
+export function useFetched<Shape>(path: string | null, concerns: Concerns = nothing, everyMs = 0): Fetched<Shape> {
   const [state, setState] = useState<{ path: string | null; value: Shape | null; error: string }>({
     path,
     value: null,
@@ -57,12 +57,14 @@ export function useFetched<Shape>(path: string | null, concerns: Concerns = noth
     const deaf = listen((told) => {
       if (told.some(concerns)) void ask();
     });
+    const beat = everyMs ? setInterval(() => !document.hidden && void ask(), everyMs) : undefined;
     void ask();
     return () => {
+      clearInterval(beat);
       stopping.abort();
       deaf();
     };
-  }, [path, concerns, isLive]);
+  }, [path, concerns, everyMs, isLive]);
 
   const isCurrent = state.path === path;
   return {

@@ -10,6 +10,8 @@ const PLACES = [
   ["runs", "Runs"],
   ["questions", "Questions"],
   ["crews", "Crews"],
+  ["broadcasts", "Broadcasts"],
+  ["usage", "Usage"],
 ] as const;
 
 export function Shell({ children }: { children: ReactNode }) {

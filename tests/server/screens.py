@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/screens: `python -m web.screens`. Somebody has to look at them."""
+"""Takes the pictures of docs/screens: `python -m tests.server.screens`. Somebody has to look at them."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from playwright.sync_api import Page, sync_playwright
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SHOTS = ROOT / "docs" / "screens"
 TEMPLATES = ROOT / "src" / "interlock" / "templates"
 INPUT = "The lamp that I bought does not shine, order A-17"
@@ -22,7 +22,7 @@ def main(chromium: str = "/usr/bin/chromium") -> None:
     with TemporaryDirectory() as data, _serving(Path(data)) as opening, sync_playwright() as playwright:
         arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
         browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
-        page = browser.new_page(viewport={"width": 1600, "height": 900})
+        page = browser.new_page(viewport={"width": 1280, "height": 760})
         page.set_default_timeout(PATIENCE_MS)
         page.goto(opening)
         _play(page)
