@@ -55,7 +55,8 @@ def _look_around(page: Page, address: str) -> None:
     page.get_by_label("Input").fill(INPUT)
     page.get_by_role("button", name="Start a run").click()
     page.get_by_role("dialog").get_by_role("button", name="Later").click()
-    for place in ("runs", "questions", "crews", "crews/returns"):
+    _announce(page, address)
+    for place in ("runs", "questions", "crews", "crews/returns", "broadcasts", "usage"):
         _go(page, address, place)
         _shoot(page, place.replace("crews/returns", "crew"))
     page.emulate_media(color_scheme="dark")
@@ -68,6 +69,23 @@ def _look_around(page: Page, address: str) -> None:
     page.locator("a.run-row").last.click()
     page.locator(".node").first.wait_for()
     _shoot(page, "run-360")
+
+
+def _announce(page: Page, address: str) -> None:
+    _go(page, address, "broadcasts")
+    for kind, data, seconds in (
+        ("build:lamp:done", '{"ok": true}', ""),
+        ("stock:lamp:low", "three left", ""),
+        ("report:due", "", "3600"),
+    ):
+        page.get_by_label("Type").fill(kind)
+        page.get_by_label("Data").fill(data)
+        page.get_by_label("In seconds").fill(seconds)
+        page.get_by_role("button", name="Announce").click()
+        page.get_by_text(kind).first.wait_for()
+    page.get_by_label("Pattern to hear").fill("stock:*:low")
+    page.get_by_role("button", name="Subscribe").click()
+    page.get_by_role("cell", name="stock:*:low").wait_for()
 
 
 def _go(page: Page, address: str, place: str) -> None:
@@ -87,7 +105,7 @@ def _serving(data: Path) -> Iterator[str]:
     command += [str(TEMPLATES / name) for name in ("returns", "hello", "broken")]
     command += ["--script", str(TEMPLATES / "returns" / "script.yaml"), "--data", str(data), "--port", "0"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(  # noqa: S603 - our own program
+    with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
     ) as process:
         assert process.stdout is not None, "it is piped"

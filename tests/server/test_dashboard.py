@@ -299,7 +299,7 @@ def test_the_page_fits_a_telephone_and_a_keyboard(tmp_path: Path) -> None:
         page.keyboard.press("ArrowRight")
         expect(page.get_by_role("tab", name="Timeline")).to_be_focused()
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-        for place in ("runs", "questions", "crews", "crews/office", "nowhere"):
+        for place in ("runs", "questions", "crews", "crews/office", "broadcasts", "usage", "nowhere"):
             page.goto(f"{look.address}/#/{place}")
             page.locator("#content > *").first.wait_for()
             assert page.evaluate("document.documentElement.scrollWidth") <= 360, place
@@ -320,4 +320,59 @@ def test_the_door_says_what_to_do_and_opens_for_the_key(tmp_path: Path) -> None:
         page.get_by_role("button", name="Leave").click()
         page.get_by_label("Key").wait_for()
         look.tab().get_by_label("Key").wait_for()
+        look.require_peace(page)
+
+
+def test_broadcasts_are_announced_found_delayed_changed_and_cancelled(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, looking(server) as look:
+        page = entered(look, server)
+        page.get_by_role("link", name="Broadcasts").click()
+        page.get_by_text("Nothing was announced yet.").wait_for()
+        page.get_by_label("Type").fill("build:x:done")
+        page.get_by_label("Data").fill('{"note": "<img src=x onerror=alert(1)>"}')
+        page.get_by_role("button", name="Announce").click()
+        feed = page.get_by_role("region", name="Feed")
+        feed.get_by_text("build:x:done").wait_for()
+        feed.get_by_label("Pattern").fill("build:*:failed")
+        feed.get_by_text("Nothing that was announced is like that.").wait_for()
+        with server.asking() as client:  # somebody else announces, and the feed hears of it
+            client.post("/v1/engine/signals", json={"type": "build:y:failed"}).raise_for_status()
+        feed.get_by_text("build:y:failed").wait_for()
+        page.get_by_label("Pattern to hear").fill("build:*:done")
+        page.get_by_role("button", name="Subscribe").click()
+        page.get_by_role("cell", name="office › clerk").wait_for()
+        page.get_by_role("button", name="Remove").click()
+        page.get_by_text("Nobody listens.").wait_for()
+        page.get_by_label("Type").fill("report:due")
+        page.get_by_label("In seconds").fill("3600")
+        page.get_by_role("button", name="Announce later").click()
+        queue = page.get_by_role("region", name="For later")
+        queue.get_by_role("cell", name="report:due").wait_for()
+        queue.get_by_role("button", name="Change").click()
+        queue.get_by_label("Type").fill("report:overdue")
+        queue.get_by_role("button", name="Save").click()
+        queue.get_by_role("cell", name="report:overdue").wait_for()
+        queue.get_by_role("cell", name="report:due").wait_for(state="detached")
+        queue.get_by_role("button", name="Cancel").click()
+        queue.get_by_text("Nothing waits to be announced.").wait_for()
+        page.get_by_label("Type").fill(":".join("a" * 200))
+        page.get_by_label("In seconds").fill("")
+        page.get_by_role("button", name="Announce").click()
+        page.get_by_role("alert").wait_for()
+        look.require_peace(page)
+
+
+def test_usage_is_drawn_and_told(tmp_path: Path) -> None:
+    reply = {"text": "Fine. [DONE]", "usage": {"input_tokens": 1_200, "output_tokens": 34, "cost": 0.5}}
+    with serving(tmp_path, script=json.dumps({"replies": {"clerk": [reply]}})) as server, looking(server) as look:
+        page = entered(look, server)
+        page.get_by_role("link", name="Usage").click()
+        page.get_by_text("No run was started in that time.").wait_for()
+        page.get_by_role("link", name="Runs").click()
+        start_run(page, "go")
+        status_of(page, "completed")
+        page.get_by_role("link", name="Usage").click()
+        page.get_by_text("1 run, 1 call, 1,234 tokens, $0.500").wait_for()
+        page.locator(".chart canvas").wait_for()
+        page.get_by_role("row", name="clerk 1 1,200 34 $0.500").wait_for()
         look.require_peace(page)

@@ -40,7 +40,9 @@ export function placed(graph: Graph, direction: "LR" | "TB"): Placed {
     edges: graph.edges.map((edge, n) => {
       if (edge.source === edge.target) return { id: `e${n}`, edge, ...loop(plan.node(edge.source) as Point) };
       const { points, x, y } = plan.edge(edge.source, edge.target, String(n)) as Routed;
-      return { id: `e${n}`, edge, path: rounded(points), label: { x, y } };
+      const begin = side(plan.node(edge.source) as Point, points[1], direction);
+      const end = side(plan.node(edge.target) as Point, points.at(-2), direction);
+      return { id: `e${n}`, edge, path: rounded([begin, ...points.slice(1, -1), end]), label: { x, y } };
     }),
   };
 }
@@ -65,6 +67,19 @@ export function rounded(points: readonly Point[]): string {
     path += next ? ` L ${at(towards(point, before))} Q ${at(point)} ${at(towards(point, next))}` : ` L ${at(point)}`;
   });
   return path;
+}
+
+/** Where a way leaves or enters a node: on the side that faces the next rank, so it crosses no node of its own rank. */
+function side(center: Point, next: Point | undefined, direction: "LR" | "TB"): Point {
+  const dx = (next?.x ?? center.x) - center.x;
+  const dy = (next?.y ?? center.y) - center.y;
+  return direction === "LR"
+    ? { x: center.x + Math.sign(dx) * (WIDTH / 2), y: center.y + bounded(dy / 4, HEIGHT / 3) }
+    : { x: center.x + bounded(dx / 4, WIDTH / 3), y: center.y + Math.sign(dy) * (HEIGHT / 2) };
+}
+
+function bounded(value: number, most: number): number {
+  return Math.max(-most, Math.min(most, value));
 }
 
 function towards(from: Point, to: Point): Point {

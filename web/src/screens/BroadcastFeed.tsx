@@ -44,8 +44,7 @@ export function BroadcastFeed() {
               const each = events[n];
               return (
                 each && (
-                  <div className="event-row" key={each.id}>
-                    <span />
+                  <div className="event-row feed-row" key={each.id}>
                     <time>{clock(each.createdAt)}</time>
                     <b>
                       <Brief text={each.type} />

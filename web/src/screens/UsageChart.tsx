@@ -20,13 +20,14 @@ export function UsageChart({ report, what }: { report: UsageReport; what: "cost"
     const options: UPlot.Options = {
       width: element.clientWidth,
       height: HEIGHT,
+      tzDate: (seconds) => UPlot.tzDate(new Date(seconds * 1_000), "Etc/UTC"),
       axes: [axis, { ...axis, size: 70, values: (_, marks) => marks.map((mark) => (what === "cost" ? `$${+mark.toFixed(5)}` : mark.toLocaleString("en"))) }],
       scales: { y: { range: (_, __, max) => [0, max * 1.1 || 1] } },
       series: [
         {},
         ...crews.map((crew, n) => {
           const colour = COLOURS[n % COLOURS.length] ?? "#2f9e7f";
-          return { label: crew, stroke: colour, fill: `${colour}55`, width: 1.5, ...(bars ? { paths: bars } : {}) };
+          return { label: crew, stroke: colour, fill: `${colour}55`, width: 1.5, points: { show: false }, ...(bars ? { paths: bars } : {}) };
         }),
       ],
     };
