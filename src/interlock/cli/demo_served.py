@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.request import ProxyHandler, Request, build_opener
 
 import click
-import httpx2
 import msgspec
 
 from interlock.adapters.models.scripted import Answer
@@ -37,9 +37,20 @@ class Served(NamedTuple):
     opening: str
     key: str
 
-    def asking(self) -> httpx2.Client:
-        headers = {"authorization": f"Bearer {self.key}"}
-        return httpx2.Client(base_url=self.address, headers=headers, trust_env=False, verify=False, timeout=WAIT_S)
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        with self._asked(path, json.dumps(body).encode(), {"content-type": "application/json"}) as answer:
+            return dict(json.load(answer))
+
+    def events(self, run: str) -> Iterator[dict[str, Any]]:
+        with self._asked(f"/v1/runs/{run}/events?deltas=false", None, {"accept": "text/event-stream"}) as answer:
+            for line in answer:
+                if line.startswith(b"data: ") and b'"type"' in line:
+                    yield json.loads(line.removeprefix(b"data: "))
+
+    def _asked(self, path: str, body: bytes | None, headers: dict[str, str]) -> Any:
+        """It is on this machine, so no proxy is asked."""
+        request = Request(self.address + path, body, {"authorization": f"Bearer {self.key}", **headers})  # noqa: S310
+        return build_opener(ProxyHandler({})).open(request, timeout=WAIT_S)
 
 
 def show_served(templates: Path, data: Path, *, headless: bool) -> bool:
@@ -49,10 +60,10 @@ def show_served(templates: Path, data: Path, *, headless: bool) -> bool:
         click.echo("This needs the extra 'server': pip install 'interlock[server]'")
         return True
     click.secho(f"$ interlock serve {CREW} --script {SCRIPT}", fg="blue")
-    with _serving(templates, data, headless=headless) as served, served.asking() as client:
-        run = client.post("/v1/runs", json={"crew": CREW, "input": INPUT}).raise_for_status().json()["id"]
+    with _serving(templates, data, headless=headless) as served:
+        run = served.post("/v1/runs", {"crew": CREW, "input": INPUT})["id"]
         if headless:
-            return _play(client, run)
+            return _play(served, run)
         click.echo(f"Open {served.opening}  (works once)")
         click.echo("A run has begun, and will ask you something. Ctrl-C ends the server.")
         _wait_for(served.process)
@@ -99,25 +110,17 @@ def _quick(answer: Answer | str) -> Answer | str:
     return answer if isinstance(answer, str) else msgspec.structs.replace(answer, delay_seconds=0.0)
 
 
-def _play(client: httpx2.Client, run: str) -> bool:
+def _play(served: Served, run: str) -> bool:
     """Follows the run, and answers what it asks."""
     status = ""
-    for event in _events(client, run):
+    for event in served.events(run):
         if event["type"] in SHOWN:
             click.echo(_told(event))
         if event["type"] == "input.requested":
-            client.post(f"/v1/questions/{event['token']}/answer", json={"answer": ANSWER}).raise_for_status()
+            served.post(f"/v1/questions/{event['token']}/answer", {"answer": ANSWER})
         if event["type"] == "run.finished" and event["run"] == run:
             status = event["status"]
     return status == "completed"
-
-
-def _events(client: httpx2.Client, run: str) -> Iterator[dict[str, Any]]:
-    path, headers = f"/v1/runs/{run}/events?deltas=false", {"accept": "text/event-stream"}
-    with client.stream("GET", path, headers=headers) as answer:
-        for line in answer.iter_lines():
-            if line.startswith("data: ") and '"type"' in line:
-                yield json.loads(line.removeprefix("data: "))
 
 
 def _told(event: dict[str, Any]) -> str:
