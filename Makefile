@@ -4,7 +4,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-real model test check format docs bench campaign lock clean
+.PHONY: help demo demo-real model browser test check format docs web bench campaign lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +27,12 @@ model: .venv/ready ## a small real model for this machine, fetched once: 98 MB, 
 demo-real: model ## a crew on that model
 	@$(BIN)/interlock run examples/quiz-local "Begin the exam" $(if $(MAKE_TERMOUT),,--plain)
 
-test: model ## the whole test suite
+browser: ## Debian's Chromium for the tests of the page, where this may install it; without it they are skipped
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		apt-get update -qq >/dev/null && apt-get install -y -qq chromium >/dev/null 2>&1; } || \
+		echo "there is no chromium: the tests of the page are skipped"
+
+test: model browser ## the whole test suite
 	@$(BIN)/pytest
 
 check: .venv/ready ## format, lint, types, dependencies, then exactly what `make test` runs
@@ -54,6 +59,11 @@ campaign: model ## the long runs of crashes, power losses, simulations, bad inpu
 
 docs: .venv/ready ## write docs/reference anew from the code
 	@$(BIN)/python docs/generate.py
+
+web: .venv/ready ## build the dashboard anew; needs Node 20
+	@$(BIN)/python -m web.document
+	@cd web && npm ci --no-audit --no-fund && npm run types && npm test && npm run build
+	@$(BIN)/python -m web.stamp
 
 lock: .venv/bin/uv ## resolve the dependencies anew
 	@$(BIN)/uv lock --python $(BIN)/python

@@ -205,6 +205,9 @@ def test_the_demo_shows_a_sound_crew_a_broken_crew_and_an_explained_reply() -> N
         "Nobody told the gulls.",
         "completed: signal:[DONE]",
         "editor: end, because of [DONE]",
+        "cashier asks: 24 dollars are due, and the fault is ours. Shall I pay?",
+        "the crew letters is back: completed",
+        "Your turn:",
     ):
         assert expected in result.stdout
 

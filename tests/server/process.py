@@ -72,9 +72,9 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, *options: str, script: str = "", toml: str = "") -> Iterator[Served]:
+def serving(folder: Path, *options: str, script: str = "", toml: str = "", crew: str = CREW) -> Iterator[Served]:
     folder.mkdir(exist_ok=True)
-    (folder / "crew.yaml").write_text(CREW, "utf-8")
+    (folder / "crew.yaml").write_text(crew, "utf-8")
     (folder / "script.yaml").write_text(script or "replies: {clerk: ['Fine. [DONE]']}\n", "utf-8")
     (folder / "interlock.toml").write_text(toml or "[server]\nrequests_per_second = 100000\n", "utf-8")
     command = [COMMAND, "serve", "crew.yaml", "--script", "script.yaml", "--data", "data", "--port", "0", *options]

@@ -1,5 +1,6 @@
 """`interlock demo`: a tour with no key, no account, no network."""
 
+import sys
 from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,6 +10,7 @@ import msgspec
 
 from interlock.adapters.models.scripted import Answer
 from interlock.adapters.script_files import read_script
+from interlock.cli.demo_served import show_served
 from interlock.cli.main import interlock
 from interlock.cli.run import with_box
 from interlock.cli.terminal import can_show_live
@@ -17,8 +19,13 @@ SECONDS_TO_LOOK = 1.2
 
 
 @click.command()
-def demo() -> None:
-    """A tour with no key, no account and no network."""
+@click.option("--headless", is_flag=True, help="Play the browser's part too, and end; as without a terminal.")
+def demo(headless: bool) -> None:
+    """A tour with no key, no account and no network; it ends with a dashboard in your browser.
+
+    The server stays until Ctrl-C. Without a terminal, or with --headless, the tour answers its own question and ends.
+    """
+    headless = headless or not (sys.stdin.isatty() and sys.stdout.isatty())
     with resources.as_file(resources.files("interlock") / "templates") as templates:
         _show("A sound crew: two agents, and every reply has somewhere to go.", templates, "check", "hello")
         _show("What it looks like.", templates, "graph", "hello")
@@ -41,7 +48,11 @@ def demo() -> None:
                 *_answered(templates / "hello" / "script.yaml", Path(data)),
             )
             _show("Why did it go like this?", None, *("runs", "explain", _newest_run(data), "--data", data))
+        with TemporaryDirectory() as data:
+            went_well = show_served(templates, Path(data), headless=headless)
     click.echo("Your turn: interlock init my-crew && interlock check my-crew")
+    if not went_well:
+        raise SystemExit(1)
 
 
 def _answered(script: Path, data: Path) -> tuple[str, ...]:

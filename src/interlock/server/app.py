@@ -25,6 +25,7 @@ from interlock.server.routes_questions import questions_router
 from interlock.server.routes_runs import runs_router
 from interlock.server.routes_session import session_router
 from interlock.server.routes_signals import signals_router
+from interlock.server.routes_usage import usage_router
 from interlock.server.routes_webhooks import webhooks_router
 from interlock.server.routes_webhooks_in import webhooks_in_router
 from interlock.server.service import Service
@@ -37,6 +38,7 @@ ROUTERS = (
     crews_router,
     engine_router,
     signals_router,
+    usage_router,
     webhooks_router,
     webhooks_in_router,
     session_router,

@@ -68,19 +68,19 @@ class Guard:
     """ASGI in front of the routes."""
 
     def __init__(self, app: ASGIApp, keeper: Gatekeeper) -> None:
-        self._app, self._keeper = app, keeper
+        self.app, self._keeper = app, keeper
         settings, clock = keeper.settings, keeper.clock
         self._rates = Rates(clock, settings.requests_per_second, 2 * settings.requests_per_second)
         self._failures = Rates(clock, settings.failures_per_minute / 60, settings.failures_per_minute)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         answering = _Answering(scope, send, self._keeper.metrics)
         try:
             body = await self._admitted(scope, receive)
-            await self._app(scope, _again(body, receive), answering.send)
+            await self.app(scope, _again(body, receive), answering.send)
         except InterlockError as error:
             await problem_response(error)(scope, receive, answering.send)
         except Exception:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from interlock.errors import InterlockError, RequestRefused
+from interlock.errors import CannotFork, InterlockError, RequestRefused
 
 PROBLEM_JSON = "application/problem+json"
 
@@ -84,9 +84,15 @@ def _code(error: InterlockError) -> str:
 def problem_of(error: InterlockError) -> dict[str, Any]:
     code = _code(error)
     status, title = CODES[code]
-    more = error.more if isinstance(error, RequestRefused) else {}
     detail = str(error) if code == error.code else "the log of the server tells more"
-    return {**more, "type": type_of(code), "title": title, "status": status, "detail": detail, "code": code}
+    return {**_more(error), "type": type_of(code), "title": title, "status": status, "detail": detail, "code": code}
+
+
+def _more(error: InterlockError) -> dict[str, Any]:
+    """What programs need to know besides the code."""
+    if isinstance(error, CannotFork):
+        return {"near": list(error.near)}
+    return error.more if isinstance(error, RequestRefused) else {}
 
 
 def type_of(code: str) -> str:

@@ -260,6 +260,33 @@ class Problems(Told):
     problems: list[ProblemView]
 
 
+class AgentUsage(Told):
+    agent: str = Field(examples=["clerk"])
+    usage: Used
+
+
+class CrewUsage(Told):
+    crew: str = Field(examples=["desk"])
+    runs: int
+    usage: Used
+    agents: list[AgentUsage] = Field(description="Who has cost most comes first.")
+
+
+class UsageAt(Told):
+    at: int = Field(description="Where the hour or day begins, in UTC.", examples=[1_794_800_000_000])
+    crew: str = Field(examples=["desk"])
+    usage: Used = Field(description="Of the runs started then, with all below them.")
+
+
+class UsageReport(Told):
+    runs: int
+    usage: Used
+    crews: list[CrewUsage]
+    unread: list[str] = Field(description="Damaged runs, of which nobody knows.")
+    step_ms: int = Field(description="How long each of the times is.", examples=[3_600_000])
+    times: list[UsageAt]
+
+
 class Emit(Given):
     type: str = Field(max_length=1024, description="What it is, in segments.", examples=["build:project-x:done"])
     data: Any = Field(None, description="Any JSON, or nothing.", examples=[{"ok": True}])

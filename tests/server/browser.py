@@ -1,0 +1,103 @@
+"""The dashboard in a real Chromium: Debian's, without a network of its own."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Dialog, Page, sync_playwright
+
+from tests.server.process import Served
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
+needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="chromium is not here: make browser")
+
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--disable-dev-shm-usage",
+]
+# How long anything may take before the page is said not to do it; five other things may use this machine.
+PATIENCE_MS = 20_000
+WATCH = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) => window.violations.push(event.violatedDirective));
+"""
+
+
+class Looking:
+    """Somebody at a browser, and everything that should not have happened there."""
+
+    def __init__(self, context: BrowserContext, address: str) -> None:
+        self._context, self.address = context, address
+        self.faults: list[str] = []
+        self.asked: list[str] = []
+
+    def tab(self, place: str = "#/runs") -> Page:
+        page = self._context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.add_init_script(WATCH)
+        page.on("dialog", self._surprised)
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("request", lambda request: self.asked.append(request.url))
+        page.on("console", self._heard)
+        page.goto(f"{self.address}/{place}")
+        return page
+
+    def _surprised(self, dialog: Dialog) -> None:
+        self.faults.append(f"a dialog opened: {dialog.message}")
+        dialog.dismiss()
+
+    def _heard(self, message: Any) -> None:
+        # A server that is away is a failed request to the browser, and nothing to the page.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self.faults.append(message.text)
+
+    def require_peace(self, *pages: Page) -> None:
+        """Nothing was executed that came from an agent, and nobody else was asked for anything."""
+        for page in pages:
+            assert page.evaluate("window.violations") == []
+        assert self.faults == []
+        assert [url for url in self.asked if not url.startswith((self.address, "data:"))] == []
+
+
+@contextmanager
+def looking(server: Served, *, width: int = 1280, height: int = 900, **more: Any) -> Iterator[Looking]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        try:
+            context = browser.new_context(viewport={"width": width, "height": height}, **more)
+            yield Looking(context, server.address)
+        finally:
+            browser.close()
+
+
+def entered(look: Looking, server: Served) -> Page:
+    """A tab that came in by the printed address."""
+    page = look.tab(f"#code={server.code}")
+    page.get_by_role("heading", name="Runs").wait_for()
+    page.get_by_text("live", exact=True).wait_for()
+    return page
+
+
+def start_run(page: Page, text: str) -> str:
+    """The id of a run that was started on the page."""
+    page.get_by_label("Input").fill(text)
+    page.get_by_role("button", name="Start a run").click()
+    page.locator(".run-head").wait_for()
+    return page.url.rpartition("/")[2]
+
+
+def status_of(page: Page, status: str) -> None:
+    """Waits until the run that the page shows stands so."""
+    page.locator(f".run-head .badge-{status}").wait_for()
+
+
+def shot(page: Page, file: Path) -> None:
+    page.screenshot(path=file, animations="disabled")

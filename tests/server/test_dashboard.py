@@ -1,0 +1,378 @@
+"""What people do with the dashboard, in a real browser against a real server. Nothing sleeps: everything is awaited."""
+
+import json
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.server.browser import entered, looking, needs_chromium, start_run, status_of
+from tests.server.process import CREW, serving
+
+pytestmark = [needs_chromium, pytest.mark.timeout(240)]
+
+MOVING = """\
+replies:
+  clerk:
+    - {text: "A lamp, and who pays? [WAIT]", delay_seconds: 0.2}
+    - {text: "Over to the boss. [NEXT]", delay_seconds: 0.6}
+    - {text: "Then it is done. [DONE]", delay_seconds: 0.6}
+  boss:
+    - {text: "Not like that. [RETRY]", delay_seconds: 0.6}
+"""
+ASKING = 'replies: {clerk: ["Which colour? [WAIT]", {text: "Blue it is. [DONE]", delay_seconds: 0.2}]}\n'
+SLOW = """\
+replies:
+  clerk: [{text: "First. [NEXT]", delay_seconds: 0.5}, {text: "Third. [DONE]", delay_seconds: 0.5}]
+  boss: [{text: "Second. [RETRY]", delay_seconds: 2}]
+"""
+
+
+def active(page: Page, agent: str) -> None:
+    page.locator(".node.is-active", has_text=agent).wait_for()
+
+
+def answer(page: Page, text: str) -> None:
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Your answer").fill(text)
+    dialog.get_by_role("button", name="Answer", exact=True).click()
+
+
+def test_start_a_run_watch_it_move_answer_the_dialog_and_see_it_finish(tmp_path: Path) -> None:
+    with serving(tmp_path, script=MOVING) as server, looking(server) as look:
+        page = entered(look, server)
+        assert "code=" not in page.url
+        run = start_run(page, "A lamp, please")
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_text("A lamp, and who pays?").wait_for()
+        expect(page.locator(".node.is-waiting", has_text="clerk")).to_be_visible()
+        expect(page.locator("nav .count")).to_have_text("1")
+        answer(page, "the customer")
+        dialog.wait_for(state="detached")
+        active(page, "boss")
+        active(page, "clerk")
+        status_of(page, "completed")
+        expect(page.locator(".edge.is-taken")).to_have_count(4)  # wait, next, retry, done
+        expect(page.locator("nav .count")).to_have_count(0)
+        said = page.locator(".entry .said").all_inner_texts()
+        assert said == [
+            "A lamp, please",
+            "A lamp, and who pays? [WAIT]",
+            "the customer",
+            "Over to the boss. [NEXT]",
+            "Not like that. [RETRY]",
+            "Then it is done. [DONE]",
+        ]
+        with server.asking() as client:
+            assert client.get(f"/v1/runs/{run}").json()["status"] == "completed"
+        look.require_peace(page)
+
+
+def test_the_slider_shows_the_past_and_a_run_is_forked_there(tmp_path: Path) -> None:
+    with serving(tmp_path, script=SLOW) as server, looking(server) as look:
+        page = entered(look, server)
+        run = start_run(page, "go")
+        status_of(page, "completed")
+        slider = page.get_by_label("Replay")
+        slider.focus()
+        page.keyboard.press("Home")
+        expect(page.locator(".entry")).to_have_count(1)
+        status_of(page, "running")
+        while page.locator(".replay-at").inner_text().split(" · ")[1] != "handoff":
+            page.get_by_role("button", name="One event on").click()
+        expect(page.locator(".edge.is-taken")).to_have_count(1)
+        page.get_by_role("button", name="Fork here").click()
+        page.get_by_text("cannot be forked after").wait_for()  # in the middle of a step
+        page.get_by_role("button", name="Fork after").last.click()
+        page.get_by_text("Goes on from").wait_for()
+        status_of(page, "completed")
+        assert page.url.rpartition("/")[2] != run
+        page.get_by_role("tab", name="Decisions").click()
+        page.get_by_text("because of [DONE]").wait_for()
+        page.get_by_role("tab", name="Timeline").click()
+        page.locator(".lane", has_text="boss").wait_for()
+        look.require_peace(page)
+
+
+def test_a_run_is_cancelled_and_filters_find_it(tmp_path: Path) -> None:
+    with serving(tmp_path, script=ASKING) as server, looking(server) as look:
+        page = entered(look, server)
+        start_run(page, "stop me")
+        page.get_by_role("dialog").get_by_role("button", name="Later").click()
+        page.get_by_role("button", name="Cancel the run").click()
+        status_of(page, "cancelled")
+        page.get_by_role("link", name="Runs").click()
+        page.get_by_label("Status").select_option("completed")
+        page.get_by_text("No run is like that.").wait_for()
+        page.get_by_label("Status").select_option("cancelled")
+        page.locator(".run-row .badge-cancelled").wait_for()
+        look.require_peace(page)
+
+
+def test_two_tabs_are_asked_and_the_second_answer_is_told_that_it_is_one(tmp_path: Path) -> None:
+    with serving(tmp_path, script=ASKING) as server, looking(server) as look:
+        first = entered(look, server)
+        second, third = look.tab(), look.tab()
+        for page in (second, third):
+            page.get_by_text("live", exact=True).wait_for()
+        start_run(first, "a lamp")
+        for page in (first, second, third):
+            page.get_by_role("dialog").get_by_text("Which colour?").wait_for()
+        third.route("**/v1/questions?*", lambda route: route.abort())  # it does not hear of the answer
+        answer(first, "blue")
+        status_of(first, "completed")
+        second.get_by_text("answered elsewhere").wait_for()
+        answer(third, "green")
+        third.get_by_text("Somebody has answered this already").wait_for()
+        first.locator(".entry", has_text="Blue it is.").wait_for()
+        look.require_peace(first, second, third)
+
+
+def test_what_the_server_refuses_of_an_answer_is_shown_and_the_text_is_kept(tmp_path: Path) -> None:
+    def refuse(route: Route) -> None:
+        problem = {"status": 422, "code": "bad-body", "title": "", "detail": "answer: a number between 1 and 9"}
+        route.fulfill(status=422, content_type="application/problem+json", body=json.dumps(problem))
+
+    with serving(tmp_path, script=ASKING) as server, looking(server) as look:
+        page = entered(look, server)
+        start_run(page, "a lamp")
+        page.route("**/answer", refuse)
+        answer(page, "many")
+        page.get_by_role("dialog").get_by_text("a number between 1 and 9").wait_for()
+        expect(page.get_by_label("Your answer")).to_have_value("many")
+        page.unroute("**/answer")
+        answer(page, "7")
+        status_of(page, "completed")
+
+
+def test_a_reload_in_the_middle_shows_the_same_run_and_goes_on(tmp_path: Path) -> None:
+    with serving(tmp_path, script=SLOW) as server, looking(server) as look:
+        page = entered(look, server)
+        start_run(page, "go")
+        active(page, "boss")
+        page.reload()
+        active(page, "boss")
+        page.locator(".entry", has_text="First.").wait_for()
+        status_of(page, "completed")
+        assert page.locator(".entry .said").all_inner_texts() == [
+            "go",
+            "First. [NEXT]",
+            "Second. [RETRY]",
+            "Third. [DONE]",
+        ]
+        look.require_peace(page)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_server_that_goes_and_comes_back_loses_nothing_on_the_open_page(tmp_path: Path, number: int) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    with serving(tmp_path, "--port", port, script=SLOW) as server, looking(server) as look:
+        page = entered(look, server)
+        start_run(page, "go")
+        active(page, "boss")
+        server.tell(number)
+        server.process.wait(60)
+        page.get_by_text("reconnecting…").wait_for()
+        with serving(tmp_path, "--port", port, script=SLOW):
+            page.get_by_text("live", exact=True).wait_for()
+            status_of(page, "completed")
+            page.get_by_role("tab", name="Events").click()
+            numbers = [int(text) for text in page.locator(".event-row .number").all_inner_texts()]
+            assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+            page.get_by_role("tab", name="Transcript").click()
+            said = page.locator(".entry .said").all_inner_texts()
+            assert said == ["go", "First. [NEXT]", "Second. [RETRY]", "Third. [DONE]"]
+            look.require_peace(page)
+
+
+HOSTILE = [
+    f"{before}{payload}{after}"
+    for before, after in (("", ""), ('"', '"'), ("'>", "<'"), ("</bdi></div>", "<div>"), ("]]>", "<!--"))
+    for payload in (
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "<svg onload=alert(1)>",
+        "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
+        "<a href='javascript:alert(1)'>click</a>",
+        "<style>*{display:none}</style>",
+        "<base href='https://evil.example/'>",
+        "<meta http-equiv=refresh content='0;url=https://evil.example'>",
+        "<form action='https://evil.example'><input name=a></form>",
+        "![x](https://evil.example/x.png)",
+        "[x](javascript:alert(1))",
+        "{{constructor.constructor('alert(1)')()}}",
+        "${alert(1)}",
+        "\u202egnp.exe\u202c \u2066\u200f\u202b",
+        "\x00\x07\x1b[31mred\x1b[0m",
+        "\U0001f469\u200d\U0001f4bb \u0301\u0301\u0301",
+        "&lt;script&gt;alert(1)&lt;/script&gt;",
+        "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
+        "<details open ontoggle=alert(1)>",
+        "`><object data='data:text/html,<script>alert(1)</script>'>",
+    )
+]
+
+
+def test_hostile_words_are_words_everywhere(tmp_path: Path) -> None:
+    everything = "\n".join(HOSTILE)
+    huge = "x" * 300_000
+    replies = [f"{everything}\n[NEXT]", f"{huge}\n[DONE]"]
+    asked = [f"{everything}\n[WAIT]", f"{everything}\n[RETRY]"]
+    script = json.dumps({"replies": {"clerk": [asked[0], *replies], "boss": [asked[1]]}}, ensure_ascii=False)
+    with serving(tmp_path, script=script) as server, looking(server, width=360, height=740) as look:
+        page = entered(look, server)
+        start_run(page, everything)
+        page.get_by_role("dialog").get_by_text("<svg onload=alert(1)>").first.wait_for()
+        answer(page, everything)
+        status_of(page, "completed")
+        page.get_by_role("button", name="Show all").wait_for()
+        for tab in ("Timeline", "Events", "Decisions", "Transcript"):
+            page.get_by_role("tab", name=tab).click()
+            page.locator(".panel > *").first.wait_for()
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        said = (page.locator(".entry .said").first.text_content() or "").replace("\x00", "\ufffd").split("\n")
+        assert said == [line.replace("\x00", "\ufffd") for line in HOSTILE]
+        page.get_by_role("button", name="Show all").click()
+        page.get_by_role("tab", name="Events").click()
+        page.locator(".event-row").first.click()
+        page.locator(".event-whole", has_text="onerror=alert(1)").wait_for()
+        page.get_by_role("link", name="Runs").click()
+        page.locator("a.run-row").wait_for()
+        strange = (
+            "#root :is(script, iframe, object, embed, style, base, meta, form[action], img, a[href^='javascript'])"
+        )
+        assert page.locator(strange).count() == 0
+        isolated = "[...document.querySelectorAll('bdi')].every((e) => getComputedStyle(e).unicodeBidi === 'isolate')"
+        assert page.evaluate(isolated)
+        look.require_peace(page)
+
+
+LONG = 1_500
+LONG_CREW = CREW + f"settings: {{max_handoffs: {2 * LONG}, timeout_seconds: 900, loop_window: 0}}\n"
+
+
+def test_ten_thousand_events_do_not_stutter(tmp_path: Path) -> None:
+    turns = {"clerk": ["Go on. [NEXT]"] * LONG + ["Enough. [DONE]"], "boss": ["Go on. [RETRY]"] * LONG}
+    with serving(tmp_path, script=json.dumps({"replies": turns}), crew=LONG_CREW) as server, looking(server) as look:
+        page = entered(look, server)
+        page.evaluate("""() => {
+            window.longest = 0;
+            new PerformanceObserver((list) => {
+                for (const each of list.getEntries()) window.longest = Math.max(window.longest, each.duration);
+            }).observe({ type: "longtask" });
+        }""")
+        page.set_default_timeout(120_000)
+        start_run(page, "go")
+        page.get_by_role("tab", name="Events").click()
+        status_of(page, "completed")
+        page.locator(".replay-at", has_text="run.finished").wait_for()
+        count = int(page.locator(".replay-at").inner_text().split(" / ")[1].split(" ")[0])
+        assert count > 10_000
+        assert page.locator(".event-row").count() < 100
+        assert page.locator(".event-row b").last.inner_text() == "run.finished"
+        longest = page.evaluate("window.longest")
+        page.get_by_label("Replay").focus()
+        page.keyboard.press("Home")
+        expect(page.locator(".event-row")).to_have_count(1)
+        page.reload()
+        page.locator(".replay-at", has_text=f"{count} / {count}").wait_for()
+        assert longest < 500, "one thing kept the page busy for that many milliseconds"
+        look.require_peace(page)
+
+
+def test_the_page_fits_a_telephone_and_a_keyboard(tmp_path: Path) -> None:
+    with serving(tmp_path, script=ASKING) as server, looking(server, width=360, height=740) as look:
+        page = entered(look, server)
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.locator("#content")).to_be_focused()
+        start_run(page, "a lamp")
+        expect(page.get_by_label("Your answer")).to_be_focused()
+        page.keyboard.press("Escape")
+        page.get_by_role("dialog").wait_for(state="detached")
+        page.get_by_role("tab", name="Transcript").focus()
+        page.keyboard.press("ArrowRight")
+        expect(page.get_by_role("tab", name="Timeline")).to_be_focused()
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        for place in ("runs", "questions", "crews", "crews/office", "broadcasts", "usage", "nowhere"):
+            page.goto(f"{look.address}/#/{place}")
+            page.locator("#content > *").first.wait_for()
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360, place
+        look.require_peace(page)
+
+
+def test_the_door_says_what_to_do_and_opens_for_the_key(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, looking(server) as look:
+        page = look.tab("#code=wrong")
+        page.get_by_text("was used before, or is too old").wait_for()
+        page.get_by_text("server.key").wait_for()
+        page.get_by_label("Key").fill("ilk_wrong")
+        page.get_by_role("button", name="Enter").click()
+        page.get_by_text("not the key of this server").wait_for()
+        page.get_by_label("Key").fill(server.key)
+        page.get_by_role("button", name="Enter").click()
+        page.get_by_text("No runs yet.").wait_for()
+        page.get_by_role("button", name="Leave").click()
+        page.get_by_label("Key").wait_for()
+        look.tab().get_by_label("Key").wait_for()
+        look.require_peace(page)
+
+
+def test_broadcasts_are_announced_found_delayed_changed_and_cancelled(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, looking(server) as look:
+        page = entered(look, server)
+        page.get_by_role("link", name="Broadcasts").click()
+        page.get_by_text("Nothing was announced yet.").wait_for()
+        page.get_by_label("Type").fill("build:x:done")
+        page.get_by_label("Data").fill('{"note": "<img src=x onerror=alert(1)>"}')
+        page.get_by_role("button", name="Announce").click()
+        feed = page.get_by_role("region", name="Feed")
+        feed.get_by_text("build:x:done").wait_for()
+        feed.get_by_label("Pattern").fill("build:*:failed")
+        feed.get_by_text("Nothing that was announced is like that.").wait_for()
+        with server.asking() as client:  # somebody else announces, and the feed hears of it
+            client.post("/v1/engine/signals", json={"type": "build:y:failed"}).raise_for_status()
+        feed.get_by_text("build:y:failed").wait_for()
+        page.get_by_label("Pattern to hear").fill("build:*:done")
+        page.get_by_role("button", name="Subscribe").click()
+        page.get_by_role("cell", name="office › clerk").wait_for()
+        page.get_by_role("button", name="Remove").click()
+        page.get_by_text("Nobody listens.").wait_for()
+        page.get_by_label("Type").fill("report:due")
+        page.get_by_label("In seconds").fill("3600")
+        page.get_by_role("button", name="Announce later").click()
+        queue = page.get_by_role("region", name="For later")
+        queue.get_by_role("cell", name="report:due").wait_for()
+        queue.get_by_role("button", name="Change").click()
+        queue.get_by_label("Type").fill("report:overdue")
+        queue.get_by_role("button", name="Save").click()
+        queue.get_by_role("cell", name="report:overdue").wait_for()
+        queue.get_by_role("cell", name="report:due").wait_for(state="detached")
+        queue.get_by_role("button", name="Cancel").click()
+        queue.get_by_text("Nothing waits to be announced.").wait_for()
+        page.get_by_label("Type").fill(":".join("a" * 200))
+        page.get_by_label("In seconds").fill("")
+        page.get_by_role("button", name="Announce").click()
+        page.get_by_role("alert").wait_for()
+        look.require_peace(page)
+
+
+def test_usage_is_drawn_and_told(tmp_path: Path) -> None:
+    reply = {"text": "Fine. [DONE]", "usage": {"input_tokens": 1_200, "output_tokens": 34, "cost": 0.5}}
+    with serving(tmp_path, script=json.dumps({"replies": {"clerk": [reply]}})) as server, looking(server) as look:
+        page = entered(look, server)
+        page.get_by_role("link", name="Usage").click()
+        page.get_by_text("No run was started in that time.").wait_for()
+        page.get_by_role("link", name="Runs").click()
+        start_run(page, "go")
+        status_of(page, "completed")
+        page.get_by_role("link", name="Usage").click()
+        page.get_by_text("1 run, 1 call, 1,234 tokens, $0.500").wait_for()
+        page.locator(".chart canvas").wait_for()
+        page.get_by_role("row", name="clerk 1 1,200 34 $0.500").wait_for()
+        look.require_peace(page)

@@ -1,0 +1,38 @@
+"""What runs have cost, over HTTP."""
+
+from pathlib import Path
+
+from tests.server.office import Office, played
+
+HOUR_MS = 3_600_000
+
+
+def test_usage_is_told_by_crew_agent_and_hour(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        empty = (await office.get("/v1/usage")).json()
+        assert (empty["runs"], empty["crews"], empty["times"]) == (0, [], [])
+        run = await office.finished("over to you [NEXT]")
+        report = (await office.get("/v1/usage", params={"since": run["created_at"]})).json()
+        (crew,) = report["crews"]
+        assert (report["runs"], crew["crew"], crew["runs"]) == (1, "office", 1)
+        assert {each["agent"]: each["usage"]["calls"] for each in crew["agents"]} == {"clerk": 1, "boss": 1}
+        (hour,) = report["times"]
+        assert (hour["crew"], hour["usage"]) == ("office", run["usage"])
+        assert report["step_ms"] == HOUR_MS
+        assert hour["at"] == run["created_at"] // HOUR_MS * HOUR_MS
+        later = (await office.get("/v1/usage", params={"since": run["created_at"] + 1})).json()
+        assert (later["runs"], later["times"]) == (0, [])
+        assert (await office.get("/v1/usage")).json()["step_ms"] == 24 * HOUR_MS
+
+    played(tmp_path, story)
+
+
+def test_usage_of_one_crew_and_a_wrong_time(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        await office.finished()
+        assert (await office.get("/v1/usage", params={"crew": "nobody"})).json()["runs"] == 0
+        assert (await office.get("/v1/usage", params={"crew": "office"})).json()["runs"] == 1
+        refused = await office.get("/v1/usage", params={"since": -1})
+        assert (refused.status_code, refused.json()["code"]) == (400, "bad-parameter")
+
+    played(tmp_path, story)

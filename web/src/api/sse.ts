@@ -1,0 +1,45 @@
+/** Server-sent events out of pieces of text, however they are cut. */
+
+export interface Message {
+  readonly id: string;
+  readonly event: string;
+  readonly data: string;
+}
+
+export class MessageParser {
+  private rest = "";
+  private scanned = 0;
+  /** The id of the newest message, as the reader would hand it back. */
+  lastId = "";
+
+  take(piece: string): Message[] {
+    // Events end their lines with LF, keep-alive comments with CR LF; JSON holds neither.
+    this.rest += piece.replaceAll("\r", "");
+    const found: Message[] = [];
+    let begin = 0;
+    for (;;) {
+      const end = this.rest.indexOf("\n\n", Math.max(begin, this.scanned - 1));
+      if (end < 0) break;
+      const message = this.parsed(this.rest.slice(begin, end));
+      if (message) found.push(message);
+      begin = this.scanned = end + 2;
+    }
+    this.rest = this.rest.slice(begin);
+    this.scanned = this.rest.length;
+    return found;
+  }
+
+  private parsed(block: string): Message | null {
+    let event = "message";
+    const data: string[] = [];
+    for (const line of block.split("\n")) {
+      const colon = line.indexOf(":");
+      const name = colon < 0 ? line : line.slice(0, colon);
+      const value = colon < 0 ? "" : line.slice(line[colon + 1] === " " ? colon + 2 : colon + 1);
+      if (name === "id") this.lastId = value;
+      else if (name === "event") event = value;
+      else if (name === "data") data.push(value);
+    }
+    return data.length ? { id: this.lastId, event, data: data.join("\n") } : null;
+  }
+}

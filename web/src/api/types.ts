@@ -1,0 +1,31 @@
+/** The shapes of the server, by the names that the page uses. */
+import type { components } from "./schema";
+
+type Shapes = components["schemas"];
+
+export type Run = Shapes["RunView"];
+export type RunDetail = Shapes["RunDetail"];
+export type RunPage = Shapes["RunPage"];
+export type Status = Run["status"];
+export type Question = Shapes["Question"];
+export type QuestionPage = Shapes["QuestionPage"];
+export type CrewSummary = Shapes["CrewView"];
+export type CrewList = Shapes["CrewList"];
+export type CrewDetail = Shapes["CrewDetail"];
+export type Graph = Shapes["Graph"];
+export type GraphNode = Shapes["GraphNode"];
+export type GraphEdge = Shapes["GraphEdge"];
+export type Problems = Shapes["Problems"];
+export type Explanation = Shapes["Explanation"];
+export type Session = Shapes["Session"];
+export type Refusal = Shapes["Problem"];
+export type UsageReport = Shapes["UsageReport"];
+export type Broadcast = Shapes["BroadcastView"];
+export type BroadcastPage = Shapes["BroadcastPage"];
+export type SubscriptionPage = Shapes["SubscriptionPage"];
+export type Delayed = Shapes["DelayedView"];
+export type DelayedPage = Shapes["DelayedPage"];
+export type DeadBroadcasts = Shapes["DeadBroadcasts"];
+export type Used = Shapes["Used"];
+
+export const STATUSES: readonly Status[] = ["running", "paused", "completed", "failed", "stopped", "cancelled"];

@@ -1,0 +1,28 @@
+import { Handle, Position, type Node, type NodeProps } from "@xyflow/react";
+import type { GraphNode } from "../api/types";
+import type { NodeState } from "./taken";
+
+export type CrewNode = Node<{ readonly node: GraphNode; readonly state: NodeState }, "crew">;
+
+export function AgentNode({ data: { node, state } }: NodeProps<CrewNode>) {
+  const look = ["node", `node-${node.kind}`, state.isActive && "is-active", state.isWaiting && "is-waiting"];
+  const note = words(node, state);
+  return (
+    <div className={look.filter(Boolean).join(" ")} title={[node.label, ...node.notes].join("\n")}>
+      <Handle type="target" position={Position.Left} isConnectable={false} />
+      <bdi className="node-name">{node.kind === "end" ? "end" : node.name}</bdi>
+      <span key={note} className="node-note">
+        {note}
+      </span>
+      <Handle type="source" position={Position.Right} isConnectable={false} />
+    </div>
+  );
+}
+
+function words(node: GraphNode, state: NodeState): string {
+  if (state.isWaiting) return "waits for you";
+  if (state.isActive) return "works";
+  if (state.visits) return state.visits === 1 ? "was here" : `was here ${state.visits} times`;
+  if (node.entry) return "starts here";
+  return { agent: "", group: "group", sub_crew: "crew", end: "", unknown: "not in the crew" }[node.kind];
+}

@@ -1,0 +1,26 @@
+import type { CrewDetail } from "../api/types";
+import { Said } from "../ui/Said";
+
+/** What each model is told: the author's prompt, and the contract of its marks that Interlock adds. */
+export function CrewPrompts({ crew }: { crew: CrewDetail }) {
+  return (
+    <div className="prompts" tabIndex={0} role="group" aria-label="Prompts">
+      {crew.agent_details.map((agent) => (
+        <details key={agent.id} open={agent.id === crew.entry_point}>
+          <summary>
+            <bdi className="author">{agent.id}</bdi> <bdi className="quiet">{agent.role || agent.description}</bdi>{" "}
+            <bdi className="quiet">{agent.model}</bdi>
+          </summary>
+          {agent.tools.length > 0 && (
+            <p className="quiet">
+              Tools: <bdi>{agent.tools.join(", ")}</bdi>
+            </p>
+          )}
+          <div className="prompt">
+            <Said text={agent.instructions} empty="It is told nothing." />
+          </div>
+        </details>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,63 @@
+import type { CrewDetail } from "../api/types";
+import { Empty } from "../ui/Notes";
+
+export function CrewSignals({ crew }: { crew: CrewDetail }) {
+  return (
+    <div className="tables" tabIndex={0} role="group" aria-label="Signals">
+      <h2>Routes</h2>
+      {crew.routes.length ? <Routes crew={crew} /> : <Empty title="No signal steers this crew." />}
+      <h2>Registered signals</h2>
+      {crew.signals.length ? <Registered crew={crew} /> : <Empty title="The registry of a crew with problems is not built." />}
+    </div>
+  );
+}
+
+function Routes({ crew }: { crew: CrewDetail }) {
+  return (
+    <Table
+      head={["agent", "signal", "does", "target", "priority", "meaning"]}
+      rows={crew.routes.map((each) => [
+        each.agent,
+        each.signal,
+        each.behavior,
+        each.target,
+        String(each.priority),
+        each.description,
+      ])}
+    />
+  );
+}
+
+function Registered({ crew }: { crew: CrewDetail }) {
+  return (
+    <Table
+      head={["signal", "does", "priority", "meaning"]}
+      rows={crew.signals.map((each) => [each.name, each.behavior, String(each.priority), each.description])}
+    />
+  );
+}
+
+function Table({ head, rows }: { head: readonly string[]; rows: readonly (readonly string[])[] }) {
+  return (
+    <table>
+      <thead>
+        <tr>
+          {head.map((each) => (
+            <th key={each}>{each}</th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row, n) => (
+          <tr key={n}>
+            {row.map((cell, column) => (
+              <td key={column}>
+                <bdi>{cell}</bdi>
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

@@ -1,0 +1,38 @@
+import type { CrewList } from "../api/types";
+import { useFetched } from "../state/fetched";
+import { placeOf } from "../state/router";
+import { plural } from "../state/words";
+import { Failed, Loading } from "../ui/Notes";
+
+export function Crews() {
+  const { value, error, again } = useFetched<CrewList>("/v1/crews");
+  return (
+    <>
+      <div className="head">
+        <h1>Crews</h1>
+      </div>
+      {error && <Failed error={error} again={again} />}
+      {!value && !error && <Loading what="crews" />}
+      <ul className="cards">
+        {value?.crews.map((crew) => (
+          <li key={crew.name}>
+            <a className="card" href={placeOf("crews", crew.name)}>
+              <h2>
+                <bdi>{crew.name}</bdi>
+              </h2>
+              <span className={crew.sound ? "badge badge-completed" : "badge badge-failed"}>
+                {crew.sound ? "✓ sound" : "✕ does not run"}
+              </span>
+              <p>
+                <bdi>{crew.description || "It has no description."}</bdi>
+              </p>
+              <p className="quiet">
+                {plural(crew.agents.length, "agent")}, {plural(crew.problems, "problem")}; starts with <bdi>{crew.entry_point}</bdi>
+              </p>
+            </a>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

@@ -1,0 +1,55 @@
+import { useState } from "react";
+import type { RunEvent } from "../api/events";
+import { clock } from "../state/words";
+import { Brief, Said } from "../ui/Said";
+import { VirtualList } from "../ui/VirtualList";
+
+const ROW = 30;
+const FRAME = new Set(["run", "seq", "at", "type", "path"]);
+
+export function EventList({ events, upTo }: { events: readonly RunEvent[]; upTo: number }) {
+  const [chosen, setChosen] = useState<RunEvent | null>(null);
+  return (
+    <div className="events">
+      <VirtualList
+        count={upTo}
+        rowHeight={ROW}
+        label={`${upTo} events`}
+        sticks
+        row={(n) => {
+          const event = events[n];
+          return event && <Row key={`${event.run}.${event.seq}`} event={event} isChosen={event === chosen} choose={setChosen} />;
+        }}
+      />
+      {chosen && (
+        <div className="event-whole">
+          <button type="button" className="small" onClick={() => setChosen(null)}>
+            Close
+          </button>
+          <Said text={JSON.stringify(chosen, null, 2)} />
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Row({ event, isChosen, choose }: { event: RunEvent; isChosen: boolean; choose: (event: RunEvent) => void }) {
+  return (
+    <button type="button" className="event-row" aria-pressed={isChosen} onClick={() => choose(event)}>
+      <span className="number">{event.seq}</span>
+      <time>{clock(event.at)}</time>
+      <b>{event.type}</b>
+      <Brief text={brief(event)} />
+    </button>
+  );
+}
+
+function brief(event: RunEvent): string {
+  const below = event.path?.length ? `${event.path.join(" › ")} · ` : "";
+  const fields = Object.entries(event).filter(([name, value]) => !FRAME.has(name) && isTelling(value));
+  return below + fields.map(([name, value]) => `${name}=${typeof value === "string" ? value.slice(0, 80) : JSON.stringify(value).slice(0, 80)}`).join("  ");
+}
+
+function isTelling(value: unknown): boolean {
+  return value !== "" && value !== null && value !== 0 && value !== false && !(Array.isArray(value) && !value.length);
+}

@@ -1,0 +1,30 @@
+import type { RunEvent } from "../api/events";
+import type { Explanation } from "../api/types";
+import { useFetched } from "../state/fetched";
+import { Empty, Failed, Loading } from "../ui/Notes";
+import { Said } from "../ui/Said";
+import { Candidates } from "./Candidates";
+import { useConcerns } from "./useConcerns";
+
+/** Why the run went as it did; `upTo` are the events of the moment that is replayed. */
+export function Reasons({ run, upTo }: { run: string; upTo: readonly RunEvent[] | null }) {
+  const { value, error, again } = useFetched<Explanation>(`/v1/runs/${encodeURIComponent(run)}/explain`, useConcerns(run));
+  if (error) return <Failed error={error} again={again} />;
+  if (!value) return <Loading what="the decisions" />;
+  const last = upTo ? Math.max(0, ...upTo.filter((event) => event.run === run).map((event) => event.seq)) : Infinity;
+  const reasons = value.reasons.filter((reason) => reason.seq <= last);
+  if (!reasons.length) return <Empty title="Nothing was decided yet." />;
+  return (
+    <ol className="reasons" tabIndex={0} aria-label="Decisions">
+      {reasons.map((reason) => (
+        <li key={reason.seq}>
+          <span className="number">{reason.seq}</span>
+          <div>
+            <Said text={reason.text} />
+            <Candidates event={reason.event as RunEvent} />
+          </div>
+        </li>
+      ))}
+    </ol>
+  );
+}

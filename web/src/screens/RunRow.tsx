@@ -1,0 +1,41 @@
+import { memo } from "react";
+import type { Run } from "../api/types";
+import { placeOf } from "../state/router";
+import { count, duration, money, when } from "../state/words";
+import { StatusBadge } from "../ui/StatusBadge";
+
+export function RunRowHead() {
+  return (
+    <div className="run-row run-row-head" aria-hidden="true">
+      <span>status</span>
+      <span>crew</span>
+      <span>at</span>
+      <span>reason</span>
+      <span>tokens</span>
+      <span>cost</span>
+      <span>time</span>
+      <span>begun</span>
+    </div>
+  );
+}
+
+export const RunRow = memo(function RunRow({ run }: { run: Run }) {
+  const tokens = run.usage.input_tokens + run.usage.output_tokens;
+  return (
+    <a className="run-row" href={placeOf("runs", run.id)} data-run={run.id}>
+      <StatusBadge status={run.status} />
+      <bdi className="run-crew">{run.crew}</bdi>
+      <bdi className="run-agent">{run.agent}</bdi>
+      <bdi className="run-reason">{run.reason}</bdi>
+      <span className="number">{count(tokens)}</span>
+      <span className="number">{money(run.usage.cost_micros)}</span>
+      <span className="number">{duration(run.updated_at - run.created_at)}</span>
+      <time dateTime={new Date(run.created_at).toISOString()}>{when(run.created_at)}</time>
+    </a>
+  );
+}, isSame);
+
+/** The list is asked for anew all the time, and most of its rows say what they said. */
+function isSame(before: { run: Run }, after: { run: Run }): boolean {
+  return before.run.id === after.run.id && before.run.seq === after.run.seq && before.run.status === after.run.status;
+}

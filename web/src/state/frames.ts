@@ -1,0 +1,30 @@
+/** Gathers what comes and hands it over once a frame; a hidden page has no frames, and a slower beat. */
+
+const HIDDEN_MS = 250;
+
+export class PerFrame<Item> {
+  private waiting: Item[] = [];
+  private isPlanned = false;
+
+  constructor(private readonly deliver: (items: readonly Item[]) => void) {}
+
+  add(items: readonly Item[]): void {
+    for (const item of items) this.waiting.push(item);
+    if (this.isPlanned || !this.waiting.length) return;
+    this.isPlanned = true;
+    if (document.hidden) setTimeout(this.flush, HIDDEN_MS);
+    else requestAnimationFrame(this.flush);
+  }
+
+  /** Hands over what waits without waiting for the frame. */
+  flushNow(): void {
+    if (this.waiting.length) this.flush();
+  }
+
+  private readonly flush = (): void => {
+    const items = this.waiting;
+    this.waiting = [];
+    this.isPlanned = false;
+    this.deliver(items);
+  };
+}

@@ -1,0 +1,75 @@
+import { describe, expect, test } from "vitest";
+import { MessageParser } from "../api/sse";
+import { Following, isBelow } from "./following";
+import { END, placeKey, storyOf } from "./story";
+import type { RunEvent } from "../api/events";
+
+function events(...bodies: Record<string, unknown>[]): RunEvent[] {
+  return bodies.map((body, n) => ({ run: "r", seq: n + 1, at: 1_000 + n, type: "", ...body }) as RunEvent);
+}
+
+const RUN = events(
+  { type: "run.started", crew: "c", input: "hello" },
+  { type: "turn.started", agent: "a" },
+  { type: "model.called", agent: "a", call: "1" },
+  { type: "model.replied", agent: "a", call: "1", text: "Over. [B]", usage: { input_tokens: 3, output_tokens: 2, cost_micros: 7 } },
+  { type: "decision", agent: "a", verb: "hand_over", signal: "[B]", target: "b" },
+  { type: "handoff", from: "a", to: "b", signal: "[B]" },
+  { type: "turn.started", agent: "b" },
+  { type: "run.finished", status: "completed", reason: "signal:[DONE]", agent: "b" },
+);
+
+describe("a story", () => {
+  test("knows who has the floor at every moment", () => {
+    expect([...storyOf(RUN, 3).active]).toEqual([placeKey([], "a")]);
+    expect([...storyOf(RUN, 7).active]).toEqual([placeKey([], "b")]);
+    expect([...storyOf(RUN).active]).toEqual([]);
+    expect(storyOf(RUN).status).toBe("completed");
+  });
+
+  test("counts what was used", () => {
+    expect([storyOf(RUN).tokens, storyOf(RUN).costMicros]).toEqual([5, 7]);
+  });
+
+  test("goes to the end", () => {
+    const ended = storyOf(events({ type: "decision", agent: "a", verb: "end", signal: "[DONE]", target: "" }));
+    expect(ended.steps).toEqual([{ level: "", from: "a", to: END, signal: "[DONE]" }]);
+  });
+
+  test("keeps what crews below say with their path", () => {
+    const below = storyOf([{ run: "r~1", seq: 1, at: 1, type: "model.replied", agent: "x", call: "1", text: "hi", path: ["sub"] }]);
+    expect(below.transcript[0]).toMatchObject({ author: "x", path: ["sub"], text: "hi" });
+  });
+});
+
+describe("following", () => {
+  test("takes every event once and leaves other runs out", () => {
+    const following = new Following("r");
+    following.take(RUN.slice(0, 4));
+    expect(following.take([...RUN, { ...RUN[0]!, run: "other", seq: 99 }])).toBe(true);
+    expect(following.events.map((event) => event.seq)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+    expect(following.take(RUN)).toBe(false);
+  });
+
+  test("knows runs below by their ids", () => {
+    expect([isBelow("r~1", "r"), isBelow("r1", "r"), isBelow("r", "r")]).toEqual([true, false, false]);
+  });
+});
+
+describe("a stream", () => {
+  test("is the same however it is cut", () => {
+    const text = 'id: 0\nretry: 1\n\n: alive\r\n\r\nid: 17.1\ndata: {"a":1}\n\nid: 17\nevent: stream.closed\ndata: x\n\n';
+    const whole = new MessageParser().take(text);
+    expect(whole).toEqual([
+      { id: "17.1", event: "message", data: '{"a":1}' },
+      { id: "17", event: "stream.closed", data: "x" },
+    ]);
+    for (let size = 1; size < text.length; size += 1) {
+      const parser = new MessageParser();
+      const found = [];
+      for (let at = 0; at < text.length; at += size) found.push(...parser.take(text.slice(at, at + size)));
+      expect(found).toEqual(whole);
+      expect(parser.lastId).toBe("17");
+    }
+  });
+});

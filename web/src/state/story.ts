@@ -1,0 +1,266 @@
+/** A run as its events tell it. Rule: `take` alone changes a story, and depends on nothing but the events. */
+import { isDelta, namesOf, numberOf, textOf, type Delta, type RunEvent, type Told } from "../api/events";
+
+export type EntryKind = "input" | "reply" | "tool" | "question" | "answer" | "failure" | "end";
+
+export interface TranscriptEntry {
+  readonly key: string;
+  readonly at: number;
+  readonly author: string;
+  readonly kind: EntryKind;
+  readonly text: string;
+  readonly path: readonly string[];
+  readonly note: string;
+}
+
+export type SpanKind = "model" | "tool" | "child" | "wait";
+
+export interface Span {
+  readonly key: string;
+  readonly lane: string;
+  readonly kind: SpanKind;
+  readonly label: string;
+  readonly from: number;
+  to: number | null;
+  outcome: string;
+}
+
+/** A way that control went: `level` are the sub-crews above it. */
+export interface Step {
+  readonly level: string;
+  readonly from: string;
+  readonly to: string;
+  readonly signal: string;
+}
+
+export const END = "\u0000end";
+const NO_PATH: readonly string[] = [];
+
+export function levelOf(path: readonly string[]): string {
+  return path.join(" › ");
+}
+
+export class Story {
+  readonly transcript: TranscriptEntry[] = [];
+  readonly spans: Span[] = [];
+  readonly lanes: string[] = [];
+  readonly steps: Step[] = [];
+  /** Who works and who waits now, and how often each had the floor, by level and name. */
+  readonly active = new Set<string>();
+  readonly waiting = new Set<string>();
+  readonly visits = new Map<string, number>();
+  /** What agents are saying at this moment, by level and name. */
+  readonly saying = new Map<string, string>();
+  status = "running";
+  reason = "";
+  begin = 0;
+  now = 0;
+  taken = 0;
+  tokens = 0;
+  costMicros = 0;
+  /** Crews and groups that have come back, until it is seen to whom; by level. */
+  readonly returning = new Map<string, string>();
+  private readonly open = new Map<string, Span>();
+  private readonly known = new Set<string>();
+
+  take(told: Told): void {
+    if (isDelta(told)) this.hear(told);
+    else this.happen(told);
+  }
+
+  private hear(delta: Delta): void {
+    const place = placeKey(delta.path ?? NO_PATH, delta.agent);
+    this.saying.set(place, (this.saying.get(place) ?? "") + delta.text);
+  }
+
+  private happen(event: RunEvent): void {
+    this.taken += 1;
+    this.begin ||= event.at;
+    this.now = Math.max(this.now, event.at);
+    HAPPENS[event.type]?.(this, event, event.path ?? NO_PATH);
+  }
+
+  say(event: RunEvent, kind: EntryKind, author: string, text: string, note = ""): void {
+    const path = event.path ?? NO_PATH;
+    this.transcript.push({ key: `${event.run}.${event.seq}`, at: event.at, author, kind, text, path, note });
+  }
+
+  start(event: RunEvent, kind: SpanKind, call: string, lane: string, label: string): void {
+    const key = `${event.run} ${kind} ${call}`;
+    const span: Span = { key: `${key} ${event.seq}`, lane, kind, label, from: event.at, to: null, outcome: "" };
+    if (!this.known.has(lane)) {
+      this.known.add(lane);
+      this.lanes.push(lane);
+    }
+    this.open.set(key, span);
+    this.spans.push(span);
+  }
+
+  stop(event: RunEvent, kind: SpanKind, call: string, outcome: string): Span | undefined {
+    const key = `${event.run} ${kind} ${call}`;
+    const span = this.open.get(key);
+    if (span) {
+      span.to = event.at;
+      span.outcome = outcome;
+      this.open.delete(key);
+    }
+    return span;
+  }
+
+  stopAll(event: RunEvent, kind: SpanKind): void {
+    for (const [key, span] of this.open) {
+      if (!key.startsWith(`${event.run} ${kind} `)) continue;
+      span.to = event.at;
+      this.open.delete(key);
+    }
+  }
+
+  enter(path: readonly string[], name: string): void {
+    const place = placeKey(path, name);
+    this.active.add(place);
+    this.visits.set(place, (this.visits.get(place) ?? 0) + 1);
+  }
+
+  exit(path: readonly string[], name: string): void {
+    this.active.delete(placeKey(path, name));
+  }
+
+  step(path: readonly string[], from: string, to: string, signal: string): void {
+    this.steps.push({ level: levelOf(path), from, to, signal });
+  }
+}
+
+export function placeKey(path: readonly string[], name: string): string {
+  return `${levelOf(path)}\u0000${name}`;
+}
+
+function lane(path: readonly string[], name: string): string {
+  return [...path, name].join(" › ");
+}
+
+type Happens = (story: Story, event: RunEvent, path: readonly string[]) => void;
+
+const HAPPENS: Record<string, Happens> = {
+  "run.started": (story, event, path) => {
+    if (!path.length) {
+      story.status = "running";
+      story.say(event, "input", "you", textOf(event, "input"));
+    }
+  },
+  "turn.started": (story, event, path) => {
+    const back = story.returning.get(levelOf(path));
+    if (back) story.step(path, back, textOf(event, "agent"), "");
+    story.returning.delete(levelOf(path));
+    story.enter(path, textOf(event, "agent"));
+  },
+  "model.called": (story, event, path) => {
+    const agent = textOf(event, "agent");
+    story.active.add(placeKey(path, agent));
+    story.saying.delete(placeKey(path, agent));
+    story.start(event, "model", textOf(event, "call"), lane(path, agent), textOf(event, "model") || "model");
+  },
+  "model.replied": (story, event, path) => {
+    const agent = textOf(event, "agent");
+    story.saying.delete(placeKey(path, agent));
+    story.stop(event, "model", textOf(event, "call"), "ok");
+    if (textOf(event, "text")) story.say(event, "reply", agent, textOf(event, "text"));
+    count(story, event);
+  },
+  "model.failed": (story, event, path) => {
+    const agent = textOf(event, "agent");
+    story.saying.delete(placeKey(path, agent));
+    story.stop(event, "model", textOf(event, "call"), "failed");
+    story.say(event, "failure", agent, textOf(event, "error"), "the call of the model failed");
+  },
+  "tool.called": (story, event, path) => {
+    const agent = textOf(event, "agent");
+    const name = textOf(event, "name");
+    story.start(event, "tool", textOf(event, "call"), lane(path, agent), name);
+    story.say(event, "tool", agent, textOf(event, "arguments"), `calls ${name}`);
+  },
+  "tool.returned": (story, event) => {
+    const span = story.stop(event, "tool", textOf(event, "call"), event["ok"] === false ? "failed" : "ok");
+    story.say(event, "tool", span?.label ?? "tool", textOf(event, "output"), event["ok"] === false ? "failed" : "gives");
+  },
+  decision: (story, event, path) => {
+    const agent = textOf(event, "agent");
+    const verb = textOf(event, "verb");
+    const to = verb === "end" ? END : textOf(event, "target");
+    if (!verb || verb === "tell") return;
+    story.exit(path, agent);
+    story.step(path, agent, to || agent, textOf(event, "signal"));
+  },
+  handoff: (story, event, path) => {
+    story.exit(path, textOf(event, "from"));
+    story.step(path, textOf(event, "from"), textOf(event, "to"), textOf(event, "signal"));
+  },
+  "group.started": (story, event, path) => {
+    const group = textOf(event, "group");
+    story.enter(path, group);
+    for (const member of namesOf(event, "members")) story.step(path, group, member, "");
+  },
+  "branch.finished": (story, event, path) => story.exit(path, textOf(event, "agent")),
+  "group.joined": (story, event, path) => {
+    story.exit(path, textOf(event, "group"));
+    story.returning.set(levelOf(path), textOf(event, "group"));
+  },
+  "child.started": (story, event, path) => {
+    const crew = textOf(event, "crew");
+    story.enter(path, crew);
+    story.start(event, "child", textOf(event, "child"), lane(path, crew), crew);
+  },
+  "child.finished": (story, event, path) => {
+    story.exit(path, textOf(event, "crew"));
+    story.returning.set(levelOf(path), textOf(event, "crew"));
+    story.stop(event, "child", textOf(event, "child"), textOf(event, "status"));
+  },
+  "input.requested": (story, event, path) => {
+    const agent = textOf(event, "agent");
+    story.waiting.add(placeKey(path, agent));
+    story.start(event, "wait", textOf(event, "token"), lane(path, agent), "waits for a person");
+    const before = story.transcript.at(-1);
+    const isSaid = before?.kind === "reply" && before.author === agent && before.text.includes(textOf(event, "question"));
+    if (!isSaid) story.say(event, "question", agent, textOf(event, "question"), "asks");
+  },
+  "run.paused": (story, event, path) => {
+    if (!path.length) story.status = "paused";
+    story.reason = textOf(event, "reason");
+  },
+  "run.resumed": (story, event, path) => {
+    if (!path.length) story.status = "running";
+    story.waiting.clear();
+    story.stop(event, "wait", textOf(event, "token"), "answered");
+    if (textOf(event, "input")) story.say(event, "answer", "you", textOf(event, "input"));
+  },
+  "run.finished": (story, event, path) => {
+    for (const place of [...story.active]) {
+      if (place.startsWith(path.length ? `${levelOf(path)}\u0000` : "")) story.active.delete(place);
+    }
+    story.stopAll(event, "model");
+    story.stopAll(event, "tool");
+    story.stopAll(event, "wait");
+    if (path.length) return;
+    story.waiting.clear();
+    story.saying.clear();
+    story.status = textOf(event, "status");
+    story.reason = textOf(event, "reason");
+    story.say(event, "end", textOf(event, "agent"), "", `${story.status}: ${story.reason}`);
+  },
+};
+
+function count(story: Story, event: RunEvent): void {
+  const usage = event["usage"];
+  if (typeof usage !== "object" || usage === null) return;
+  const used = { ...event, ...usage };
+  story.tokens += numberOf(used, "input_tokens") + numberOf(used, "output_tokens");
+  story.costMicros += numberOf(used, "cost_micros");
+}
+
+export function storyOf(events: readonly RunEvent[], upTo = events.length): Story {
+  const story = new Story();
+  for (let n = 0; n < upTo; n += 1) {
+    const event = events[n];
+    if (event) story.take(event);
+  }
+  return story;
+}

@@ -1,0 +1,32 @@
+/** Numbers and times as people read them. */
+
+export function money(micros: number): string {
+  const dollars = micros / 1_000_000;
+  if (dollars === 0) return "$0";
+  return dollars < 0.01 ? `$${dollars.toFixed(5)}` : dollars < 100 ? `$${dollars.toFixed(3)}` : `$${dollars.toFixed(0)}`;
+}
+
+export function count(number: number): string {
+  return number.toLocaleString("en");
+}
+
+export function duration(ms: number): string {
+  if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`;
+  const minutes = Math.floor(ms / 60_000);
+  return minutes < 60 ? `${minutes} min ${Math.round((ms % 60_000) / 1_000)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+export function clock(at: number): string {
+  return new Date(at).toLocaleTimeString("en-GB");
+}
+
+export function when(at: number): string {
+  const then = new Date(at);
+  const isToday = then.toDateString() === new Date().toDateString();
+  return isToday ? clock(at) : `${then.toISOString().slice(0, 10)} ${clock(at).slice(0, 5)}`;
+}
+
+export function plural(number: number, word: string): string {
+  return `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,18 @@
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vite";
+
+// Names without hashes: the server forbids caching, and the build is committed.
+export default defineConfig({
+  base: "/static/",
+  plugins: [react()],
+  build: {
+    outDir: "../src/interlock/server/static",
+    emptyOutDir: true,
+    modulePreload: false,
+    assetsInlineLimit: 0,
+    chunkSizeWarningLimit: 1000,
+    rollupOptions: {
+      output: { entryFileNames: "app.js", chunkFileNames: "[name].js", assetFileNames: "[name][extname]" },
+    },
+  },
+});
