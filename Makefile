@@ -46,8 +46,9 @@ format: .venv/ready ## rewrite the source in the project's format
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: .venv/ready ## measure, and write bench/RESULTS.md
+bench: .venv/ready ## measure, and write bench/RESULTS.md and bench/SERVER.md
 	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench.server
 
 campaign: model ## the long runs of crashes, power losses, simulations, bad input and a real small model; writes campaign/RESULTS.md
 	@$(BIN)/python -m campaign

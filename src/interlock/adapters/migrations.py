@@ -117,7 +117,7 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     # 007 belongs to child runs, and stands before this line when both are there.
     *BUS_MIGRATIONS,
     (
-        "010_server",
+        "011_server",
         (
             # What was asked under an Idempotency-Key, and once it is known (status > 0), the answer.
             """create table requests (

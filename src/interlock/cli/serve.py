@@ -3,9 +3,14 @@
 import asyncio
 import hashlib
 import os
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
 
 import click
 
+from interlock.adapters.crew_files import LoadedCrew
+from interlock.adapters.host_file import HostSettings
 from interlock.adapters.served_folder import new_key
 from interlock.adapters.server_settings import SCOPES
 from interlock.adapters.webhook_settings import IncomingHook, OutgoingHook, secret_of
@@ -40,41 +45,53 @@ def serve(
 
     Runs that were left by a process that is gone go on. A crew with problems can be looked at, and does not run.
     """
-    try:
-        from interlock.adapters.webhook_verifying import incoming_webhooks
-        from interlock.server.crews import ServedCrews
-        from interlock.server.serving import Order, is_loopback
-        from interlock.server.serving import serve as served
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"interlock serve needs more than is installed ({error.name} is missing); "
-            "install it with: pip install 'interlock[server]'"
-        ) from error
-    if no_auth and not is_loopback(host):
+    serving = _server_parts()
+    if no_auth and not serving.is_loopback(host):
         raise UsageError(f"--no-auth is for the loopback only, and '{host}' is not; leave it out, or use 127.0.0.1")
     settings = host_settings(config)
     outgoing = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, OutgoingHook)}
-    taken = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, IncomingHook)}
-    for name in taken.keys() - incoming_webhooks(taken, os.environ).keys():
-        click.echo(f"interlock: webhook '{name}' has no secret and is not taken in", err=True)
-    loaded = [open_crew(crew, config) for crew in crews]
-    for path, each in zip(crews, loaded, strict=True):
-        show_problems((p for p in each.problems if p.severity is Severity.ERROR), err=True)
-        if each.crew is None:
-            raise UsageError(f"there is no crew to show in {path}; mend what is said above")
-    order = Order(
+    order = serving.Order(
         box=Interlock(data, host=settings, script=script, recover=True),
-        crews=ServedCrews(loaded),
+        crews=serving.ServedCrews(_loaded(crews, config)),
         settings=settings.server,
         host=host,
         port=port,
         with_keys=not no_auth,
         hooks=outgoing,
-        incoming=incoming_webhooks(taken, os.environ),
+        incoming=serving.incoming_webhooks(_taken_in(settings), os.environ),
         secrets={name: secret_of(name, hook.secret_env, os.environ) for name, hook in outgoing.items()},
         say=click.echo,
     )
-    asyncio.run(served(order))
+    asyncio.run(serving.serve(order))
+
+
+def _server_parts() -> ModuleType:
+    """What needs the extra `server`, loaded now and not with the command line."""
+    try:
+        return import_module("interlock.server.serving")
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"interlock serve needs more than is installed ({error.name} is missing); "
+            "install it with: pip install 'interlock[server]'"
+        ) from error
+
+
+def _loaded(crews: Sequence[str], config: str | None) -> list[LoadedCrew]:
+    loaded = [open_crew(crew, config) for crew in crews]
+    for path, each in zip(crews, loaded, strict=True):
+        show_problems((p for p in each.problems if p.severity is Severity.ERROR), err=True)
+        if each.crew is None:
+            raise UsageError(f"there is no crew to show in {path}; mend what is said above")
+    return loaded
+
+
+def _taken_in(settings: HostSettings) -> dict[str, IncomingHook]:
+    """Webhooks that may come in; one without a secret is said aloud, and not taken."""
+    hooks = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, IncomingHook)}
+    for name, hook in hooks.items():
+        if not any(os.environ.get(each, "").strip() for each in (hook.secret_env, hook.old_secret_env, hook.token_env)):
+            click.echo(f"interlock: webhook '{name}' has no secret and is not taken in", err=True)
+    return hooks
 
 
 @click.command()

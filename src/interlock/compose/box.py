@@ -179,7 +179,7 @@ class Interlock:
         self._require_open()
         self.runner.observers = (*self.runner.observers, observer)
         if on_delta is not None:
-            self.runner.ears.append(on_delta)
+            self.runner.watchers.ears.append(on_delta)
 
     def known_keys(self) -> KnownKeys:
         """What must not be shown to anybody."""

@@ -130,8 +130,6 @@ class Runner:
         self._start_for, self._listens = start_for, listens
         self.crews = StoredCrews(journal)
         self.observers, self.watchers = observers, Watchers()
-        # Told of the pieces of every run's replies.
-        self.ears: list[Callable[[Public], None]] = []
         self.timers = Timers(clock)
         self.live: dict[str, LiveRun] = {}
         self.drivers: dict[str, asyncio.Task[None]] = {}
@@ -650,7 +648,7 @@ class Runner:
         piece = {"run": run, "type": "model.delta", "agent": agent, "text": text}
         for watcher in self.watchers.of(run):
             watcher.tell(piece)
-        for ear in self.ears:
+        for ear in self.watchers.ears:
             ear(piece)
 
 

@@ -2,7 +2,7 @@
 as they come."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,6 +67,8 @@ class Watchers:
 
     def __init__(self) -> None:
         self._watchers: dict[str, list[Watcher]] = {}
+        # Told of the pieces of every run's replies.
+        self.ears: list[Callable[[Public], None]] = []
 
     def of(self, run: str) -> list[Watcher]:
         """Whoever follows the run, or one that it is below."""

@@ -143,7 +143,8 @@ def _complete(operation: dict[str, Any], route: APIRoute) -> None:
         operation["security"] = [{"key": []}]
         operation["description"] = f"{operation.get('description', '')}\n\nNeeds the scope `{scope}`.".strip()
     parameters = operation.setdefault("parameters", [])
-    if "409" in operation["responses"] and "POST" in (route.methods or ()):
+    refused = operation["responses"].get("400", {}).get("content", {}).get(PROBLEM_JSON, {})
+    if "bad-idempotency-key" in refused.get("examples", {}):
         parameters.append(IDEMPOTENCY_KEY)
     if "text/event-stream" in operation["responses"].get("200", {}).get("content", {}):
         parameters.append(LAST_EVENT_ID)

@@ -25,12 +25,13 @@ from interlock.adapters.server_settings import ServerSettings
 from interlock.adapters.webhook_sender import WebhookSender
 from interlock.adapters.webhook_settings import OutgoingHook
 from interlock.adapters.webhook_verifying import IncomingWebhook
+from interlock.adapters.webhook_verifying import incoming_webhooks as incoming_webhooks
 from interlock.compose.box import Interlock
 from interlock.errors import UsageError
 from interlock.runtime.draining import drained
 from interlock.server.access import Access
 from interlock.server.app import guarded_app
-from interlock.server.crews import ServedCrews
+from interlock.server.crews import ServedCrews as ServedCrews
 from interlock.server.feed import DRAINING
 from interlock.server.logs import log_as_json_lines
 from interlock.server.origins import Origins
