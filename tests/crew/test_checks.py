@@ -722,3 +722,13 @@ def test_a_key_that_is_not_set_is_one_warning_that_names_all_who_need_it(tmp_pat
     )
     assert problem.fix == "set the environment variable OPENAI_API_KEY where the crew runs"
     assert read_crew(tmp_path, Host()).problems == ()
+
+
+@pytest.mark.parametrize(("who", "allowed"), [("true", True), ("false", False)])
+def test_a_built_in_signal_may_be_kept_to_some_agents(who: str, allowed: bool, tmp_path: Path) -> None:
+    """Found by a walk over random crews: writing the key on a built-in signal was a traceback."""
+    signals = f'signals: [{{name: "[END]", allow_all_agents: {who}, allowed_agents: [pupil]}}]\n'
+    crew = "agents: [{id: teacher}, {id: pupil}]\nrouting: {signals: {teacher: [{signal: '[NEXT]', target: pupil}"
+    (tmp_path / "crew.yaml").write_text(CREW + crew + ", {signal: '[END]'}]}}\n" + signals, "utf-8")
+    codes = [problem.code for problem in read_crew(tmp_path).problems]
+    assert ("emitter-not-allowed" not in codes) == allowed

@@ -78,7 +78,7 @@ def _definition(entry: Values) -> SignalDefinition:
         return SignalDefinition(**entry)
     if entry.get("behavior", built_in.behavior) != built_in.behavior:
         entry.setdefault("priority", None)
-    return msgspec.structs.replace(built_in, allow_all_agents=None, **entry)
+    return msgspec.structs.replace(built_in, **{"allow_all_agents": None, **entry})
 
 
 def _without_behavior(values: Values) -> set[str]:
