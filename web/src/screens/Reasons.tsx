@@ -11,13 +11,13 @@ export function Reasons({ run, upTo }: { run: string; upTo: readonly RunEvent[] 
   const { value, error, again } = useFetched<Explanation>(`/v1/runs/${encodeURIComponent(run)}/explain`, useConcerns(run));
   if (error) return <Failed error={error} again={again} />;
   if (!value) return <Loading what="the decisions" />;
-  const last = upTo ? Math.max(0, ...upTo.filter((event) => event.run === run).map((event) => event.seq)) : Infinity;
-  const reasons = value.reasons.filter((reason) => reason.seq <= last);
+  const seen = upTo && new Map(upTo.map((event) => [event.run, event.seq]));
+  const reasons = value.reasons.filter(({ event, seq }) => !seen || seq <= (seen.get(event.run) ?? 0));
   if (!reasons.length) return <Empty title="Nothing was decided yet." />;
   return (
     <ol className="reasons" tabIndex={0} aria-label="Decisions">
       {reasons.map((reason) => (
-        <li key={reason.seq}>
+        <li key={`${reason.event.run}.${reason.seq}`}>
           <span className="number">{reason.seq}</span>
           <div>
             <Said text={reason.text} />
