@@ -25,6 +25,8 @@ replies:
   clerk: [{text: "Over to you. [NEXT]", delay_seconds: 1}, {text: "Again. [NEXT]", delay_seconds: 1}]
   boss: [{text: "Once more. [RETRY]", delay_seconds: 1}, {text: "Enough. [DONE]", delay_seconds: 1}]
 """
+# Long enough for a hundred of them to be under way still, on a busy machine.
+SLOWER = SLOW.replace('"Again. [NEXT]", delay_seconds: 1', '"Again. [NEXT]", delay_seconds: 6')
 ENDLESS = "replies: {clerk: [{text: 'never [DONE]', delay_seconds: 600}]}\n"
 
 
@@ -164,11 +166,11 @@ def test_a_restart_in_the_middle_of_100_runs_loses_nothing_and_every_reader_goes
             await asyncio.gather(*reading)
             return server.process.wait(60)
 
-    with serving(tmp_path, script=SLOW, toml=toml) as server:
+    with serving(tmp_path, script=SLOWER, toml=toml) as server:
         code = asyncio.run(until_it_is_gone(server))
         assert code == (0 if number == signal.SIGTERM else -number)
         assert not all(each.has_ended for each in following)
-    with serving(tmp_path, script=SLOW, toml=toml) as server, server.asking() as client:
+    with serving(tmp_path, script=SLOWER, toml=toml) as server, server.asking() as client:
         asyncio.run(all_read(server, [each for each in following if not each.has_ended]))
         for each in following:
             assert each.journal == [(each.run, seq) for seq in range(1, len(each.journal) + 1)]
