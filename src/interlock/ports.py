@@ -316,6 +316,13 @@ def of_file(crew: Crew) -> list[Subscribed]:
     ]
 
 
+class Pruned(msgspec.Struct, frozen=True, kw_only=True):
+    """How many broadcasts are gone, and after which position there may be more that are old enough."""
+
+    gone: int
+    further: int | None
+
+
 class Bus(Protocol):
     """Broadcasts, who hears them, and those for later. One transaction a call."""
 
@@ -337,6 +344,10 @@ class Bus(Protocol):
 
     async def head(self) -> int:
         """The position of the newest."""
+        ...
+
+    async def prune(self, before: int, after: int = 0) -> Pruned:
+        """Forgets what was announced before a time, of one page after a position; not what is still to be heard."""
         ...
 
     async def subscribe(self, subscribed: Subscribed) -> None:

@@ -66,10 +66,13 @@ def test_everything_a_host_can_set_up_is_read(tmp_path: Path) -> None:
 def test_durability_and_retention_are_read_without_looking_at_modules(tmp_path: Path) -> None:
     file = tmp_path / "interlock.toml"
     file.write_text(
-        'durability = "normal"\n[tools]\nmodules = ["nothing_like_this"]\n[retention]\ndays = 0.5\n', "utf-8"
+        'durability = "normal"\n[tools]\nmodules = ["nothing_like_this"]\n'
+        "[retention]\ndays = 0.5\nbroadcast_days = 7\n",
+        "utf-8",
     )
     settings = read_settings(file)
     assert (settings.durability, settings.retention_days, settings.modules) == ("normal", 0.5, ("nothing_like_this",))
+    assert settings.broadcast_days == 7
     file.write_text("", "utf-8")
     assert (read_settings(file).durability, read_settings(file).retention_days) == ("full", None)
 
@@ -167,7 +170,11 @@ def test_modules_on_the_import_path_are_found(tmp_path: Path, monkeypatch: pytes
         ("durability = 3\n", "durability is 3; it must be one of full, normal"),
         ("[durability]\n", "durability is {}; it must be one of"),
         ("retention = 30\n", "retention must be a section"),
-        ("[retention]\nday = 30\n", "unknown key 'retention.day'; the keys of \\[retention\\] are days"),
+        (
+            "[retention]\nday = 30\n",
+            "unknown key 'retention.day'; the keys of \\[retention\\] are broadcast_days, days",
+        ),
+        ("[retention]\nbroadcast_days = -1\n", "retention.broadcast_days is -1; it must be a number of days"),
         ("[retention]\ndays = -1\n", "retention.days is -1; it must be a number of days"),
         ("[retention]\ndays = true\n", "retention.days is True"),
         ("[retention]\ndays = nan\n", "retention.days is nan"),

@@ -4,9 +4,9 @@ import asyncio
 import fcntl
 import json
 import os
-import random
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -157,19 +157,18 @@ def test_a_file_that_breaks_off_at_any_byte_of_its_last_three_records_is_mended(
 
 
 def test_no_flipped_bit_survives_and_what_was_damaged_in_the_middle_is_kept_aside(desk: Desk) -> None:
-    whole, chance = desk.truth.file, random.Random(7)
+    whole = desk.truth.file
     last = len(whole) - len(desk.truth.lines[-1]) - 1
-    for n in range(2_000):
-        at = chance.randrange(len(whole))
+    for at, bit in product(range(len(whole)), range(8)):
         damaged = bytearray(whole)
-        damaged[at] ^= 1 << chance.randrange(8)
+        damaged[at] ^= 1 << bit
         desk.events.write_bytes(damaged)
         desk.reopened().files.refresh()
-        assert desk.events.read_bytes() == whole, (n, at)
+        assert desk.events.read_bytes() == whole, (at, bit)
         assert len(desk.reports) == 1
         aside = desk.aside()
         if at < last - 1:
-            assert [path.read_bytes() for path in aside] == [bytes(damaged)], (n, at)
+            assert [path.read_bytes() for path in aside] == [bytes(damaged)], (at, bit)
         for path in aside:
             path.unlink()
 
@@ -313,6 +312,84 @@ def test_a_disk_that_is_full_at_any_moment_is_caught_up_with_later(
             desk.files.refresh()
     desk.reopened().files.refresh()
     assert desk.is_faithful() and desk.aside() == []
+
+
+class Killed(BaseException):
+    """As a signal 9 would end it: what was on its way is nowhere but in the files."""
+
+
+class Killing:
+    """The n-th change of a file is the last; a write leaves a part of what it was to write."""
+
+    def __init__(self, n: int) -> None:
+        self.left = n
+
+    def is_over(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+    def write(self, descriptor: int, data: memoryview) -> int:
+        if self.is_over():
+            WRITE(descriptor, bytes(data[: len(data) // 2]))
+            raise Killed
+        return WRITE(descriptor, data)
+
+    def around(self, change: Callable[..., Any]) -> Callable[..., Any]:
+        def changed(*values: Any, **named: Any) -> Any:
+            if self.is_over():
+                raise Killed
+            return change(*values, **named)
+
+        return changed
+
+
+WRITE = os.write
+
+
+def lived(desk: Desk, monkeypatch: pytest.MonkeyPatch, n: int) -> bool:
+    """Whether a refresh came through that dies at its n-th change."""
+    killing = Killing(n)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", killing.write)
+        for place, name in ((os, "truncate"), (Path, "rename"), (Path, "replace"), (Path, "unlink")):
+            patched.setattr(place, name, killing.around(getattr(place, name)))
+        try:
+            desk.files.refresh()
+        except Killed:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("before", ["up to date", "torn", "damaged", "gone", "full"])
+def test_a_death_between_any_two_changes_of_the_files_leaves_nothing_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    for n in range(100):
+        desk = Desk(tmp_path / str(n), ListTruth(lines=5), 600 if before == "full" else 10**9)
+        desk.truth.schedule("a")
+        desk.files.refresh()
+        body = desk.events.read_bytes()
+        if before == "torn":
+            desk.events.write_bytes(body[:-9])
+        elif before == "damaged":
+            desk.events.write_bytes(b"x" + body[1:])
+            desk.delayed.write_bytes(b"{}")
+        elif before == "gone":
+            desk.events.unlink()
+        for _ in range(4):
+            desk.truth.announce({"n": n})
+        desk.truth.schedule("b")
+        came_through = lived(desk.reopened(), monkeypatch, n)
+        desk.reopened().files.refresh()
+        kept = [path.read_bytes() for path in sorted(desk.events.parent.glob(f"{EVENTS}*[0-9]"))]
+        whole = b"".join([each for each in reversed(kept) if before == "full"] + [desk.events.read_bytes()])
+        assert whole == desk.truth.file, n
+        assert desk.delayed.read_bytes() == delayed_view(desk.truth.queue), n
+        assert len(desk.aside()) == (2 if before == "damaged" else 0), n
+        if came_through:
+            assert n > 4, "so many changes there are at least"
+            return
+    pytest.fail("it never came through")
 
 
 def test_only_one_process_writes_at_a_time(desk: Desk) -> None:

@@ -21,7 +21,13 @@ import msgspec
 import pytest
 
 from interlock.adapters import migrations, owner_files, sqlite_rows, sqlite_writer
+from interlock.adapters.bus_rows import SqliteTables
+from interlock.adapters.bus_sqlite import SqliteBus
+from interlock.adapters.bus_tables import DELAYED_IN_ORDER
+from interlock.adapters.hearing_sqlite import Hearing
 from interlock.adapters.store_sqlite import SqliteStore
+from interlock.broadcast.delayed import Delayed
+from interlock.broadcast.record import PROCESS
 from interlock.engine.events import ModelReplied, RunStarted, Usage
 from interlock.errors import (
     DamagedRun,
@@ -190,6 +196,32 @@ def test_an_older_database_is_brought_up_to_date_and_keeps_what_it_holds(tmp_pat
 
     use(tmp_path, story)
     assert asked(tmp_path, "pragma user_version") == [migrations.SCHEMA]
+
+
+def test_signals_for_later_of_an_older_database_are_still_queued(tmp_path: Path) -> None:
+    entries = [
+        Delayed(id=name, type="x", source=PROCESS, deliver_at=at, repeat_key=key, created_at=1, updated_at=1)
+        for name, at, key in (("b", 5, "k"), ("a", 5, None), ("c", 3, None))
+    ]
+    before = next(n for n, (name, _) in enumerate(migrations.MIGRATIONS) if name == DELAYED_IN_ORDER[0])
+    with database(tmp_path) as connection:
+        for _, statements in migrations.MIGRATIONS[:before]:
+            for statement in statements:
+                connection.execute(statement)
+        tables = SqliteTables(connection, Hearing())
+        for entry in entries:
+            tables.put_entry(entry)
+        connection.execute(f"pragma application_id = {migrations.APPLICATION_ID}")
+        connection.execute(f"pragma user_version = {before}")
+
+    async def story(store: SqliteStore) -> None:
+        bus = SqliteBus(store)
+        assert {each.id: each for each in await bus.delayed()} == {each.id: each for each in entries}
+        assert [each.id for each in await bus.due(4, 10)] == ["c"]
+        instead = msgspec.structs.replace(entries[0], id="d")
+        assert await bus.schedule(instead) == entries[0]
+
+    use(tmp_path, story)
 
 
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -163,3 +164,28 @@ def test_the_live_board_shows_the_newest_and_how_often_each_type_came() -> None:
     assert "25 since we listen" in text and "3 for later" in text and "build:0 13" in text
     assert "\x1b" not in text and "\\u001b[31m24" in text, "what could be an order to the terminal is shown as text"
     assert '[31m4"' not in text, "the oldest have gone"
+
+
+def test_old_broadcasts_are_forgotten_by_the_days_of_the_hosts_file(folder: Path) -> None:
+    for n in range(3):
+        told("emit", f"x:{n}")
+    told("prune", code=2)
+    assert told("prune", "--older-than", "1") == "0 broadcasts forgotten\n"
+    (folder / "other.toml").write_text("[retention]\nbroadcast_days = 30\n", "utf-8")
+    (folder / "interlock.toml").write_text("[retention]\nbroadcast_days = 0\n", "utf-8")
+    wait_for_the_next_millisecond()
+    assert told("prune", "--config", "other.toml") == "0 broadcasts forgotten\n"
+    due = "there are broadcasts older than the 0 days of [retention]; 'interlock broadcast prune' forgets them"
+    doctor = CliRunner().invoke(interlock, ["doctor"])
+    assert doctor.exit_code == 0 and due in doctor.stdout
+    assert due not in CliRunner().invoke(interlock, ["doctor", "--config", "other.toml"]).stdout
+    assert told("prune") == "2 broadcasts forgotten\n"
+    assert due not in CliRunner().invoke(interlock, ["doctor"]).stdout
+    assert [json.loads(line)["type"] for line in told("tail", "--json").splitlines()] == ["x:2"]
+
+
+def wait_for_the_next_millisecond() -> None:
+    """So that what was announced just now is older than now."""
+    began = time.time_ns() // 1_000_000
+    while time.time_ns() // 1_000_000 <= began:
+        pass

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from interlock.adapters.bus_rules import PRUNED_AT_ONCE
 from interlock.adapters.bus_sqlite import SqliteBus
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.broadcast.delayed import Delayed
@@ -27,7 +28,7 @@ from interlock.limits import (
     INBOX_TAKEN_MAX,
     SUBSCRIPTIONS_PER_AGENT_MAX,
 )
-from interlock.ports import Activity, Alongside, Bus, Journal, Record, RunRow, Taking
+from interlock.ports import Activity, Alongside, Bus, Journal, Pruned, Record, RunRow, Taking
 from interlock.testing import MemoryStore
 
 NOW = 1_800_000_000_000
@@ -181,6 +182,54 @@ def test_subscribers_of_another_process_count_at_once(place: Place) -> None:
             assert (await bus.emit(emission("b3"))).reached == ()
         finally:
             await other_store.close()
+
+    place.use(story)
+
+
+# Forgetting
+
+
+def test_old_broadcasts_are_forgotten_page_by_page_but_for_those_somebody_is_still_to_hear(place: Place) -> None:
+    async def story(bus: Bus, _: Store) -> None:
+        await bus.subscribe(hears("quiet", "for:quiet"))
+        await bus.subscribe(hears("loud", "for:loud", silent=False))
+        for n in range(PRUNED_AT_ONCE + 5):
+            await bus.emit(emission(f"b{n}", at=NOW + n))
+        await bus.emit(emission("unread", "for:quiet"))
+        await bus.emit(emission("undelivered", "for:loud"))
+        await bus.emit(emission("young", at=NOW + 10**6))
+        head = await bus.head()
+        first = await bus.prune(NOW + 10**6)
+        assert (first.gone, first.further) == (PRUNED_AT_ONCE, PRUNED_AT_ONCE)
+        second = await bus.prune(NOW + 10**6, PRUNED_AT_ONCE)
+        assert (second.gone, second.further) == (5, head)
+        assert await bus.prune(NOW + 10**6, head) == Pruned(gone=0, further=None)
+        assert ids(await bus.newest(10)) == ["unread", "undelivered", "young"]
+        assert await taken(bus, "quiet") == ["unread"]
+        assert [each.heard.broadcast.id for each in await bus.deliveries(NOW, 10)] == ["undelivered"]
+
+    place.use(story)
+
+
+def test_the_newest_is_never_forgotten_so_that_no_position_is_given_again(place: Place) -> None:
+    async def story(bus: Bus, _: Store) -> None:
+        for n in range(3):
+            await bus.emit(emission(f"b{n}"))
+        assert (await bus.prune(NOW + 1)).gone == 2
+        assert await bus.head() == 3
+        await bus.emit(emission("next"))
+        assert [position for position, _ in await bus.since(0, 10)] == [3, 4]
+
+    place.use(story)
+
+
+def test_a_page_without_anything_old_enough_is_the_end(place: Place) -> None:
+    async def story(bus: Bus, _: Store) -> None:
+        assert await bus.prune(NOW) == Pruned(gone=0, further=None)
+        await bus.emit(emission("a"))
+        await bus.emit(emission("b"))
+        assert await bus.prune(NOW) == Pruned(gone=0, further=None)
+        assert ids(await bus.newest(10)) == ["a", "b"]
 
     place.use(story)
 
@@ -570,7 +619,7 @@ def test_a_closed_store_says_so(place: Place) -> None:
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["emit", "schedule", "replace", "cancel", "dispatch", "fail", "subscribe", "take", "strike",
-                         "unsubscribe", "back", "deliver"]),
+                         "unsubscribe", "back", "deliver", "prune"]),
         st.integers(0, 4),
     ),
     max_size=20,
@@ -609,6 +658,8 @@ async def walked(bus: Bus, store: Store, steps: list[tuple[str, int]]) -> list[A
         elif verb == "deliver":
             for delivery in await bus.deliveries(now, 1):
                 await bus.delivery_failed(delivery.number, "no", now)
+        elif verb == "prune":
+            seen.append(await bus.prune(now - n * 400))
         seen += [
             ids(await bus.newest(100)),
             [msgspec.to_builtins(each) for each in await bus.delayed()],

@@ -75,7 +75,7 @@ class Desk:
     def kinds(self) -> list[str]:
         from interlock.broadcast.record import decoded
 
-        return [decoded(body).type for body, _ in self.bus.tables.broadcasts]
+        return [decoded(body).type for body, _ in self.bus.tables.broadcasts.values()]
 
 
 def play(story: Callable[[Desk], Awaitable[None]], desk: Desk | None = None) -> Desk:

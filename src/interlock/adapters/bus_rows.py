@@ -5,7 +5,7 @@ Rule 2: a crc on every broadcast and every signal in the queue; a damaged one hi
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from zlib import crc32
 
 import msgspec
@@ -64,6 +64,21 @@ class SqliteTables:
     def position_of(self, id: str) -> int | None:  # noqa: A002 - ids are called id everywhere
         found = self._execute("select position from broadcasts where id = ?", (id,)).fetchone()
         return int(found[0]) if found is not None else None
+
+    def head(self) -> int:
+        return head(self._connection)
+
+    def page(self, after: int, limit: int) -> Sequence[tuple[int, Broadcast | None]]:
+        query = "select position, crc, body from broadcasts where position > ? order by position limit ?"
+        return [(row[0], opened(*row)) for row in self._execute(query, (after, limit))]
+
+    def awaited(self, first: int, last: int) -> Set[int]:
+        tables = ("select broadcast from inbox", "select broadcast from deliveries")
+        query = " union ".join(f"{each} where broadcast between ? and ?" for each in tables)
+        return {position for (position,) in self._execute(query, (first, last) * 2)}
+
+    def forget(self, positions: Iterable[int]) -> None:
+        self._connection.executemany("delete from broadcasts where position = ?", [(each,) for each in positions])
 
     def hearers(self, kind: str, crew: str, agent: str) -> tuple[Hearer, ...]:
         return self._hearing.directory(self._connection).hearers(kind, crew=crew, agent=agent)

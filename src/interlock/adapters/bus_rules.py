@@ -7,7 +7,7 @@ Rule 3: what is beyond a bound of storms is kept, reaches nobody, and is a dead 
 Rule 4: an agent wakes when the first of its turns begins anywhere, and sleeps when the last one has ended.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Protocol
 
 import msgspec
@@ -19,7 +19,10 @@ from interlock.broadcast.storms import Allowances, why, withheld
 from interlock.broadcast.subscriptions import Hearer, Subscribed
 from interlock.errors import NoSuchSignal, UsageError
 from interlock.limits import DELIVERY_PAUSES_MS, INBOX_MAX, INBOX_TAKEN_MAX, SUBSCRIPTIONS_PER_AGENT_MAX
-from interlock.ports import Activity, Alongside, Announced, Delivery, Taking
+from interlock.ports import Activity, Alongside, Announced, Delivery, Pruned, Taking
+
+# Broadcasts looked at in one transaction, which others wait for.
+PRUNED_AT_ONCE = 1_000
 
 INBOX_FULL = "too many are waiting for this agent, and newer ones came"
 
@@ -32,6 +35,20 @@ class Tables(Allowances, Protocol):
         ...
 
     def position_of(self, id: str) -> int | None: ...  # noqa: A002
+
+    def head(self) -> int:
+        """The position of the newest; 0 if there is none."""
+        ...
+
+    def page(self, after: int, limit: int) -> Sequence[tuple[int, Broadcast | None]]:
+        """What is kept after a position; None for what is damaged."""
+        ...
+
+    def awaited(self, first: int, last: int) -> Set[int]:
+        """Those positions, from one to another, that somebody is still to hear."""
+        ...
+
+    def forget(self, positions: Iterable[int]) -> None: ...
 
     def hearers(self, kind: str, crew: str, agent: str) -> tuple[Hearer, ...]: ...
 
@@ -120,6 +137,23 @@ def announce(tables: Tables, emissions: Iterable[Emission]) -> Announced:
 
 def restore(tables: Tables, broadcasts: Iterable[Broadcast]) -> int:
     return sum(tables.keep(broadcast, 0) is not None for broadcast in broadcasts)
+
+
+def prune(tables: Tables, before: int, after: int) -> Pruned:
+    """The newest stays, so that no position is given again; what is damaged stays for the doctor.
+
+    Positions are in the order of time but for what was taken in from elsewhere, so a page without anything old enough
+    is the end.
+    """
+    page = tables.page(after, PRUNED_AT_ONCE)
+    if not page:
+        return Pruned(gone=0, further=None)
+    first, last = page[0][0], page[-1][0]
+    stay = {*tables.awaited(first, last), tables.head()}
+    old = [position for position, each in page if each is not None and each.created_at < before]
+    gone = [position for position in old if position not in stay]
+    tables.forget(gone)
+    return Pruned(gone=len(gone), further=last if old else None)
 
 
 def _hearers(tables: Tables, emission: Emission) -> tuple[Hearer, ...]:

@@ -19,7 +19,7 @@ from interlock.adapters.store_sqlite import SqliteStore
 from interlock.broadcast.delayed import Dead, Delayed
 from interlock.broadcast.record import Broadcast, Emission, Heard, encoded
 from interlock.broadcast.subscriptions import Subscribed
-from interlock.ports import Activity, Announced, Delivery, Taking
+from interlock.ports import Activity, Announced, Delivery, Pruned, Taking
 
 # How often it is looked whether other processes of the data folder have announced or scheduled something.
 LOOK_S = 0.25
@@ -79,6 +79,10 @@ class SqliteBus:
 
     async def head(self) -> int:
         return await self._store.read("read broadcasts", bus_rows.head)
+
+    async def prune(self, before: int, after: int = 0) -> Pruned:
+        pruned: Pruned = await self._change("forget old broadcasts", bus_rules.prune, before, after)
+        return pruned
 
     # Subscribing
 

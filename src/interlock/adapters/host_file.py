@@ -25,7 +25,7 @@ _SECTIONS: dict[str, tuple[str, ...] | None] = {
     "durability": None,
     "mcp": None,
     "providers": None,
-    "retention": ("days",),
+    "retention": ("broadcast_days", "days"),
     "server": None,
     "tools": ("modules",),
     "webhooks": None,
@@ -45,6 +45,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     provider_settings: dict[str, ProviderSettings] = {}
     durability: str = "full"
     retention_days: float | None = None
+    broadcast_days: float | None = None
     server: ServerSettings = ServerSettings()
     webhooks: dict[str, OutgoingHook | IncomingHook] = {}
 
@@ -76,7 +77,8 @@ def read_settings(path: Path) -> HostSettings:
         providers=_ids(path, data, "providers"),
         provider_settings=_providers(path, data),
         durability=_durability(path, data),
-        retention_days=_retention_days(path, data),
+        retention_days=_retention(path, data, "days"),
+        broadcast_days=_retention(path, data, "broadcast_days"),
         server=read_server_settings(path, data.get("server", {})),
         webhooks={name: read_webhook(path, name, data["webhooks"][name]) for name in _ids(path, data, "webhooks")},
     )
@@ -155,10 +157,10 @@ def _durability(path: Path, data: dict[str, Any]) -> str:
     return str(durability)
 
 
-def _retention_days(path: Path, data: dict[str, Any]) -> float | None:
-    days = _section(path, data, "retention").get("days")
+def _retention(path: Path, data: dict[str, Any], key: str) -> float | None:
+    days = _section(path, data, "retention").get(key)
     if days is None:
         return None
     if isinstance(days, bool) or not isinstance(days, int | float) or not math.isfinite(days) or days < 0:
-        raise UsageError(f"{path}: retention.days is {days!r}; it must be a number of days, 0 or more")
+        raise UsageError(f"{path}: retention.{key} is {days!r}; it must be a number of days, 0 or more")
     return float(days)

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from interlock.adapters.bus_tables import BUS_MIGRATIONS
+from interlock.adapters.bus_tables import BUS_MIGRATIONS, DELAYED_IN_ORDER
 from interlock.errors import StoreFailed
 
 # "ILCK": tells our databases from those of other programs.
@@ -147,6 +147,7 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "create index webhook_letters_by_due on webhook_letters (dead, due_at)",
         ),
     ),
+    DELAYED_IN_ORDER,
 )
 
 SCHEMA = len(MIGRATIONS)

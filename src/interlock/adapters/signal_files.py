@@ -132,7 +132,7 @@ class SignalFiles:
     def _events(self, state: EventsState | None) -> EventsState:
         path = self.folder / EVENTS
         if state is None or self._looks(path) != self._seen.get(EVENTS):
-            state = self._verified(path, state)
+            state = self._verified(path, self._after_rotation(path, state))
         state = self._caught_up(path, state)
         self._seen[EVENTS] = self._looks(path)
         return state
@@ -144,10 +144,19 @@ class SignalFiles:
             return (0, 0, 0)
         return (found.st_ino, found.st_size, found.st_mtime_ns)
 
+    def _after_rotation(self, path: Path, state: EventsState | None) -> EventsState | None:
+        """Whoever was killed in the midst of a rotation has left what is known under the next name."""
+        older = _older(path, 1)
+        if state is None or not state.bytes or self._looks(older)[1] != state.bytes:
+            return state
+        return EventsState(last=state.last) if crc32(older.read_bytes()) == state.crc else state
+
     def _verified(self, path: Path, state: EventsState | None) -> EventsState:
         """The file as far as it is what the store says; what follows that is cut off, or all of it kept aside."""
         if not path.exists():
-            if state is not None and state.bytes:
+            if state is not None and not state.bytes:
+                return state
+            if state is not None:
                 self._report(f"'{path}' was gone; it is made anew from the store")
             return self._rebuilt(path)
         data = path.read_bytes()
@@ -223,8 +232,8 @@ class SignalFiles:
             while page := self._truth.bodies(state.last, PAGE):
                 for part in self._parts(page, state.bytes if rotates else -(2**62)):
                     if rotates and state.bytes and state.bytes + len(part[1]) > self._bytes_max:
-                        os.close(descriptor)
-                        descriptor = self._rotated(path)
+                        self._write_state(msgspec.structs.replace(self._read_state(), events=state))
+                        descriptor = self._rotated(path, descriptor)
                         state = EventsState(last=state.last)
                     _write(descriptor, part[1])
                     state = EventsState(last=part[0], bytes=state.bytes + len(part[1]), crc=crc32(part[1], state.crc))
@@ -245,13 +254,15 @@ class SignalFiles:
         if lines:
             yield last, b"".join(lines)
 
-    def _rotated(self, path: Path) -> int:
+    def _rotated(self, path: Path, full: int) -> int:
+        """A new file to append to, in the place of one that is full."""
         for n in range(EVENTS_FILES_KEPT, 0, -1):
-            older = path.with_name(f"{path.name}.{n}")
-            newer = path if n == 1 else path.with_name(f"{path.name}.{n - 1}")
+            newer = path if n == 1 else _older(path, n - 1)
             with suppress(FileNotFoundError):
-                newer.replace(older)
-        return _open_to_append(path)
+                newer.replace(_older(path, n))
+        descriptor = _open_to_append(path)
+        os.close(full)
+        return descriptor
 
     # delayed.json
 
@@ -282,6 +293,11 @@ def delayed_view(entries: list[Delayed]) -> bytes:
     """The file as people and the original program read it."""
     events = [view_of(entry) for entry in entries]
     return msgspec.json.format(msgspec.json.encode({"version": 1, "events": events}), indent=1) + b"\n"
+
+
+def _older(path: Path, n: int) -> Path:
+    """The name of a file after so many rotations."""
+    return path.with_name(f"{path.name}.{n}")
 
 
 def _is_private(path: Path) -> bool:

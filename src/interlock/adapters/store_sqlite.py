@@ -49,6 +49,9 @@ Query = Callable[[sqlite3.Connection], T]
 DATABASE = "interlock.db"
 DURABILITIES = ("full", "normal")  # also the words of SQLite's `synchronous`
 
+# Of pages that the writer keeps. Ids are random, so writing touches all of an index; it should stay in memory.
+CACHE_KB = 16 * 1024
+
 # The write-ahead log is cut back to this size when a long reader has let it grow.
 LOG_BYTES_MAX = 64 * 1024 * 1024
 
@@ -395,7 +398,7 @@ def _connections(path: Path, durability: str, connect: Connect) -> tuple[sqlite3
 def _settings(durability: str) -> tuple[str, ...]:
     """Checkpoints are the writer's business: SQLite would make them during a commit, and tell nobody of a failure."""
     log = (f"journal_size_limit = {LOG_BYTES_MAX}", "wal_autocheckpoint = 0")
-    return ("journal_mode = wal", f"synchronous = {durability}", *log)
+    return ("journal_mode = wal", f"synchronous = {durability}", f"cache_size = -{CACHE_KB}", *log)
 
 
 def _stretch(connection: sqlite3.Connection, run: str, after: int) -> sqlite_rows.Stretch:

@@ -15,11 +15,13 @@ from interlock.broadcast.delayed import Delayed, view_of
 from interlock.broadcast.pattern import matches
 from interlock.broadcast.record import UNSET, Broadcast, said
 from interlock.broadcast.schedules import Schedule, said_time
-from interlock.cli.crews import shown
+from interlock.cli.crews import config_option, shown
 from interlock.cli.looking import with_look
 from interlock.cli.run import data_option, json_option, with_box
 from interlock.cli.terminal import can_show_live
 from interlock.compose.box import Interlock
+from interlock.compose.crews import host_settings
+from interlock.compose.keeping import prune_broadcasts
 from interlock.errors import UsageError
 from interlock.limits import BROADCASTS_LISTED_MAX
 
@@ -279,6 +281,22 @@ def dead(revive: str | None, data: str, as_json: bool) -> None:
 
 def _dead_line(name: str, kind: str, whom: str, reason: str, at: int) -> str:
     return shown(f"{said_time(at)}  {name}  {kind}{f'  for {whom}' if whom else ''}  {reason}")
+
+
+@broadcast.command()
+@click.option("--older-than", "days", type=click.FloatRange(min=0), metavar="DAYS")
+@config_option
+@data_option
+def prune(days: float | None, config: str | None, data: str) -> None:
+    """Forget broadcasts of DAYS ago and more; the newest stays, and what some agent is still to hear.
+
+    Without --older-than what counts is 'broadcast_days' under [retention] in interlock.toml.
+    """
+    kept = host_settings(config).broadcast_days if days is None else days
+    if kept is None:
+        raise UsageError("say how old: --older-than DAYS, or 'broadcast_days' under [retention] in interlock.toml")
+    gone = with_box(data, lambda box: prune_broadcasts(box, kept), config)
+    click.echo(f"{gone} {'broadcast' if gone == 1 else 'broadcasts'} forgotten")
 
 
 @broadcast.command("import")

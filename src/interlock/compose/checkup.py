@@ -9,7 +9,7 @@ from interlock.adapters.store_readonly import is_read_only
 from interlock.adapters.store_sqlite import DATABASE, OWNERS, is_alive
 from interlock.compose.box import Interlock
 from interlock.compose.inspection import Inspection
-from interlock.compose.keeping import each_row, runs_due
+from interlock.compose.keeping import each_row, has_broadcasts_due, runs_due
 from interlock.engine.state import RunState
 from interlock.errors import DamagedRun, InterlockError, RunNotFound, UsageError
 from interlock.ids import child_id, parent_of
@@ -40,7 +40,7 @@ async def check_up(data: Path, host: HostSettings | None = None) -> Checkup:
             found.problems += await box.store.problems()
             await _check_runs(box, found)
             found.deleted = len(await box.keeping.tombstones())
-            await _tell_due(box, settings.retention_days, found)
+            await _tell_due(box, settings, found)
     except InterlockError as error:
         found.problems.append(str(error))
     if not found.read_only:  # whose files they are is not to be found out there, and they cannot be removed
@@ -90,11 +90,17 @@ async def _require_there(box: Interlock, run: str, why: str) -> None:
         raise UsageError(f"{why}, which is not there") from error
 
 
-async def _tell_due(box: Interlock, days: float | None, found: Checkup) -> None:
+async def _tell_due(box: Interlock, settings: HostSettings, found: Checkup) -> None:
+    days, broadcast_days = settings.retention_days, settings.broadcast_days
     due = 0 if days is None else len([run async for run in runs_due(box, days)])
     if due:
         runs = "finished run is" if due == 1 else "finished runs are"
         found.notes.append(f"{due} {runs} older than the {days:g} days of [retention]; 'interlock runs prune' deletes")
+    if broadcast_days is not None and await has_broadcasts_due(box, broadcast_days):
+        found.notes.append(
+            f"there are broadcasts older than the {broadcast_days:g} days of [retention]; 'interlock broadcast prune'"
+            " forgets them, but for those that somebody is still to hear"
+        )
 
 
 def _stray_owner_files(data: Path) -> list[str]:

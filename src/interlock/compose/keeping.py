@@ -52,10 +52,31 @@ async def prune_runs(box: Interlock, older_than_days: float) -> list[str]:
 
 async def runs_due(box: Interlock, older_than_days: float) -> AsyncIterator[str]:
     """The runs that pruning would delete."""
-    since = box.clock.now_ms() - older_than_days * DAY_MS
+    since = _ago(box, older_than_days)
     async for row in each_row(box, nested=False):
         if is_over(row.status) and row.updated_at < since:
             yield row.run
+
+
+async def prune_broadcasts(box: Interlock, older_than_days: float) -> int:
+    """Forgets broadcasts of so long ago, but for those that somebody is still to hear, and the newest of all."""
+    before = _ago(box, older_than_days)
+    pruned = await box.signals.bus.prune(before)
+    gone = pruned.gone
+    while pruned.further is not None:
+        pruned = await box.signals.bus.prune(before, pruned.further)
+        gone += pruned.gone
+    return gone
+
+
+async def has_broadcasts_due(box: Interlock, older_than_days: float) -> bool:
+    """Whether pruning would forget the oldest; it is the one that somebody may be still to hear."""
+    oldest = await box.signals.bus.since(0, 2)
+    return len(oldest) > 1 and oldest[0][1].created_at < _ago(box, older_than_days)
+
+
+def _ago(box: Interlock, days: float) -> int:
+    return int(box.clock.now_ms() - days * DAY_MS)
 
 
 async def each_row(box: Interlock, *, nested: bool | None = None) -> AsyncIterator[RunRow]:

@@ -1,6 +1,7 @@
 """A `Bus` in memory, for tests: the same rules as on disk, over dictionaries."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
+from itertools import islice
 
 import msgspec
 
@@ -10,7 +11,7 @@ from interlock.broadcast.pattern import matches
 from interlock.broadcast.record import Broadcast, Emission, Heard, decoded, encoded
 from interlock.broadcast.subscriptions import Directory, Hearer, Subscribed
 from interlock.limits import DEAD_LETTERS_MAX
-from interlock.ports import Activity, Announced, Delivery, Taking
+from interlock.ports import Activity, Announced, Delivery, Pruned, Taking
 
 
 class _Letter(msgspec.Struct, kw_only=True):
@@ -26,7 +27,7 @@ class MemoryTables:
     """`bus_rules.Tables` in memory. Broadcasts are kept as the bytes that a real store would write."""
 
     def __init__(self) -> None:
-        self.broadcasts: list[tuple[bytes, int]] = []
+        self.broadcasts: dict[int, tuple[bytes, int]] = {}
         self.positions: dict[str, int] = {}
         self.directory = Directory()
         self.crews: dict[str, str] = {}
@@ -41,15 +42,32 @@ class MemoryTables:
         self.watchers: dict[MemoryBus, Callable[[], None]] = {}
 
     def heard(self, position: int) -> Heard:
-        body, hops = self.broadcasts[position - 1]
+        body, hops = self.broadcasts[position]
         return Heard(broadcast=decoded(body), hops=hops)
 
     def keep(self, broadcast: Broadcast, hops: int) -> int | None:
         if broadcast.id in self.positions:
             return None
-        self.broadcasts.append((encoded(broadcast), hops))
-        self.positions[broadcast.id] = len(self.broadcasts)
-        return len(self.broadcasts)
+        position = self.head() + 1
+        self.broadcasts[position] = (encoded(broadcast), hops)
+        self.positions[broadcast.id] = position
+        return position
+
+    def head(self) -> int:
+        return next(reversed(self.broadcasts), 0)
+
+    def page(self, after: int, limit: int) -> Sequence[tuple[int, Broadcast]]:
+        kept = ((position, body) for position, (body, _) in self.broadcasts.items() if position > after)
+        return [(position, decoded(body)) for position, body in islice(kept, limit)]
+
+    def awaited(self, first: int, last: int) -> Set[int]:
+        queued = {self.positions[each.heard.broadcast.id] for each in self.deliveries.values()}
+        return {each for each in {*queued, *(place[2] for place in self.inbox)} if first <= each <= last}
+
+    def forget(self, positions: Iterable[int]) -> None:
+        for position in positions:
+            body, _ = self.broadcasts.pop(position)
+            del self.positions[decoded(body).id]
 
     def position_of(self, id: str) -> int | None:  # noqa: A002 - ids are called id everywhere
         return self.positions.get(id)
@@ -206,15 +224,17 @@ class MemoryBus:
 
     async def newest(self, limit: int, pattern: str | None = None) -> Sequence[Broadcast]:
         assert limit > 0, "callers bound their pages"
-        kept = [decoded(body) for body, _ in self._tables.broadcasts]
+        kept = [each for _, each in self._tables.page(0, len(self._tables.broadcasts))]
         return [each for each in kept if pattern is None or matches(pattern, each.type)][-limit:]
 
     async def since(self, position: int, limit: int) -> Sequence[tuple[int, Broadcast]]:
-        page = self._tables.broadcasts[position : position + limit]
-        return [(at, decoded(body)) for at, (body, _) in enumerate(page, position + 1)]
+        return self._tables.page(position, limit)
 
     async def head(self) -> int:
-        return len(self._tables.broadcasts)
+        return self._tables.head()
+
+    async def prune(self, before: int, after: int = 0) -> Pruned:
+        return bus_rules.prune(self._tables, before, after)
 
     async def subscribe(self, subscribed: Subscribed) -> None:
         bus_rules.subscribe(self._tables, subscribed)
