@@ -1,16 +1,23 @@
 """`interlock broadcast`: every word of it, as somebody at a terminal uses it."""
 
+import fcntl
 import io
 import json
 import os
+import pty
+import select
+import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from interlock.broadcast.delayed import Delayed
 from interlock.broadcast.record import PROCESS, Broadcast
 from interlock.cli.broadcast import duration_ms, moment_ms
 from interlock.cli.broadcast_view import Board
@@ -159,11 +166,44 @@ def test_the_live_board_shows_the_newest_and_how_often_each_type_came() -> None:
             Broadcast(id=f"b{n}", type=f"build:{n % 2}", source=PROCESS, data=f"\x1b[31m{n}", created_at=n * 1_000)
         )
     console = Console(width=100, record=True, file=io.StringIO())
-    console.print(board.drawn(3))
+    queue = [
+        Delayed(id=f"d{n}", type=f"later:{n}", source=PROCESS, deliver_at=n * 1_000, created_at=1, updated_at=1)
+        for n in range(3)
+    ]
+    console.print(board.drawn(queue))
     text = console.export_text()
-    assert "25 since we listen" in text and "3 for later" in text and "build:0 13" in text
+    assert "25 since we listen" in text and "build:0 13" in text
+    assert "3 for later, first later:0 at 1970-01-01T00:00:00" in text
     assert "\x1b" not in text and "\\u001b[31m24" in text, "what could be an order to the terminal is shown as text"
     assert '[31m4"' not in text, "the oldest have gone"
+
+
+def seen_until(terminal: int, words: bytes) -> bytes:
+    """What has come to a terminal when these words stand in it."""
+    seen = b""
+    while words not in seen:
+        assert select.select([terminal], [], [], 30)[0], seen
+        seen += os.read(terminal, 65536)
+    return seen
+
+
+def test_the_live_board_on_a_terminal_shows_what_comes_and_what_is_for_later() -> None:
+    code = "from interlock.cli.main import interlock; interlock()"
+    command = [sys.executable, "-c", code, "broadcast", "tail", "-f"]
+    person, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    env = {**os.environ, "TERM": "xterm"}
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=env) as following:
+        seen_until(person, b"nothing is scheduled")
+        told("emit", "build:x:done")
+        seen_until(person, b"build:x:done 1")
+        told("schedule", "remind", "--in", "1h")
+        seen_until(person, b"1 for later, first remind at")
+        following.send_signal(signal.SIGINT)
+        seen_until(person, b"\x1b[?1049l")
+        assert following.wait(30) == 0
+    os.close(terminal)
+    os.close(person)
 
 
 def test_old_broadcasts_are_forgotten_by_the_days_of_the_hosts_file(folder: Path) -> None:
