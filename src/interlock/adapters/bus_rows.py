@@ -14,7 +14,7 @@ from interlock.adapters.hearing_sqlite import Hearing
 from interlock.broadcast.delayed import Dead, Delayed, in_order
 from interlock.broadcast.pattern import matches
 from interlock.broadcast.record import Broadcast, Heard, decoded, encoded
-from interlock.broadcast.subscriptions import Hearer, Subscribed
+from interlock.broadcast.subscriptions import Directory, Hearer, Subscribed
 from interlock.limits import DEAD_LETTERS_MAX
 from interlock.ports import Delivery
 
@@ -49,24 +49,31 @@ class SqliteTables:
     def __init__(self, connection: sqlite3.Connection, hearing: Hearing) -> None:
         self._connection, self._hearing = connection, hearing
         self._execute = connection.execute
+        # As long as the transaction lasts nobody else changes them.
+        self._directory: Directory | None = None
+        self._head: int | None = None
 
     # Broadcasts
 
     def keep(self, broadcast: Broadcast, hops: int) -> int | None:
-        body = encoded(broadcast)
-        position = self._execute("select coalesce(max(position), 0) + 1 from broadcasts").fetchone()[0]
+        body, position = encoded(broadcast), self.head() + 1
         done = self._execute(
             "insert or ignore into broadcasts (position, id, hops, crc, body) values (?, ?, ?, ?, ?)",
             (position, broadcast.id, hops, signed_crc(body, position), body),
         )
-        return int(position) if done.rowcount == 1 else None
+        if done.rowcount != 1:
+            return None
+        self._head = position
+        return position
 
     def position_of(self, id: str) -> int | None:  # noqa: A002 - ids are called id everywhere
         found = self._execute("select position from broadcasts where id = ?", (id,)).fetchone()
         return int(found[0]) if found is not None else None
 
     def head(self) -> int:
-        return head(self._connection)
+        if self._head is None:
+            self._head = head(self._connection)
+        return self._head
 
     def page(self, after: int, limit: int) -> Sequence[tuple[int, Broadcast | None]]:
         query = "select position, crc, body from broadcasts where position > ? order by position limit ?"
@@ -81,7 +88,9 @@ class SqliteTables:
         self._connection.executemany("delete from broadcasts where position = ?", [(each,) for each in positions])
 
     def hearers(self, kind: str, crew: str, agent: str) -> tuple[Hearer, ...]:
-        return self._hearing.directory(self._connection).hearers(kind, crew=crew, agent=agent)
+        if self._directory is None:
+            self._directory = self._hearing.directory(self._connection)
+        return self._directory.hearers(kind, crew=crew, agent=agent)
 
     # Inboxes
 
@@ -192,12 +201,14 @@ class SqliteTables:
             (*subscribed.key, int(subscribed.silent), subscribed.origin),
         )
         self._hearing.changed(self._connection, added=subscribed)
+        self._directory = None
 
     def drop_subscription(self, crew: str, agent: str, pattern: str) -> bool:
         key = (crew, agent, pattern)
         done = self._execute("delete from subscriptions where crew = ? and agent = ? and pattern = ?", key)
         if done.rowcount:
             self._hearing.changed(self._connection, removed=key)
+            self._directory = None
         return done.rowcount == 1
 
     def set_crew(self, crew: str, sha: str) -> None:

@@ -10,17 +10,27 @@ from hashlib import sha3_256
 ID_CHARS = 24
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+# Two digits at a time, the lower one first.
+_PAIRS = tuple(low + high for high in _DIGITS for low in _DIGITS)
+_HALF = 36**12
 
 
 def derived_id(key: str) -> str:
     """The same for the same key, on every machine."""
     number = int.from_bytes(sha3_256(key.encode("utf-8", "surrogatepass")).digest())
     number, letter = divmod(number, 26)
-    text = _DIGITS[10 + letter]
-    while len(text) < ID_CHARS:
-        number, digit = divmod(number, 36)
-        text += _DIGITS[digit]
-    return text
+    rest, low = divmod(number, _HALF)
+    return (_DIGITS[10 + letter] + _twelve(low) + _twelve(rest % _HALF))[:ID_CHARS]
+
+
+def _twelve(number: int) -> str:
+    """Twelve digits, the lowest first, of a number that the machine divides by itself: every turn announces two."""
+    number, a = divmod(number, 1296)
+    number, b = divmod(number, 1296)
+    number, c = divmod(number, 1296)
+    number, d = divmod(number, 1296)
+    number, e = divmod(number, 1296)
+    return _PAIRS[a] + _PAIRS[b] + _PAIRS[c] + _PAIRS[d] + _PAIRS[e] + _PAIRS[number]
 
 
 def is_broadcast_id(text: str) -> bool:

@@ -77,12 +77,12 @@ class Switchboard:
         activity = _activity(live, before, seq, at) if before.keys() != live.at_work.keys() else ()
         heard = _taken_in(event, step)
         effects = [effect for effect in step.effects if isinstance(effect, _OF_BUS)]
-        if not (activity or heard or effects):
+        if activity or heard:
+            also = msgspec.structs.replace(also, activity=activity, heard=heard)
+        if not effects:
             return also
         return msgspec.structs.replace(
             also,
-            activity=activity,
-            heard=heard,
             broadcasts=tuple(_emission(live, each, at) for each in effects if isinstance(each, Announce)),
             taking=tuple(taking(live, each) for each in effects if isinstance(each, TakeMail)),
             taken=_keys(live, effects, put_back=False),
