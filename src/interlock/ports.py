@@ -140,9 +140,12 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent of a run has begun or ended its work; the first to begin wakes it, the last to end lets it sleep."""
+    """An agent of a run has begun or ended its work; the first to begin wakes it, the last to end lets it sleep.
 
-    key: str
+    `id` is that of the broadcast, should there be one.
+    """
+
+    id: str
     crew: str
     agent: str
     run: str

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.broadcast.naming import crew_type, derived_id, is_broadcast_id, sleep_type, wake_type
+from interlock.broadcast.naming import crew_type, derived_id, id_in_series, is_broadcast_id, sleep_type, wake_type
 from interlock.broadcast.record import (
     PROCESS,
     SYSTEM,
@@ -114,6 +114,16 @@ def test_a_source_says_itself_and_a_name_has_bounds() -> None:
     for name in ("x" * 65, "a\nb"):
         with pytest.raises(BadBroadcast):
             checked_id(name)
+
+
+def test_ids_of_a_series_have_the_form_of_a_cuid2_differ_and_stand_in_order() -> None:
+    places = [(place, n) for place in (0, 1, 35, 36, 1295, 1296, 10**6, 36**8 - 1) for n in (0, 1, 35, 36, 36**4 - 1)]
+    ids = [id_in_series("run at work", place, n) for place, n in places]
+    assert all(is_broadcast_id(each) and len(each) == 24 for each in ids)
+    assert ids == sorted(set(ids))
+    assert {id_in_series("run taken up", *each) for each in places}.isdisjoint(ids)
+    with pytest.raises(AssertionError):
+        id_in_series("run", 36**8)
 
 
 @settings(max_examples=200, derandomize=True, deadline=None, database=None)

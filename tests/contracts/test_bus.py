@@ -391,7 +391,7 @@ def test_what_nobody_hears_counts_for_nothing(place: Place) -> None:
 
 
 def activity(agent: str, *, active: bool, run: str = "r", key: str = "") -> Activity:
-    return Activity(key=key or f"{run}{agent}{active}", crew="ci", agent=agent, run=run, active=active, at=NOW)
+    return Activity(id=key or f"{run}{agent}{active}", crew="ci", agent=agent, run=run, active=active, at=NOW)
 
 
 def test_an_agent_wakes_with_its_first_turn_anywhere_and_sleeps_after_its_last(place: Place) -> None:

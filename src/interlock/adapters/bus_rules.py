@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from interlock.broadcast.delayed import Dead, Delayed, after_dispatch, after_failure, buried, emission_of
-from interlock.broadcast.naming import derived_id, sleep_type, wake_type
+from interlock.broadcast.naming import sleep_type, wake_type
 from interlock.broadcast.record import SYSTEM, Broadcast, Emission, Heard
 from interlock.broadcast.storms import Allowances, why, withheld
 from interlock.broadcast.subscriptions import Hearer, Subscribed
@@ -242,7 +242,7 @@ def _lifecycle(tables: Tables, one: Activity) -> Emission | None:
     if not change(one.crew, one.agent, one.run) or tables.is_active_elsewhere(one.crew, one.agent, one.run):
         return None
     kind = wake_type(one.agent) if one.active else sleep_type(one.agent)
-    broadcast = Broadcast(id=derived_id(one.key), type=kind, source=SYSTEM, created_at=one.at)
+    broadcast = Broadcast(id=one.id, type=kind, source=SYSTEM, created_at=one.at)
     return Emission(broadcast=broadcast, crew=one.crew, agent=one.agent, hops=one.hops)
 
 

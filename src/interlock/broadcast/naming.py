@@ -14,6 +14,9 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _PAIRS = tuple(low + high for high in _DIGITS for low in _DIGITS)
 _HALF = 36**12
 
+# Of an id in a series: 26 * 36**11 series, 36**8 places in one, 36**4 at a place.
+_SERIES_CHARS, _PLACE_CHARS, _N_CHARS = 12, 8, 4
+
 
 def derived_id(key: str) -> str:
     """The same for the same key, on every machine."""
@@ -31,6 +34,24 @@ def _twelve(number: int) -> str:
     number, d = divmod(number, 1296)
     number, e = divmod(number, 1296)
     return _PAIRS[a] + _PAIRS[b] + _PAIRS[c] + _PAIRS[d] + _PAIRS[e] + _PAIRS[number]
+
+
+def id_in_series(series: str, place: int, n: int = 0) -> str:
+    """An id of the same form; those of one series stand in the order of their places.
+
+    So an index has them on the same page: every turn announces two, and an id by chance would touch a page each.
+    """
+    return f"{derived_id(series)[:_SERIES_CHARS]}{_written(place, _PLACE_CHARS)}{_written(n, _N_CHARS)}"
+
+
+def _written(number: int, chars: int) -> str:
+    """In so many digits, the highest first."""
+    text = ""
+    for _ in range(chars // 2):
+        number, pair = divmod(number, 1296)
+        text += _PAIRS[pair]
+    assert number == 0, "there is room for all that can be"
+    return text[::-1]
 
 
 def is_broadcast_id(text: str) -> bool:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import msgspec
 
+from interlock.broadcast.naming import id_in_series
 from interlock.broadcast.record import Broadcast, Emission, Heard, Source
 from interlock.broadcast.storms import why
 from interlock.engine.effects import Announce, Effect, HandBack, MailRead, TakeMail
@@ -104,9 +105,12 @@ class Switchboard:
 
     async def is_awake(self, live: LiveRun) -> None:
         """A run was taken up in the middle: whoever works in it is awake. Mostly that is known; of a fork it is not."""
-        at, place = self._clock.now_ms(), str(live.run.state.seq)
+        at, series, seq = self._clock.now_ms(), live.key("taken up"), live.run.state.seq
         try:
-            awake = [_one(live, agent, place, at, active=True, hops=hops) for agent, hops in live.at_work.items()]
+            awake = [
+                _one(live, agent, id_in_series(series, seq, n), at, active=True, hops=hops)
+                for n, (agent, hops) in enumerate(live.at_work.items())
+            ]
             self.announced(await self.bus.work(awake))
         except PortError as error:
             _log.warning("that agents of run %s are awake could not be noted: %s", live.id, error)
@@ -158,12 +162,15 @@ def _activity(live: LiveRun, before: Mapping[str, int], seq: int, at: int) -> tu
     changes = [(agent, False, before[agent]) for agent in ended] + [
         (agent, True, live.at_work[agent]) for agent in begun
     ]
-    return tuple(_one(live, agent, f"{seq}", at, active=active, hops=hops) for agent, active, hops in changes)
+    series = live.key("at work")
+    return tuple(
+        _one(live, agent, id_in_series(series, seq, n), at, active=active, hops=hops)
+        for n, (agent, active, hops) in enumerate(changes)
+    )
 
 
-def _one(live: LiveRun, agent: str, place: str, at: int, *, active: bool, hops: int = 0) -> Activity:
-    key = live.key(f"{place} {agent} {'wakes' if active else 'sleeps'}")
-    return Activity(key=key, crew=live.crew.name, agent=agent, run=live.id, active=active, at=at, hops=hops)
+def _one(live: LiveRun, agent: str, name: str, at: int, *, active: bool, hops: int) -> Activity:
+    return Activity(id=name, crew=live.crew.name, agent=agent, run=live.id, active=active, at=at, hops=hops)
 
 
 def _emission(live: LiveRun, order: Announce, at: int) -> Emission:
