@@ -75,6 +75,7 @@ def start_child(
         run=child_id(t.state.run, key),
         input=text,
         until=len(t.state.history),
+        message=message,
         shows=share.history,
         returns=share.return_history,
         signal=route.signal if route is not None else "",

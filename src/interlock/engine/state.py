@@ -73,13 +73,17 @@ class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Child(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A sub-crew at work for this run: `working`, `waiting` for a person, or over as `ok` or `failed`."""
+    """A sub-crew at work for this run: `working`, `waiting` for a person, or over as `ok` or `failed`.
+
+    `message` is the id of the DELEGATE that it works on, if it was not called by a signal or as a member.
+    """
 
     key: str
     crew: str
     run: str
     input: str
     until: int
+    message: str = ""
     shows: int = 0
     returns: int = 0
     signal: str = ""

@@ -64,8 +64,7 @@ def _waits_for_person(t: Transition, message: str) -> bool:
     if asked is None:
         return False
     if asked.addressee in t.crew.sub_crews:
-        crews = [task.child.key for task in t.state.tasks if task.child is not None and task.message == message]
-        return any(wait.child in crews for wait in t.state.waits)
+        return any(child.message == message and child.status == "waiting" for child in t.children())
     parents = {task.turn.number: task.parent for task in t.state.tasks if task.turn is not None}
     theirs = [turn.number for turn in t.turns() if turn.agent == asked.addressee]
     return any(_is_below(wait.turn, theirs, parents) for wait in t.state.waits)
