@@ -19,7 +19,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from campaign.story import NESTED, SHORT, Story, random_story
+from campaign.story import DELEGATED, ENTRUSTED, NESTED, SHORT, Story, random_story
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.engine.events import (
     Event,
@@ -255,11 +255,16 @@ class Tally:
         self.by_boundary["a random moment"] += trial.kills - trial.errors().count("stopped at ")
 
 
+# The share of trials that goes to each of them and those before it; the rest is drawn at random.
+STORIES = ((0.1, SHORT), (0.25, NESTED), (0.35, DELEGATED), (0.5, ENTRUSTED))
+
+
 def random_trial(nursery: Nursery, folder: Path, seed: int) -> tuple[Trial, list[str]]:
     """A story is played undisturbed for its result and length, and then with up to five deaths on its way."""
     random = Random(seed)
     luck = random.random()
-    story = SHORT if luck < 0.1 else NESTED if luck < 0.3 else random_story(seed)
+    told = next((story for most, story in STORIES if luck < most), None)
+    story = told or random_story(seed)
     calm = Trial(nursery, folder / "calm", story)
     began = time.monotonic()
     calm.live(Life())

@@ -173,6 +173,58 @@ DELEGATED = Story(
 )
 
 
+# The same with a team: an agent that pays and a crew at once; in the crew a question, a payment and a task for another
+# crew that pays; its first report is empty, so that it runs a second time.
+ENTRUSTED = Story(
+    crew={
+        "version": "2.0",
+        "name": "entrusted",
+        "entry_point": "planner",
+        "agents": [{"id": "planner", "is_terminal": True}, {"id": "flights"}],
+        "sub_crews": {"team": {"config_path": "team"}},
+        "delegation": {"children": {"planner": ["flights", "team"]}, "select": "all"},
+        "settings": SETTINGS,
+    },
+    below={
+        "team": {
+            "version": "2.0",
+            "name": "team",
+            "entry_point": "t",
+            "agents": [{"id": "t", "is_terminal": True}],
+            "sub_crews": {"cellar": {"config_path": "cellar"}},
+            "delegation": {"children": {"t": ["cellar"]}, "select": "all"},
+            "settings": SETTINGS,
+        },
+        "team/cellar": _team("cellar", signals={"c": [{"signal": "[END]"}]}),
+    },
+    tools={"planner": ("pay",), "flights": ("pay", "look_up"), "t": ("ask_user", "pay"), "c": ("pay",)},
+    script={
+        "planner": [
+            Answer(
+                tool_calls=(
+                    ToolCall("delegate", {"to": "flights", "task": "LAX to Italy"}),
+                    ToolCall("delegate", {"to": "team", "task": "Rome"}),
+                )
+            ),
+            Answer(tool_calls=(pays(9),)),
+            Answer(text="Here is your trip."),
+        ],
+        "flights": [
+            Answer(tool_calls=(pays(1), looks_up(1)), delay_seconds=0.01),
+            _calls("report", result="Three flights"),
+        ],
+        "t": [
+            _calls("delegate", to="cellar", task="Look below"),
+            _calls("ask_user", question="Which city?"),
+            Answer(),
+            Answer(tool_calls=(pays(2),)),
+            Answer(text="A hotel"),
+        ],
+        "c": [Answer(tool_calls=(pays(3),), delay_seconds=0.002), Answer(text="deep [END]", delay_seconds=0.004)],
+    },
+)
+
+
 class _Writer:
     """Writes a chain of agents, each with tool rounds, failures, a question or a group, as chance has it."""
 

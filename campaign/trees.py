@@ -1,4 +1,4 @@
-"""Simulates many random trees of agents that talk to each other, and writes its part of campaign/RESULTS.md.
+"""Simulates many random trees of agents and crews that talk to each other, and writes its part of campaign/RESULTS.md.
 
 Usage: python -m campaign.trees [TREES] [FIRST-SEED]      10,000 and seed 0 unless told; 1 if a law broke
 
@@ -32,6 +32,7 @@ def lane(seeds: range) -> tuple[Counter[str], list[str]]:
         counts["faults injected"] += len(simulation.faults)
         fates = Counter(mail_of(simulation).values())
         counts["messages sent"] += fates.total()
+        counts["runs of crews that were given a task"] += len(simulation.below)
         counts.update({f"messages {fate or 'open, in runs left paused'}": n for fate, n in fates.items()})
         counts[f"runs {simulation.status}"] += 1
         broken += [f"seed {seed}: {violation}" for violation in simulation.violations[:1]]
@@ -51,8 +52,9 @@ def page(first_seed: int, counts: Counter[str], broken: list[str]) -> str:
     parts = [
         "# Conversation campaign",
         f"Written by `python -m campaign.trees`. {machine()}. {counts['trees']:,} trees from seed {first_seed}.",
-        "Random trees of agents that delegate, query, ask people and report, or do not, under virtual time with faults."
-        " Every message of a run that is over was answered, refused, undelivered or timed out, once.",
+        "Random trees of agents that delegate to agents and crews, query, ask people and report, or do not, under"
+        " virtual time with faults. Every message of a tree of runs that is over was answered, refused, undelivered or"
+        " timed out, once.",
         table(("what", "count"), [*sorted(counts.items()), ("laws broken", len(broken))]),
         *(["## Laws broken", "\n".join(f"- {each}" for each in broken[:50])] if broken else []),
     ]

@@ -59,7 +59,10 @@ class World:
 
 
 class SeeingModel:
-    """Says what the script says, and a checksum of all it was shown; so a text that differs shows up at the end."""
+    """Says what the script says, and a checksum of all it was shown; so a text that differs shows up at the end.
+
+    Where the script says nothing, it says nothing.
+    """
 
     def __init__(self, story: Story, world: World) -> None:
         self._scripted, self._world = ScriptedModel(story.script), world
@@ -69,7 +72,8 @@ class SeeingModel:
         async for piece in self._scripted.reply(request):
             if isinstance(piece, ModelReply):
                 self._world.saw("model", request.key, f"{request.agent} {request.number}")
-                yield msgspec.structs.replace(piece, text=f"{seen:08x} {piece.text}")
+                says = f"{seen:08x} {piece.text}" if piece.text or piece.tool_calls else ""
+                yield msgspec.structs.replace(piece, text=says)
 
 
 def _shown(request: ModelRequest) -> list[list[str]]:

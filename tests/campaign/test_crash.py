@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from campaign.crash import CHILD, KILLED, Life, Nursery, Trial, faults, nursery
-from campaign.story import DELEGATED, NESTED, SHORT, random_story
+from campaign.story import DELEGATED, ENTRUSTED, NESTED, SHORT, random_story
 from tests.campaign.planted_bugs import BUGS
 
 # The tests below share the boundaries between them, so that two cores can work.
@@ -158,6 +158,37 @@ def test_a_death_at_any_boundary_of_a_conversation(
             break
         n += LANES
     assert n > 60, "a trip of three agents has at least as many boundaries"
+
+
+@pytest.fixture(scope="module")
+def entrusted_calm(started: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Trial:
+    trial = Trial(started, tmp_path_factory.mktemp("entrusted"), ENTRUSTED)
+    assert trial.live(Life()) == 0, trial.errors()
+    return trial
+
+
+def test_undisturbed_a_conversation_with_crews_ends_and_the_judge_is_content(entrusted_calm: Trial) -> None:
+    assert entrusted_calm.result()[:2] == ["completed", "terminal_agent"]
+    assert faults(entrusted_calm, entrusted_calm.result()) == []
+
+
+@pytest.mark.parametrize("lane", range(LANES))
+def test_a_death_at_any_boundary_of_a_conversation_with_crews(
+    started: Nursery, entrusted_calm: Trial, tmp_path: Path, lane: int
+) -> None:
+    """Among them: while a crew below a crew pays, another waits for a person, and a crew is told to work again."""
+    n = lane + 1
+    while True:
+        trial = Trial(started, tmp_path / str(n), ENTRUSTED)
+        code = trial.live(Life(crash_at=n))
+        if lane % 2:
+            trial.live(Life(crash_at=7 + n % 11))
+        trial.live(Life())
+        assert faults(trial, entrusted_calm.result()) == [], f"crash at {n}"
+        if code == 0:
+            break
+        n += LANES
+    assert n > 80, "a story of four runs has at least as many boundaries"
 
 
 @pytest.mark.parametrize("seed", range(6))

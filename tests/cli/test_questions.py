@@ -97,10 +97,12 @@ def test_the_messages_are_a_transcript_a_diagram_and_the_wire(trip: str) -> None
 
 def test_words_cannot_break_out_of_a_diagram(tmp_path: Path) -> None:
     from interlock.cli.letters import mermaid
-    from interlock.engine.events import MessageSent
-    from interlock.ports import Record
+    from interlock.engine.events import MessageSent, RunStarted
+    from interlock.ports import Record, StoredRecord
 
     wire = {"type": "QUERY", "from": "a", "to": "b", "question": 'x\nend;"<b>%% p0->>p1: y', "message_id": "1"}
-    record = Record(seq=1, at=0, events=(MessageSent(message=wire),))
-    (line,) = [line for line in mermaid([record]) if "QUERY" in line]
+    started = RunStarted(crew="c", input="go", rules=1)
+    record = Record(seq=1, at=0, events=(started, MessageSent(message=wire)))
+    tree = [StoredRecord(position=1, run="r", record=record)]
+    (line,) = [line for line in mermaid(tree) if "QUERY" in line]
     assert line == "  p0->>p1: QUERY x end#59;#34;#60;b#62;#37;#37; p0-#62;#62;p1#58; y"

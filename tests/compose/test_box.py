@@ -284,17 +284,11 @@ def test_a_hundred_runs_at_once_do_not_get_in_each_others_way(tmp_path: Path) ->
     assert inside(Interlock(tmp_path / "data", models=model), story) == [f"run {n}" for n in range(100)]
 
 
-def test_what_cannot_run_yet_is_refused_before_it_starts(tmp_path: Path) -> None:
-    (tmp_path / "kid").mkdir()
-    crew_of(tmp_path / "kid", "entry_point: x\nagents: [{id: x}]\n")
-    crew = crew_of(
-        tmp_path,
-        "entry_point: a\nagents: [{id: a, is_terminal: true}]\nsub_crews: {kid: {config_path: kid}}\n"
-        "delegation: {children: {a: [kid]}}\n",
-    )
+def test_a_tool_that_cannot_run_here_is_refused_before_the_run_starts(tmp_path: Path) -> None:
+    crew = crew_of(tmp_path, "entry_point: a\nagents: [{id: a, tools: [emit_signal]}]\n")
 
     async def story(box: Interlock) -> None:
-        with pytest.raises(UsageError, match="delegates to the crew 'kid'; this version delegates to agents alone"):
+        with pytest.raises(UsageError, match="uses emit_signal; this version knows that tool and cannot run it yet"):
             await box.start(crew, "go")
 
     inside(Interlock(tmp_path / "data"), story)

@@ -538,6 +538,45 @@ def test_delegation_faults_are_told_apart(load: Load) -> None:
     assert messages("{a: [b]}") == ["'a' does not hang from root 'teacher'"]
 
 
+DELEGATES = "delegation: {{children: {{teacher: [{children}]}}, max_depth: {most}}}\n"
+
+
+def with_library(load: Load, tmp_path: Path, text: str) -> LoadedCrew:
+    """A crew with the agent `librarian` and the sub-crew `library`, whose clerk delegates to a porter."""
+    (tmp_path / "library").mkdir(exist_ok=True)
+    (tmp_path / "library" / "crew.yaml").write_text(
+        'version: "2.0"\nentry_point: clerk\nagents: [{id: clerk, is_terminal: true}, {id: porter}]\n'
+        "delegation: {children: {clerk: [porter]}}\n"
+    )
+    agents = "agents: [{id: teacher, is_terminal: true}, {id: librarian}]\n"
+    return load(f"{CREW}{agents}sub_crews: {{library: {{config_path: library}}}}\n{text}")
+
+
+def test_a_child_may_be_a_sub_crew_and_the_tree_goes_on_inside(load: Load, tmp_path: Path) -> None:
+    tree = DELEGATES.format(children="librarian, library", most=2)
+    assert with_library(load, tmp_path, tree).problems == ()
+    flat = DELEGATES.format(children="librarian, library", most=1)
+    problem = only(with_library(load, tmp_path, flat))
+    assert (problem.code, problem.message) == ("delegation-tree", "delegation is 2 deep, max_depth is 1")
+
+
+def test_a_sub_crew_delegates_in_its_own_file_alone(load: Load, tmp_path: Path) -> None:
+    tree = "delegation: {children: {teacher: [library], library: [librarian]}}\n"
+    problem = only(with_library(load, tmp_path, tree))
+    assert (problem.code, problem.path) == ("unknown-agent", "delegation.children.library")
+    assert problem.message == "parent 'library' is a sub-crew, and only agents delegate here"
+
+
+def test_a_child_that_is_a_sub_crew_does_not_stand_for_an_agent_of_a_similar_name(load: Load, tmp_path: Path) -> None:
+    loaded = with_library(load, tmp_path, DELEGATES.format(children="library", most=5))
+    assert found(loaded) == [("unreachable-agent", "agents[1]")]
+
+
+def test_a_mistyped_sub_crew_among_children_is_found_by_its_name(load: Load, tmp_path: Path) -> None:
+    loaded = with_library(load, tmp_path, DELEGATES.format(children="librarian, libary", most=5))
+    assert only(loaded).fix == "did you mean 'library'?"
+
+
 # One mistake, one problem
 
 TWO = "agents: [{id: teacher}, {id: student, is_terminal: true}]\n"

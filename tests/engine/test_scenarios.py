@@ -23,7 +23,8 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
     resume TEXT          the oldest wait is answered; `answer #2: TEXT` answers the one of that token
     child C: TEXT        the sub-crew C comes back with TEXT; `child C wrote {…}: TEXT` with memory it wrote,
                          `child C said A B: TEXT` with so much of what was said there, `child C failed: REASON` without
-                         a result, also `stopped`, `cancelled` and `above1`, a bound of this run that it has reached
+                         a result, also `stopped`, `cancelled` and `above1`, a bound of this run that it has reached;
+                         `child C stopped WORDS: REASON` after it has said something
     child C waits: AGENT nothing in C can go on before AGENT gets an answer; `child C goes: on` when it gets one
     cancel               somebody cancels the run
     mail AGENT, AGENT    the agents have mail, as far as the next event is told
@@ -346,7 +347,7 @@ class Story:
             call=key,
             status=status,
             reason=reason,
-            text=text if status == "completed" else "",
+            text=text if status == "completed" else more or "",
             usage=usage,
             memory=msgspec.json.decode(more) if how == "wrote" else {},
             history=tuple(Entry(role="assistant", author=f"{name}/x", text=each, turn=1) for each in said),
@@ -522,7 +523,8 @@ class Story:
 def _children(run: Run) -> list[Child]:
     group, calling = run.state.group, run.state.calling
     members = [branch.child for branch in group.branches if branch.child is not None] if group is not None else []
-    return [*members, *(calling.children if calling is not None else [])]
+    of_tasks = [task.child for task in run.state.tasks if task.child is not None]
+    return [*members, *(calling.children if calling is not None else []), *of_tasks]
 
 
 def _broadcast(kind: str, hops: int = 0) -> Heard:

@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from interlock import load_crew
-from interlock.crew.definition import Delegation, SubCrew
 from interlock.engine.events import (
     ChildGoesOn,
     ChildReturned,
@@ -208,15 +207,6 @@ def test_a_simulation_inside_another_loop_is_refused() -> None:
 
     with pytest.raises(UsageError, match="plain code"):
         asyncio.run(within())
-
-
-def test_a_crew_that_cannot_run_yet_is_refused() -> None:
-    kid = SubCrew(name="kid", config_path="kid")
-    delegating = msgspec.structs.replace(
-        WORKSHOP, sub_crews={"kid": kid}, delegation=Delegation(root="foreman", children={"foreman": ("kid",)})
-    )
-    with pytest.raises(UsageError, match="cannot run it yet"):
-        simulate(delegating, seed=1)
 
 
 def test_nobody_answers_and_the_run_stays_paused_with_an_open_wait() -> None:

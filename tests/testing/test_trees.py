@@ -4,8 +4,9 @@ from collections import Counter
 
 import pytest
 
+from interlock.ids import CHILD_MARK
 from interlock.messages.mailbox import OUTCOMES
-from tests.testing.trees import mail_of, simulated
+from tests.testing.trees import events_of, mail_of, simulated
 
 TREES = 200
 LANES = 10
@@ -23,17 +24,26 @@ def test_random_trees_end_and_every_message_has_one_fate(lane: int) -> None:
 
 
 def test_the_trees_show_what_they_are_for() -> None:
-    """Every type of message, every fate and every refusal is among them, so the law above can fail."""
+    """Every type of message, every fate, every refusal and every end of a crew is among them, so the law can fail."""
     wanted = {"DELEGATE", "REPORT", "QUERY", "ANSWER", "REQUEST_USER_INPUT", "USER_RESPONSE", *OUTCOMES}
     wanted |= {"late", "deadlock", "unknown-agent", "wrong-conversation"}
+    wanted |= {f"a crew is {status} at level {level}" for status in ("completed", "cancelled") for level in (1, 2)}
     for seed in range(TREES):
-        for event in simulated(seed).events:
+        for event in events_of(simulated(seed)):
             wanted.discard(event["message"]["type"] if event["type"] == "message.sent" else "")
+            if event["type"] == "child.finished":
+                wanted.discard(f"a crew is {event['status']} at level {event['child'].count(CHILD_MARK)}")
             if event["type"] == "message.settled":
                 wanted -= {event["outcome"], event["code"]}
         if not wanted:
             return
     raise AssertionError(f"never seen: {wanted}")
+
+
+@pytest.mark.parametrize("seed", [255, 347, 349, 642])
+def test_trees_that_once_broke_a_law(seed: int) -> None:
+    """A run was answered or stopped in another process before it was recovered, or paused while a crew was stopping."""
+    simulated(seed).require_lawful()
 
 
 def test_the_same_seed_talks_the_same_way() -> None:

@@ -1,5 +1,7 @@
-"""Random trees of agents that delegate, query, ask people, use tools that need approval, and report, or do not."""
+"""Random trees of agents and crews that delegate, query, ask people, use tools that need approval, and report, or do
+not."""
 
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -12,6 +14,7 @@ from interlock import tool
 from interlock.adapters.crew_files import read_crew
 from interlock.crew.definition import Crew
 from interlock.crew.host import Host
+from interlock.runtime.watching import Public, public_events
 from interlock.testing import Simulation, simulate
 
 
@@ -26,6 +29,9 @@ def pay(dollars: int = 1) -> str:
 
 TOOLS = (look, pay)
 NAMES = ("ask_user", "look", "pay")
+
+# Crews that crews delegate to, which delegate to crews.
+CREWS_DEEP = 2
 
 
 def a_tree(seed: int) -> dict[str, Any]:
@@ -54,10 +60,32 @@ def a_tree(seed: int) -> dict[str, Any]:
     }
 
 
+def with_crews(tree: dict[str, Any], seed: int) -> tuple[dict[str, Any], list[str]]:
+    """Every second tree also delegates to crews, which are such trees themselves; and the names of those crews."""
+    chance = Random(f"crews:{seed}")
+    names = [f"c{n}" for n in range(chance.choice([0, 0, 1, 2]))]
+    parents = [agent["id"] for agent in tree["agents"]][:2]
+    for name in names:
+        tree["delegation"]["children"].setdefault(chance.choice(parents), []).append(name)
+    if names:
+        tree["sub_crews"] = {name: {"config_path": name, "description": "a crew"} for name in names}
+        tree["settings"] |= chance.choice([{}, {}, {"max_calls_per_run": 12}, {"max_tokens_per_run": 9000}])
+    return tree, names
+
+
+def write_crews(folder: Path, seed: int, depth: int = 0) -> None:
+    """A crew below another has a seed of its own; at the third level there are agents alone."""
+    folder.mkdir(exist_ok=True)
+    tree, names = with_crews(a_tree(seed), seed) if depth < CREWS_DEEP else (a_tree(seed), [])
+    (folder / "crew.yaml").write_bytes(msgspec.json.encode(tree))  # JSON is YAML
+    for n, name in enumerate(names):
+        write_crews(folder / name, 10 * seed + n + 1_000_000, depth + 1)
+
+
 @cache
 def crew_of(seed: int) -> Crew:
     with TemporaryDirectory() as folder:
-        (Path(folder) / "crew.yaml").write_bytes(msgspec.json.encode(a_tree(seed)))  # JSON is YAML
+        write_crews(Path(folder), seed)
         loaded = read_crew(folder, host=Host(tools=("look", "pay")))
     assert loaded.crew is not None
     assert loaded.is_sound, loaded.problems
@@ -68,10 +96,17 @@ def simulated(seed: int) -> Simulation:
     return simulate(crew_of(seed), seed=seed, tools=TOOLS)
 
 
+def events_of(simulation: Simulation) -> Iterator[Public]:
+    """Of the run and of all below it."""
+    yield from simulation.events
+    for run, records in simulation.below.items():
+        yield from (event for record in records for event in public_events(run, record))
+
+
 def mail_of(simulation: Simulation) -> dict[str, str]:
-    """What became of each message by the journal alone; empty while it is open."""
+    """What became of each message of all runs by the journals alone; empty while it is open."""
     fates: dict[str, str] = {}
-    for event in simulation.events:
+    for event in events_of(simulation):
         if event["type"] == "message.sent":
             fates.setdefault(event["message"]["message_id"], "")
         elif event["type"] == "message.settled":

@@ -11,7 +11,7 @@ from interlock.cli.asking import answer, questions
 from interlock.cli.columns import cost
 from interlock.cli.crews import shown
 from interlock.cli.keeping import delete, export, fork, import_, prune, script
-from interlock.cli.letters import mermaid, transcript, waiting, wires
+from interlock.cli.letters import mermaid, transcript, waiting, ways_of, wires
 from interlock.cli.looking import with_look
 from interlock.cli.reasons import reason_lines
 from interlock.cli.run import data_option, json_option, print_lines, with_box
@@ -114,19 +114,19 @@ def explain(run_id: str, data: str) -> None:
 
     async def told(box: Interlock) -> tuple[Sequence[StoredRecord], list[str]]:
         tree = await box.journal.tree(run_id)
-        return tree, [line for run in dict.fromkeys(stored.run for stored in tree) for line in await _waits(box, run)]
+        return tree, [line for run, way in ways_of(tree).items() for line in await _waits(box, run, way)]
 
     tree, waits = with_look(data, told)
     for line in (*reason_lines(tree), *(f"  now  {line}" for line in waits)):
         click.echo(shown(line))
 
 
-async def _waits(box: Interlock, run_id: str) -> list[str]:
+async def _waits(box: Interlock, run_id: str, way: tuple[str, ...]) -> list[str]:
     """Who waits for whom in a run, now."""
     records, row = await box.journal.records(run_id), await box.journal.row(run_id)
     if row.status in OVER:
         return []
-    return [waiting(wait) for wait in waits_of(await box.state(run_id), records, row.crew)]
+    return [waiting(wait, way) for wait in waits_of(await box.state(run_id), records, row.crew)]
 
 
 @runs.command()
@@ -158,6 +158,6 @@ def cancel(run_id: str, data: str) -> None:
 def _show_messages(run_id: str, data: str, as_mermaid: bool, as_json: bool) -> None:
     if as_json and as_mermaid:
         raise UsageError("--mermaid prints a diagram; take --json or --mermaid away")
-    records = with_look(data, lambda box: box.journal.records(run_id))
-    for line in wires(records) if as_json else mermaid(records) if as_mermaid else transcript(records):
+    tree = with_look(data, lambda box: box.journal.tree(run_id))
+    for line in wires(tree) if as_json else mermaid(tree) if as_mermaid else transcript(tree):
         click.echo(line)

@@ -60,7 +60,7 @@ def _note(event: dict[str, Any], path: tuple[str, ...]) -> str:
         case "tool.called" if event["name"] in _SENDING:
             return ""  # the message itself is shown
         case kind if kind in _OF_MAIL:
-            return _mail(event)
+            return _mail(event, path)
         case "tool.called":
             return f"{placed(path, event['agent'])} uses {event['name']} {_as_text(event['arguments'])}"
         case "tool.returned" if not event["ok"]:
@@ -74,26 +74,27 @@ def _note(event: dict[str, Any], path: tuple[str, ...]) -> str:
             return ""
 
 
-def _mail(event: dict[str, Any]) -> str:
+def _mail(event: dict[str, Any], path: tuple[str, ...]) -> str:
     """What agents and people say to each other, and what became of it if that is worth a line."""
     match event["type"]:
         case "message.sent":
-            return _letter(event)
+            return _letter(event, path)
         case "message.settled" if event["outcome"] != "answered":
             return f"message {event['message_id'].rpartition(':')[2]} is {event['outcome']}: {event['because']}"
         case "children.selected":
-            return f"{event['agent']} needs {', '.join(event['children']) or 'nobody'}"
+            return f"{placed(path, event['agent'])} needs {', '.join(event['children']) or 'nobody'}"
         case "report.checked" if not event["ok"]:
             return f"the report is not accepted ({event['by']}): {event['reason']}"
         case _:
             return ""
 
 
-def _letter(event: dict[str, Any]) -> str:
+def _letter(event: dict[str, Any], path: tuple[str, ...]) -> str:
     """Who says what to whom, in short."""
     message = event["message"]
     said = next(message[key] for key in ("task", "result", "question", "answer") if key in message)
-    way = f"{message.get('from', 'user')} -> {message.get('to', 'user')}"
+    sender, addressee = (placed(path, message[end]) if end in message else "user" for end in ("from", "to"))
+    way = f"{sender} -> {addressee}"
     again = " again" if event["attempt"] else ""
     status = f" ({message['status']})" if message.get("status", "completed") != "completed" else ""
     return f"{way} {message['type']}{again}{status}: {_in_short(said)}"

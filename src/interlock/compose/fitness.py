@@ -16,21 +16,11 @@ from interlock.runtime.bus_tools import BUS_TOOLS
 
 def require_drivable(crew: Crew) -> None:
     """Refuses the parts of crew files that are checked already and not driven yet."""
-    _require_agents_as_children(crew)
     driven = (*OWN_TOOLS, *BUS_TOOLS, *((EMIT_SIGNAL,) if crew.settings.signal_mode == "tool" else ()))
     named = [tool for agent in crew.agents for tool in agent.tools if tool not in driven]
     built_in = [tool for tool in named if tool in BUILT_IN_TOOLS]
     if built_in:
         raise UsageError(f"crew '{crew.name}' uses {built_in[0]}; this version knows that tool and cannot run it yet")
-
-
-def _require_agents_as_children(crew: Crew) -> None:
-    tree = crew.delegation.children if crew.delegation is not None else {}
-    crews = [child for children in tree.values() for child in children if child in crew.sub_crews]
-    if crews:
-        raise UsageError(
-            f"crew '{crew.name}' delegates to the crew '{crews[0]}'; this version delegates to agents alone"
-        )
 
 
 def require_size(crew: Crew, text: str) -> None:

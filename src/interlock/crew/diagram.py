@@ -206,7 +206,7 @@ class _Builder:
             trail = (*self.trail, name)
             self.sheet.drawn[id(sub.crew)] = " › ".join(trail)
             inside = _Builder(sub.crew, self.sheet, trail).diagram()
-        notes = (*_call_notes(self.crew, name), *_said(sub.description))
+        notes = (*self.roles.get(name, ()), *_call_notes(self.crew, name), *_said(sub.description))
         return Node(id=number, name=name, label=name, kind="sub_crew", closed=closed, notes=notes, inside=inside)
 
     def _closed(self, sub: SubCrew) -> str:

@@ -7,10 +7,11 @@ Rule 4: when a turn ends, so do the tasks that it gave out and waits for no more
 """
 
 from interlock.engine.beginning import new_turn
+from interlock.engine.crew_tasks import begun, begun_again, hindrance_again
 from interlock.engine.emitting import emitted
 from interlock.engine.errands import ERRANDS, check, errand_done, select
 from interlock.engine.events import MessageSent, ReportChecked
-from interlock.engine.leaving import give_up_tasks_of, stop
+from interlock.engine.leaving import end_work, give_up_task, give_up_tasks_of
 from interlock.engine.mail import (
     acknowledged,
     expect_answer,
@@ -71,7 +72,7 @@ def asked_at_once(t: Transition, turn: Turn) -> Move | None:
 def rest(t: Transition, move: Rest) -> Move | None:
     turn = move.turn
     task = t.task_of(turn)
-    if turn.reported and task is not None:
+    if task is not None and task.report is not None:
         return CloseTask(task)
     if _wakes(t, turn):  # nothing is open, or what came meanwhile has not been seen yet
         return Ask(turn)
@@ -86,7 +87,7 @@ def _has_open(t: Transition, turn: Turn) -> bool:
 
 
 def _is_checking(t: Transition, turn: Turn) -> bool:
-    return any(task.parent == turn.number and task.turn.reported for task in t.state.tasks)
+    return any(task.parent == turn.number and task.report is not None for task in t.state.tasks)
 
 
 def _why_waits(t: Transition, agent: str) -> Cause:
@@ -140,7 +141,9 @@ def deliver(t: Transition) -> Move | None:
     for agent, box in t.state.mailboxes.items():
         task = next((message for message in box.inbox if isinstance(message, Delegate)), None)
         if task is not None and not _is_at_work(t, agent):
-            return _take_up(t, task)
+            move = _take_up(t, task)
+            if move is not None:  # a sub-crew that begins leads to nothing else here
+                return move
     suspended = [turn for turn in t.turns() if turn.suspended]
     for turn in suspended:
         if _wakes(t, turn):
@@ -154,17 +157,20 @@ def deliver(t: Transition) -> Move | None:
 
 def _is_at_work(t: Transition, agent: str) -> bool:
     busy = any(turn.agent == agent and turn.kind not in ERRANDS for turn in t.turns())
-    return busy or any(task.turn.agent == agent for task in t.state.tasks)
+    return busy or any(task.worker == agent for task in t.state.tasks)
 
 
-def _take_up(t: Transition, message: Delegate) -> Move:
+def _take_up(t: Transition, message: Delegate) -> Move | None:
     mailbox(t, message.to).inbox.remove(message)
     acknowledged(t, message)
     parent = next(turn for turn in t.turns() if turn.agent == message.from_ and turn.kind not in ERRANDS)
-    turn = new_turn(t, message.to)
+    task = Task(worker=message.to, message=message.message_id, parent=parent.number, assigned=message.task)
+    t.state.tasks.append(task)
+    if message.to in t.crew.sub_crews:
+        return begun(t, task, message)
+    task.turn = turn = new_turn(t, message.to)
     turn.kind, turn.history = TASK, 0
     turn.said.append(_entry(t, message))
-    t.state.tasks.append(Task(turn=turn, message=message.message_id, parent=parent.number, assigned=message.task))
     return Ask(turn)
 
 
@@ -204,9 +210,12 @@ def _wakes(t: Transition, turn: Turn) -> bool:
 
 
 def _can_work(t: Transition, message: Delegate) -> bool:
-    """Whether a task may still lead to something by itself; one that was not taken up has a deadline."""
+    """Whether a task may still lead to something by itself; one that was not taken up has a deadline.
+
+    A sub-crew always may: nobody in it waits for anybody here.
+    """
     task = next((task for task in t.state.tasks if task.message == message.message_id), None)
-    return task is None or _can_go_on(t, task.turn)
+    return task is None or task.turn is None or _can_go_on(t, task.turn)
 
 
 def _can_go_on(t: Transition, turn: Turn) -> bool:
@@ -264,6 +273,8 @@ def _not_answered(t: Transition, message: AnyMessage) -> Move | None:
     why = f"{message.addressee} has not answered within {seconds:g} s"
     settle(t, message, TIMED_OUT, why=why)
     forget(t, message)
+    for task in [task for task in t.state.tasks if task.message == message.message_id and task.child is not None]:
+        give_up_task(t, task)
     return _tell_sender(t, message, f"timed-out: {short(message.message_id)}; {why}; go on without it")
 
 
@@ -278,14 +289,14 @@ def _tell_sender(t: Transition, message: AnyMessage, notice: str) -> Move | None
 
 
 def close_task(t: Transition, move: CloseTask) -> Move | None:
-    """The child's turn is over; what it said is checked, unless it failed or nobody waits for it any more."""
+    """The child's work is over; what it said is checked, unless it failed or nobody waits for it any more."""
     task = move.task
-    stop(t, task.turn)
+    end_work(t, task)
     if move.error:
-        moved_if_at_work(t, task.turn.agent, Cause.FAILED)
+        moved_if_at_work(t, task.worker, Cause.FAILED)
         send_report(t, task, f"error: {move.error}", "needs_help")
     else:
-        moved_if_at_work(t, task.turn.agent, Cause.DONE)
+        moved_if_at_work(t, task.worker, Cause.DONE)
     if task.refused:
         t.state.tasks.remove(task)
         return None
@@ -312,35 +323,55 @@ def _checked(t: Transition, task: Task) -> Move:
 def judged(t: Transition, move: Judged) -> Move | None:
     task, tree = move.task, t.crew.delegation
     assert tree is not None, "only crews that delegate have tasks"
-    if not move.ok and task.follow_ups < tree.max_follow_ups:
-        return _follow_up(t, task, move.reason)
     assert task.report is not None, "only reports are judged"
     if not move.ok:
-        remark = f"it was not accepted, and there is no follow-up left: {move.reason}"
-        t.state.remarks[task.report.message_id] = remark
+        hindrance = _no_follow_up(t, task, move.reason, tree.max_follow_ups)
+        if not hindrance:
+            return _follow_up(t, task, move.reason)
+        t.state.remarks[task.report.message_id] = f"it was not accepted, and {hindrance}: {move.reason}"
     mailbox(t, task.report.to).inbox.append(task.report)
     t.state.tasks.remove(task)
     return None
 
 
-def _follow_up(t: Transition, task: Task, reason: str) -> Move:
+def _no_follow_up(t: Transition, task: Task, reason: str, most: int) -> str:
+    """Why a report is not sent back, although it should be; empty if it is."""
+    if task.follow_ups >= most:
+        return "there is no follow-up left"
+    return hindrance_again(t, task, _objection(task, reason)) if task.turn is None else ""
+
+
+def _objection(task: Task, reason: str) -> str:
+    return f"Your report does not complete the task: {reason}\nThe task was: {task.assigned}"
+
+
+def _follow_up(t: Transition, task: Task, reason: str) -> Move | None:
     """The child goes on from what it said, with why that was not enough."""
-    before, parent = task.turn, parent_of(t.crew, task.turn.agent)
     message = Delegate(
         message_id=t.new_message_id(),
-        from_=parent,
-        to=before.agent,
-        task=f"Your report does not complete the task: {reason}\nThe task was: {task.assigned}",
+        from_=parent_of(t.crew, task.worker),
+        to=task.worker,
+        task=_objection(task, reason),
         context={"follow_up_of": short(task.message), "follow_up": task.follow_ups + 1},
     )
+    _send_back(t, message)
+    task.message = message.message_id
+    task.follow_ups += 1
+    if task.turn is None:
+        begun_again(t, task, message.task)
+        return None
+    turn = new_turn(t, task.worker)
+    turn.kind, turn.history, turn.said = TASK, 0, [*task.turn.said, _entry(t, message)]
+    task.turn, task.report = turn, None
+    return Ask(turn)
+
+
+def _send_back(t: Transition, message: Delegate) -> None:
+    """To somebody who has just reported, and takes it up at once."""
     send(t, message)
-    mailbox(t, parent).outbox.remove(message)
-    mailbox(t, before.agent).deliver(message)
-    mailbox(t, before.agent).inbox.remove(message)
+    mailbox(t, message.from_).outbox.remove(message)
+    box = mailbox(t, message.to)
+    box.deliver(message)
+    box.inbox.remove(message)
     acknowledged(t, message)
     expect_answer(t, message)
-    turn = new_turn(t, before.agent)
-    turn.kind, turn.history, turn.said = TASK, 0, [*before.said, _entry(t, message)]
-    task.turn, task.message, task.report = turn, message.message_id, None
-    task.follow_ups += 1
-    return Ask(turn)

@@ -313,12 +313,13 @@ class GroupJoined(Derived, frozen=True, kw_only=True, tag="group.joined"):
 
 
 class ChildStarted(Derived, frozen=True, kw_only=True, tag="child.started"):
-    """`crew` is the sub-crew as the caller names it, `child` the run."""
+    """`crew` is the sub-crew as the caller names it, `child` the run, `message_id` the DELEGATE that it works on."""
 
     crew: str
     child: str
     call: str
     input: str
+    message_id: str = ""
 
 
 class ChildFinished(Derived, frozen=True, kw_only=True, tag="child.finished"):

@@ -2,6 +2,7 @@
 
 from interlock.engine.errands import abandon_errand
 from interlock.engine.mail import settle_all
+from interlock.engine.nesting import stop_child
 from interlock.engine.spending import abandon_call
 from interlock.engine.standing import moved_if_at_work
 from interlock.engine.state import Task, Turn
@@ -21,8 +22,18 @@ def give_up_task(t: Transition, task: Task) -> None:
         abandon_errand(t, errand)
     if task in t.state.tasks:
         t.state.tasks.remove(task)
-    stop(t, task.turn)
-    moved_if_at_work(t, task.turn.agent, Cause.GIVEN_UP)
+    end_work(t, task)
+    moved_if_at_work(t, task.worker, Cause.GIVEN_UP)
+
+
+def end_work(t: Transition, task: Task) -> None:
+    """Whoever works on a task stops, and owes nothing any more."""
+    if task.turn is not None:
+        stop(t, task.turn)
+        return
+    if task.child is not None and task.child.status in ("working", "waiting"):
+        stop_child(t, task.child)
+    settle_all(t, task.worker, f"{task.worker} has ended")
 
 
 def leave(t: Transition, turn: Turn, *, failed: bool) -> None:
@@ -41,7 +52,7 @@ def stop(t: Transition, turn: Turn) -> None:
         if tool.output is None:
             t.give_up(tool.key)
     turn.tools = []
-    for wait in [wait for wait in t.state.waits if wait.turn == turn.number]:
+    for wait in [wait for wait in t.state.waits if wait.turn == turn.number and not wait.child]:
         t.give_up(wait.alarm)
         t.state.waits.remove(wait)
     for errand in [errand for errand in t.state.errands if errand.about == str(turn.number)]:

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from interlock.engine.events import ChildReturned
 from interlock.engine.routing import Decision
 from interlock.engine.state import Branch, Task, Turn
 
@@ -74,6 +75,13 @@ class CloseTask(msgspec.Struct, frozen=True):
     error: str = ""
 
 
+class CrewReturned(msgspec.Struct, frozen=True):
+    """A sub-crew has come back from a delegated task; how, the event says."""
+
+    task: Task
+    event: ChildReturned
+
+
 class CloseErrand(msgspec.Struct, frozen=True):
     """Nothing came of a selection or a check."""
 
@@ -121,6 +129,7 @@ Move = (
     | EndAside
     | Rest
     | CloseTask
+    | CrewReturned
     | CloseErrand
     | Judged
     | StepAside

@@ -23,13 +23,15 @@ from interlock.engine.events import (
     LimitReached,
     Warned,
 )
-from interlock.engine.moves import Begin, Call, CloseBranch, Finish, Move
+from interlock.engine.moves import Begin, Call, CloseBranch, CrewReturned, Finish, Move
 from interlock.engine.phrases import child_error, merged
 from interlock.engine.remembering import as_text, keep
 from interlock.engine.spending import room_left
+from interlock.engine.standing import moved
 from interlock.engine.state import Calling, Child, Wait
 from interlock.engine.transition import Transition
 from interlock.ids import child_id
+from interlock.messages.states import Cause
 
 # Which bounds of a run are shared out, and what a run that reaches one is stopped with.
 SHARED = ("calls", "tokens", "cost")
@@ -62,8 +64,10 @@ def is_too_large(t: Transition, text: str) -> bool:
     return len(text) > most or (not text.isascii() and len(text.encode("utf-8", "replace")) > most)
 
 
-def start_child(t: Transition, crew: str, text: str, given: tuple[Given, ...], route: Route | None = None) -> Child:
-    """Without a route it is a member of a group, and sees nothing of what was said here."""
+def start_child(
+    t: Transition, crew: str, text: str, given: tuple[Given, ...], route: Route | None = None, message: str = ""
+) -> Child:
+    """Without a route it is a member of a group or works on a task, and sees nothing of what was said here."""
     key, share = t.new_key(), route.context if route is not None else NO_HISTORY
     child = Child(
         key=key,
@@ -71,12 +75,13 @@ def start_child(t: Transition, crew: str, text: str, given: tuple[Given, ...], r
         run=child_id(t.state.run, key),
         input=text,
         until=len(t.state.history),
+        message=message,
         shows=share.history,
         returns=share.return_history,
         signal=route.signal if route is not None else "",
         given=given,
     )
-    t.conclude(ChildStarted(crew=crew, child=child.run, call=key, input=text))
+    t.conclude(ChildStarted(crew=crew, child=child.run, call=key, input=text, message_id=message))
     t.order(order_for(child))
     return child
 
@@ -151,10 +156,9 @@ def child_returned(t: Transition, event: ChildReturned) -> Move | None:
     t.state.usage += event.usage
     if child is None:
         return _has_left(t, event)
-    _close_waits(t, child)
-    t.state.status = "running"
+    _go_on(t, child)
     t.conclude(ChildFinished(crew=child.crew, child=child.run, status=event.status, reason=event.reason))
-    branch = t.branch_with(child)
+    branch, task = t.branch_with(child), t.task_with(child)
     child.given = ()
     child.status = "ok" if event.status == "completed" else "failed"
     if event.above:
@@ -167,7 +171,7 @@ def child_returned(t: Transition, event: ChildReturned) -> Move | None:
     if branch is not None:
         branch.reply = child.text
         return CloseBranch(branch, child.status, child.text if child.status == "failed" else "")
-    return _after_child(t, child)
+    return CrewReturned(task, event) if task is not None else _after_child(t, child)
 
 
 def _count_calls(t: Transition, crew: str, calls: dict[str, int]) -> None:
@@ -181,6 +185,7 @@ def _has_left(t: Transition, event: ChildReturned) -> Move | None:
     """It was given up before; what it cost still counts. The last one ends a run that waits for nothing else."""
     child = next(each for each in t.state.leaving if each.key == event.call)
     t.state.leaving.remove(child)
+    _count_calls(t, child.crew, event.calls)
     t.conclude(ChildFinished(crew=child.crew, child=child.run, status=event.status, reason=event.reason))
     ending = t.state.ending
     if ending is None or t.state.leaving:
@@ -246,18 +251,28 @@ def child_waits(t: Transition, event: ChildWaits) -> None:
     """Its waits are open here too: an answer to one of them goes to the child."""
     child = t.child_with(event.call)
     assert child is not None, "stale news is turned away before"
+    task = t.task_with(child)
+    if task is not None and child.status == "working":
+        moved(t, task.worker, Cause.REQUEST_USER_INPUT)
     child.status = "waiting"
     _close_waits(t, child)
+    turn = task.parent if task is not None else t.state.turns
     for wait in event.waits:
         agent = f"{child.crew}/{wait.agent}"
-        t.state.waits.append(
-            Wait(token=wait.token, reason=wait.reason, agent=agent, turn=t.state.turns, child=child.key)
-        )
+        t.state.waits.append(Wait(token=wait.token, reason=wait.reason, agent=agent, turn=turn, child=child.key))
 
 
 def child_goes_on(t: Transition, event: ChildGoesOn) -> None:
     child = t.child_with(event.call)
     assert child is not None, "stale news is turned away before"
+    _go_on(t, child)
+
+
+def _go_on(t: Transition, child: Child) -> None:
+    """It waits for nobody any more."""
+    task = t.task_with(child)
+    if task is not None and child.status == "waiting":
+        moved(t, task.worker, Cause.USER_RESPONSE)
     child.status = "working"
     _close_waits(t, child)
     t.state.status = "running"

@@ -1,7 +1,7 @@
 """The text that Interlock itself adds to conversations, in the crew's language."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -98,6 +98,7 @@ _MAIL = {
         "USER_RESPONSE": "Answer of the user to your question {about}:\n{text}",
         "context": "What is known already: {text}",
         "remark": "Note: {text}",
+        "before": "The report was:\n{text}",
     },
     "vi": {
         "DELEGATE": "Nhiệm vụ {id} từ {who}:\n{text}",
@@ -107,6 +108,7 @@ _MAIL = {
         "USER_RESPONSE": "Người dùng trả lời câu hỏi {about} của bạn:\n{text}",
         "context": "Đã biết: {text}",
         "remark": "Ghi chú: {text}",
+        "before": "Báo cáo trước là:\n{text}",
     },
 }
 
@@ -132,12 +134,23 @@ def mail_entry(crew: Crew, message: AnyMessage, remark: str = "") -> str:
     said = next(str(wire[key]) for key in ("task", "result", "question", "answer") if key in wire)
     ids = {"id": message.message_id.rpartition(":")[2], "about": message.answers.rpartition(":")[2]}
     lines = [words[message.type].format(who=message.sender, text=said, status=wire.get("status", ""), **ids)]
-    if isinstance(message, Delegate) and message.context:
-        context = msgspec.json.encode(message.context, order="deterministic").decode()
-        lines.append(words["context"].format(text=context))
+    if isinstance(message, Delegate):
+        lines += _known(words, message.context)
     if remark:
         lines.append(words["remark"].format(text=remark))
     return "\n".join(lines)
+
+
+def _known(words: dict[str, str], context: dict[str, Any]) -> list[str]:
+    encoded = msgspec.json.encode(context, order="deterministic").decode()
+    return [words["context"].format(text=encoded)] if context else []
+
+
+def crew_input(crew: Crew, task: str, context: dict[str, Any], report: str | None = None) -> str:
+    """What a sub-crew is given that is to work on a task; if it has before, with what it reported."""
+    words = _MAIL[crew.settings.language]
+    before = [words["before"].format(text=report)] if report is not None else []
+    return "\n".join([task, *_known(words, context), *before])
 
 
 def briefing(crew: Crew, kind: str, parent: str) -> str:

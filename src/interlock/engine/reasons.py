@@ -89,7 +89,8 @@ def _decision(event: Decided) -> str:
 
 def _child(event: ChildStarted | ChildWaits | ChildFinished) -> str:
     if isinstance(event, ChildStarted):
-        return f"{event.crew} starts as {event.child}"
+        task = f", for task {event.message_id.rpartition(':')[2]}" if event.message_id else ""
+        return f"{event.crew} starts as {event.child}{task}"
     if isinstance(event, ChildWaits):
         return f"a crew below waits for {', '.join(wait.agent for wait in event.waits)}"
     return f"{event.crew} is over, {event.status}: {event.reason}"

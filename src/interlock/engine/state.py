@@ -68,31 +68,22 @@ class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
     about: str = ""
     suspended: bool = False
     rests: bool = False  # the reply called nothing but tools that wait for mail
-    reported: bool = False
     notices: list[str] = []  # what became of what it waited for, where that is no message
     children: tuple[str, ...] | None = None  # whom it may delegate to; None until that is known
 
 
-class Task(msgspec.Struct, kw_only=True):
-    """A DELEGATE at work: `message` is its id, `parent` the number of the turn that waits for its report."""
-
-    turn: Turn
-    message: str
-    parent: int
-    assigned: str  # what was to be done, without what follow-ups add
-    follow_ups: int = 0
-    report: Report | None = None  # being checked
-    refused: bool = False  # the report came too late
-
-
 class Child(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A sub-crew at work for this run: `working`, `waiting` for a person, or over as `ok` or `failed`."""
+    """A sub-crew at work for this run: `working`, `waiting` for a person, or over as `ok` or `failed`.
+
+    `message` is the id of the DELEGATE that it works on, if it was not called by a signal or as a member.
+    """
 
     key: str
     crew: str
     run: str
     input: str
     until: int
+    message: str = ""
     shows: int = 0
     returns: int = 0
     signal: str = ""
@@ -101,6 +92,24 @@ class Child(msgspec.Struct, kw_only=True, omit_defaults=True):
     text: str = ""
     memory: dict[str, Any] = {}
     history: tuple[Entry, ...] = ()
+
+
+class Task(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A DELEGATE at work: an agent has a turn for it, a sub-crew a run. `parent` is the turn that waits for the report.
+
+    `message` is its id. A sub-crew that is sent back begins anew, so what it was told is kept in `context`.
+    """
+
+    worker: str
+    message: str
+    parent: int
+    assigned: str  # what was to be done, without what follow-ups add
+    turn: Turn | None = None
+    child: Child | None = None
+    context: dict[str, Any] = {}
+    follow_ups: int = 0
+    report: Report | None = None  # being checked
+    refused: bool = False  # the report came too late
 
 
 class Calling(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -240,6 +249,6 @@ def turns_of(state: RunState) -> list[Turn]:
     else:
         turns = [state.turn] if state.turn is not None else []
     if state.tasks or state.errands:
-        turns += [task.turn for task in state.tasks if not task.turn.reported]
+        turns += [task.turn for task in state.tasks if task.turn is not None and task.report is None]
         turns += state.errands
     return turns

@@ -15,6 +15,7 @@ from interlock.engine.approving import approval_needed
 from interlock.engine.beginning import comes_too_late, hear, mail_taken
 from interlock.engine.bounds import UNBOUNDED, Bounds, capped
 from interlock.engine.budgets import Budgets
+from interlock.engine.crew_tasks import returned
 from interlock.engine.delegating import ask_ready, close_task, conclude_turn, deliver, judged, overdue, rest
 from interlock.engine.effects import Effect, Reserve, SetAlarm, SetTimer, Settle, StopChild, TakeMail
 from interlock.engine.errands import close_errand
@@ -51,6 +52,7 @@ from interlock.engine.moves import (
     CloseErrand,
     CloseTask,
     Conclude,
+    CrewReturned,
     Depart,
     EndAside,
     Finish,
@@ -315,6 +317,7 @@ _CARRIED_OUT: dict[type, Callable[[Transition, Any], Move | None]] = {
     Join: join,
     Rest: rest,
     CloseTask: close_task,
+    CrewReturned: returned,
     CloseErrand: close_errand,
     Judged: judged,
     StepAside: step_aside,

@@ -97,20 +97,17 @@ def report(t: Transition, turn: Turn, given: GiveReport) -> str:
 
 
 def send_report(t: Transition, task: Task, result: str, status: ReportStatus) -> None:
-    """The turn is over with it. Whether it is taken is for `delegating` to see."""
-    turn = task.turn
-    parent = parent_of(t.crew, turn.agent)
+    """The work is over with it. Whether it is taken is for `delegating` to see."""
     message = Report(
         message_id=t.new_message_id(),
-        from_=turn.agent,
-        to=parent,
+        from_=task.worker,
+        to=parent_of(t.crew, task.worker),
         result=result,
         status=status,
         in_response_to=task.message,
     )
     task.refused = send_now(t, message) is not None
     task.report = message
-    turn.reported = True
 
 
 def query_parent(t: Transition, turn: Turn, given: AskParent) -> str:

@@ -63,7 +63,9 @@ def _waits_for_person(t: Transition, message: str) -> bool:
     asked = next((box.sent[message].message for box in t.state.mailboxes.values() if message in box.sent), None)
     if asked is None:
         return False
-    parents = {task.turn.number: task.parent for task in t.state.tasks}
+    if asked.addressee in t.crew.sub_crews:
+        return any(child.message == message and child.status == "waiting" for child in t.children())
+    parents = {task.turn.number: task.parent for task in t.state.tasks if task.turn is not None}
     theirs = [turn.number for turn in t.turns() if turn.agent == asked.addressee]
     return any(_is_below(wait.turn, theirs, parents) for wait in t.state.waits)
 

@@ -72,7 +72,8 @@ class Transition:
         group, calling = self.state.group, self.state.calling
         of_group = [branch.child for branch in group.branches if branch.child is not None] if group is not None else []
         of_call = calling.children if calling is not None else []
-        return [child for child in (*of_group, *of_call) if child.status in ("working", "waiting")]
+        of_tasks = [task.child for task in self.state.tasks if task.child is not None]
+        return [child for child in (*of_group, *of_call, *of_tasks) if child.status in ("working", "waiting")]
 
     def child_with(self, key: str) -> Child | None:
         return next((child for child in self.children() if child.key == key), None)
@@ -99,6 +100,9 @@ class Transition:
         if turn.kind != TASK:
             return None
         return next((task for task in self.state.tasks if task.turn is turn), None)
+
+    def task_with(self, child: Child) -> Task | None:
+        return next((task for task in self.state.tasks if task.child is child), None)
 
     def wait_with(self, token: str) -> Wait | None:
         return next((wait for wait in self.state.waits if wait.token == token), None)

@@ -69,6 +69,7 @@ class Children:
                     return ChildReturned(call=order.key, status="cancelled", reason="cancelled")
             async with child.lock:
                 if child.run.state.status not in OVER:
+                    runner.stop_again_what_is_given_up(child)
                     await runner.transit(child, CancelRequested(by="caller"))
             runner.drive(child)
         await runner.settled(order.child)

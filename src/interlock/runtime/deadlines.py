@@ -56,6 +56,7 @@ class Deadlines:
         if not late:
             return False
         parent = await runner.woken_parent_or_let_go(live)
+        runner.do_again_what_is_owed(live)
         for message in late:
             await runner.transit(live, InputExpired(token=message))
         runner.goes_on_for(parent, live)

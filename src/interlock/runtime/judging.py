@@ -70,7 +70,7 @@ def _errand(live: LiveRun, effect: CallModel) -> Any:
 def _task(live: LiveRun, effect: CallModel) -> str:
     """What the turn that selects has to do."""
     number, state = int(_errand(live, effect).about), live.run.state
-    given = next((task.assigned for task in state.tasks if task.turn.number == number), None)
+    given = next((task.assigned for task in state.tasks if task.turn is not None and task.turn.number == number), None)
     turn = next(turn for turn in turns_of(state) if turn.number == number)
     return given if given is not None else state.history[turn.history - 1].text
 

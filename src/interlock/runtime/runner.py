@@ -17,7 +17,7 @@ import msgspec
 
 from interlock.crew.definition import Crew
 from interlock.engine.budgets import CostOf, cost_of
-from interlock.engine.effects import CallModel, Effect
+from interlock.engine.effects import CallModel, Effect, StopChild
 from interlock.engine.events import (
     NO_CONTEXT,
     BroadcastHeard,
@@ -158,7 +158,7 @@ class Runner:
         """What is known of the runs in hand."""
         self.live: dict[str, LiveRun] = {}
         self.drivers: dict[str, asyncio.Task[None]] = {}
-        self._driving: set[asyncio.Task[None]] = set()  # also those that only have to let go of their run
+        self._driving: set[asyncio.Task[None]] = set()  # also those that only have to let go of something
         self._asked: set[asyncio.Task[None]] = set()
         self._failures: dict[str, BaseException] = {}
         self._tables: dict[str, RoutingTable] = {}
@@ -282,6 +282,7 @@ class Runner:
                     await self.let_go_unless_driven(live)
                     raise self._refused(live, token, text)
                 parent = await self.woken_parent_or_let_go(live)
+                self.do_again_what_is_owed(live)
                 await self.transit(live, RunResumed(token=token, input=storable(text)))
             self.goes_on_for(parent, live)
         return None
@@ -315,6 +316,7 @@ class Runner:
             async with live.lock:
                 parent = await self.woken_parent_or_let_go(live)
                 if live.run.state.status not in OVER:
+                    self.stop_again_what_is_given_up(live)
                     await self.transit(live, CancelRequested(by=by))
             self.goes_on_for(parent, live)
 
@@ -347,14 +349,24 @@ class Runner:
         return parent
 
     async def _wake(self, parent: LiveRun, child: LiveRun) -> None:
-        was_lost = parent.id not in self.live and parent.run.state.status == "running"
         above = await self._woken_parent(parent)
+        self.do_again_what_is_owed(parent)
         if any(wait.child == key_of(child.id) for wait in parent.run.state.waits):
             async with parent.lock:
                 await self.transit(parent, ChildGoesOn(call=key_of(child.id)))
-        if was_lost:  # it follows the child, as it does everything else that it has under way
-            self.performer.lose_tools(parent, parent.run.outstanding())
         self.goes_on_for(above, parent)
+
+    def do_again_what_is_owed(self, live: LiveRun) -> None:
+        """For a run that was just taken up: all if it was at work when it was lost, else children to be stopped."""
+        if live.run.state.status != "running":
+            self.stop_again_what_is_given_up(live)
+        elif live.id not in self.live:
+            self.performer.lose_tools(live, live.run.outstanding())
+
+    def stop_again_what_is_given_up(self, live: LiveRun) -> None:
+        """Children that were being stopped when the run was let go of or lost; they may not have heard of it."""
+        if live.id not in self.live:
+            self.performer.perform(live, [owed for owed in live.run.outstanding() if isinstance(owed, StopChild)])
 
     async def recover(self, crew: Crew, run_id: str) -> None:
         """Goes on with a run whose owner is gone, after its last recorded fact."""
@@ -557,6 +569,8 @@ class Runner:
         for task in (live.pump, *live.tasks.values()):
             if task is not None:
                 task.cancel()
+                self._driving.add(task)  # nobody else waits until it has ended
+                task.add_done_callback(self._driving.discard)
         self._drop_children(live)
         if self._is_parking and isinstance(error, asyncio.CancelledError):  # it is let go of with all the others
             return

@@ -268,7 +268,8 @@ def children_at_work(state: RunState) -> list[str]:
     branches = state.group.branches if state.group is not None else []
     children = [branch.child for branch in branches if branch.child is not None]
     children += state.calling.children if state.calling is not None else []
-    stopping = [child.run for child in state.leaving] if state.ending is not None else []
+    children += [task.child for task in state.tasks if task.child is not None]
+    stopping = [child.run for child in state.leaving if state.ending is not None or child.message]
     return [*stopping, *(child.run for child in children if child.status == "working")]
 
 

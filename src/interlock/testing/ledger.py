@@ -147,8 +147,8 @@ class Ledger(msgspec.Struct, kw_only=True):
 
 
 def calls_of(record: Record) -> int:
-    """One departure, however many sub-crews are called at once; those of a group left with the group."""
-    started = any(isinstance(event, ChildStarted) for event in record.events)
+    """One departure, however many sub-crews are called at once; a group's left with the group, a task's is none."""
+    started = any(isinstance(event, ChildStarted) and not event.message_id for event in record.events)
     return int(started and not any(isinstance(event, GroupStarted) for event in record.events))
 
 

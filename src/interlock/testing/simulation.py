@@ -113,7 +113,6 @@ def simulate(
     `fork` starts from the recorded past of another simulation, up to one of its `fork_places`.
     """
     _refuse_inside_a_loop()
-    _refuse_what_cannot_run_yet(crew)
     run = f"simulated-{seed}"
     plot = Plot(
         crew=crew,
@@ -184,10 +183,3 @@ def _refuse_inside_a_loop() -> None:
     except RuntimeError:
         return
     raise UsageError("a simulation has an event loop of its own; call it from plain code, not from async code")
-
-
-def _refuse_what_cannot_run_yet(crew: Crew) -> None:
-    trees = [(each, each.delegation) for each in crew.whole_tree() if each.delegation is not None]
-    for each, tree in trees:
-        if any(child in each.sub_crews for children in tree.children.values() for child in children):
-            raise UsageError(f"crew '{each.name}' delegates to another crew; this version cannot run it yet")

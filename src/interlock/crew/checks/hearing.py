@@ -2,6 +2,7 @@
 
 from interlock.broadcast.pattern import pattern_fault
 from interlock.crew.checks.subject import Subject
+from interlock.crew.definition import Crew
 from interlock.crew.nodes import Mapping, Path
 
 
@@ -13,7 +14,9 @@ def delegation_is_a_tree(s: Subject) -> None:
         s.unknown_agent(("delegation", "root"), "root", delegation.root)
     parent_of: dict[str, str] = {}
     for parent, children in delegation.children.items():
-        if parent not in s.ids:
+        if parent in s.crew.sub_crews:
+            _crew_as_parent(s, parent)
+        elif parent not in s.ids:
             s.unknown_agent(("delegation", "children", parent), "parent", parent)
         for n, child in enumerate(children):
             path: Path = ("delegation", "children", parent, n)
@@ -26,6 +29,15 @@ def delegation_is_a_tree(s: Subject) -> None:
             else:
                 parent_of[child] = parent
     _parents_hang_from_the_root(s, parent_of)
+
+
+def _crew_as_parent(s: Subject, name: str) -> None:
+    s.at(
+        ("delegation", "children", name),
+        "unknown-agent",
+        f"parent '{name}' is a sub-crew, and only agents delegate here",
+        f"say in the crew file of '{name}' to whom its agents delegate",
+    )
 
 
 def _parents_hang_from_the_root(s: Subject, parent_of: dict[str, str]) -> None:
@@ -46,7 +58,8 @@ def _parents_hang_from_the_root(s: Subject, parent_of: dict[str, str]) -> None:
                 ("delegation", "children", parent),
                 f"'{parent}' does not hang from root '{delegation.root}'",
             )
-    depth = max((_depth(child, parent_of) for child in parent_of), default=0)
+    known: dict[int, int] = {}
+    depth = max((_depth(child, parent_of) + _depth_inside(s.crew, child, known) for child in parent_of), default=0)
     if depth > delegation.max_depth:
         s.at(
             ("delegation", "children"),
@@ -58,9 +71,22 @@ def _parents_hang_from_the_root(s: Subject, parent_of: dict[str, str]) -> None:
 
 def _depth(child: str, parent_of: dict[str, str]) -> int:
     depth = 0
-    while child in parent_of:
+    while child in parent_of and depth <= len(parent_of):  # a circle is reported, and ends here
         child, depth = parent_of[child], depth + 1
     return depth
+
+
+def _depth_inside(crew: Crew, child: str, known: dict[int, int]) -> int:
+    """How deep a sub-crew delegates that is given a task. A crew that stands in many places is looked at once."""
+    inner = crew.sub_crews[child].crew if child in crew.sub_crews else None
+    if inner is None or inner.delegation is None:
+        return 0
+    if id(inner) not in known:
+        parent_of = {below: parent for parent, children in inner.delegation.children.items() for below in children}
+        known[id(inner)] = max(
+            (_depth(each, parent_of) + _depth_inside(inner, each, known) for each in parent_of), default=0
+        )
+    return known[id(inner)]
 
 
 def _no_tree(s: Subject, path: Path, message: str) -> None:

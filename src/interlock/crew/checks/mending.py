@@ -83,8 +83,13 @@ class Mender:
         return msgspec.structs.replace(group, agents=members, next_agent=self.agent(group.next_agent))
 
     def _delegation(self, delegation: Delegation) -> Delegation:
-        children = {self.agent(parent): tuple(map(self.agent, ids)) for parent, ids in delegation.children.items()}
-        return msgspec.structs.replace(delegation, root=self.agent(delegation.root), children=children)
+        root, crews = self.agent(delegation.root), self.crew.sub_crews
+        children: dict[str, tuple[str, ...]] = {}
+        for parent, ids in delegation.children.items():
+            meant = root if parent in crews else self.agent(parent)
+            named = (name if name in crews else self.agent(name) for name in ids)
+            children[meant] = (*children.get(meant, ()), *named)
+        return msgspec.structs.replace(delegation, root=root, children=children)
 
     def _subscription(self, subscription: Subscription) -> Subscription:
         return msgspec.structs.replace(subscription, agent=self.agent(subscription.agent))
