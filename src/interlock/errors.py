@@ -7,7 +7,7 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 │  ├─ FolderServed     one server a data folder
                 │  └─ BadBroadcast  NoSuchSignal     a broadcast, a subscription or a time that cannot be
                 ├─ RequestRefused     whoever sent the request acts; its codes stand in server/problems.py
-                ├─ RunError ──┬─ RunNotFound  RunExists  OutOfOrder  NotOwner  OwnedElsewhere  DamagedRun
+                ├─ RunError ──┬─ RunNotFound  RunExists  AlreadyHeard  OutOfOrder  NotOwner  OwnedElsewhere  DamagedRun
                 │             └─ AlreadyResumed  NotWaiting  ParentIsOver  JournalDiverged     the caller acts
                 └─ PortError ─┬─ ModelRefused ─┬─ PromptTooLong
                               │                └─ ReplyTooLarge
@@ -233,6 +233,13 @@ class RunExists(RunError):
 
     def __init__(self, run: str) -> None:
         super().__init__(run, f"there is a run '{run}' already; choose another id")
+
+
+class AlreadyHeard(RunError):
+    code = "already-heard"
+
+    def __init__(self, run: str, broadcast: str) -> None:
+        super().__init__(run, f"run '{run}' does not start: another one has heard the broadcast '{broadcast}'")
 
 
 class OutOfOrder(RunError):

@@ -175,16 +175,16 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 class Alongside(msgspec.Struct, frozen=True, kw_only=True):
     """What is done in the transaction of a record: all of it, or none.
 
-    `heard` are deliveries that the record takes in; `taken` and `put_back` are keys of takings whose answer
-    the record holds, or that nobody will ever show to a model; `handed_back` are crew, agent and broadcast of
-    deliveries that were taken in, and not acted upon.
+    `heard` are deliveries that the record takes in, each by its number and the id of its broadcast; `taken` and
+    `put_back` are keys of takings whose answer the record holds, or that nobody will ever show to a model;
+    `handed_back` are crew, agent and broadcast of deliveries that were taken in, and not acted upon.
     """
 
     spending: tuple[Reservation | Settlement, ...] = ()
     outgoing: tuple[Outgoing, ...] = ()
     broadcasts: tuple[Emission, ...] = ()
     activity: tuple[Activity, ...] = ()
-    heard: tuple[int, ...] = ()
+    heard: tuple[tuple[int, str], ...] = ()
     taking: tuple[Taking, ...] = ()
     taken: tuple[str, ...] = ()
     put_back: tuple[str, ...] = ()
@@ -385,8 +385,8 @@ class Bus(Protocol):
 
     async def due(self, now: int, limit: int) -> Sequence[Delayed]: ...
 
-    async def next_due(self) -> int | None:
-        """When the first of the queue is due, or the first of the deliveries is to be tried again."""
+    async def next_due(self, now: int) -> int | None:
+        """When, after now, something of the queue is due, or a delivery is to be tried again."""
         ...
 
     async def dispatch(self, entries: Sequence[Delayed], now: int) -> Announced:
@@ -405,8 +405,12 @@ class Bus(Protocol):
         """In a transaction of its own, for a taking whose answer was lost."""
         ...
 
-    async def deliveries(self, now: int, limit: int, after: int = 0) -> Sequence[Delivery]:
-        """The oldest first, without those that are to be tried later, and those up to a number."""
+    async def awaiting(self, now: int) -> Sequence[tuple[str, str]]:
+        """Crews and agents that are to act on something now, rather than later."""
+        ...
+
+    async def next_delivery(self, crew: str, agent: str, now: int) -> Delivery | None:
+        """Of what the agent is to act on, and is not to be tried later, what was announced first."""
         ...
 
     async def delivery_failed(self, number: int, reason: str, now: int) -> Dead | None: ...

@@ -25,6 +25,12 @@ from interlock.limits import EVENTS_FILES_KEPT
 NOW = 1_800_000_000_000
 
 
+# Deeper than any reader goes.
+DEEP = (
+    b'{"id":"x","type":"x","source":{"type":"process"},"createdAt":1,"data":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+)
+
+
 class ListTruth:
     """A store of broadcasts and delayed signals, as lists."""
 
@@ -177,8 +183,9 @@ def test_no_flipped_bit_survives_and_what_was_damaged_in_the_middle_is_kept_asid
     "damage",
     [
         b"", b"\n", b"garbage", b"garbage\n", b"\x00" * 4096, b"{}\n{}\n", "\ufeff".encode(), b'{"id": "x"}\n' * 3,
+        DEEP + b"\n{}\n",
     ],
-    ids=repr,
+    ids=lambda damage: repr(damage[:40]),
 )  # fmt: skip
 def test_whatever_stands_in_the_place_of_a_view_is_replaced_and_not_lost(desk: Desk, damage: bytes) -> None:
     desk.events.write_bytes(damage)
@@ -188,6 +195,26 @@ def test_whatever_stands_in_the_place_of_a_view_is_replaced_and_not_lost(desk: D
     kept = [path.read_bytes() for path in desk.aside()]
     assert damage in kept and len(desk.reports) >= 1
     assert sum(path.name.startswith(DELAYED) for path in desk.aside()) == 1
+
+
+def test_what_is_no_plain_file_is_kept_aside(desk: Desk) -> None:
+    for path in (desk.events, desk.delayed):
+        path.rename(path.with_name(f"real-{path.name}"))
+        path.symlink_to(f"real-{path.name}")
+    desk.truth.announce({"n": 1})
+    desk.reopened().files.refresh()
+    assert desk.is_faithful() and [path.is_symlink() for path in desk.aside()] == [True, True]
+    for path in (desk.events, desk.delayed):
+        path.unlink()
+        path.mkdir()
+    desk.reopened().files.refresh()
+    assert desk.is_faithful() and len(desk.aside()) == 4
+
+
+def test_a_state_that_is_nested_without_end_is_no_state(desk: Desk) -> None:
+    (desk.data / "signals" / "views.json").write_bytes(DEEP)
+    desk.reopened().files.refresh()
+    assert desk.is_faithful()
 
 
 @pytest.mark.parametrize("place", [0, 2, 5])

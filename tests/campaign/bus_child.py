@@ -102,7 +102,7 @@ async def is_there(box: Interlock) -> bool:
 async def is_done(box: Interlock) -> bool:
     """Nothing runs, nothing is due and nothing is to be delivered."""
     running = await box.journal.rows(status="running")
-    return not running and not await box.signals.delayed() and not await box.signals.bus.deliveries(10**15, 1)
+    return not running and not await box.signals.delayed() and not await box.signals.bus.awaiting(10**15)
 
 
 async def dispatch_in_two_steps(self: SqliteBus, entries: Sequence[Delayed], now: int) -> Announced:

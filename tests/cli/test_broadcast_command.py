@@ -97,8 +97,9 @@ def test_durations_and_moments() -> None:
         250, 90_000, 300_000, 5_400_000, 172_800_000,
     ]  # fmt: skip
     assert moment_ms("1893452400000") == 1_893_452_400_000
-    with pytest.raises(UsageError):
-        duration_ms("5 parsecs")
+    for text in ("5 parsecs", "9" * 400 + "d"):
+        with pytest.raises(UsageError):
+            duration_ms(text)
 
 
 def test_subscriptions_are_added_listed_and_removed() -> None:
@@ -141,6 +142,37 @@ def test_files_of_the_original_program_are_taken_in_and_what_is_wrong_is_named(f
     told("import", str(folder / "nowhere"), code=2)
     (old / "delayed.json").write_text('{"version": 7, "events": []}')
     assert CliRunner().invoke(interlock, ["broadcast", "import", str(old / "delayed.json")]).exit_code == 1
+
+
+def test_hostile_files_are_named_line_by_line_and_break_nothing(folder: Path) -> None:
+    line = '{"id":"aaa","type":"x","source":{"type":"process"},"createdAt":5}'
+    hostile = [
+        line.replace(":5", ":9223372036854775807"),
+        line.replace(":5", ":-1"),
+        line.replace(":5", f":{'9' * 40}"),
+        line.replace('"process"', f'"agent","id":"{"z" * 10_000}"'),
+        line.replace('"process"', '"agent"'),
+        line.replace('"process"', '"system","id":"root"'),
+        line.replace("}}", "}").replace(":5", f':5,"data":{"[" * 100_000}{"]" * 100_000}'),
+    ]
+    (folder / "events.jsonl").write_text("\n".join([*hostile, line]))
+    result = CliRunner().invoke(interlock, ["broadcast", "import", str(folder / "events.jsonl")])
+    assert (result.exit_code, result.stdout) == (1, "1 broadcasts and 0 signals for later are taken in\n")
+    assert [f"events.jsonl:{n}:" in result.stderr for n in range(1, 9)] == [True] * 7 + [False]
+    assert "1970-01-01 00:00:00  x  process" in told("tail")
+    (folder / "delayed.json").write_text("[" * 100_000)
+    assert CliRunner().invoke(interlock, ["broadcast", "import", str(folder / "delayed.json")]).exit_code == 1
+
+
+def test_what_comes_again_does_so_after_an_import(folder: Path) -> None:
+    told("schedule", "tick", "--every", "5m")
+    view = folder / "delayed.json"
+    (kept,) = told("list", "--json").splitlines()
+    view.write_text(f'{{"version":1,"events":[{kept}]}}')
+    told("cancel", json.loads(kept)["id"])
+    told("import", str(view))
+    (again,) = told("list", "--json").splitlines()
+    assert json.loads(again) == json.loads(kept)
 
 
 def test_following_shows_what_another_process_announces(folder: Path) -> None:

@@ -15,9 +15,10 @@ from interlock.broadcast.record import Broadcast
 from interlock.broadcast.schedules import Schedule
 from interlock.crew.definition import Crew
 from interlock.engine.events import BroadcastHeard, ToolRequest
+from interlock.engine.state import Ending
 from interlock.errors import BadBroadcast
 from interlock.limits import BROADCAST_HOPS_MAX
-from interlock.ports import ModelReply, ModelRequest
+from interlock.ports import ModelReply, ModelRequest, Taking
 from interlock.testing import ManualClock
 
 T = TypeVar("T")
@@ -194,7 +195,7 @@ def test_without_a_running_run_a_host_that_serves_starts_one_at_the_agent(tmp_pa
         await box.listen(crew)
         announced = await box.signals.emit("build:x:done", {"ok": 1})
         (row,) = await until(lambda: runs(box))
-        return announced, row, await box.result(row.run), await box.signals.bus.deliveries(10**15, 10)
+        return announced, row, await box.result(row.run), await box.signals.bus.awaiting(10**15)
 
     announced, row, result, left = inside(Interlock(tmp_path / "data", models=model, recover=True), story)
     assert (row.crew, row.agent, result.reason) == ("watch", "b", "signal:[DONE]")
@@ -462,3 +463,114 @@ def test_the_server_announces_for_a_webhook(tmp_path: Path) -> None:
     assert (announced.source.type, announced.source.id) == ("webhook", "github")
     with pytest.raises(BadBroadcast):
         inside(Interlock(tmp_path / "data"), lambda box: box.signals.as_webhook("x" * 65).emit("push"))
+
+
+def test_whoever_listens_is_done_when_the_box_is_closed(tmp_path: Path) -> None:
+    async def story() -> list[str]:
+        heard: list[str] = []
+
+        async def listen(box: Interlock) -> None:
+            stream = box.signals.subscribe("x")
+            heard.append((await anext(stream)).type)
+            heard.extend([broadcast.type async for broadcast in stream])
+
+        async with Interlock(tmp_path / "data") as box:
+            task = asyncio.create_task(listen(box))
+            while not box.runner.board._listeners:
+                await asyncio.sleep(0)
+            await box.signals.emit("x")
+            while not heard:
+                await asyncio.sleep(0)
+        await task
+        return heard
+
+    assert asyncio.run(story()) == ["x"]
+
+
+# Several hosts, and runs that are about to end
+
+
+def test_of_two_hosts_that_serve_one_starts_a_run_for_each_broadcast(tmp_path: Path) -> None:
+    crew = crew_of(tmp_path, WATCH % "false")
+    asked: list[str] = []
+
+    def answer(request: ModelRequest) -> str:
+        asked.append(request.messages[-1].text)
+        return "done [DONE]"
+
+    async def story(box: Interlock) -> list[Any]:
+        await box.listen(crew)
+        async with Interlock(tmp_path / "data", models=answer, recover=True) as other:
+            for n in range(10):
+                await (box, other)[n % 2].signals.emit(f"build:{n}:done")
+                box.runner.board.wanted.set()
+                other.runner.board.wanted.set()
+            await until(lambda: is_quiet(box))
+        return list(await box.signals.dead())
+
+    async def is_quiet(box: Interlock) -> bool:
+        return not await box.signals.bus.awaiting(10**15) and not await runs(box, "running")
+
+    assert inside(Interlock(tmp_path / "data", models=answer, recover=True), story) == []
+    ids = [text.split('"id":"')[1][:24] for text in asked]
+    assert len(ids) == len(set(ids)) == 10
+
+
+def test_a_run_that_is_ending_is_not_told_and_a_new_one_starts(tmp_path: Path) -> None:
+    crew = crew_of(tmp_path, WATCH % "false")
+    working = asyncio.Event()
+
+    async def story(box: Interlock) -> tuple[int, list[Any]]:
+        run = await box.start(crew, "go")
+        live = box.runner.live[run.id]
+        live.run.state.ending = Ending(status="cancelled", reason="cancelled")  # as while its children are stopped
+        seq = live.run.state.seq
+        await box.signals.emit("build:x:done")
+        found = await until(lambda: runs(box))
+        after = live.run.state.seq
+        live.run.state.ending = None
+        working.set()
+        await run.result()
+        return after - seq, found
+
+    async def answer(request: ModelRequest) -> str:
+        if request.agent == "a":
+            await working.wait()
+        return "done [DONE]"
+
+    more, found = inside(Interlock(tmp_path / "data", models=answer, recover=True), story)
+    assert more == 0 and [row.agent for row in found] == ["b"]
+
+
+OUTER = """\
+entry_point: a
+agents: [{id: a}]
+sub_crews: {inner: {config_path: inner}}
+routing: {signals: {a: [{signal: "[ASK]", type: sub_crew, target_crew: inner}, {signal: "[DONE]"}]}}
+subscriptions: {a: [{pattern: "go", silent: false}]}
+"""
+
+INNER = """\
+entry_point: c
+agents: [{id: c, tools: [generate_signal]}]
+routing: {signals: {c: [{signal: "[DONE]"}]}}
+"""
+
+
+def test_hops_are_counted_through_the_crews_that_a_run_calls(tmp_path: Path) -> None:
+    crew_of(tmp_path / "inner", INNER, "inner")
+    crew = crew_of(tmp_path, OUTER)
+    model = Watched(a=["ask them [ASK]", "fine [DONE]"], c=[announcing_call("inner:done"), "said [DONE]"])
+
+    async def story(box: Interlock) -> list[int]:
+        await box.listen(crew)
+        await box.signals.add("other", "y", "inner:done")
+        await box.signals.emit("go")
+        await until(lambda: runs(box))
+        return [each.hops for each in await box.signals.bus.take(Taking(key="k", crew="other", agent="y"))]
+
+    assert inside(Interlock(tmp_path / "data", models=model, recover=True), story) == [1]
+
+
+def announcing_call(kind: str) -> Answer:
+    return Answer(tool_calls=(ToolCall(name="generate_signal", arguments={"type": kind}),))

@@ -18,7 +18,7 @@ from interlock.broadcast.record import PROCESS, Broadcast, Emission, Heard, Sour
 from interlock.broadcast.schedules import Schedule
 from interlock.broadcast.subscriptions import Hearer, Subscribed
 from interlock.engine.events import ModelReplied, RunStarted
-from interlock.errors import NoSuchSignal, OutOfOrder, StoreFailed, UsageError
+from interlock.errors import AlreadyHeard, BadBroadcast, NoSuchSignal, OutOfOrder, StoreFailed, UsageError
 from interlock.limits import (
     BROADCAST_HOPS_MAX,
     BROADCASTS_PER_MINUTE_MAX,
@@ -28,7 +28,7 @@ from interlock.limits import (
     INBOX_TAKEN_MAX,
     SUBSCRIPTIONS_PER_AGENT_MAX,
 )
-from interlock.ports import Activity, Alongside, Bus, Journal, Pruned, Record, RunRow, Taking
+from interlock.ports import Activity, Alongside, Bus, Delivery, Journal, Pruned, Record, RunRow, Taking
 from interlock.testing import MemoryStore
 
 NOW = 1_800_000_000_000
@@ -95,6 +95,12 @@ async def taken(bus: Bus, agent: str, key: str = "run:1.0", crew: str = "ci") ->
     return ids(await bus.take(Taking(key=key, crew=crew, agent=agent)))
 
 
+async def queued(bus: Bus, now: int) -> list[Delivery]:
+    """What comes next for each who is to act on something."""
+    found = [await bus.next_delivery(*hearer, now) for hearer in await bus.awaiting(now)]
+    return [each for each in found if each is not None]
+
+
 async def started(store: Journal, run: str = "r", also: Alongside | None = None) -> RunRow:
     row = RunRow(run=run, crew="ci", crew_sha="", status="running", created_at=NOW, updated_at=NOW)
     record = Record(seq=1, at=NOW, events=(RunStarted(crew="ci", input="", rules=1),))
@@ -134,7 +140,7 @@ def test_the_same_broadcast_again_is_kept_and_delivered_once(place: Place) -> No
             await bus.emit(emission("b1"))
         assert len(await bus.newest(10)) == 1
         assert await taken(bus, "a") == ["b1"]
-        assert len(await bus.deliveries(NOW, 10)) == 1
+        assert len(await queued(bus, NOW)) == 1
         assert not (await bus.emit(emission("b1"))).news
 
     place.use(story)
@@ -206,7 +212,7 @@ def test_old_broadcasts_are_forgotten_page_by_page_but_for_those_somebody_is_sti
         assert await bus.prune(NOW + 10**6, head) == Pruned(gone=0, further=None)
         assert ids(await bus.newest(10)) == ["unread", "undelivered", "young"]
         assert await taken(bus, "quiet") == ["unread"]
-        assert [each.heard.broadcast.id for each in await bus.deliveries(NOW, 10)] == ["undelivered"]
+        assert [each.heard.broadcast.id for each in await queued(bus, NOW)] == ["undelivered"]
 
     place.use(story)
 
@@ -303,10 +309,52 @@ def test_a_delivery_is_gone_with_the_record_that_takes_it_in(place: Place) -> No
     async def story(bus: Bus, store: Store) -> None:
         await bus.subscribe(hears("a", silent=False))
         await bus.emit(emission("b1", hops=3))
-        (delivery,) = await bus.deliveries(NOW, 10)
+        (delivery,) = await queued(bus, NOW)
         assert (delivery.agent, delivery.heard.hops, delivery.attempts) == ("a", 3, 0)
-        await started(store, also=Alongside(heard=(delivery.number,)))
-        assert await bus.deliveries(NOW, 10) == []
+        await started(store, also=Alongside(heard=((delivery.number, "b1"),)))
+        assert await queued(bus, NOW) == []
+
+    place.use(story)
+
+
+def test_no_run_starts_with_what_another_one_has_heard(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a", silent=False))
+        await bus.emit(emission("b1"))
+        (delivery,) = await queued(bus, NOW)
+        also = Alongside(heard=((delivery.number, "b1"),))
+        await started(store, "first", also)
+        with pytest.raises(AlreadyHeard):
+            await started(store, "second", also)
+        assert [row.run for row in await store.rows()] == ["first"]
+
+    place.use(story)
+
+
+def test_a_number_that_is_given_again_strikes_off_no_other_delivery(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a", silent=False))
+        await bus.emit(emission("b1"))
+        (first,) = await queued(bus, NOW)
+        row = await started(store, also=Alongside(heard=((first.number, "b1"),)))
+        await bus.emit(emission("b2"))
+        (second,) = await queued(bus, NOW)
+        await store.append(row, reply(2), Alongside(heard=((second.number, "b1"),)))
+        assert await queued(bus, NOW) == [second]
+
+    place.use(story)
+
+
+def test_what_is_handed_back_comes_before_what_was_announced_after_it(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a", silent=False))
+        await bus.emit(emission("b1"))
+        (first,) = await queued(bus, NOW)
+        row = await started(store, also=Alongside(heard=((first.number, "b1"),)))
+        await bus.emit(emission("b2"))
+        await store.append(row, reply(2), Alongside(handed_back=(("ci", "a", "b1"),)))
+        (following,) = await queued(bus, NOW)
+        assert following.heard.broadcast.id == "b1"
 
     place.use(story)
 
@@ -315,19 +363,33 @@ def test_a_delivery_that_fails_is_tried_again_later_and_dies_in_the_end(place: P
     async def story(bus: Bus, store: Store) -> None:
         await bus.subscribe(hears("a", silent=False))
         await bus.emit(emission("b1"))
-        (delivery,) = await bus.deliveries(NOW, 10)
+        (delivery,) = await queued(bus, NOW)
         now = NOW
         for attempt, pause in enumerate(DELIVERY_PAUSES_MS, 1):
             assert await bus.delivery_failed(delivery.number, "no model", now) is None
-            assert await bus.deliveries(now + pause - 1, 10) == []
-            assert await bus.next_due() == now + pause
+            assert await queued(bus, now + pause - 1) == []
+            assert await bus.next_due(now) == now + pause
             now += pause
-            assert [each.attempts for each in await bus.deliveries(now, 10)] == [attempt]
+            assert [each.attempts for each in await queued(bus, now)] == [attempt]
         dead = await bus.delivery_failed(delivery.number, "no model", now)
         assert dead is not None and (dead.id, dead.reason, dead.for_agent) == ("b1", "no model", "a")
-        assert await bus.deliveries(now * 2, 10) == []
+        assert await queued(bus, now * 2) == []
         assert await bus.dead(10) == [dead]
         assert await bus.delivery_failed(delivery.number, "again", now) is None
+
+    place.use(story)
+
+
+def test_a_letter_from_an_inbox_goes_back_into_it_and_wakes_nobody(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.subscribe(hears("a"))
+        for n in range(INBOX_MAX + 1):
+            await bus.emit(emission(f"b{n:04}"))
+        (dead,) = await bus.dead(5)
+        await taken(bus, "a")
+        assert await bus.revive(dead.id) == 1
+        assert await bus.awaiting(NOW) == []
+        assert (await taken(bus, "a", "run:2.0"))[0] == dead.id == "b0000"
 
     place.use(story)
 
@@ -339,7 +401,7 @@ def test_a_dead_letter_can_be_delivered_again(place: Place) -> None:
         for _ in range(len(DELIVERY_PAUSES_MS) + 1):
             await bus.delivery_failed(1, "no model", NOW)
         assert await bus.revive("b1") == 1
-        assert [(each.agent, each.attempts) for each in await bus.deliveries(NOW, 10)] == [("a", 0)]
+        assert [(each.agent, each.attempts) for each in await queued(bus, NOW)] == [("a", 0)]
         assert await bus.dead(10) == []
         with pytest.raises(NoSuchSignal):
             await bus.revive("b1")
@@ -482,7 +544,7 @@ def test_the_queue_is_in_order_and_a_restart_keeps_it(place: Place) -> None:
         assert ids(await bus.delayed()) == ["d", "a", "b", "c"]
         assert ids(await bus.due(NOW + 1, 10)) == ["d", "a", "b"]
         assert len(await bus.due(NOW + 1, 2)) == 2
-        assert await bus.next_due() == NOW + 1
+        assert await bus.next_due(NOW - 1) == NOW + 1
 
     place.use(made)
     if place.kind == "sqlite":
@@ -515,7 +577,7 @@ def test_cancelling_by_id_or_by_key(place: Place) -> None:
         gone = await bus.cancel(type="x", repeat_key="k")
         assert gone is not None and gone.id == "b"
         assert await bus.cancel("a") is None
-        assert await bus.delayed() == [] and await bus.next_due() is None
+        assert await bus.delayed() == [] and await bus.next_due(0) is None
 
     place.use(story)
 
@@ -569,7 +631,7 @@ def test_a_dispatch_that_fails_is_put_off_and_dies_in_the_end(place: Place) -> N
             assert await bus.dispatch_failed(entry, "disk on fire", now) is None
             assert await bus.dispatch_failed(entry, "said twice", now) is None
             now += pause
-            assert await bus.next_due() == now
+            assert await bus.next_due(now - 1) == now
             assert [each.attempts for each in await bus.delayed()] == [attempt]
         (entry,) = await bus.due(now, 10)
         dead = await bus.dispatch_failed(entry, "disk on fire", now)
@@ -577,6 +639,23 @@ def test_a_dispatch_that_fails_is_put_off_and_dies_in_the_end(place: Place) -> N
         assert await bus.delayed() == [] and await bus.dead(5) == [dead]
         assert await bus.revive("a") == 1
         assert ids(await bus.newest(5)) == ["a"]
+
+    place.use(story)
+
+
+def test_a_schedule_whose_zone_is_gone_announces_nothing_and_ends_as_a_dead_letter(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        entry = later("d1", schedule=Schedule(at="09:00", zone="Nowhere/Gone"))
+        await bus.schedule(entry)
+        with pytest.raises(BadBroadcast):
+            await bus.dispatch((entry,), NOW)
+        assert await bus.newest(5) == [] and await bus.delayed() == [entry]
+        now = NOW
+        for pause in (*DELIVERY_PAUSES_MS, 0):
+            await bus.dispatch_failed((await bus.delayed())[0], "the zone is unknown", now)
+            now += pause
+        (dead,) = await bus.dead(5)
+        assert dead.reason == "the zone is unknown" and await bus.delayed() == []
 
     place.use(story)
 
@@ -656,7 +735,7 @@ async def walked(bus: Bus, store: Store, steps: list[tuple[str, int]]) -> list[A
             also = Alongside(taken=(f"key{n}",)) if verb == "strike" else Alongside(put_back=(f"key{n}",))
             await store.append(row, reply(seq), also)
         elif verb == "deliver":
-            for delivery in await bus.deliveries(now, 1):
+            for delivery in await queued(bus, now):
                 await bus.delivery_failed(delivery.number, "no", now)
         elif verb == "prune":
             seen.append(await bus.prune(now - n * 400))
@@ -664,8 +743,8 @@ async def walked(bus: Bus, store: Store, steps: list[tuple[str, int]]) -> list[A
             ids(await bus.newest(100)),
             [msgspec.to_builtins(each) for each in await bus.delayed()],
             sorted(await bus.mail()),
-            [(each.agent, each.attempts, each.heard.broadcast.id) for each in await bus.deliveries(now, 100)],
-            await bus.next_due(),
+            [(each.agent, each.attempts, each.heard.broadcast.id) for each in await queued(bus, now)],
+            await bus.next_due(now),
         ]
     return seen
 

@@ -358,3 +358,96 @@ def test_a_run_that_goes_while_it_is_looked_for_is_not_waited_for() -> None:
         assert [each.agent for each in desk.delivered] == ["a"]
 
     play(story)
+
+
+def test_what_was_put_off_once_and_is_for_another_process_is_not_asked_for_again_and_again() -> None:
+    async def story(desk: Desk) -> None:
+        tried: list[int] = []
+
+        async def failing_then_elsewhere(delivery: Delivery) -> bool:
+            tried.append(delivery.number)
+            if len(tried) == 1:
+                raise UsageError("not now")
+            return False
+
+        desk.deliver = failing_then_elsewhere
+        await desk.hears("a")
+        await desk.emit("x")
+        await desk.advance(10 * WALL_LOOK_MS)
+        assert len(tried) == 2
+        assert desk.clock.next_wake_ms() is None
+
+    play(story)
+
+
+def test_many_that_no_run_here_can_take_hide_nobody() -> None:
+    async def story(desk: Desk) -> None:
+        deliver = desk.deliver
+
+        async def only_the_last(delivery: Delivery) -> bool:
+            return await deliver(delivery) if delivery.agent == "z" else False
+
+        desk.deliver = only_the_last
+        for n in range(DELIVERIES_MAX + 1):
+            await desk.hears(f"a{n}")
+        await desk.hears("z")
+        await desk.emit("x")
+        await desk.settle()
+        assert [each.agent for each in desk.delivered] == ["z"]
+
+    play(story)
+
+
+def test_what_was_delivered_while_it_was_looked_for_is_not_delivered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted between reading who is to act and acting: another process was quicker."""
+    awaiting = MemoryBus.awaiting
+
+    async def raced(self: MemoryBus, now: int) -> Sequence[tuple[str, str]]:
+        found = await awaiting(self, now)
+        for number in list(self.tables.deliveries):
+            self.tables.drop_delivery(number)
+        return found
+
+    async def story(desk: Desk) -> None:
+        await desk.hears("a")
+        await desk.emit("x")
+        await desk.settle()
+        assert desk.delivered == []
+
+    monkeypatch.setattr(MemoryBus, "awaiting", raced)
+    play(story)
+
+
+def test_a_schedule_whose_zone_is_gone_keeps_no_other_signal_back() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.schedule("lost", 1_000, schedule=Schedule(at="09:00", zone="Nowhere/Gone"))
+        await desk.schedule("fine", 1_000)
+        await desk.advance(1_000)
+        assert desk.kinds == ["fine"]
+        await desk.advance(sum(DELIVERY_PAUSES_MS) + WALL_LOOK_MS)
+        (dead,) = await desk.bus.dead(5)
+        assert dead.broadcast.type == "lost" and "Nowhere/Gone" in dead.reason
+        await desk.schedule("later", 1_000)
+        await desk.advance(1_000)
+        assert desk.kinds == ["fine", "later"]
+
+    play(story)
+
+
+def test_a_mistake_of_ours_does_not_end_all_hearing(monkeypatch: pytest.MonkeyPatch) -> None:
+    due, broken = MemoryBus.due, [True]
+
+    async def mistaken(self: MemoryBus, now: int, limit: int) -> Sequence[Delayed]:
+        if broken:
+            raise ZeroDivisionError
+        return await due(self, now, limit)
+
+    async def story(desk: Desk) -> None:
+        await desk.schedule("x", 10)
+        await desk.advance(AWAY_MS)
+        broken.clear()
+        await desk.advance(AWAY_MS)
+        assert desk.kinds == ["x"]
+
+    monkeypatch.setattr(MemoryBus, "due", mistaken)
+    play(story)

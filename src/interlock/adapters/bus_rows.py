@@ -6,6 +6,7 @@ Rule 2: a crc on every broadcast and every signal in the queue; a damaged one hi
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import islice
 from zlib import crc32
 
 import msgspec
@@ -192,8 +193,10 @@ class SqliteTables:
 
     # Subscriptions
 
-    def subscribed(self, crew: str) -> Sequence[Subscribed]:
-        return subscriptions(self._connection, "where crew = ?", (crew,))
+    def subscribed(self, crew: str, agent: str | None = None) -> Sequence[Subscribed]:
+        if agent is None:
+            return subscriptions(self._connection, "where crew = ?", (crew,))
+        return subscriptions(self._connection, "where crew = ? and agent = ?", (crew, agent))
 
     def put_subscription(self, subscribed: Subscribed) -> None:
         self._execute(
@@ -291,9 +294,9 @@ def newest(connection: sqlite3.Connection, *, limit: int, pattern: str | None) -
 
 def since(connection: sqlite3.Connection, *, position: int, limit: int) -> list[tuple[int, Broadcast]]:
     rows = connection.execute(
-        "select position, crc, body from broadcasts where position > ? order by position limit ?", (position, limit)
-    ).fetchall()
-    return [(row[0], each) for row in rows if (each := opened(*row)) is not None]
+        "select position, crc, body from broadcasts where position > ? order by position", (position,)
+    )
+    return list(islice(((row[0], each) for row in rows if (each := opened(*row)) is not None), limit))
 
 
 def subscriptions(connection: sqlite3.Connection, test: str = "", values: tuple[object, ...] = ()) -> list[Subscribed]:
@@ -321,27 +324,33 @@ def delayed(connection: sqlite3.Connection, *, limit: int | None = None) -> list
 
 
 def due(connection: sqlite3.Connection, *, now: int, limit: int) -> list[Delayed]:
-    query = "select crc, body from delayed where due_at <= ? order by due_at limit ?"
-    rows = connection.execute(query, (now, limit)).fetchall()
-    return sorted((each for each in (opened_entry(*row) for row in rows) if each is not None), key=in_order)
+    rows = connection.execute("select crc, body from delayed where due_at <= ? order by due_at", (now,))
+    sound = (each for each in (opened_entry(*row) for row in rows) if each is not None)
+    return sorted(islice(sound, limit), key=in_order)
 
 
-def next_due(connection: sqlite3.Connection) -> int | None:
-    query = "select min(due_at) from delayed union all select min(try_at) from deliveries where try_at > 0"
-    times = [at for (at,) in connection.execute(query) if at is not None]
-    return min(times, default=None)
+def next_due(connection: sqlite3.Connection, *, now: int) -> int | None:
+    times = "select due_at as at from delayed union all select try_at from deliveries"
+    query = f"select min(at) from ({times}) where at > ?"  # noqa: S608 - constants
+    found: int | None = connection.execute(query, (now,)).fetchone()[0]
+    return found
+
+
+def awaiting(connection: sqlite3.Connection, *, now: int) -> list[tuple[str, str]]:
+    query = "select distinct crew, agent from deliveries where try_at <= ? order by 1, 2"
+    return connection.execute(query, (now,)).fetchall()
 
 
 def deliveries(connection: sqlite3.Connection, test: str, values: tuple[object, ...], limit: int = 1) -> list[Delivery]:
     columns = "number, crew, agent, attempts, position, hops, crc, body"
     tables = "deliveries join broadcasts on position = deliveries.broadcast"
-    query = f"select {columns} from {tables} where {test} order by number limit ?"  # noqa: S608 - constants
-    rows = connection.execute(query, (*values, limit)).fetchall()
-    return [
+    query = f"select {columns} from {tables} where {test} order by deliveries.broadcast, number"  # noqa: S608 - constants
+    sound = (
         Delivery(number=number, crew=crew, agent=agent, attempts=attempts, heard=heard)
-        for number, crew, agent, attempts, *kept in rows
+        for number, crew, agent, attempts, *kept in connection.execute(query, values)
         for heard in _heard((tuple(kept),))
-    ]
+    )
+    return list(islice(sound, limit))
 
 
 def dead(connection: sqlite3.Connection, *, limit: int) -> list[Dead]:

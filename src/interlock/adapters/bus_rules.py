@@ -17,7 +17,7 @@ from interlock.broadcast.naming import sleep_type, wake_type
 from interlock.broadcast.record import SYSTEM, Broadcast, Emission, Heard
 from interlock.broadcast.storms import Allowances, why, withheld
 from interlock.broadcast.subscriptions import Hearer, Subscribed
-from interlock.errors import NoSuchSignal, UsageError
+from interlock.errors import AlreadyHeard, BadBroadcast, NoSuchSignal, UsageError
 from interlock.limits import DELIVERY_PAUSES_MS, INBOX_MAX, INBOX_TAKEN_MAX, SUBSCRIPTIONS_PER_AGENT_MAX
 from interlock.ports import Activity, Alongside, Announced, Delivery, Pruned, Taking
 
@@ -92,7 +92,9 @@ class Tables(Allowances, Protocol):
 
     def is_active_elsewhere(self, crew: str, agent: str, run: str) -> bool: ...
 
-    def subscribed(self, crew: str) -> Sequence[Subscribed]: ...
+    def subscribed(self, crew: str, agent: str | None = None) -> Sequence[Subscribed]:
+        """Of the crew, or of one agent of it."""
+        ...
 
     def put_subscription(self, subscribed: Subscribed) -> None: ...
 
@@ -195,6 +197,7 @@ def _evict(tables: Tables, hearer: Hearer, at: int) -> None:
                 at=at,
                 for_crew=hearer.crew,
                 for_agent=hearer.agent,
+                silent=hearer.silent,
             )
         )
 
@@ -215,8 +218,9 @@ def both(one: Announced, other: Announced) -> Announced:
 
 def carry_out_on_bus(tables: Tables, also: Alongside) -> tuple[tuple[tuple[Heard, ...], ...], Announced]:
     """What goes with a record: answers of takings, and whom it reached."""
-    for number in also.heard:
-        tables.drop_delivery(number)
+    for number, name in also.heard:
+        if _is_queued(tables, number, name):
+            tables.drop_delivery(number)
     for key in also.taken:
         tables.strike(key)
     for key in also.put_back:
@@ -227,6 +231,19 @@ def carry_out_on_bus(tables: Tables, also: Alongside) -> tuple[tuple[tuple[Heard
     mail = tuple(take(tables, taking) for taking in also.taking)
     announced = announce(tables, also.broadcasts)
     return mail, both(announced, rouse(tables, also.activity)) if also.activity else announced
+
+
+def require_queued(tables: Tables, run: str, also: Alongside) -> None:
+    """`AlreadyHeard` if another run has taken in what a new one is to begin with."""
+    for number, name in also.heard:
+        if not _is_queued(tables, number, name):
+            raise AlreadyHeard(run, name)
+
+
+def _is_queued(tables: Tables, number: int, name: str) -> bool:
+    """Numbers are given again, so that the broadcast must be the same too."""
+    delivery = tables.delivery(number)
+    return delivery is not None and delivery.heard.broadcast.id == name
 
 
 # Waking and sleeping
@@ -287,26 +304,27 @@ def revive(tables: Tables, id: str) -> int:  # noqa: A002 - ids are called id ev
         if position is None:
             position = tables.keep(letter.broadcast, 0)
         assert position is not None, "it is kept, or it was just now"
-        if letter.for_agent:
-            tables.queue(letter.for_crew, letter.for_agent, position)
-        else:
-            own = letter.broadcast.source
-            agent = own.id if own.type == "agent" else ""
-            hearers = tables.hearers(letter.broadcast.type, letter.from_crew, agent)
-            _put_before(tables, hearers, position, letter.at)
+        _put_before(tables, _hearers_of_letter(tables, letter), position, letter.at)
     tables.dig_up(id)
     return len(letters)
+
+
+def _hearers_of_letter(tables: Tables, letter: Dead) -> tuple[Hearer, ...]:
+    """The one that it was for, or all if it reached nobody."""
+    if letter.for_agent:
+        return (Hearer(letter.for_crew, letter.for_agent, letter.silent),)
+    own = letter.broadcast.source
+    return tables.hearers(letter.broadcast.type, letter.from_crew, own.id if own.type == "agent" else "")
 
 
 # Subscriptions
 
 
 def subscribe(tables: Tables, subscribed: Subscribed) -> None:
-    own = [each for each in tables.subscribed(subscribed.crew) if each.agent == subscribed.agent]
-    known = {each.pattern: each for each in own}
-    if subscribed.pattern not in known and len(own) >= SUBSCRIPTIONS_PER_AGENT_MAX:
+    known = {each.pattern: each for each in tables.subscribed(subscribed.crew, subscribed.agent)}
+    if subscribed.pattern not in known and len(known) >= SUBSCRIPTIONS_PER_AGENT_MAX:
         raise UsageError(
-            f"agent '{subscribed.agent}' of crew '{subscribed.crew}' has {len(own)} subscriptions already, and may"
+            f"agent '{subscribed.agent}' of crew '{subscribed.crew}' has {len(known)} subscriptions already, and may"
             " have no more; use a pattern with '*', or unsubscribe from some"
         )
     before = known.get(subscribed.pattern)
@@ -351,10 +369,10 @@ def cancel(tables: Tables, id: str, kind: str, repeat_key: str) -> Delayed | Non
 
 def dispatch(tables: Tables, entries: Iterable[Delayed], now: int) -> Announced:
     """Only what is in the queue as it was seen: what was replaced or cancelled meanwhile stays as it is now."""
-    due = [entry for entry in entries if tables.entry(entry.id) == entry]
-    announced = announce(tables, [emission_of(entry, now) for entry in due])
-    for entry in due:
-        _move_on(tables, entry, after_dispatch(entry, now))
+    due = [(entry, after_dispatch(entry, now)) for entry in entries if tables.entry(entry.id) == entry]
+    announced = announce(tables, [emission_of(entry, now) for entry, _ in due])
+    for entry, later in due:
+        _move_on(tables, entry, later)
     return announced
 
 
@@ -374,5 +392,13 @@ def dispatch_failed(tables: Tables, entry: Delayed, reason: str, now: int) -> De
         return None
     letter = buried(entry, reason, now)
     tables.bury(letter)
-    _move_on(tables, entry, after_dispatch(entry, now))
+    _move_on(tables, entry, _later_if_any(entry, now))
     return letter
+
+
+def _later_if_any(entry: Delayed, now: int) -> Delayed | None:
+    """A schedule whose next time nobody can tell, as its time zone is unknown by now, ends with the letter."""
+    try:
+        return after_dispatch(entry, now)
+    except BadBroadcast:
+        return None

@@ -121,8 +121,8 @@ class SqliteBus:
     async def due(self, now: int, limit: int) -> Sequence[Delayed]:
         return await self._store.read("read delayed signals", partial(bus_rows.due, now=now, limit=limit))
 
-    async def next_due(self) -> int | None:
-        return await self._store.read("read delayed signals", bus_rows.next_due)
+    async def next_due(self, now: int) -> int | None:
+        return await self._store.read("read delayed signals", partial(bus_rows.next_due, now=now))
 
     async def dispatch(self, entries: Sequence[Delayed], now: int) -> Announced:
         size = sum(len(msgspec.json.encode(entry)) for entry in entries)
@@ -143,9 +143,13 @@ class SqliteBus:
         taken: tuple[Heard, ...] = await self._change("take mail", bus_rules.take, taking)
         return taken
 
-    async def deliveries(self, now: int, limit: int, after: int = 0) -> Sequence[Delivery]:
-        ready = partial(bus_rows.deliveries, test="try_at <= ? and number > ?", values=(now, after), limit=limit)
-        return await self._store.read("read deliveries", ready)
+    async def awaiting(self, now: int) -> Sequence[tuple[str, str]]:
+        return await self._store.read("read deliveries", partial(bus_rows.awaiting, now=now))
+
+    async def next_delivery(self, crew: str, agent: str, now: int) -> Delivery | None:
+        test, values = "crew = ? and agent = ? and try_at <= ?", (crew, agent, now)
+        found = await self._store.read("read deliveries", partial(bus_rows.deliveries, test=test, values=values))
+        return found[0] if found else None
 
     async def delivery_failed(self, number: int, reason: str, now: int) -> Dead | None:
         dead: Dead | None = await self._change("put a delivery off", bus_rules.delivery_failed, number, reason, now)

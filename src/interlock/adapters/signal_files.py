@@ -119,7 +119,7 @@ class SignalFiles:
     def _read_state(self) -> ViewsState:
         try:
             return msgspec.json.decode((self.folder / VIEWS).read_bytes(), type=ViewsState)
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return ViewsState()
 
     def _write_state(self, state: ViewsState) -> None:
@@ -153,6 +153,9 @@ class SignalFiles:
 
     def _verified(self, path: Path, state: EventsState | None) -> EventsState:
         """The file as far as it is what the store says; what follows that is cut off, or all of it kept aside."""
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            self._put_aside(path)
+            return self._rebuilt(path)
         if not path.exists():
             if state is not None and not state.bytes:
                 return state
@@ -274,7 +277,9 @@ class SignalFiles:
             return
         body = delayed_view(self._truth.delayed())
         crcs = [crc32(body)]
-        if looks != (0, 0, 0):
+        if path.is_symlink() or path.is_dir():
+            self._put_aside(path)
+        elif looks != (0, 0, 0):
             data = path.read_bytes()
             if data == body and _is_private(path):
                 crcs = []

@@ -10,8 +10,12 @@ from typing import Any
 import msgspec
 
 from interlock.broadcast.delayed import Delayed, checked_repeat_key, checked_time
-from interlock.broadcast.record import UNSET, Broadcast, Source, checked_data, checked_type
+from interlock.broadcast.record import UNSET, Broadcast, Source, checked_data, checked_id, checked_type, said
+from interlock.broadcast.schedules import Schedule, checked_schedule
 from interlock.errors import BadBroadcast, UsageError
+
+# The end of the year 9999: nobody can say a later time.
+MOMENT_MS_MAX = 253_402_300_799_999
 
 
 class Found(msgspec.Struct, kw_only=True):
@@ -34,6 +38,7 @@ class _Entry(_Event, frozen=True, kw_only=True, rename="camel"):
     deliver_at: int
     updated_at: int = 0
     repeat_key: str | None = None
+    schedule: Schedule | None = None
 
 
 class _Queue(msgspec.Struct, frozen=True):
@@ -63,7 +68,7 @@ def _read_events(data: bytes, file: Path, now: int, found: Found) -> None:
             continue
         try:
             found.broadcasts.append(_broadcast(msgspec.json.decode(line, type=_Event)))
-        except (ValueError, BadBroadcast) as error:
+        except (ValueError, RecursionError, BadBroadcast) as error:
             found.problems.append(f"{file}:{number}: {error}")
 
 
@@ -71,16 +76,16 @@ def _broadcast(event: _Event) -> Broadcast:
     return Broadcast(
         id=_id(event.id),
         type=checked_type(event.type),
-        source=event.source,
+        source=_source(event.source),
         data=checked_data(event.data),
-        created_at=event.created_at,
+        created_at=_moment(event.created_at),
     )
 
 
 def _read_queue(data: bytes, file: Path, now: int, found: Found) -> None:
     try:
         queue = msgspec.json.decode(data, type=_Queue)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         found.problems.append(f"{file}: {error}")
         return
     if queue.version != 1:
@@ -96,15 +101,29 @@ def _entries(raw: list[msgspec.Raw], file: Path, now: int, problems: list[str]) 
             yield Delayed(
                 id=_id(entry.id),
                 type=checked_type(entry.type),
-                source=entry.source,
+                source=_source(entry.source),
                 deliver_at=checked_time(entry.deliver_at, now),
-                created_at=entry.created_at,
-                updated_at=entry.updated_at or entry.created_at,
+                created_at=_moment(entry.created_at),
+                updated_at=_moment(entry.updated_at or entry.created_at),
                 data=checked_data(entry.data),
                 repeat_key=checked_repeat_key(entry.repeat_key),
+                schedule=checked_schedule(entry.schedule) if entry.schedule is not None else None,
             )
-        except (ValueError, BadBroadcast) as error:
+        except (ValueError, RecursionError, BadBroadcast) as error:
             problems.append(f"{file}, event {number}: {error}")
+
+
+def _source(source: Source) -> Source:
+    if (source.type == "agent") != bool(source.id) and source.type in ("agent", "system"):
+        raise BadBroadcast("source", said(source), "is none: agents have an id, and the system has none")
+    checked_id(source.id)
+    return source
+
+
+def _moment(at: int) -> int:
+    if not 0 <= at <= MOMENT_MS_MAX:
+        raise BadBroadcast("createdAt", str(at)[:80], "is not in milliseconds from 1970 to 9999")
+    return at
 
 
 def _id(name: str) -> str:

@@ -17,6 +17,8 @@ import msgspec
 
 from interlock.adapters import journal_format, keeping_sqlite
 from interlock.adapters.alongside_sqlite import carry_out
+from interlock.adapters.bus_rows import SqliteTables
+from interlock.adapters.bus_rules import require_queued
 from interlock.adapters.hearing_sqlite import Hearing
 from interlock.adapters.journal_format import Tip
 from interlock.adapters.owner_files import is_alive
@@ -126,6 +128,8 @@ def create(
     owner: str,
     also: Alongside,
 ) -> Appended:
+    if also.heard:
+        require_queued(SqliteTables(connection, tips.hearing), row.run, also)
     if keeping_sqlite.is_taken(connection, row.run):
         raise RunExists(row.run)
     journal_format.require_first(row.run, record)

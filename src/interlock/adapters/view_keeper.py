@@ -124,7 +124,7 @@ class ViewKeeper:
             files.refresh()
         except Busy:
             return BUSY_S
-        except (OSError, sqlite3.Error) as error:
+        except Exception as error:  # whatever it is, the thread goes on and tries again
             if str(error) != self._complaint:
                 self._complaint = str(error)
                 self._report(f"the views in '{files.folder}' cannot be written now, and will be later: {error}")

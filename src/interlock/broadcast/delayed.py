@@ -43,7 +43,7 @@ class Delayed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Dead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What could not be delivered, with all that is needed to try again. `for_agent` is empty if it reached nobody.
 
-    `from_crew` is that of the agent whose own it is.
+    `from_crew` is that of the agent whose own it is; `silent` says that it was in an inbox.
     """
 
     id: str
@@ -54,6 +54,7 @@ class Dead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     for_crew: str = msgspec.field(name="crew", default="")
     for_agent: str = msgspec.field(name="agent", default="")
     from_crew: str = msgspec.field(name="fromCrew", default="")
+    silent: bool = False
 
 
 def checked_time(at: object, now: int) -> int:

@@ -77,7 +77,10 @@ def encoded(broadcast: Broadcast) -> bytes:
 
 def decoded(body: bytes) -> Broadcast:
     """`ValueError` if the body is not that of a broadcast."""
-    return _decoder.decode(body)
+    try:
+        return _decoder.decode(body)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
 
 
 def type_fault(kind: str) -> str | None:

@@ -56,8 +56,14 @@ def next_after(schedule: Schedule, after_ms: int, start_ms: int | None = None) -
     if schedule.every_ms:
         start = after_ms if start_ms is None else start_ms
         return start + (max(0, after_ms - start) // schedule.every_ms + 1) * schedule.every_ms
+    try:
+        return _next_local(schedule, _EPOCH + after_ms * _MILLISECOND)
+    except OverflowError as error:
+        raise BadBroadcast("schedule", schedule.at, "has no next time before the year 10000") from error
+
+
+def _next_local(schedule: Schedule, after: datetime) -> int:
     zone, at = _zone(schedule.zone), time.fromisoformat(schedule.at)
-    after = _EPOCH + after_ms * _MILLISECOND
     day = after.astimezone(zone).date() - _DAY
     while True:
         if not schedule.days or WEEKDAYS[day.weekday()] in schedule.days:

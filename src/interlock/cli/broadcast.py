@@ -26,7 +26,7 @@ from interlock.errors import UsageError
 from interlock.limits import BROADCASTS_LISTED_MAX
 
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)(ms|s|m|h|d)")
 
 
 @click.group()

@@ -4,6 +4,7 @@ Rule 1: Interlock says who a broadcast is from: this process, unless it is asked
 Rule 2: whoever listens reads the store, so that somebody slow misses nothing and holds up nobody.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -75,7 +76,7 @@ class Signals:
         return await self.bus.newest(limit, None if pattern is None else checked_pattern(pattern))
 
     async def subscribe(self, pattern: str, *, after: int | None = None) -> AsyncIterator[Broadcast]:
-        """What is announced from now on, or after a position, by whomever, until nobody iterates any more."""
+        """What is announced after a position, or from its first step on, by whomever; it ends with the box."""
         checked, position = checked_pattern(pattern), await self.bus.head() if after is None else after
         async for _, broadcast in self.stream(position):
             if matches(checked, broadcast.type):
@@ -84,7 +85,7 @@ class Signals:
     async def stream(self, position: int) -> AsyncIterator[tuple[int, Broadcast]]:
         """Everything after a position, each with its own."""
         with self._board.listening() as listener:
-            while True:
+            while self._board.is_open:
                 listener.clear()
                 while page := await self.bus.since(position, PAGE):
                     for position, broadcast in page:
@@ -168,8 +169,7 @@ class Signals:
     async def take_in(self, found: Found) -> tuple[int, int]:
         """What files of the original program hold: broadcasts that were not known, and signals for later."""
         new = await self.bus.restore(found.broadcasts)
-        for entry in found.delayed:
-            await self.bus.schedule(entry)
+        await asyncio.gather(*(self.bus.schedule(entry) for entry in found.delayed))
         self._board.scheduled()
         return new, len(found.delayed)
 

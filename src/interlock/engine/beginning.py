@@ -12,7 +12,7 @@ from interlock.engine.events import BroadcastDelivered, BroadcastHeard, MailTake
 from interlock.engine.moves import Ask, Move
 from interlock.engine.phrases import How, envelope
 from interlock.engine.standing import moved
-from interlock.engine.state import Turn
+from interlock.engine.state import RunState, Turn
 from interlock.engine.transition import Transition
 from interlock.messages.states import Cause
 
@@ -37,10 +37,14 @@ def turn_that_takes(t: Transition, key: str) -> Turn | None:
     return next((turn for turn in t.turns() if turn.taking == key), None)
 
 
+def can_hear(state: RunState) -> bool:
+    """A run that waits for a person is not woken by a broadcast, and one that is ending hears none."""
+    return state.status == "running" and state.ending is None
+
+
 def comes_too_late(t: Transition, event: BroadcastHeard | MailTaken) -> bool:
-    """A run that waits for a person is not woken by a broadcast."""
     if isinstance(event, BroadcastHeard):
-        return t.state.status != "running" or t.state.ending is not None
+        return not can_hear(t.state)
     return turn_that_takes(t, event.call) is None
 
 

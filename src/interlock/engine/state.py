@@ -222,7 +222,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     scales: dict[str, int] = {}
     unconstrained: list[str] = []
     endings: dict[str, list[int]] = {}
-    hops: int = 0  # of all turns, if a broadcast started the run
+    hops: int = 0  # of all turns, if a broadcast started the run or one that called it
     side: list[SideTurn] = []
     aside: Aside | None = None  # the turn under way is a side turn
     input: str = ""

@@ -237,6 +237,7 @@ def _started(t: Transition, event: RunStarted) -> Move:
     t.state.original_input = event.context.original_input or event.input
     t.state.results, t.state.memory = dict(event.context.previous_results), dict(event.context.shared_memory)
     t.state.history = list(event.history)
+    t.state.hops = event.hops
     if event.heard is None:
         t.remember("user", "user", event.input, 0)
     else:

@@ -115,6 +115,7 @@ class Children:
                 previous_results=dict(state.results),
                 shared_memory=dict(state.memory),
             ),
+            hops=state.hops,
             bounds=Bounds(caps=sub.settings, given=order.given, limits=parent.run.budgets.for_children()),
         )
         row = RunRow(

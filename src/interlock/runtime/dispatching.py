@@ -9,6 +9,7 @@ it is that one's to deliver. Without any a host that serves the folder starts on
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from interlock.broadcast.delayed import Dead, Delayed
@@ -33,6 +34,7 @@ class Dispatcher:
     def __init__(self, board: Switchboard, clock: Clock, deliver: Deliver) -> None:
         self._board, self._bus, self._clock, self._deliver = board, board.bus, clock, deliver
         self._under_way: dict[tuple[str, str], asyncio.Task[None]] = {}  # by crew and agent
+        self._waiting: deque[tuple[str, str]] = deque()  # those who come when one of these is done
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -55,16 +57,17 @@ class Dispatcher:
 
     async def _seen_to(self) -> int | None:
         """How long to rest, in milliseconds; None is until something happens."""
+        now = self._clock.now_ms()
         try:
             await self._board.look_for_mail()
-            if await self._dispatch():
+            if await self._dispatch(now):
                 return DISPATCH_PAUSE_MS
-            await self._begin_deliveries()
-            due = await self._bus.next_due()
+            await self._begin_deliveries(now)
+            due = await self._bus.next_due(now)
         except StoreBroken:
             return None
-        except PortError as error:
-            _log.warning("the bus cannot be looked at now: %s", error)
+        except Exception as error:  # whatever it is: without this task nobody hears anything any more
+            _log.warning("the bus cannot be looked at now: %s", _said(error))
             return AWAY_MS
         return None if due is None else min(max(due - self._clock.now_ms(), DISPATCH_PAUSE_MS), WALL_LOOK_MS)
 
@@ -82,9 +85,8 @@ class Dispatcher:
 
     # Signals for later
 
-    async def _dispatch(self) -> bool:
+    async def _dispatch(self, now: int) -> bool:
         """One batch; whether there may be more."""
-        now = self._clock.now_ms()
         due = await self._bus.due(now, DISPATCH_BATCH)
         if due:
             await self._dispatched(due, now)
@@ -96,42 +98,47 @@ class Dispatcher:
             self._board.news()
         except StoreBroken:
             raise
-        except PortError as error:
+        except Exception as error:  # the store is away, or the zone of a schedule is no longer known
             if len(due) == 1:
-                _tell(await self._bus.dispatch_failed(due[0], str(error), now))
+                _tell(await self._bus.dispatch_failed(due[0], _said(error), now))
                 return
             for entry in due:  # one of them, perhaps: the others go on
                 await self._dispatched((entry,), now)
 
     # Deliveries
 
-    async def _begin_deliveries(self) -> None:
-        after, self._board.is_undelivered = 0, False
-        while len(self._under_way) < DELIVERIES_MAX:
-            page = await self._bus.deliveries(self._clock.now_ms(), DELIVERIES_MAX, after)
-            for delivery in page:
-                self._begin(delivery)
-            if len(page) < DELIVERIES_MAX:
-                return
-            after = page[-1].number
-
-    def _begin(self, delivery: Delivery) -> None:
+    async def _begin_deliveries(self, now: int) -> None:
         """One at a time to an agent, so that order is kept and one that is slow takes up one place."""
-        hearer = delivery.crew, delivery.agent
-        if hearer in self._under_way or len(self._under_way) >= DELIVERIES_MAX:
-            return
-        self._under_way[hearer] = asyncio.create_task(self._delivered(delivery, hearer))
+        self._board.is_undelivered = False
+        self._waiting = deque(await self._bus.awaiting(now))
+        self._begin_some()
 
-    async def _delivered(self, delivery: Delivery, hearer: tuple[str, str]) -> None:
+    def _begin_some(self) -> None:
+        while self._waiting and len(self._under_way) < DELIVERIES_MAX:
+            hearer = self._waiting.popleft()
+            if hearer not in self._under_way:
+                self._under_way[hearer] = asyncio.create_task(self._delivered(hearer))
+
+    async def _delivered(self, hearer: tuple[str, str]) -> None:
         before = self._board.changes_of_runs
         try:
-            is_taken = await self._tried(delivery)
+            is_taken = await self._next_delivered(hearer)
         finally:
             del self._under_way[hearer]
+        self._begin_some()
         self._board.is_undelivered |= not is_taken
         # The next one for this agent may follow; or a run came or went while it was looked for.
         if is_taken or before != self._board.changes_of_runs:
             self._board.wanted.set()
+
+    async def _next_delivered(self, hearer: tuple[str, str]) -> bool:
+        """It is looked up only now: another process, or this one, may have delivered what was there before."""
+        try:
+            delivery = await self._bus.next_delivery(*hearer, self._clock.now_ms())
+        except PortError as error:
+            _log.warning("what %s is to hear cannot be looked up now: %s", hearer[1], error)
+            return False
+        return delivery is not None and await self._tried(delivery)
 
     async def _tried(self, delivery: Delivery) -> bool:
         try:
@@ -140,8 +147,7 @@ class Dispatcher:
             return False
         except Exception as error:  # whatever keeps a run from starting, the next delivery goes on
             _log.warning("%s cannot hear %s yet: %s", delivery.agent, delivery.heard.broadcast.type, error)
-            reason = str(error) if isinstance(error, InterlockError) else repr(error)
-            await self._put_off(delivery, reason)
+            await self._put_off(delivery, _said(error))
             return True
 
     async def _put_off(self, delivery: Delivery, reason: str) -> None:
@@ -149,6 +155,10 @@ class Dispatcher:
             _tell(await self._bus.delivery_failed(delivery.number, reason, self._clock.now_ms()))
         except PortError as error:
             _log.warning("a delivery could not be put off: %s", error)
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, InterlockError) else repr(error)
 
 
 def _tell(dead: Dead | None) -> None:

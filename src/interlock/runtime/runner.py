@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from interlock.crew.definition import Crew
+from interlock.engine.beginning import can_hear
 from interlock.engine.budgets import CostOf, cost_of
 from interlock.engine.effects import CallModel, Effect, StopChild
 from interlock.engine.events import (
@@ -32,6 +33,7 @@ from interlock.engine.events import (
 from interlock.engine.routing import RoutingTable
 from interlock.engine.step import OVER, RULES, Run
 from interlock.errors import (
+    AlreadyHeard,
     AlreadyResumed,
     InterlockError,
     JournalDiverged,
@@ -173,6 +175,7 @@ class Runner:
 
     async def __aexit__(self, *_: object) -> None:
         """Parks what is under way: what was stored is there for whoever recovers it."""
+        self.board.close()
         await asyncio.gather(*self._asked, return_exceptions=True)
         self._is_parking = True
         lives = self.live.values()
@@ -404,7 +407,8 @@ class Runner:
                 return False
         if self._start_for is None:
             return False
-        await self._start_for(delivery)
+        with suppress(AlreadyHeard):  # another process was quicker
+            await self._start_for(delivery)
         return True
 
     async def _heard_by(self, run_id: str, delivery: Delivery) -> bool:
@@ -413,7 +417,7 @@ class Runner:
             if live is None:
                 return False
             async with live.lock:
-                if live.run.state.status != "running" or delivery.agent not in live.crew.agent_ids:
+                if not can_hear(live.run.state) or delivery.agent not in live.crew.agent_ids:
                     return False
                 event = BroadcastHeard(agent=delivery.agent, heard=delivery.heard, delivery=delivery.number)
                 await self.transit(live, event)

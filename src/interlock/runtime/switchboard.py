@@ -43,6 +43,7 @@ class Switchboard:
         self._mail: dict[str, dict[str, None]] = {}
         self._noted: list[tuple[str, str]] = []  # who got mail while the store was being asked
         self._listeners: list[asyncio.Event] = []
+        self.is_open = True
         # There is something to dispatch or to deliver, or there may be.
         self.wanted = asyncio.Event()
         # A delivery waits for a run that can take it. How often that may have changed tells whether it was in vain.
@@ -136,6 +137,12 @@ class Switchboard:
         for listener in self._listeners:
             listener.set()
 
+    def close(self) -> None:
+        """Whoever listens is told that there will be no more news."""
+        self.is_open = False
+        for listener in self._listeners:
+            listener.set()
+
     def scheduled(self) -> None:
         self.on_news()
         self.wanted.set()
@@ -179,10 +186,11 @@ def _emission(live: LiveRun, order: Announce, at: int) -> Emission:
     return Emission(broadcast=broadcast, crew=live.crew.name, agent=order.agent, hops=order.hops, told=order.told)
 
 
-def _taken_in(event: IncomingEvent, step: Step) -> tuple[int, ...]:
-    if not isinstance(event, BroadcastHeard | RunStarted) or not event.delivery:
+def _taken_in(event: IncomingEvent, step: Step) -> tuple[tuple[int, str], ...]:
+    if not isinstance(event, BroadcastHeard | RunStarted) or event.heard is None or not event.delivery:
         return ()
-    return () if any(isinstance(fact, WentStale) for fact in step.facts) else (event.delivery,)
+    is_stale = any(isinstance(fact, WentStale) for fact in step.facts)
+    return () if is_stale else ((event.delivery, event.heard.broadcast.id),)
 
 
 def _keys(live: LiveRun, effects: Sequence[Effect], *, put_back: bool) -> tuple[str, ...]:

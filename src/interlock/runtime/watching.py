@@ -26,6 +26,11 @@ def public_events(run: str, record: Record) -> Iterator[Public]:
         yield {"run": run, "seq": record.seq + n, "at": record.at, **_public(event, record.at)}
 
 
+_UNSAID = {
+    "context": NO_CONTEXT, "bounds": UNBOUNDED, "calls": {}, "entry": "", "heard": None, "delivery": 0, "hops": 0,
+}  # fmt: skip
+
+
 def _public(event: Event, at: int) -> Public:
     body = in_full(event)
     body.pop("worked_ms", None)
@@ -35,8 +40,7 @@ def _public(event: Event, at: int) -> Public:
     if isinstance(event, BroadcastEmitted):
         body["signal"]["createdAt"] = at
     if isinstance(event, RunStarted):  # most runs are told nothing but their input
-        nothing = {"context": NO_CONTEXT, "bounds": UNBOUNDED, "calls": {}, "entry": "", "heard": None, "delivery": 0}
-        body = {name: value for name, value in body.items() if getattr(event, name) != nothing.get(name, ...)}
+        body = {name: value for name, value in body.items() if getattr(event, name) != _UNSAID.get(name, ...)}
     return {"type": event.__struct_config__.tag, **body}
 
 

@@ -118,7 +118,8 @@ class MemoryTables:
         return len(own) + 1
 
     def oldest_queued(self, crew: str, agent: str) -> Delivery | None:
-        return next((each for each in self.deliveries.values() if (each.crew, each.agent) == (crew, agent)), None)
+        own = [each for each in self.deliveries.values() if (each.crew, each.agent) == (crew, agent)]
+        return min(own, key=lambda each: self.positions[each.heard.broadcast.id], default=None)
 
     def delivery(self, number: int) -> Delivery | None:
         return self.deliveries.get(number)
@@ -150,8 +151,8 @@ class MemoryTables:
     def count(self, crew: str, agent: str, start: int, number: int) -> None:
         self.announced[crew, agent] = (start, number)
 
-    def subscribed(self, crew: str) -> Sequence[Subscribed]:
-        return [each for each in self.directory.all() if each.crew == crew]
+    def subscribed(self, crew: str, agent: str | None = None) -> Sequence[Subscribed]:
+        return [each for each in self.directory.all() if each.crew == crew and agent in (None, each.agent)]
 
     def put_subscription(self, subscribed: Subscribed) -> None:
         self.directory.add(subscribed)
@@ -266,9 +267,9 @@ class MemoryBus:
         due = [each for each in self._tables.delayed.values() if each.due_at <= now]
         return sorted(sorted(due, key=lambda each: each.due_at)[:limit], key=in_order)
 
-    async def next_due(self) -> int | None:
-        times = [each.due_at for each in self._tables.delayed.values()]
-        return min((*times, *filter(None, self._tables.try_at.values())), default=None)
+    async def next_due(self, now: int) -> int | None:
+        times = (*(each.due_at for each in self._tables.delayed.values()), *self._tables.try_at.values())
+        return min((each for each in times if each > now), default=None)
 
     async def dispatch(self, entries: Sequence[Delayed], now: int) -> Announced:
         done = bus_rules.dispatch(self._tables, entries, now)
@@ -285,10 +286,16 @@ class MemoryBus:
     async def take(self, taking: Taking) -> tuple[Heard, ...]:
         return bus_rules.take(self._tables, taking)
 
-    async def deliveries(self, now: int, limit: int, after: int = 0) -> Sequence[Delivery]:
+    async def awaiting(self, now: int) -> Sequence[tuple[str, str]]:
+        return sorted({(each.crew, each.agent) for each in self._ready(now)})
+
+    async def next_delivery(self, crew: str, agent: str, now: int) -> Delivery | None:
+        own = [each for each in self._ready(now) if (each.crew, each.agent) == (crew, agent)]
+        return min(own, key=lambda each: self._tables.positions[each.heard.broadcast.id], default=None)
+
+    def _ready(self, now: int) -> list[Delivery]:
         tables = self._tables
-        ready = [each for each in tables.deliveries.values() if tables.try_at[each.number] <= now]
-        return [each for each in ready if each.number > after][:limit]
+        return [each for each in tables.deliveries.values() if tables.try_at[each.number] <= now]
 
     async def delivery_failed(self, number: int, reason: str, now: int) -> Dead | None:
         return bus_rules.delivery_failed(self._tables, number, reason, now)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from interlock.adapters import journal_format
-from interlock.adapters.bus_rules import carry_out_on_bus
+from interlock.adapters.bus_rules import carry_out_on_bus, require_queued
 from interlock.adapters.journal_format import Tip
 from interlock.adapters.spending import Counter, Held, spend
 from interlock.errors import NotOwner, OwnedElsewhere, RunDeleted, RunExists, RunNotFound, StoreFailed
@@ -110,6 +110,7 @@ class MemoryStore:
     async def create(self, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
         self.require_open()
         body = journal_format.encoded(record)
+        require_queued(self._shelf.tables, row.run, also)
         if row.run in self._shelf.runs or row.run in self._shelf.tombstones:
             raise RunExists(row.run)
         journal_format.require_first(row.run, record)
