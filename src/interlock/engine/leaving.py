@@ -3,24 +3,22 @@
 from interlock.engine.errands import abandon_errand
 from interlock.engine.mail import settle_all
 from interlock.engine.spending import abandon_call
-from interlock.engine.standing import moved_if_at_work
+from interlock.engine.standing import children_of, moved_if_at_work
 from interlock.engine.state import Task, Turn
 from interlock.engine.timing import OF_TURNS, drop_timer
-from interlock.engine.transition import CHECK, Transition
+from interlock.engine.transition import Transition
 from interlock.messages.states import Cause
 
 
 def give_up_tasks_of(t: Transition, turn: Turn) -> None:
     """What the turn has given out and waits for no more ends with it."""
-    for task in [task for task in t.state.tasks if task.parent == turn.number]:
-        give_up_task(t, task)
+    if children_of(t.crew, turn.agent):
+        for task in [task for task in t.state.tasks.values() if task.parent == turn.number]:
+            give_up_task(t, task)
 
 
 def give_up_task(t: Transition, task: Task) -> None:
-    for errand in [errand for errand in t.state.errands if errand.kind == CHECK and errand.about == task.message]:
-        abandon_errand(t, errand)
-    if task in t.state.tasks:
-        t.state.tasks.remove(task)
+    t.drop_task(task)
     stop(t, task.turn)
     moved_if_at_work(t, task.turn.agent, Cause.GIVEN_UP)
 
@@ -34,6 +32,7 @@ def leave(t: Transition, turn: Turn, *, failed: bool) -> None:
 
 def stop(t: Transition, turn: Turn) -> None:
     """Everything that belongs to a turn ends: its calls, tools, timers, questions, errands, tasks and mail."""
+    t.touched[turn.agent] = None
     abandon_call(t, turn)
     for purpose in OF_TURNS:
         drop_timer(t, f"{purpose}{turn.number}")
@@ -44,7 +43,7 @@ def stop(t: Transition, turn: Turn) -> None:
     for wait in [wait for wait in t.state.waits if wait.turn == turn.number]:
         t.give_up(wait.alarm)
         t.state.waits.remove(wait)
-    for errand in [errand for errand in t.state.errands if errand.about == str(turn.number)]:
-        abandon_errand(t, errand)
+    if turn.agent in t.state.errands:
+        abandon_errand(t, t.state.errands[turn.agent])
     give_up_tasks_of(t, turn)
     settle_all(t, turn.agent, f"{turn.agent} has ended")
