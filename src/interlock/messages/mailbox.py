@@ -41,7 +41,7 @@ class Letters(list[AnyMessage]):
         self._counts = Counter(type(message) for message in self)
 
     def count_of(self, *kinds: type[AnyMessage]) -> int:
-        return sum(self._counts[kind] for kind in kinds)
+        return sum(self._counts.get(kind, 0) for kind in kinds)
 
     def append(self, message: AnyMessage) -> None:
         super().append(message)
@@ -88,7 +88,7 @@ class Unsettled(dict[str, Sent]):
         self._counts = Counter(type(each.message) for each in self.values())
 
     def count_of(self, *kinds: type[AnyMessage]) -> int:
-        return sum(self._counts[kind] for kind in kinds)
+        return sum(self._counts.get(kind, 0) for kind in kinds)
 
     def __setitem__(self, id_: str, sent: Sent) -> None:
         super().__setitem__(id_, sent)
