@@ -96,6 +96,8 @@ RULE_BREAKERS = {
     "addresses_are_addresses": "agents: [{id: teacher, is_terminal: true, primary: {provider: openai-compatible, "
     "model: m, provider_url: 'https://me:secret@h/v1'}}]\n",
     "emit_signal_is_for_tool_mode": "agents: [{id: teacher, is_terminal: true, tools: [emit_signal]}]\n",
+    "reports_that_are_measured_are_checked": "agents: [{id: teacher, is_terminal: true}, {id: a}]\n"
+    "delegation: {children: {teacher: [a]}, report_check: none, min_report_chars: 9}\n",
     "templates_use_known_fields": ROUTED
     % "{signal: '[A]', type: sub_crew, target_crew: x, input_template: '{{.Nonsense}}'}",
 }
@@ -536,6 +538,19 @@ def test_delegation_faults_are_told_apart(load: Load) -> None:
     assert messages("{teacher: [a], a: [b], b: [teacher]}") == ["'teacher' is the root and a child of 'b'"]
     assert messages("{a: [b], b: [a]}") == ["delegation runs in a circle: a <- b <- a"]
     assert messages("{a: [b]}") == ["'a' does not hang from root 'teacher'"]
+
+
+def test_a_least_length_that_nobody_looks_at_is_a_problem(load: Load) -> None:
+    agents = "agents: [{id: teacher, is_terminal: true}, {id: a}]\n"
+
+    def found(keys: str) -> list[tuple[str, str]]:
+        loaded = load(f"{CREW}{agents}delegation: {{children: {{teacher: [a]}}, {keys}}}\n")
+        return [(problem.code, problem.path) for problem in loaded.problems]
+
+    assert found("min_report_chars: 20") == []
+    assert found("report_check: model, min_report_chars: 20") == []
+    assert found("report_check: none, min_report_chars: 20") == [("bad-value", "delegation.min_report_chars")]
+    assert found("min_report_chars: 0") == [("bad-value", "delegation.min_report_chars")]
 
 
 # One mistake, one problem

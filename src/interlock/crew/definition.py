@@ -146,6 +146,7 @@ class Delegation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     report_check: str = "rules"
     ack_timeout_seconds: float = 30
     answer_timeout_seconds: float = 600
+    min_report_chars: int = 1
     max_follow_ups: int = 2
     max_depth: int = 5
 

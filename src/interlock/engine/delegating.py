@@ -303,7 +303,7 @@ def _checked(t: Transition, task: Task) -> Move:
     assert report is not None, "only reports are checked"
     if tree.report_check == "none":
         return Judged(task, ok=True)
-    found = TaskValidator().validate_report(task.assigned, report)
+    found = TaskValidator(least_chars=tree.min_report_chars).validate_report(task.assigned, report)
     if found and tree.report_check == "model" and report.status == "completed":
         return check(t, task, report.to)
     t.conclude(ReportChecked(message_id=report.message_id, ok=bool(found), by=found.by, reason=found.reason))
