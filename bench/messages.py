@@ -1,4 +1,4 @@
-"""What messages cost: a task given and reported, in the engine alone and on disk; and a thousand children at once."""
+"""What messages cost: a task given and reported, in the engine alone and on disk; many children, many messages."""
 
 import asyncio
 import tempfile
@@ -19,6 +19,9 @@ ROUNDS = 5
 CHILDREN = (10, 100, 1_000)
 REPEATS = 5
 
+# One of the most may cost so much of one of the fewest.
+GROWS_MAX = 1.5
+
 
 def tree(folder: Path, children: int) -> Crew:
     folder.mkdir()
@@ -27,7 +30,7 @@ def tree(folder: Path, children: int) -> Crew:
     (folder / "crew.yaml").write_text(
         'version: "2.0"\nname: tree\nentry_point: root\nagents:\n  - {id: root, is_terminal: true}\n'
         f"{agents}delegation: {{children: {{root: [{names}]}}, select: all}}\n"
-        "settings: {max_rounds: 100, max_context_window: 1000000}\n",
+        "settings: {max_rounds: 2000, max_context_window: 1000000}\n",
         "utf-8",
     )
     return load_crew(folder)
@@ -79,6 +82,27 @@ def beyond_one(play: Callable[[int], object]) -> Measurement:
     return Measurement((all_.cpu_us - one.cpu_us) / ROUNDS, (all_.wall_us - one.wall_us) / ROUNDS)
 
 
+async def questions(crew: Crew, count: int, folder: Path) -> None:
+    """One agent that asks its parent so often, and is answered."""
+    asks = [Answer(tool_calls=(ToolCall("query_parent", {"question": f"what about {n}?"}),)) for n in range(count)]
+    answers = [Answer(tool_calls=(ToolCall("answer_child", {"answer": "yes"}),)) for _ in range(count)]
+    task = Answer(tool_calls=(ToolCall("delegate", {"to": "c0", "task": "look"}),))
+    script: dict[str, list[Answer | str]] = {"root": [task, *answers, "done"], "c0": [*asks, "a report"]}
+    async with Interlock(folder, models=ScriptedModel(script), durability="normal") as box:
+        result = await (await box.start(crew, "go")).result()
+        assert result.status == "completed", result
+
+
+def each_of(play: Callable[[int], object], counts: tuple[int, ...]) -> dict[int, Measurement]:
+    """What one of so many costs, less what a run of one costs anyway."""
+    one, found = measure(lambda: play(1), repeats=REPEATS), {}
+    for count in counts:
+        whole = measure(lambda n=count: play(n), repeats=REPEATS if count < counts[-1] else 3)
+        further = count - 1
+        found[count] = Measurement((whole.cpu_us - one.cpu_us) / further, (whole.wall_us - one.wall_us) / further)
+    return found
+
+
 def run() -> str:
     rows: list[list[object]] = []
     with tempfile.TemporaryDirectory() as scratch:
@@ -88,30 +112,32 @@ def run() -> str:
         on_disk = beyond_one(lambda rounds: asyncio.run(stored(one, 1, rounds, folder / "data")))
         rows += [["a round trip, the engine alone", 1, alone.cpu_us, alone.wall_us]]
         rows += [["a round trip, on disk (normal)", 1, on_disk.cpu_us, on_disk.wall_us]]
-        each = {}
-        for children in CHILDREN:
-            crew = tree(folder / f"fan{children}", children)
-            cost = measure(lambda c=crew, n=children: conversation(c, n, 1), repeats=3)
-            each[children] = cost.cpu_us / children
-            rows.append(["children at once, the engine alone, each", children, each[children], cost.wall_us / children])
-        crew = tree(folder / "fan", CHILDREN[-1])
-        cost = measure(lambda: asyncio.run(stored(crew, CHILDREN[-1], 1, folder / "many")), repeats=1)
-        rows.append(
-            ["children at once, on disk, each", CHILDREN[-1], cost.cpu_us / CHILDREN[-1], cost.wall_us / CHILDREN[-1]]
-        )
-    grows = each[CHILDREN[-1]] / each[CHILDREN[0]]
+        crews = {children: tree(folder / f"fan{children}", children) for children in (1, *CHILDREN)}
+        plays: dict[str, Callable[[int], object]] = {
+            "children at once, the engine alone, each": lambda n: conversation(crews[n], n, 1),
+            "children at once, on disk, each": lambda n: asyncio.run(stored(crews[n], n, 1, folder / "many")),
+            "questions of one agent, on disk, each": lambda n: asyncio.run(questions(one, n, folder / "asked")),
+        }
+        grows = {}
+        for what, play in plays.items():
+            found = each_of(play, CHILDREN)
+            rows += [[what, count, cost.cpu_us, cost.wall_us] for count, cost in found.items()]
+            grows[what] = found[CHILDREN[-1]].cpu_us / found[CHILDREN[0]].cpu_us
     return "\n".join(
         [
-            "## messages: tasks given and reported",
+            "## messages: tasks given and reported, questions asked and answered",
             "",
             machine(),
             "",
-            table(["what", "children", "CPU µs", "wall µs"], rows),
+            table(["what", "how many", "CPU µs", "wall µs"], rows),
             "",
-            verdict(
-                "a thousand children at once all report, and each costs at most 10 times one of ten",
-                f"{grows:.1f} times of CPU",
-                grows <= 10,
+            *(
+                verdict(
+                    f"{what}: one of {CHILDREN[-1]:,} costs at most {GROWS_MAX} times one of {CHILDREN[0]}",
+                    f"{times:.1f} times of CPU",
+                    times <= GROWS_MAX,
+                )
+                for what, times in grows.items()
             ),
         ]
     )

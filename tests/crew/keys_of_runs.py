@@ -273,12 +273,16 @@ def settled(*replies_of_b: Answer, tasks: int = 1) -> Look:
 
 
 SLOW = Answer(text="late", delay_seconds=5)
+SHORT = Answer(text="ok")
 TWICE = ["answered", "answered"]
 
 RUNS: dict[str, Case] = {
     "delegation.select": Case(delegating("select: <>"), "all", "none", settled(), (["answered"], [])),
     "delegation.report_check": Case(
         delegating("select: all, report_check: <>"), "rules", "none", settled(EMPTY), (TWICE, ["answered"])
+    ),
+    "delegation.min_report_chars": Case(
+        delegating("select: all, min_report_chars: <>"), "4", "1", settled(SHORT), (TWICE, ["answered"])
     ),
     "delegation.max_follow_ups": Case(
         delegating("select: all, max_follow_ups: <>"), "1", "0", settled(EMPTY), (TWICE, ["answered"])

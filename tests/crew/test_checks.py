@@ -96,6 +96,8 @@ RULE_BREAKERS = {
     "addresses_are_addresses": "agents: [{id: teacher, is_terminal: true, primary: {provider: openai-compatible, "
     "model: m, provider_url: 'https://me:secret@h/v1'}}]\n",
     "emit_signal_is_for_tool_mode": "agents: [{id: teacher, is_terminal: true, tools: [emit_signal]}]\n",
+    "reports_that_are_measured_are_checked": "agents: [{id: teacher, is_terminal: true}, {id: a}]\n"
+    "delegation: {children: {teacher: [a]}, report_check: none, min_report_chars: 9}\n",
     "templates_use_known_fields": ROUTED
     % "{signal: '[A]', type: sub_crew, target_crew: x, input_template: '{{.Nonsense}}'}",
 }
@@ -575,6 +577,19 @@ def test_a_child_that_is_a_sub_crew_does_not_stand_for_an_agent_of_a_similar_nam
 def test_a_mistyped_sub_crew_among_children_is_found_by_its_name(load: Load, tmp_path: Path) -> None:
     loaded = with_library(load, tmp_path, DELEGATES.format(children="librarian, libary", most=5))
     assert only(loaded).fix == "did you mean 'library'?"
+
+
+def test_a_least_length_that_nobody_looks_at_is_a_problem(load: Load) -> None:
+    agents = "agents: [{id: teacher, is_terminal: true}, {id: a}]\n"
+
+    def found(keys: str) -> list[tuple[str, str]]:
+        loaded = load(f"{CREW}{agents}delegation: {{children: {{teacher: [a]}}, {keys}}}\n")
+        return [(problem.code, problem.path) for problem in loaded.problems]
+
+    assert found("min_report_chars: 20") == []
+    assert found("report_check: model, min_report_chars: 20") == []
+    assert found("report_check: none, min_report_chars: 20") == [("bad-value", "delegation.min_report_chars")]
+    assert found("min_report_chars: 0") == [("bad-value", "delegation.min_report_chars")]
 
 
 # One mistake, one problem

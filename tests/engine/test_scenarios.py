@@ -523,7 +523,7 @@ class Story:
 def _children(run: Run) -> list[Child]:
     group, calling = run.state.group, run.state.calling
     members = [branch.child for branch in group.branches if branch.child is not None] if group is not None else []
-    of_tasks = [task.child for task in run.state.tasks if task.child is not None]
+    of_tasks = [task.child for task in run.state.tasks.values() if task.child is not None]
     return [*members, *(calling.children if calling is not None else []), *of_tasks]
 
 

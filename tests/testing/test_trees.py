@@ -1,11 +1,19 @@
 """Conversations under simulation: they end, and no message is unaccounted for."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
+from interlock.engine import leaving
+from interlock.engine.state import Task
+from interlock.engine.transition import Transition
+from interlock.engine.waiting import agents_at_work
 from interlock.ids import CHILD_MARK
 from interlock.messages.mailbox import OUTCOMES
+from interlock.ports import Alongside
+from interlock.runtime.live import LiveRun
+from interlock.runtime.switchboard import Switchboard
 from tests.testing.trees import events_of, mail_of, simulated
 
 TREES = 200
@@ -48,3 +56,30 @@ def test_trees_that_once_broke_a_law(seed: int) -> None:
 
 def test_the_same_seed_talks_the_same_way() -> None:
     assert simulated(11).journal == simulated(11).journal
+
+
+@pytest.mark.parametrize("lane", range(2))
+def test_who_is_at_work_is_known_without_looking_at_everybody(lane: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bus is told of those whom an event concerns; they are all for whom something has changed."""
+    looked, alongside = list[int](), Switchboard.alongside
+
+    def compared(board: Switchboard, live: LiveRun, *what: Any) -> Alongside:
+        also = alongside(board, live, *what)
+        looked.append(len(live.at_work))
+        assert live.at_work == agents_at_work(live.run.state)
+        return also
+
+    monkeypatch.setattr(Switchboard, "alongside", compared)
+    for seed in range(lane, TREES, 20):
+        simulated(seed).require_lawful()
+    assert max(looked) > 1
+
+
+def test_an_agent_that_nobody_looks_at_when_it_is_free_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dropped(t: Transition, task: Task) -> None:
+        del t.state.tasks[task.worker]
+
+    monkeypatch.setattr(Transition, "drop_task", dropped)
+    monkeypatch.setattr(leaving, "stop", lambda t, turn: None)
+    found = {law for seed in range(TREES // 4) for law in (v.law for v in simulated(seed).violations)}
+    assert "nobody is left who could go on" in found

@@ -4,6 +4,8 @@ Rule 1: nothing here has a hidden meaning; an empty target in a file is a behavi
 Rule 2: defaults stand here and nowhere else.
 """
 
+from functools import cached_property
+
 import msgspec
 
 from interlock.signals.definition import SignalBehavior, SignalDefinition
@@ -137,15 +139,22 @@ class SubCrew(msgspec.Struct, frozen=True, kw_only=True):
     crew_sha: str = ""  # of the crew as the store keeps it
 
 
-class Delegation(msgspec.Struct, frozen=True, kw_only=True):
+class Delegation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     root: str
     children: dict[str, tuple[str, ...]]
     select: str = "model"
     report_check: str = "rules"
     ack_timeout_seconds: float = 30
     answer_timeout_seconds: float = 600
+    min_report_chars: int = 1
     max_follow_ups: int = 2
     max_depth: int = 5
+
+    @cached_property
+    def parents(self) -> dict[str, str]:
+        """Who may delegate to each child; one that stands under two is the first one's."""
+        pairs = [(child, parent) for parent, children in self.children.items() for child in children]
+        return dict(reversed(pairs))
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from interlock.crew.shapes import (
     SignalText,
     Text,
 )
+from interlock.limits import ANSWER_CHARS_MAX
 from interlock.signals.definition import PRIORITY_MAX, SignalBehavior
 
 VERSIONS = ("1.0", "2.0")
@@ -255,6 +256,7 @@ DELEGATION = Section(
         ),
         Key("ack_timeout_seconds", SECONDS, "How long a message may go unacknowledged."),
         Key("answer_timeout_seconds", SECONDS, "How long a question or task may go unanswered."),
+        Key("min_report_chars", Number(least=1, most=ANSWER_CHARS_MAX, whole=True), "How long a report is at least."),
         Key("max_follow_ups", Number(most=100, whole=True), "How often a report is sent back."),
         Key("max_depth", Number(least=1, most=32, whole=True), "How deep delegation may go."),
     ),

@@ -2,13 +2,12 @@
 
 import msgspec
 
-from interlock.engine.effects import RunTool
-from interlock.engine.events import ApprovalNeeded, InputRequested, ToolCalled
+from interlock.engine.events import ApprovalNeeded, InputRequested
 from interlock.engine.moves import Move
 from interlock.engine.standing import moved, state_of
 from interlock.engine.state import OpenTool, Turn, Wait
 from interlock.engine.transition import Transition
-from interlock.engine.turns import open_tool, tool_done
+from interlock.engine.turns import open_tool, run_again, tool_done
 from interlock.messages.states import AgentState, Cause
 
 APPROVAL = "approval"
@@ -60,10 +59,8 @@ def _arguments(answer: str) -> str | None:
 
 def _run(t: Transition, turn: Turn, tool: OpenTool) -> None:
     _goes_on(t, turn)
-    tool.key, tool.approved = t.new_key(), True
-    name, arguments = tool.request.name, tool.edited or tool.request.arguments
-    t.conclude(ToolCalled(agent=turn.agent, call=tool.key, name=name, arguments=arguments))
-    t.order(RunTool(key=tool.key, agent=turn.agent, name=name, arguments=arguments, approved=True))
+    tool.approved = True
+    run_again(t, turn, tool)
 
 
 def _goes_on(t: Transition, turn: Turn) -> None:

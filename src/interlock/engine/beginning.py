@@ -12,7 +12,7 @@ from interlock.engine.events import BroadcastDelivered, BroadcastHeard, MailTake
 from interlock.engine.moves import Ask, Move
 from interlock.engine.phrases import How, envelope
 from interlock.engine.standing import moved
-from interlock.engine.state import RunState, Turn
+from interlock.engine.state import RunState, Turn, turns_by
 from interlock.engine.transition import Transition
 from interlock.messages.states import Cause
 
@@ -33,8 +33,8 @@ def first(t: Transition, turn: Turn) -> Move | None:
     return None
 
 
-def turn_that_takes(t: Transition, key: str) -> Turn | None:
-    return next((turn for turn in t.turns() if turn.taking == key), None)
+def turn_that_takes(t: Transition, event: MailTaken) -> Turn | None:
+    return next((turn for turn in turns_by(t.state, event.agent) if turn.taking == event.call), None)
 
 
 def can_hear(state: RunState) -> bool:
@@ -45,11 +45,11 @@ def can_hear(state: RunState) -> bool:
 def comes_too_late(t: Transition, event: BroadcastHeard | MailTaken) -> bool:
     if isinstance(event, BroadcastHeard):
         return not can_hear(t.state)
-    return turn_that_takes(t, event.call) is None
+    return turn_that_takes(t, event) is None
 
 
 def mail_taken(t: Transition, event: MailTaken) -> Move:
-    turn = turn_that_takes(t, event.call)
+    turn = turn_that_takes(t, event)
     assert turn is not None, "stale answers are turned away before"
     turn.taking = ""
     t.order(MailRead(key=event.call))

@@ -120,14 +120,13 @@ class Budgets:
 
     def __init__(self, crew: Crew, settings: Settings, bounds: Bounds = UNBOUNDED) -> None:
         self._crew, self._settings, self._bounds = crew, settings, bounds
+        self._agents = {agent.id: agent for agent in crew.agents}
         self._budgets: dict[str, Budget] = {}
 
     def of(self, agent_id: str) -> Budget:
         budget = self._budgets.get(agent_id)
         if budget is None:
-            agent = self._crew.agent(agent_id)
-            assert agent is not None, "only the crew's own agents make calls"
-            budget = self._budgets[agent_id] = self._worked_out(agent)
+            budget = self._budgets[agent_id] = self._worked_out(self._agents[agent_id])
         return budget
 
     def _worked_out(self, agent: Agent) -> Budget:

@@ -10,6 +10,7 @@ Rule 4: a view depends on the entries alone, not on when it was built: after a c
 
 import re
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import overload
@@ -49,15 +50,17 @@ MARKER_TOKENS = TOKENS_PER_MESSAGE + max(map(len, (*LEFT_OUT.values(), *CUT_OUT.
 class Shown(Sequence[Message]):
     """Messages to show: some to begin with, a stretch of a growing list, and what the turn itself added."""
 
-    def __init__(self, head: tuple[Message, ...], body: list[Message], start: int, tail: Sequence[Message]) -> None:
-        self._head, self._body, self._start, self._stop = head, body, start, len(body)
-        self._tail = tuple(tail)
+    def __init__(self, head: tuple[Message, ...], body: "_View", start: int, tail: "_View", tail_start: int) -> None:
+        self._head, self._body, self._tail = head, body.messages, tail.messages
+        self._stretch, self._tail_stretch = slice(start, len(body.messages)), slice(tail_start, len(tail.messages))
+        self.tokens = sum(map(tokens_of, head)) + body.tokens_from(start) + tail.tokens_from(tail_start)
 
     def __len__(self) -> int:
-        return len(self._head) + self._stop - self._start + len(self._tail)
+        stretches = (self._stretch, self._tail_stretch)
+        return len(self._head) + sum(stretch.stop - stretch.start for stretch in stretches)
 
     def __iter__(self) -> Iterator[Message]:
-        return chain(self._head, self._body[self._start : self._stop], self._tail)
+        return chain(self._head, self._body[self._stretch], self._tail[self._tail_stretch])
 
     @overload
     def __getitem__(self, at: int) -> Message: ...
@@ -81,10 +84,14 @@ class _View(msgspec.Struct):
     shown: int = 0  # the tokens of the first message, the marker and the newest
 
     def add(self, message: Message) -> None:
-        cost = text_tokens(message.text) + TOKENS_PER_MESSAGE
+        cost = tokens_of(message)
         self.messages.append(message)
         self.tokens.append(cost + (self.tokens[-1] if self.tokens else 0))
         self.shown += cost
+
+    def tokens_from(self, start: int) -> int:
+        whole = self.tokens[-1] if self.tokens else 0
+        return whole - (self.tokens[start - 1] if start else 0)
 
     def leave_out(self, tokens: int) -> None:
         """Shows as many of the newest as fit into so many tokens beside the first and the marker."""
@@ -104,6 +111,8 @@ class Conversation:
         self.crew, self.table = crew, table
         self._agents = {agent.id: agent for agent in crew.agents}
         self._views: dict[tuple[str, int], _View] = {}
+        # Of each agent's newest turn and newest errand, with its number.
+        self._turns: dict[tuple[str, bool], tuple[int, _View]] = {}
         self._instructions: dict[tuple[str, str], str] = {}
         self._endings: dict[tuple[str, str], Ending | None] = {}
         self._own: dict[str, int] = {}
@@ -115,22 +124,24 @@ class Conversation:
     def messages(self, history: Sequence[Entry], turn: Turn, scale: int = UNSCALED) -> Sequence[Message]:
         """What the turn's agent is shown: shared history up to where its turn began, then the turn itself."""
         view = self._view(turn.agent, history, turn.history, scale) if not turn.kind else _View()
-        window, said = self._window(turn.agent, scale), self._said(turn)
+        window, said, begun = self._window(turn.agent, scale), self._said(turn), 0
         if turn.kind:  # it sees its own task alone, and that is what it begins with
-            view.add(said.pop(0))
-        total = view.shown + (sum(map(tokens_of, said)) if said else 0)
+            view.add(said.messages[0])
+            begun = 1
+        total = view.shown + said.tokens_from(begun)
         if turn.trimmed:
             window = min(window, total) * TRIMMED_SHARE[0] // TRIMMED_SHARE[1]
         if total > window:
-            return self._squeezed(view, said, window)
-        return Shown(self._head(view, view.start), view.messages, view.start, said)
+            return self._squeezed(view, said.messages, begun, window)
+        return Shown(self._head(view, view.start), view, view.start, said, begun)
 
     def estimate(self, history: Sequence[Entry], turn: Turn, scale: int = UNSCALED) -> int:
         """An upper estimate of the tokens that a call would show, instructions included."""
         return self.estimate_of(turn.agent, self.messages(history, turn, scale), scale)
 
     def estimate_of(self, agent: str, shown: Sequence[Message], scale: int = UNSCALED) -> int:
-        return (sum(map(tokens_of, shown)) + self._own_tokens(agent)) * scale // UNSCALED
+        tokens = shown.tokens if isinstance(shown, Shown) else sum(map(tokens_of, shown))
+        return (tokens + self._own_tokens(agent)) * scale // UNSCALED
 
     def instructions(self, agent_id: str, group: str = "") -> str:
         """The agent's prompt with its fields filled, in one pass: values are never looked at again. Then its contract.
@@ -220,21 +231,24 @@ class Conversation:
     def _marker(self, words: dict[str, str], count: int) -> Message:
         return Message(role="user", text=words[self.crew.settings.language].format(count=count))
 
-    def _said(self, turn: Turn) -> list[Message]:
+    def _said(self, turn: Turn) -> _View:
         """What happened within the turn; outputs of tools and mail are not the agent's own words."""
-        return [
-            msgspec.structs.replace(message, text=self.harmless(message.text))
-            if message.role == "tool" or message.author
-            else message
-            for message in turn.said
-        ]
+        place = turn.agent, bool(turn.about)
+        number, view = self._turns.get(place, (0, _View()))
+        if number != turn.number:
+            view = _View()
+            self._turns[place] = turn.number, view
+        for message in turn.said[len(view.messages) :]:
+            is_own = message.role != "tool" and not message.author
+            view.add(message if is_own else msgspec.structs.replace(message, text=self.harmless(message.text)))
+        return view
 
-    def _squeezed(self, view: _View, said: Sequence[Message], window: int) -> tuple[Message, ...]:
+    def _squeezed(self, view: _View, said: Sequence[Message], begun: int, window: int) -> tuple[Message, ...]:
         """For one call alone: the oldest go first, and what is too long by itself loses its middle."""
-        left = window - MARKER_TOKENS
-        first = self._clipped(view.messages[0], left // 4 if len(view.messages) > 1 or said else left)
+        left, is_alone = window - MARKER_TOKENS, len(view.messages) == 1 and len(said) == begun
+        first = self._clipped(view.messages[0], left if is_alone else left // 4)
         left -= tokens_of(first)
-        rest, dropped = self._newest_rounds(said, left // 2 if len(view.messages) > 1 else left)
+        rest, dropped = self._newest_rounds(said, begun, left // 2 if len(view.messages) > 1 else left)
         left -= sum(map(tokens_of, rest))
         newest: list[Message] = []
         start = len(view.messages)
@@ -248,14 +262,21 @@ class Conversation:
         marker = (self._marker(LEFT_OUT, missing),) if missing else ()
         return (first, *marker, *newest, *rest)
 
-    def _newest_rounds(self, said: Sequence[Message], tokens: int) -> tuple[list[Message], int]:
+    def _newest_rounds(self, said: Sequence[Message], begun: int, tokens: int) -> tuple[list[Message], int]:
         """As many as fit, whole: an output never stands without its call. And how many messages that leaves out."""
-        rest = [self._clipped(message, tokens // 4) for message in said]
-        total, start = sum(map(tokens_of, rest)), 0
-        while start < len(rest) and (total > tokens or rest[start].role == "tool"):
-            total -= tokens_of(rest[start])
+        newest: deque[Message] = deque()
+        left, start = tokens, len(said)
+        while start > begun:
+            message = self._clipped(said[start - 1], tokens // 4)
+            left -= tokens_of(message)
+            if left < 0:
+                break
+            newest.appendleft(message)
+            start -= 1
+        while newest and newest[0].role == "tool":
+            newest.popleft()
             start += 1
-        return rest[start:], start
+        return list(newest), start - begun
 
     def _clipped(self, message: Message, tokens: int) -> Message:
         if tokens_of(message) <= tokens:

@@ -6,6 +6,7 @@ Rule 3: how a task ends goes to whoever delegated it, never to the run.
 Rule 4: when a turn ends, so do the tasks that it gave out and waits for no more.
 """
 
+from interlock.engine.attention import next_in_doubt, next_suspended, next_with_task
 from interlock.engine.beginning import new_turn
 from interlock.engine.crew_tasks import begun, begun_again, hindrance_again
 from interlock.engine.emitting import emitted
@@ -16,13 +17,14 @@ from interlock.engine.mail import (
     acknowledged,
     expect_answer,
     forget,
+    has_news,
+    has_open,
     mailbox,
-    news_for,
-    open_messages,
     open_tasks,
     send,
     settle,
     short,
+    take_out_news,
     waits_for_parent,
     waits_for_person,
 )
@@ -30,17 +32,17 @@ from interlock.engine.moves import Ask, CloseTask, Conclude, Judged, Move, Rest
 from interlock.engine.phrases import mail_entry
 from interlock.engine.routing import OwnReply
 from interlock.engine.standing import children_of, moved, moved_if_at_work, parent_of, state_of
-from interlock.engine.state import Message, Task, Turn
+from interlock.engine.state import Message, Task, Turn, turn_of
 from interlock.engine.steering import conclude, fire_tells
 from interlock.engine.talking import send_report
 from interlock.engine.timing import ACK, start_timer
-from interlock.engine.transition import TASK, Transition
+from interlock.engine.transition import CHECK, TASK, Transition
 from interlock.engine.turns import ask, note_marks
 from interlock.messages.mailbox import REFUSED, TIMED_OUT
 from interlock.messages.refusals import Deadlock
 from interlock.messages.states import AgentState, Cause
 from interlock.messages.validation import TaskValidator
-from interlock.messages.wire import AnyMessage, Delegate, Query, Report
+from interlock.messages.wire import Answer, AnyMessage, Delegate, Query, Report, RequestUserInput, UserResponse
 
 WAITING = (AgentState.WAITING_FOR_CHILD, AgentState.WAITING_FOR_PARENT, AgentState.WAITING_FOR_USER)
 
@@ -76,18 +78,18 @@ def rest(t: Transition, move: Rest) -> Move | None:
         return CloseTask(task)
     if _wakes(t, turn):  # nothing is open, or what came meanwhile has not been seen yet
         return Ask(turn)
-    turn.suspended = True
+    turn.suspended, t.touched[turn.agent] = True, None
     moved(t, turn.agent, _why_waits(t, turn.agent))
     return None
 
 
 def _has_open(t: Transition, turn: Turn) -> bool:
     """Whether something is still to come: an answer, or a report that is being checked."""
-    return bool(open_messages(t, turn.agent)) or _is_checking(t, turn)
+    return has_open(t, turn.agent, Delegate, Query, RequestUserInput) > 0 or _is_checking(t, turn)
 
 
 def _is_checking(t: Transition, turn: Turn) -> bool:
-    return any(task.parent == turn.number and task.report is not None for task in t.state.tasks)
+    return any(errand.kind == CHECK and errand.agent == turn.agent for errand in t.state.errands.values())
 
 
 def _why_waits(t: Transition, agent: str) -> Cause:
@@ -101,7 +103,7 @@ def conclude_turn(t: Transition, move: Conclude) -> Move | None:
     turn = move.turn
     if turn.kind in ERRANDS:
         return errand_done(t, move)
-    if t.state.mailboxes and (_has_open(t, turn) or news_for(t, turn)):
+    if t.state.mailboxes and (_has_open(t, turn) or has_news(t, turn.agent)):
         _note(t, move)
         turn.said.append(Message(role="assistant", text=move.reply))
         return Rest(turn)
@@ -138,37 +140,37 @@ def deliver(t: Transition) -> Move | None:
     """The next thing that mail leads to, until there is none."""
     if not t.state.mailboxes or t.state.status != "running" or t.state.ending is not None:
         return None
-    for agent, box in t.state.mailboxes.items():
-        task = next((message for message in box.inbox if isinstance(message, Delegate)), None)
-        if task is not None and not _is_at_work(t, agent):
-            move = _take_up(t, task)
+    while (agent := next_with_task(t)) is not None:
+        if not _is_at_work(t, agent):
+            box = mailbox(t, agent)
+            move = _take_up(t, next(message for message in box.inbox if isinstance(message, Delegate)))
             if move is not None:  # a sub-crew that begins leads to nothing else here
                 return move
-    suspended = [turn for turn in t.turns() if turn.suspended]
-    for turn in suspended:
+    while (turn := next_suspended(t)) is not None:
         if _wakes(t, turn):
             turn.suspended = False
             return Ask(turn)
-    for turn in suspended:
+    while (turn := next_in_doubt(t)) is not None:
         if (query := _stuck_on(t, turn)) is not None:
             return _break(t, turn, query)
     return None
 
 
 def _is_at_work(t: Transition, agent: str) -> bool:
-    busy = any(turn.agent == agent and turn.kind not in ERRANDS for turn in t.turns())
-    return busy or any(task.worker == agent for task in t.state.tasks)
+    return agent in t.state.tasks or turn_of(t.state, agent) is not None
 
 
 def _take_up(t: Transition, message: Delegate) -> Move | None:
     mailbox(t, message.to).inbox.remove(message)
     acknowledged(t, message)
-    parent = next(turn for turn in t.turns() if turn.agent == message.from_ and turn.kind not in ERRANDS)
+    parent = turn_of(t.state, message.from_)
+    assert parent is not None, "what a turn gave out ends with it"
     task = Task(worker=message.to, message=message.message_id, parent=parent.number, assigned=message.task)
-    t.state.tasks.append(task)
+    t.state.tasks[message.to] = task
     if message.to in t.crew.sub_crews:
         return begun(t, task, message)
     task.turn = turn = new_turn(t, message.to)
+    task.taken_up = turn.number
     turn.kind, turn.history = TASK, 0
     turn.said.append(_entry(t, message))
     return Ask(turn)
@@ -181,30 +183,27 @@ def _entry(t: Transition, message: AnyMessage) -> Message:
 
 def take_news(t: Transition, turn: Turn) -> None:
     """What came for the turn is shown to it; whoever waited is moved by the first of it."""
-    news, before = news_for(t, turn), state_of(t, turn.agent)
+    news, before = take_out_news(t, turn.agent), state_of(t, turn.agent)
     if before in WAITING:
         decided = Cause.USER_RESPONSE if before is AgentState.WAITING_FOR_USER and not turn.notices else Cause.NO_ANSWER
         moved(t, turn.agent, Cause(news[0].type) if news else decided)
-    for message in sorted(news, key=lambda message: _place(turn, message)):
-        mailbox(t, turn.agent).inbox.remove(message)
+    places = {child: place for place, child in enumerate(turn.children or ())} if news else {}
+    for message in sorted(news, key=lambda message: _place(places, message)):
         turn.said.append(_entry(t, message))
     turn.said += [Message(role="user", text=notice, author="system") for notice in turn.notices]
     turn.notices = []
 
 
-def _place(turn: Turn, message: AnyMessage) -> int:
+def _place(places: dict[str, int], message: AnyMessage) -> int:
     """Reports stand in the order of the children, whoever was first; what asks or answers comes before them."""
-    if not isinstance(message, Report):
-        return -1
-    return (turn.children or ()).index(message.from_)
+    return places[message.from_] if isinstance(message, Report) else -1
 
 
 def _wakes(t: Transition, turn: Turn) -> bool:
     """Whether a suspended turn goes on now."""
-    news = news_for(t, turn)
-    if turn.notices or any(not isinstance(message, Report) for message in news):
+    if turn.notices or has_news(t, turn.agent, Query, Answer, UserResponse):
         return True
-    if not news:
+    if not has_news(t, turn.agent):
         return not _has_open(t, turn)
     return not _is_checking(t, turn) and not any(_can_work(t, task) for task in open_tasks(t, turn.agent))
 
@@ -214,12 +213,14 @@ def _can_work(t: Transition, message: Delegate) -> bool:
 
     A sub-crew always may: nobody in it waits for anybody here.
     """
-    task = next((task for task in t.state.tasks if task.message == message.message_id), None)
-    return task is None or task.turn is None or _can_go_on(t, task.turn)
+    task = t.state.tasks.get(message.to)
+    if task is None or task.message != message.message_id:
+        return True
+    return task.turn is None or _can_go_on(t, task.turn)
 
 
 def _can_go_on(t: Transition, turn: Turn) -> bool:
-    if not turn.suspended or turn.notices or news_for(t, turn) or waits_for_person(t, turn.agent):
+    if not turn.suspended or turn.notices or has_news(t, turn.agent) or waits_for_person(t, turn.agent):
         return True
     return _is_checking(t, turn) or any(_can_work(t, task) for task in open_tasks(t, turn.agent))
 
@@ -238,7 +239,8 @@ def _break(t: Transition, turn: Turn, query: Query) -> Move:
     fault = Deadlock((turn.agent, query.from_))
     settle(t, query, REFUSED, fault)
     forget(t, query)
-    child = next(each for each in t.turns() if each.agent == query.from_ and each.kind not in ERRANDS)
+    child = turn_of(t.state, query.from_)
+    assert child is not None, "who asks has a turn until it is answered"
     child.notices.append(f"{fault.code}: your question {short(query.message_id)} is not answered; {fault}")
     child.suspended = False
     return Ask(child)
@@ -273,15 +275,16 @@ def _not_answered(t: Transition, message: AnyMessage) -> Move | None:
     why = f"{message.addressee} has not answered within {seconds:g} s"
     settle(t, message, TIMED_OUT, why=why)
     forget(t, message)
-    for task in [task for task in t.state.tasks if task.message == message.message_id and task.child is not None]:
+    task = t.state.tasks.get(message.addressee)
+    if task is not None and task.message == message.message_id and task.child is not None:
         give_up_task(t, task)
     return _tell_sender(t, message, f"timed-out: {short(message.message_id)}; {why}; go on without it")
 
 
 def _tell_sender(t: Transition, message: AnyMessage, notice: str) -> Move | None:
-    for turn in t.turns():
-        if turn.agent == message.sender and turn.kind not in ERRANDS:
-            turn.notices.append(notice)
+    turn = turn_of(t.state, message.sender)
+    assert turn is not None, "what a turn sent is settled when it ends"
+    turn.notices.append(notice)
     return None
 
 
@@ -298,7 +301,7 @@ def close_task(t: Transition, move: CloseTask) -> Move | None:
     else:
         moved_if_at_work(t, task.worker, Cause.DONE)
     if task.refused:
-        t.state.tasks.remove(task)
+        t.drop_task(task)
         return None
     assert task.report is not None, "a task closes by a report"
     parent = mailbox(t, task.report.to)
@@ -313,7 +316,7 @@ def _checked(t: Transition, task: Task) -> Move:
     assert report is not None, "only reports are checked"
     if tree.report_check == "none":
         return Judged(task, ok=True)
-    found = TaskValidator().validate_report(task.assigned, report)
+    found = TaskValidator(least_chars=tree.min_report_chars).validate_report(task.assigned, report)
     if found and tree.report_check == "model" and report.status == "completed":
         return check(t, task, report.to)
     t.conclude(ReportChecked(message_id=report.message_id, ok=bool(found), by=found.by, reason=found.reason))
@@ -330,7 +333,7 @@ def judged(t: Transition, move: Judged) -> Move | None:
             return _follow_up(t, task, move.reason)
         t.state.remarks[task.report.message_id] = f"it was not accepted, and {hindrance}: {move.reason}"
     mailbox(t, task.report.to).inbox.append(task.report)
-    t.state.tasks.remove(task)
+    t.drop_task(task)
     return None
 
 

@@ -8,7 +8,7 @@ from interlock.engine.events import ChildrenSelected, ReportChecked, Warned
 from interlock.engine.moves import Ask, CloseErrand, Conclude, Judged, Move
 from interlock.engine.spending import abandon_call
 from interlock.engine.standing import children_of
-from interlock.engine.state import Message, Task, Turn
+from interlock.engine.state import Message, Task, Turn, turn_of
 from interlock.engine.timing import OF_TURNS, drop_timer
 from interlock.engine.transition import CHECK, SELECT, Transition
 from interlock.messages.refusals import BadVerdict
@@ -25,7 +25,7 @@ def select(t: Transition, turn: Turn) -> Move | None:
     if tree.select != "model":
         turn.children = children if tree.select == "all" else ()
         return None
-    return _errand(t, turn.agent, SELECT, str(turn.number), AgentSelector().prompt(_task(t, turn), _known(t, children)))
+    return _errand(t, turn.agent, SELECT, turn.agent, AgentSelector().prompt(_task(t, turn), _known(t, children)))
 
 
 def _task(t: Transition, turn: Turn) -> str:
@@ -46,14 +46,14 @@ def _known(t: Transition, children: tuple[str, ...]) -> list[Child]:
 def check(t: Transition, task: Task, agent: str) -> Move:
     """Asks the delegating agent's model whether the report addresses the task."""
     assert task.report is not None, "only reports are checked"
-    return _errand(t, agent, CHECK, task.message, TaskValidator().prompt(task.assigned, task.report))
+    return _errand(t, agent, CHECK, task.worker, TaskValidator().prompt(task.assigned, task.report))
 
 
 def _errand(t: Transition, agent: str, kind: str, about: str, prompt: str) -> Move:
     t.state.turns += 1
     said = [Message(role="user", text=prompt, author="system")]
     errand = Turn(number=t.state.turns, agent=agent, history=0, kind=kind, about=about, said=said)
-    t.state.errands.append(errand)
+    t.state.errands[about] = errand
     return Ask(errand)
 
 
@@ -69,7 +69,7 @@ def errand_done(t: Transition, move: Conclude) -> Move | None:
             errand.said.append(Message(role="user", text=f"Your answer could not be used: {fault}", author="system"))
             return Ask(errand)
         return CloseErrand(errand, str(fault))
-    t.state.errands.remove(errand)
+    del t.state.errands[errand.about]
     return _judged(t, errand, verdict)
 
 
@@ -90,20 +90,20 @@ def abandon_errand(t: Transition, errand: Turn) -> None:
     abandon_call(t, errand)
     for purpose in OF_TURNS:
         drop_timer(t, f"{purpose}{errand.number}")
-    t.state.errands.remove(errand)
+    del t.state.errands[errand.about]
 
 
 def _selected(t: Transition, errand: Turn, children: tuple[str, ...], because: str) -> Move:
-    if errand in t.state.errands:
-        t.state.errands.remove(errand)
-    turn = next(turn for turn in t.turns() if turn.number == int(errand.about))
+    t.state.errands.pop(errand.about, None)
+    turn = turn_of(t.state, errand.agent)
+    assert turn is not None, "an errand ends with the turn that it is for"
     turn.children = children
     t.conclude(ChildrenSelected(agent=turn.agent, children=children, because=because))
     return Ask(turn)
 
 
 def _judged(t: Transition, errand: Turn, verdict: ValidationResult) -> Move:
-    task = next(task for task in t.state.tasks if task.message == errand.about)
+    task = t.state.tasks[errand.about]
     assert task.report is not None, "only reports are checked"
     id_ = task.report.message_id
     t.conclude(ReportChecked(message_id=id_, ok=bool(verdict), by=verdict.by, reason=verdict.reason))

@@ -4,24 +4,23 @@ from interlock.engine.errands import abandon_errand
 from interlock.engine.mail import settle_all
 from interlock.engine.nesting import stop_child
 from interlock.engine.spending import abandon_call
-from interlock.engine.standing import moved_if_at_work
+from interlock.engine.standing import children_of, moved_if_at_work
 from interlock.engine.state import Task, Turn
 from interlock.engine.timing import OF_TURNS, drop_timer
-from interlock.engine.transition import CHECK, Transition
+from interlock.engine.transition import Transition
 from interlock.messages.states import Cause
 
 
 def give_up_tasks_of(t: Transition, turn: Turn) -> None:
     """What the turn has given out and waits for no more ends with it."""
-    for task in [task for task in t.state.tasks if task.parent == turn.number]:
-        give_up_task(t, task)
+    if children_of(t.crew, turn.agent):
+        for task in [task for task in t.state.tasks.values() if task.parent == turn.number]:
+            give_up_task(t, task)
 
 
 def give_up_task(t: Transition, task: Task) -> None:
-    for errand in [errand for errand in t.state.errands if errand.kind == CHECK and errand.about == task.message]:
-        abandon_errand(t, errand)
-    if task in t.state.tasks:
-        t.state.tasks.remove(task)
+    if t.state.tasks.get(task.worker) is task:
+        t.drop_task(task)
     end_work(t, task)
     moved_if_at_work(t, task.worker, Cause.GIVEN_UP)
 
@@ -33,6 +32,8 @@ def end_work(t: Transition, task: Task) -> None:
         return
     if task.child is not None and task.child.status in ("working", "waiting"):
         stop_child(t, task.child)
+    if task.worker in t.state.errands:
+        abandon_errand(t, t.state.errands[task.worker])
     settle_all(t, task.worker, f"{task.worker} has ended")
 
 
@@ -45,6 +46,7 @@ def leave(t: Transition, turn: Turn, *, failed: bool) -> None:
 
 def stop(t: Transition, turn: Turn) -> None:
     """Everything that belongs to a turn ends: its calls, tools, timers, questions, errands, tasks and mail."""
+    t.touched[turn.agent] = None
     abandon_call(t, turn)
     for purpose in OF_TURNS:
         drop_timer(t, f"{purpose}{turn.number}")
@@ -55,7 +57,7 @@ def stop(t: Transition, turn: Turn) -> None:
     for wait in [wait for wait in t.state.waits if wait.turn == turn.number and not wait.child]:
         t.give_up(wait.alarm)
         t.state.waits.remove(wait)
-    for errand in [errand for errand in t.state.errands if errand.about == str(turn.number)]:
-        abandon_errand(t, errand)
+    if turn.agent in t.state.errands:
+        abandon_errand(t, t.state.errands[turn.agent])
     give_up_tasks_of(t, turn)
     settle_all(t, turn.agent, f"{turn.agent} has ended")

@@ -4,25 +4,31 @@ Rule 1: what is sent is written down before anything comes of it, also what is r
 Rule 2: every message is settled once; what is settled has no timer any more.
 """
 
+from collections.abc import Iterator
+
 from interlock.engine.events import MessageAcknowledged, MessageSent, MessageSettled
-from interlock.engine.state import Turn
 from interlock.engine.timing import ACK, ANSWER, drop_timer, start_timer
 from interlock.engine.transition import Refusal, Transition
 from interlock.limits import MESSAGES_MAX
-from interlock.messages.mailbox import ANSWERED, REFUSED, TIMED_OUT, UNDELIVERED, AgentMailbox, post
+from interlock.messages.mailbox import ANSWERED, REFUSED, TIMED_OUT, UNDELIVERED, AgentMailbox, Letters, post
 from interlock.messages.refusals import MessageError, TooManyMessages
-from interlock.messages.wire import AnyMessage, Delegate, Query, RequestUserInput
+from interlock.messages.wire import Answer, AnyMessage, Delegate, Query, Report, RequestUserInput, UserResponse
+
+# What a turn is shown when it comes.
+NEWS = (Report, Query, Answer, UserResponse)
 
 
 def mailbox(t: Transition, agent: str) -> AgentMailbox:
-    """The agent's, made when it is first used; people have one too."""
+    """The agent's, to change something in it; made when it is first used. People have one too."""
     box = t.state.mailboxes.get(agent)
     if box is None:
         tree = t.crew.delegation
+        t.index.boxes[agent] = len(t.state.mailboxes)
         box = t.state.mailboxes[agent] = AgentMailbox(agent)
         if tree is not None:
             box.ack_timeout_ms = int(tree.ack_timeout_seconds * 1000)
             box.answer_timeout_ms = int(tree.answer_timeout_seconds * 1000)
+    t.touched[agent] = None
     return box
 
 
@@ -70,8 +76,7 @@ def send_refused(t: Transition, message: AnyMessage, fault: MessageError) -> Ref
 def send_now(t: Transition, message: AnyMessage) -> MessageError | None:
     """To somebody who takes it up at once; the refusal, if it is not taken."""
     send(t, message)
-    if message.addressee not in t.state.mailboxes:
-        mailbox(t, message.addressee)
+    mailbox(t, message.addressee)
     refusal = post(t.state.mailboxes, message)
     if refusal is not None:
         _settled(t, message.message_id, REFUSED, refusal)
@@ -103,41 +108,59 @@ def open_messages(t: Transition, agent: str) -> list[AnyMessage]:
     return list(box.pending_responses.values()) if box is not None else []
 
 
-def open_tasks(t: Transition, agent: str) -> list[Delegate]:
-    return [message for message in open_messages(t, agent) if isinstance(message, Delegate)]
+def has_open(t: Transition, agent: str, *kinds: type[AnyMessage]) -> int:
+    """How much of this the agent has sent and has no answer to."""
+    box = t.state.mailboxes.get(agent)
+    return box.has_open(*kinds) if box is not None else 0
+
+
+def open_tasks(t: Transition, agent: str) -> Iterator[Delegate]:
+    box = t.state.mailboxes.get(agent)
+    sent = box.sent.values() if box is not None else ()
+    return (each.message for each in sent if isinstance(each.message, Delegate))
 
 
 def waits_for_person(t: Transition, agent: str) -> bool:
-    return any(isinstance(message, RequestUserInput) for message in open_messages(t, agent))
+    return has_open(t, agent, RequestUserInput) > 0
 
 
 def waits_for_parent(t: Transition, agent: str) -> bool:
-    return any(isinstance(message, Query) for message in open_messages(t, agent))
+    return has_open(t, agent, Query) > 0
 
 
-def news_for(t: Transition, turn: Turn) -> list[AnyMessage]:
-    """What came for the turn; tasks wait until the agent is free."""
-    box = t.state.mailboxes.get(turn.agent)
-    return [message for message in box.inbox if not isinstance(message, Delegate)] if box is not None else []
+def has_news(t: Transition, agent: str, *kinds: type[AnyMessage]) -> bool:
+    """Whether something of this came for the agent's turn; tasks wait until the agent is free."""
+    box = t.state.mailboxes.get(agent)
+    return box is not None and box.has_in_inbox(*(kinds or NEWS)) > 0
+
+
+def take_out_news(t: Transition, agent: str) -> list[AnyMessage]:
+    """What came for the agent's turn, the oldest first; it is in the inbox no more."""
+    if not has_news(t, agent):
+        return []
+    box = mailbox(t, agent)
+    news: list[AnyMessage] = [message for message in box.inbox if isinstance(message, NEWS)]
+    box.inbox = Letters(message for message in box.inbox if not isinstance(message, NEWS))
+    return news
 
 
 def settle_all(t: Transition, agent: str, why: str) -> None:
     """The agent waits for nothing any more, and owes nothing."""
-    box = t.state.mailboxes.get(agent)
-    if box is None:
+    if agent not in t.state.mailboxes:
         return
+    box = mailbox(t, agent)
     for sent in list(box.sent.values()):
         settle(t, sent.message, TIMED_OUT if sent.acknowledged else UNDELIVERED, why=why)
         forget(t, sent.message)
-    box.inbox[:] = [message for message in box.inbox if isinstance(message, Delegate)]
+    take_out_news(t, agent)
     box.owes.clear()
 
 
 def forget(t: Transition, message: AnyMessage) -> None:
     """Nobody waits for an answer to it, so nobody owes one, and what was not taken up is not taken up any more."""
-    box = t.state.mailboxes.get(message.addressee)
-    if box is None:
+    if message.addressee not in t.state.mailboxes:
         return
+    box = mailbox(t, message.addressee)
     box.owes.pop(message.message_id, None)
     if message in box.inbox:
         box.inbox.remove(message)

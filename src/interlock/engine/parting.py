@@ -12,7 +12,7 @@ def end_conversations(t: Transition, move: Finish) -> None:
     if not t.state.mailboxes and not t.state.agents:
         return
     failed = move.status in ("failed", "stopped")
-    t.state.tasks, t.state.errands = [], []
+    t.state.tasks, t.state.errands = {}, {}
     for agent in list(t.state.mailboxes):
         settle_all(t, agent, "the run is over")
     for agent in list(t.state.agents):

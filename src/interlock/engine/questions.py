@@ -12,7 +12,7 @@ from interlock.engine.effects import SetAlarm
 from interlock.engine.events import InputExpired, InputRequested
 from interlock.engine.mail import mailbox, require_room, send_now, settle, short
 from interlock.engine.moves import Move
-from interlock.engine.state import Turn, Wait
+from interlock.engine.state import Turn, Wait, turns_by
 from interlock.engine.transition import Refusal, Transition
 from interlock.messages.answers import AnswerRules, require_rules, taken
 from interlock.messages.mailbox import TIMED_OUT
@@ -118,6 +118,6 @@ def question_expired(t: Transition, event: InputExpired) -> Move | None:
     settle(t, asked, TIMED_OUT, why=why)
     mailbox(t, USER).owes.pop(wait.message, None)
     instead = f"; the default counts: {wait.default}" if wait.default is not None else "; go on without an answer"
-    turn = next(turn for turn in t.turns() if turn.number == wait.turn)
+    turn = next(turn for turn in turns_by(t.state, wait.agent) if turn.number == wait.turn)
     turn.notices.append(why + instead)
     return None

@@ -19,8 +19,7 @@ def children_of(crew: Crew, agent: str) -> tuple[str, ...]:
 
 def parent_of(crew: Crew, agent: str) -> str:
     """Whoever may delegate to the agent; empty for the root and outside the tree."""
-    tree = crew.delegation.children if crew.delegation is not None else {}
-    return next((parent for parent, children in tree.items() if agent in children), "")
+    return crew.delegation.parents.get(agent, "") if crew.delegation is not None else ""
 
 
 def speaks(crew: Crew, agent: str) -> bool:

@@ -40,7 +40,7 @@ class OpenTool(msgspec.Struct, kw_only=True, omit_defaults=True):
 class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One agent working until it hands over, on a delegated task (`kind` is task), or on an errand (select, check).
 
-    A suspended turn waits for mail. `about` says what an errand is for: a turn's number, a message's id.
+    A suspended turn waits for mail. `about` says whom an errand is for: who selects, whose report is checked.
     """
 
     number: int
@@ -105,6 +105,7 @@ class Task(msgspec.Struct, kw_only=True, omit_defaults=True):
     parent: int
     assigned: str  # what was to be done, without what follow-ups add
     turn: Turn | None = None
+    taken_up: int = 0  # the number of an agent's first turn for it; follow-ups have others
     child: Child | None = None
     context: dict[str, Any] = {}
     follow_ups: int = 0
@@ -232,8 +233,8 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     results: dict[str, str] = {}  # of sub-crews, by name, the newest of each
     last_result: str = ""
     memory: dict[str, Any] = {}
-    tasks: list[Task] = []
-    errands: list[Turn] = []
+    tasks: dict[str, Task] = {}  # by who works on it, in the order in which they were taken up
+    errands: dict[str, Turn] = {}  # by whom each is about
     mailboxes: dict[str, AgentMailbox] = {}
     agents: dict[str, AgentState] = {}
     messages: int = 0
@@ -244,11 +245,32 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def turns_of(state: RunState) -> list[Turn]:
     """The turns under way: the one with the floor or those of the group's members at work, tasks and errands."""
-    if state.group is not None:
-        turns = [b.turn for b in state.group.branches if b.turn is not None and b.status == "working"]
-    else:
-        turns = [state.turn] if state.turn is not None else []
+    turns = with_the_floor(state)
     if state.tasks or state.errands:
-        turns += [task.turn for task in state.tasks if task.turn is not None and task.report is None]
-        turns += state.errands
+        turns += [task.turn for task in state.tasks.values() if task.turn is not None and task.report is None]
+        turns += state.errands.values()
     return turns
+
+
+def with_the_floor(state: RunState) -> list[Turn]:
+    if state.group is not None:
+        return [b.turn for b in state.group.branches if b.turn is not None and b.status == "working"]
+    return [state.turn] if state.turn is not None else []
+
+
+def turn_of(state: RunState, agent: str) -> Turn | None:
+    """The agent's turn under way, errands aside: it has one at a time."""
+    for turn in with_the_floor(state):
+        if turn.agent == agent:
+            return turn
+    task = state.tasks.get(agent)
+    return task.turn if task is not None and task.report is None else None
+
+
+def turns_by(state: RunState, agent: str) -> list[Turn]:
+    """All that the agent has under way: its turn and its errands."""
+    turns = [turn for turn in with_the_floor(state) if turn.agent == agent]
+    task = state.tasks.get(agent)
+    if task is not None and task.turn is not None and task.report is None:
+        turns.append(task.turn)
+    return turns + [errand for errand in state.errands.values() if errand.agent == agent]

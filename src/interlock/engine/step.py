@@ -43,6 +43,7 @@ from interlock.engine.events import (
     Warned,
     WentStale,
 )
+from interlock.engine.index import Index
 from interlock.engine.joining import close_branch, fork, join, out_of_time
 from interlock.engine.moves import (
     Ask,
@@ -81,7 +82,6 @@ from interlock.engine.timing import (
     WARNING,
     keep_time,
     left,
-    purpose_of,
     start_timer,
 )
 from interlock.engine.transition import Transition
@@ -90,6 +90,7 @@ from interlock.engine.turns import (
     call_ended,
     call_of,
     failed,
+    is_open,
     order_of,
     replied,
     reserved,
@@ -119,6 +120,7 @@ class Run:
         self.crew = crew
         self.table = table or RoutingTable(crew)
         self.state = RunState(run=run)
+        self.index = Index(self.state)
         self._bind(UNBOUNDED)
 
     def _bind(self, bounds: Bounds) -> None:
@@ -136,14 +138,14 @@ class Run:
         if isinstance(event, RunStarted) and event.bounds != UNBOUNDED and self.state.status == "new":
             self.state.bounds = event.bounds
             self._bind(event.bounds)
-        t = Transition(self.crew, self.settings, self.table, self.budgets, self.state)
+        t = Transition(self.crew, self.settings, self.table, self.budgets, self.state, self.index)
         t.mail = event.mail
         if _is_stale(t, event):
             if isinstance(event, Reserved) and not event.refused:  # nobody will make the call
                 t.order(Settle(key=event.call, agent=event.agent, usage=Usage()))
             t.conclude(WentStale(about=event.__struct_config__.tag))  # type: ignore[arg-type]
             return Step(tuple(t.facts), tuple(t.effects))
-        stood_still = bool(self.state.waits)
+        waited_for, status = tuple(wait.token for wait in self.state.waits), self.state.status
         move = _out_of_working_time(t, event) or _RECEIVED[type(event)](t, event) or deliver(t)
         while move is not None:
             if self.state.side:
@@ -151,13 +153,14 @@ class Run:
             move = _CARRIED_OUT[type(move)](t, move) or deliver(t)
         if self.state.waits:
             pause_if_idle(t)
-        if t.timers_changed or stood_still or self.state.waits:
-            keep_time(t)
+        changed = status != self.state.status or waited_for != tuple(wait.token for wait in self.state.waits)
+        if changed or t.timers_started:
+            keep_time(t, all_=changed)
         return Step(tuple(t.facts), tuple(t.effects))
 
     def outstanding(self) -> tuple[Effect, ...]:
         """What is still owed after a replay: what was ordered, never answered, and is nobody's question."""
-        t = Transition(self.crew, self.settings, self.table, self.budgets, self.state)
+        t = Transition(self.crew, self.settings, self.table, self.budgets, self.state, self.index)
         asked_about = [wait.tool for wait in self.state.waits]
         owed: list[Effect] = []
         for turn in t.turns():
@@ -188,6 +191,7 @@ class Run:
     def restore(cls, crew: Crew, snapshot: Any) -> "Run":
         run = cls(crew, snapshot["run"])
         run.state = msgspec.convert(snapshot, RunState)
+        run.index = Index(run.state)
         run._bind(run.state.bounds)
         return run
 
@@ -197,15 +201,15 @@ def _is_stale(t: Transition, event: IncomingEvent) -> bool:
         return True
     match event:
         case ModelReplied() | ModelFailed():
-            return t.turn_that(event.call) is None
+            return t.turn_that(event.call, event.agent) is None
         case Reserved():
-            return t.turn_that_reserves(event.call) is None
+            return t.turn_that_reserves(event.call, event.agent) is None
         case RunStarted() | CancelRequested():
             return t.state.status != "new" if isinstance(event, RunStarted) else t.state.ending is not None
         case ToolReturned() | ToolOutcomeLost() | ApprovalNeeded():
             return not _is_awaited(t, event.call)
         case TimerFired():
-            return purpose_of(t, event.timer) is None
+            return event.timer not in t.index.ticking
         case RunResumed() | InputExpired():
             return _asks_nobody(t, event)
         case BroadcastHeard() | MailTaken():
@@ -226,8 +230,7 @@ def _asks_nobody(t: Transition, event: RunResumed | InputExpired) -> bool:
 
 def _is_awaited(t: Transition, tool: str) -> bool:
     """Whether a tool has no output yet, and nobody is asked about it."""
-    keys = [each.key for turn in t.turns() for each in turn.tools if each.output is None]
-    return tool in keys and tool not in [wait.tool for wait in t.state.waits]
+    return is_open(t, tool) and tool not in [wait.tool for wait in t.state.waits]
 
 
 def _started(t: Transition, event: RunStarted) -> Move:
@@ -263,8 +266,7 @@ def _out_of_working_time(t: Transition, event: IncomingEvent) -> Move | None:
 
 
 def _timer_fired(t: Transition, event: TimerFired) -> Move | None:
-    purpose = purpose_of(t, event.timer)
-    assert purpose is not None, "stale timers are turned away before"
+    purpose = t.index.ticking.pop(event.timer)
     del t.state.timers[purpose]
     if purpose == GROUP:
         return out_of_time(t)

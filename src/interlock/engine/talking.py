@@ -11,9 +11,9 @@ import msgspec
 from interlock.crew.definition import Crew
 from interlock.engine.mail import (
     expect_answer,
+    has_open,
     mailbox,
     open_messages,
-    open_tasks,
     require_room,
     send,
     send_now,
@@ -74,9 +74,10 @@ def delegate(t: Transition, turn: Turn, given: GiveTask) -> str:
     )
     if given.to not in known:
         raise send_refused(t, message, UnknownAddressee(id_, given.to, known))
-    if len(open_tasks(t, turn.agent)) >= FAN_OUT_MAX:
+    if has_open(t, turn.agent, Delegate) >= FAN_OUT_MAX:
         raise send_refused(t, message, TooManyMessages(id_, "tasks open at once", FAN_OUT_MAX))
     send(t, message)
+    mailbox(t, turn.agent).outbox.remove(message)
     mailbox(t, given.to).deliver(message)
     start_timer(t, f"{ACK}{id_}", mailbox(t, turn.agent).ack_timeout_ms)
     expect_answer(t, message)

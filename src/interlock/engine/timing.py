@@ -6,7 +6,8 @@ Rule 2: rules start and drop timers; `keep_time` alone orders the driver to set 
 """
 
 from interlock.engine.effects import SetTimer
-from interlock.engine.state import Timer
+from interlock.engine.standing import parent_of
+from interlock.engine.state import Timer, Wait, turn_of
 from interlock.engine.transition import Transition
 
 RUN, GROUP, WARNING, RETRY, TOOLS, BUDGET = "run", "group", "warning", "retry:", "tools:", "budget:"
@@ -18,24 +19,31 @@ OF_TURNS = (RETRY, TOOLS, BUDGET)
 
 
 def start_timer(t: Transition, purpose: str, milliseconds: int) -> None:
+    assert purpose not in t.state.timers, "what is bounded has one timer"
     t.state.timers[purpose] = Timer(left_ms=max(milliseconds, 0))
-    t.timers_changed = True
+    t.timers_started[purpose] = None
 
 
 def drop_timer(t: Transition, purpose: str) -> None:
     timer = t.state.timers.pop(purpose, None)
-    if timer is not None:
+    t.timers_started.pop(purpose, None)
+    if timer is not None and timer.key:
+        del t.index.ticking[timer.key]
         t.give_up(timer.key)
 
 
-def keep_time(t: Transition) -> None:
-    """Lets every timer run, or stand still, as the state asks for now."""
-    for purpose, timer in t.state.timers.items():
-        if _should_run(t, purpose) and not timer.key:
+def keep_time(t: Transition, *, all_: bool) -> None:
+    """Lets every timer run, or stand still, as the state asks for now; or those that were just started."""
+    held = _held_by_people(t)
+    for purpose in t.state.timers if all_ else t.timers_started:
+        timer, runs = t.state.timers[purpose], t.state.status == "running" and purpose not in held
+        if runs and not timer.key:
             timer.key, timer.since_ms = t.new_key(), t.state.worked_ms
+            t.index.ticking[timer.key] = purpose
             t.order(SetTimer(key=timer.key, duration_ms=timer.left_ms))
-        elif timer.key and not _should_run(t, purpose):
+        elif timer.key and not runs:
             t.give_up(timer.key)
+            del t.index.ticking[timer.key]
             timer.left_ms = left(t, timer)
             timer.key = ""
 
@@ -44,33 +52,39 @@ def left(t: Transition, timer: Timer) -> int:
     return max(0, timer.left_ms - (t.state.worked_ms - timer.since_ms)) if timer.key else timer.left_ms
 
 
-def purpose_of(t: Transition, key: str) -> str | None:
-    return next((purpose for purpose, timer in t.state.timers.items() if timer.key == key), None)
+def _held_by_people(t: Transition) -> set[str]:
+    """The timers that stand still because somebody waits for a person: the group's, and those of tools and mail."""
+    if not t.state.waits:
+        return set()
+    tools = [f"{TOOLS}{wait.turn}" for wait in t.state.waits if wait.tool]
+    mail = [f"{ANSWER}{id_}" for agent in _agents_above_waits(t) for id_ in _to_be_answered_by(t, agent)]
+    return {GROUP, *tools, *mail}
 
 
-def _should_run(t: Transition, purpose: str) -> bool:
-    if t.state.status != "running":
-        return False
-    if purpose == GROUP:
-        return not t.state.waits
-    if purpose.startswith(ANSWER):
-        return not t.state.waits or not _waits_for_person(t, purpose.removeprefix(ANSWER))
-    return purpose not in [f"{TOOLS}{wait.turn}" for wait in t.state.waits if wait.tool]
+def _agents_above_waits(t: Transition) -> dict[str, None]:
+    """Those who wait for a person, and whoever waits for their reports."""
+    found: dict[str, None] = {}
+    for wait in t.state.waits:
+        agent = _who_waits(t, wait)
+        if not agent:
+            continue
+        found[agent] = None
+        while agent in t.state.tasks:
+            agent = parent_of(t.crew, agent)
+            found[agent] = None
+    return found
 
 
-def _waits_for_person(t: Transition, message: str) -> bool:
-    """Whether whoever is to answer this message, or somebody who works for it, waits for a person."""
-    asked = next((box.sent[message].message for box in t.state.mailboxes.values() if message in box.sent), None)
-    if asked is None:
-        return False
-    if asked.addressee in t.crew.sub_crews:
-        return any(child.message == message and child.status == "waiting" for child in t.children())
-    parents = {task.turn.number: task.parent for task in t.state.tasks if task.turn is not None}
-    theirs = [turn.number for turn in t.turns() if turn.agent == asked.addressee]
-    return any(_is_below(wait.turn, theirs, parents) for wait in t.state.waits)
+def _who_waits(t: Transition, wait: Wait) -> str:
+    """The agent whose turn waits, or the sub-crew whose run does; empty where no mail hangs on it."""
+    if wait.child:
+        return next((name for name, task in t.state.tasks.items() if task.child and task.child.key == wait.child), "")
+    turn = turn_of(t.state, wait.agent)
+    return wait.agent if turn is not None and turn.number == wait.turn else ""
 
 
-def _is_below(number: int, ancestors: list[int], parents: dict[int, int]) -> bool:
-    while number not in ancestors and number in parents:
-        number = parents[number]
-    return number in ancestors
+def _to_be_answered_by(t: Transition, agent: str) -> list[str]:
+    """The task that the agent works on, those that it has not taken up, and questions to it."""
+    box, task = t.state.mailboxes.get(agent), t.state.tasks.get(agent)
+    owed = [*box.inbox, *box.owes.values()] if box is not None else []
+    return [*([task.message] if task is not None else []), *(message.message_id for message in owed)]

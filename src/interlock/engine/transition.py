@@ -2,10 +2,11 @@
 
 from interlock.crew.definition import Crew, Settings
 from interlock.engine.budgets import Budgets
-from interlock.engine.effects import Cancel, Effect, Settle
+from interlock.engine.effects import Cancel, Effect, RunTool, Settle
 from interlock.engine.events import DerivedEvent, Entry
+from interlock.engine.index import Index
 from interlock.engine.routing import RoutingTable
-from interlock.engine.state import Branch, Child, RunState, Task, Turn, Wait, turns_of
+from interlock.engine.state import Branch, Child, RunState, Task, Turn, Wait, turns_by, turns_of, with_the_floor
 
 # What a turn is, if it has not the floor and is no group's.
 TASK, SELECT, CHECK = "task", "select", "check"
@@ -15,16 +16,31 @@ class Refusal(Exception):
     """What a model asked for is not done; the text says why, and what now."""
 
 
+class Queues:
+    """Who is to be looked at before the transition is over; see `attention`."""
+
+    def __init__(self) -> None:
+        self.with_task: list[tuple[int, str]] = []
+        self.suspended: list[tuple[int, int, str]] = []
+        self.in_doubt: list[tuple[int, int, str]] = []
+
+
 class Transition:
     """Collects facts and effects while moves are carried out; the state is changed in place."""
 
-    def __init__(self, crew: Crew, settings: Settings, table: RoutingTable, budgets: Budgets, state: RunState) -> None:
-        self.crew, self.settings, self.table, self.budgets, self.state = crew, settings, table, budgets, state
+    def __init__(
+        self, crew: Crew, settings: Settings, table: RoutingTable, budgets: Budgets, state: RunState, index: Index
+    ) -> None:
+        self.crew, self.settings, self.table, self.budgets = crew, settings, table, budgets
+        self.state, self.index = state, index
         self.at = state.seq
         self.facts: list[DerivedEvent] = []
         self.effects: list[Effect] = []
         self._keys = 0
-        self.timers_changed = False
+        self.timers_started: dict[str, None] = {}
+        # Agents for whom something may have changed: only they can go on, and those who wait for them.
+        self.touched = dict.fromkeys(turn.agent for turn in with_the_floor(state)) if state.mailboxes else {}
+        self.queues = Queues()
         self.mail: tuple[str, ...] = ()  # agents with something in their inbox
         self.went_aside = False
 
@@ -38,6 +54,8 @@ class Transition:
 
     def order(self, effect: Effect) -> None:
         self.effects.append(effect)
+        if isinstance(effect, RunTool):
+            self.index.tools[effect.key] = effect.agent
 
     def new_key(self) -> str:
         """A key that no other effect of this run has; outside, the run's id stands before it."""
@@ -55,12 +73,24 @@ class Transition:
 
     def give_up(self, key: str) -> bool:
         """Whether the effect was ordered before; one of this very transition is not ordered after all."""
-        fresh = [effect for effect in self.effects if effect.key == key and not isinstance(effect, Cancel | Settle)]
-        if fresh:
-            self.effects.remove(fresh[0])
+        self.index.tools.pop(key, None)
+        fresh = self._ordered_just_now(key)
+        if fresh is not None:
+            self.effects.remove(fresh)
         elif key:
             self.order(Cancel(key=key))
-        return not fresh
+        return fresh is None
+
+    def _ordered_just_now(self, key: str) -> Effect | None:
+        if not key.startswith(f"{self.at}."):
+            return None
+        keyed = (effect for effect in self.effects if effect.key == key)
+        return next((effect for effect in keyed if not isinstance(effect, Cancel | Settle)), None)
+
+    def drop_task(self, task: Task) -> None:
+        """Nobody works on it any more, and its agent is free."""
+        del self.state.tasks[task.worker]
+        self.touched[task.worker] = None
 
     # Finding things
 
@@ -72,20 +102,20 @@ class Transition:
         group, calling = self.state.group, self.state.calling
         of_group = [branch.child for branch in group.branches if branch.child is not None] if group is not None else []
         of_call = calling.children if calling is not None else []
-        of_tasks = [task.child for task in self.state.tasks if task.child is not None]
+        of_tasks = [task.child for task in self.state.tasks.values() if task.child is not None]
         return [child for child in (*of_group, *of_call, *of_tasks) if child.status in ("working", "waiting")]
 
     def child_with(self, key: str) -> Child | None:
         return next((child for child in self.children() if child.key == key), None)
 
-    def turn_that(self, called: str) -> Turn | None:
+    def turn_that(self, called: str, agent: str) -> Turn | None:
         turn = self.state.turn
         if turn is not None and turn.call == called:
             return turn
-        return next((turn for turn in self.turns() if turn.call == called), None)
+        return next((turn for turn in turns_by(self.state, agent) if turn.call == called), None)
 
-    def turn_that_reserves(self, key: str) -> Turn | None:
-        return next((turn for turn in self.turns() if turn.reserving == key), None)
+    def turn_that_reserves(self, key: str, agent: str) -> Turn | None:
+        return next((turn for turn in turns_by(self.state, agent) if turn.reserving == key), None)
 
     def branch_with(self, child: Child) -> Branch | None:
         branches = self.state.group.branches if self.state.group is not None else []
@@ -97,12 +127,11 @@ class Transition:
         return next((branch for branch in self.state.group.branches if branch.turn is turn), None)
 
     def task_of(self, turn: Turn) -> Task | None:
-        if turn.kind != TASK:
-            return None
-        return next((task for task in self.state.tasks if task.turn is turn), None)
+        task = self.state.tasks.get(turn.agent)
+        return task if task is not None and task.turn is turn else None
 
     def task_with(self, child: Child) -> Task | None:
-        return next((task for task in self.state.tasks if task.child is child), None)
+        return next((task for task in self.state.tasks.values() if task.child is child), None)
 
     def wait_with(self, token: str) -> Wait | None:
         return next((wait for wait in self.state.waits if wait.token == token), None)

@@ -44,7 +44,7 @@ from interlock.engine.spending import (
     say_alerts,
     wait_for_window,
 )
-from interlock.engine.state import Message, OpenTool, Turn
+from interlock.engine.state import Message, OpenTool, Turn, turns_by
 from interlock.engine.timing import RETRY, TOOLS, drop_timer, start_timer
 from interlock.engine.transition import CHECK, SELECT, TASK, Transition
 
@@ -99,7 +99,7 @@ def call(t: Transition, turn: Turn) -> None:
 
 def reserved(t: Transition, event: Reserved) -> Move | None:
     """The store has answered: the call is made, waits, or is one too many."""
-    turn = t.turn_that_reserves(event.call)
+    turn = t.turn_that_reserves(event.call, event.agent)
     assert turn is not None, "stale answers are turned away before"
     turn.reserving = ""
     say_alerts(t, turn, event)
@@ -216,7 +216,7 @@ def order_of(turn: Turn, tool: OpenTool) -> RunTool:
 
 def call_ended(t: Transition, event: ModelReplied | ModelFailed) -> Turn:
     """The turn that made the call, with what it cost accounted for."""
-    turn = t.turn_that(event.call)
+    turn = t.turn_that(event.call, event.agent)
     assert turn is not None, "stale outcomes are turned away before"
     turn.call = ""
     account_for(t, turn, event.usage, failed=isinstance(event, ModelFailed))
@@ -299,6 +299,7 @@ def tool_returned(t: Transition, event: ToolReturned) -> Move | None:
 
 def tool_done(t: Transition, turn: Turn, tool: OpenTool, output: str) -> Move | None:
     tool.output = output
+    t.index.tools.pop(tool.key, None)
     return _after_tools(t, turn)
 
 
@@ -329,7 +330,23 @@ def tools_out_of_time(t: Transition, number: int) -> Move | None:
 
 
 def open_tool(t: Transition, key: str) -> tuple[Turn, OpenTool]:
-    return next((turn, tool) for turn in t.turns() for tool in turn.tools if tool.key == key)
+    """Where a tool under way is."""
+    turns = turns_by(t.state, t.index.tools[key])
+    return next((turn, tool) for turn in turns for tool in turn.tools if tool.key == key)
+
+
+def is_open(t: Transition, key: str) -> bool:
+    """Whether a tool was ordered and has no output yet."""
+    return key in t.index.tools
+
+
+def run_again(t: Transition, turn: Turn, tool: OpenTool) -> None:
+    """Under a new key: what comes for the old one is stale."""
+    del t.index.tools[tool.key]
+    tool.key = t.new_key()
+    order = order_of(turn, tool)
+    t.conclude(ToolCalled(agent=turn.agent, call=tool.key, name=order.name, arguments=order.arguments))
+    t.order(order)
 
 
 def nudged(t: Transition, turn: Turn, reply: str, decision: Decision) -> Move:

@@ -1,21 +1,24 @@
 """Waiting for a person or the host, and going on afterwards."""
 
+from collections.abc import Iterable
+
 from interlock.engine.approving import APPROVAL, approval_given
 from interlock.engine.events import (
+    DerivedEvent,
+    IncomingEvent,
     InputGiven,
     InputRequested,
     RunPaused,
     RunResumed,
-    ToolCalled,
     ToolOutcomeLost,
 )
 from interlock.engine.moves import Begin, Finish, Follow, Move
 from interlock.engine.questions import question_answered
 from interlock.engine.routing import Decision
-from interlock.engine.state import RunState, Turn, Wait, turns_of
+from interlock.engine.state import RunState, Turn, Wait, turns_by, turns_of
 from interlock.engine.timing import BUDGET, RETRY
 from interlock.engine.transition import Transition
-from interlock.engine.turns import open_tool, order_of, tool_done, turn_failed
+from interlock.engine.turns import open_tool, run_again, tool_done, turn_failed
 
 APPROVALS = ("", "yes")
 
@@ -74,6 +77,8 @@ def is_at_work(state: RunState, turn: Turn) -> bool:
         return True
     if f"{RETRY}{turn.number}" in state.timers or f"{BUDGET}{turn.number}" in state.timers:
         return True
+    if not turn.tools:
+        return False
     asked_about = [wait.tool for wait in state.waits]
     return any(tool.output is None and tool.key not in asked_about for tool in turn.tools)
 
@@ -84,6 +89,18 @@ def agents_at_work(state: RunState) -> dict[str, int]:
         return {}
     turns = [turn for turn in turns_of(state) if not turn.suspended]  # a suspended turn sleeps
     return {turn.agent: turn.hops for turn in turns if not state.waits or is_at_work(state, turn)}
+
+
+def agents_concerned(event: IncomingEvent, facts: Iterable[DerivedEvent]) -> dict[str, None]:
+    """Those of whom the transition says something: nobody else begins to work, or stops, while nobody waits."""
+    agents = [getattr(each, "agent", "") for each in (event, *facts)]
+    return dict.fromkeys(agent for agent in agents if agent)
+
+
+def hops_at_work(state: RunState, agent: str) -> int | None:
+    """As `agents_at_work` has it for one agent, where nobody waits for a person."""
+    awake = [turn.hops for turn in turns_by(state, agent) if not turn.suspended]
+    return awake[-1] if awake else None
 
 
 def resumed(t: Transition, event: RunResumed) -> Move | None:
@@ -113,9 +130,6 @@ def _tool_decided(t: Transition, wait: Wait, answer: str) -> Move | None:
         reason = "tool_unknown_outcome"
         return turn_failed(t, turn, reason, Finish("failed", reason))
     if word == "retry":
-        tool.key = t.new_key()
-        order = order_of(turn, tool)
-        t.conclude(ToolCalled(agent=turn.agent, call=tool.key, name=order.name, arguments=order.arguments))
-        t.order(order)
+        run_again(t, turn, tool)
         return None
     return tool_done(t, turn, tool, answer)

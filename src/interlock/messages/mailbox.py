@@ -7,7 +7,9 @@ nothing is answered when it is received.
 Rule 4: a message is recognised by its id. The second of the same id is the first one again.
 """
 
-from typing import Self
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Self, SupportsIndex
 
 import msgspec
 
@@ -32,7 +34,27 @@ OUTCOMES = (ANSWERED, REFUSED, UNDELIVERED, TIMED_OUT)
 
 
 class Letters(list[AnyMessage]):
-    """Messages in the order in which they came."""
+    """Messages in the order in which they came, and how many there are of each type."""
+
+    def __init__(self, messages: Iterable[AnyMessage] = ()) -> None:
+        super().__init__(messages)
+        self._counts = Counter(type(message) for message in self)
+
+    def count_of(self, *kinds: type[AnyMessage]) -> int:
+        return sum(self._counts.get(kind, 0) for kind in kinds)
+
+    def append(self, message: AnyMessage) -> None:
+        super().append(message)
+        self._counts[type(message)] += 1
+
+    def pop(self, index: SupportsIndex = -1) -> AnyMessage:
+        message = super().pop(index)
+        self._counts[type(message)] -= 1
+        return message
+
+    def remove(self, message: AnyMessage) -> None:
+        """The newest is looked at first: it is the one that is most often taken back."""
+        self.pop(-1 if self and self[-1] is message else self.index(message))
 
     def put(self, message: AnyMessage) -> None:
         self.append(message)
@@ -58,6 +80,25 @@ class Sent(msgspec.Struct, kw_only=True):
     acknowledged: bool = False
 
 
+class Unsettled(dict[str, Sent]):
+    """What was sent and is not settled, by its id, and how many there are of each type."""
+
+    def __init__(self, sent: Mapping[str, Sent] | None = None) -> None:
+        super().__init__(sent or {})
+        self._counts = Counter(type(each.message) for each in self.values())
+
+    def count_of(self, *kinds: type[AnyMessage]) -> int:
+        return sum(self._counts.get(kind, 0) for kind in kinds)
+
+    def __setitem__(self, id_: str, sent: Sent) -> None:
+        super().__setitem__(id_, sent)
+        self._counts[type(sent.message)] += 1
+
+    def __delitem__(self, id_: str) -> None:
+        self._counts[type(self[id_].message)] -= 1
+        super().__delitem__(id_)
+
+
 class Overdue(msgspec.Struct, frozen=True, kw_only=True):
     """A deadline that has passed: the message was sent again, or is settled by `outcome`."""
 
@@ -73,13 +114,23 @@ class AgentMailbox(msgspec.Struct):
     answer_timeout_ms: int = ANSWER_TIMEOUT_MS
     inbox: list[AnyMessage] = msgspec.field(default_factory=Letters)
     outbox: list[AnyMessage] = msgspec.field(default_factory=Letters)
-    sent: dict[str, Sent] = {}
+    sent: dict[str, Sent] = msgspec.field(default_factory=Unsettled)
     owes: dict[str, AnyMessage] = {}  # what others wait for an answer to
     received: dict[str, str] = {}  # the type of what came in, by id
     settled: dict[str, str] = {}  # what became of what was sent, by id
 
     def __post_init__(self) -> None:
-        self.inbox, self.outbox = Letters(self.inbox), Letters(self.outbox)
+        self.inbox, self.outbox, self.sent = Letters(self.inbox), Letters(self.outbox), Unsettled(self.sent)
+
+    def has_in_inbox(self, *kinds: type[AnyMessage]) -> int:
+        """How many of these types came and were not taken out."""
+        assert isinstance(self.inbox, Letters), "made so, and kept so"
+        return self.inbox.count_of(*kinds)
+
+    def has_open(self, *kinds: type[AnyMessage]) -> int:
+        """How many of these types were sent and are not settled."""
+        assert isinstance(self.sent, Unsettled), "made so, and kept so"
+        return self.sent.count_of(*kinds)
 
     @property
     def pending_responses(self) -> dict[str, AnyMessage]:

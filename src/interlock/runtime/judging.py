@@ -9,7 +9,7 @@ import msgspec
 from interlock.engine.effects import CallModel
 from interlock.engine.events import ModelReplied
 from interlock.engine.standing import children_of
-from interlock.engine.state import turns_of
+from interlock.engine.state import turn_of, turns_by
 from interlock.engine.transition import SELECT
 from interlock.errors import ModelRefused
 from interlock.messages.validation import ValidationResult
@@ -47,7 +47,7 @@ class Judges:
     async def _checked(self, live: LiveRun, effect: CallModel) -> Any:
         assert self._check is not None, "asked only where there is one"
         errand = _errand(live, effect)
-        task = next(task for task in live.run.state.tasks if task.message == errand.about)
+        task = live.run.state.tasks[errand.about]
         assert task.report is not None, "only reports are checked"
         found = await _awaited(self._check(task.assigned, task.report.result))
         if isinstance(found, ValidationResult):
@@ -64,15 +64,15 @@ NO_JUDGES = Judges()
 
 
 def _errand(live: LiveRun, effect: CallModel) -> Any:
-    return next(turn for turn in turns_of(live.run.state) if turn.number == effect.turn)
+    return next(turn for turn in turns_by(live.run.state, effect.agent) if turn.number == effect.turn)
 
 
 def _task(live: LiveRun, effect: CallModel) -> str:
     """What the turn that selects has to do."""
-    number, state = int(_errand(live, effect).about), live.run.state
-    given = next((task.assigned for task in state.tasks if task.turn is not None and task.turn.number == number), None)
-    turn = next(turn for turn in turns_of(state) if turn.number == number)
-    return given if given is not None else state.history[turn.history - 1].text
+    state = live.run.state
+    task, turn = state.tasks.get(effect.agent), turn_of(state, effect.agent)
+    assert turn is not None, "an errand ends with the turn that it is for"
+    return task.assigned if task is not None else state.history[turn.history - 1].text
 
 
 async def _awaited(value: Any) -> Any:

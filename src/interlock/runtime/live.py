@@ -35,7 +35,7 @@ class LiveRun:
         self.run, self.row = run, row
         self.conversation = Conversation(run.crew, run.table)
         # Who is at work in it, as the bus knows; each with the hops of what it announces.
-        self.at_work = agents_at_work(run.state)
+        self.at_work, self.is_waiting = agents_at_work(run.state), True
         # Nothing but a wake-up call is None: somebody else took an event in, and the run may be over.
         self.inbox: asyncio.Queue[IncomingEvent | None] = asyncio.Queue()
         self.tasks: dict[str, asyncio.Task[None]] = {}

@@ -45,7 +45,7 @@ from interlock.engine.events import (
 from interlock.engine.listening import Listener
 from interlock.engine.own_tools import OF_PLACE, shown_to
 from interlock.engine.phrases import cut
-from interlock.engine.state import Turn, turns_of
+from interlock.engine.state import Turn, turns_by
 from interlock.engine.transition import CHECK, SELECT
 from interlock.errors import (
     ModelRefused,
@@ -279,7 +279,7 @@ class Performer:
                 return
 
     def _reservation(self, live: LiveRun, effect: Reserve, at: int) -> Reservation:
-        state, turn = live.run.state, _turn(live, effect.turn)
+        state, turn = live.run.state, _turn(live, effect)
         budget = live.run.budgets.of(effect.agent)
         model = budget.agent.model(backup=turn.backup)
         asked = msgspec.structs.replace(budget.agent, primary=model) if turn.backup else budget.agent
@@ -298,7 +298,7 @@ class Performer:
 
     def _call(self, live: LiveRun, effect: CallModel) -> Call:
         """Made ready at once: by the time it is made, the run may have moved on."""
-        state, agent, turn = live.run.state, live.conversation.agent(effect.agent), _turn(live, effect.turn)
+        state, agent, turn = live.run.state, live.conversation.agent(effect.agent), _turn(live, effect)
         scale, group = state.scales.get(agent.id, UNSCALED), _group(live, turn)
         request = ModelRequest(
             key=live.key(effect.key),
@@ -437,7 +437,7 @@ class Performer:
 
     def _require_own(self, live: LiveRun, agent: Agent, effect: RunTool) -> None:
         """A model calls a tool by the name that it was shown, which need not be the one in the crew file."""
-        turns, name = turns_of(live.run.state), effect.name
+        turns, name = turns_by(live.run.state, effect.agent), effect.name
         mine = [turn for turn in turns for tool in turn.tools if tool.key == effect.key]
         own = [schema for turn in mine for schema in own_schemas(live.crew, agent, turn)]
         shown = tuple(schema.name for schema in (*self.toolbox.schemas(agent.tools), *own))
@@ -509,9 +509,9 @@ def _storable_call(call: ToolRequest) -> ToolRequest:
     return ToolRequest(id=storable(call.id), name=storable(call.name), arguments=storable(call.arguments))
 
 
-def _turn(live: LiveRun, number: int) -> Turn:
+def _turn(live: LiveRun, effect: CallModel | Reserve) -> Turn:
     """The turn that has just ordered something."""
-    return next(turn for turn in turns_of(live.run.state) if turn.number == number)
+    return next(turn for turn in turns_by(live.run.state, effect.agent) if turn.number == effect.turn)
 
 
 def _group(live: LiveRun, turn: Turn) -> str:

@@ -18,7 +18,7 @@ from interlock.broadcast.storms import why
 from interlock.engine.effects import Announce, Effect, HandBack, MailRead, TakeMail
 from interlock.engine.events import BroadcastHeard, IncomingEvent, RunStarted, WentStale
 from interlock.engine.step import Step
-from interlock.engine.waiting import agents_at_work
+from interlock.engine.waiting import agents_at_work, agents_concerned, hops_at_work
 from interlock.errors import PortError
 from interlock.ports import NOTHING_ELSE, Activity, Alongside, Announced, Appended, Bus, Clock, Taking
 from interlock.runtime.live import LiveRun
@@ -75,8 +75,7 @@ class Switchboard:
         self, live: LiveRun, event: IncomingEvent, step: Step, seq: int, at: int, also: Alongside
     ) -> Alongside:
         """With what the transition means for the bus."""
-        before, live.at_work = live.at_work, agents_at_work(live.run.state)
-        activity = _activity(live, before, seq, at) if before.keys() != live.at_work.keys() else ()
+        activity = _activity(live, event, step, seq, at)
         heard = _taken_in(event, step)
         effects = [effect for effect in step.effects if isinstance(effect, _OF_BUS)]
         if activity or heard:
@@ -162,18 +161,32 @@ def taking(live: LiveRun, order: TakeMail) -> Taking:
     return Taking(key=live.key(order.key), crew=live.crew.name, agent=order.agent)
 
 
-def _activity(live: LiveRun, before: Mapping[str, int], seq: int, at: int) -> tuple[Activity, ...]:
+def _activity(live: LiveRun, event: IncomingEvent, step: Step, seq: int, at: int) -> tuple[Activity, ...]:
     """Those who end first: an agent that hands over to another falls asleep before the other wakes."""
-    ended = [agent for agent in before if agent not in live.at_work]
-    begun = [agent for agent in live.at_work if agent not in before]
-    changes = [(agent, False, before[agent]) for agent in ended] + [
-        (agent, True, live.at_work[agent]) for agent in begun
-    ]
+    before, now = _seen_anew(live, event, step)
+    ended = [(agent, hops) for agent, hops in before.items() if agent not in now]
+    begun = [(agent, hops) for agent, hops in now.items() if agent not in before]
+    for agent in before:
+        del live.at_work[agent]
+    live.at_work |= now
     series = live.key("at work")
+    changes = [*((agent, False, hops) for agent, hops in ended), *((agent, True, hops) for agent, hops in begun)]
     return tuple(
         _one(live, agent, id_in_series(series, seq, n), at, active=active, hops=hops)
         for n, (agent, active, hops) in enumerate(changes)
     )
+
+
+def _seen_anew(live: LiveRun, event: IncomingEvent, step: Step) -> tuple[dict[str, int], dict[str, int]]:
+    """Who was at work and who is: those whom the transition concerns, or everybody where people are waited for."""
+    state, was_waiting = live.run.state, live.is_waiting
+    live.is_waiting = state.status != "running" or bool(state.waits)
+    if was_waiting or live.is_waiting:
+        return dict(live.at_work), agents_at_work(state)
+    concerned = agents_concerned(event, step.facts)
+    before = {agent: live.at_work[agent] for agent in concerned if agent in live.at_work}
+    hops = {agent: hops_at_work(state, agent) for agent in concerned}
+    return before, {agent: number for agent, number in hops.items() if number is not None}
 
 
 def _one(live: LiveRun, agent: str, name: str, at: int, *, active: bool, hops: int) -> Activity:

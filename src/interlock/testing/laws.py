@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from interlock.crew.definition import Crew
+from interlock.engine.delegating import deliver
 from interlock.engine.events import (
     AgentStateChanged,
     BranchFinished,
@@ -34,9 +35,11 @@ from interlock.engine.events import (
     ToolReturned,
     TurnStarted,
 )
+from interlock.engine.index import Index
 from interlock.engine.state import RunState, turns_of
 from interlock.engine.step import Run
 from interlock.engine.timing import ACK, ANSWER, BUDGET, RETRY
+from interlock.engine.transition import Transition
 from interlock.engine.turns import NUDGES_MAX, RETRIES_MAX
 from interlock.messages.mailbox import OUTCOMES
 from interlock.messages.states import MOVES, AgentState
@@ -264,11 +267,27 @@ def pauses_only_when_idle(seen: Seen) -> Iterator[str]:
         yield f"the journal says that the run is paused, and its status is {state.status}"
 
 
+def nobody_is_left_who_could_go_on(seen: Seen) -> Iterator[str]:
+    """An event is followed only where it touches something; looking at everybody finds nothing more."""
+    run = seen.replayed
+    t = Transition(run.crew, run.settings, run.table, run.budgets, run.state, run.index)
+    t.touched = dict.fromkeys(run.state.mailboxes)
+    move = deliver(t)
+    if move is not None:
+        yield f"at seq {seen.record.seq} nothing went on, and there was {type(move).__name__}"
+
+
+def what_is_found_by_key_is_there(seen: Seen) -> Iterator[str]:
+    kept, anew = seen.replayed.index, Index(seen.replayed.state)
+    if kept != anew:
+        yield f"the index holds {vars(kept)}, and the state {vars(anew)}"
+
+
 def children_at_work(state: RunState) -> list[str]:
     branches = state.group.branches if state.group is not None else []
     children = [branch.child for branch in branches if branch.child is not None]
     children += state.calling.children if state.calling is not None else []
-    children += [task.child for task in state.tasks if task.child is not None]
+    children += [task.child for task in state.tasks.values() if task.child is not None]
     stopping = [child.run for child in state.leaving if state.ending is not None or child.message]
     return [*stopping, *(child.run for child in children if child.status == "working")]
 
@@ -302,6 +321,8 @@ LAWS: tuple[Law, ...] = (
     agents_move_by_the_table,
     ends_say_why,
     pauses_only_when_idle,
+    what_is_found_by_key_is_there,
+    nobody_is_left_who_could_go_on,
 )
 
 

@@ -22,7 +22,11 @@ from interlock.crew.checks.definitions import (
     required_signals_are_routed,
 )
 from interlock.crew.checks.flow import agents_can_be_reached, agents_can_reach_an_ending, agents_have_a_way_on
-from interlock.crew.checks.hearing import delegation_is_a_tree, subscriptions_can_match
+from interlock.crew.checks.hearing import (
+    delegation_is_a_tree,
+    reports_that_are_measured_are_checked,
+    subscriptions_can_match,
+)
 from interlock.crew.checks.models import (
     addresses_are_addresses,
     cost_budgets_have_prices,
@@ -101,6 +105,7 @@ CHECKS: tuple[Check, ...] = (
     constrained_agents_rely_on_marks,
     emit_signal_is_for_tool_mode,
     delegation_is_a_tree,
+    reports_that_are_measured_are_checked,
     subscriptions_can_match,
     agents_can_be_reached,
     agents_have_a_way_on,

@@ -40,6 +40,21 @@ def _crew_as_parent(s: Subject, name: str) -> None:
     )
 
 
+def reports_that_are_measured_are_checked(s: Subject) -> None:
+    delegation = s.crew.delegation
+    if (
+        delegation is not None
+        and delegation.report_check == "none"
+        and s.was_written(("delegation",), "min_report_chars")
+    ):
+        s.at(
+            ("delegation", "min_report_chars"),
+            "bad-value",
+            "'min_report_chars' has no effect: report_check is none, which takes every report",
+            "remove it, or set report_check to rules or model",
+        )
+
+
 def _parents_hang_from_the_root(s: Subject, parent_of: dict[str, str]) -> None:
     delegation = s.crew.delegation
     assert delegation is not None, "delegation_is_a_tree asks only where there is one"
