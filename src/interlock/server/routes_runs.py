@@ -107,7 +107,7 @@ def _add_following(router: APIRouter, service: Service) -> None:
         deltas: Annotated[bool, Query(description="Whether a stream has the pieces of replies.")] = True,
     ) -> Response:
         """A page of events; with `Accept: text/event-stream` a stream of them, until the run is over."""
-        place = last_place(request) or Place(0)
+        place = await last_place(request, service.box.store) or Place(0)
         if not wants_stream(request):
             return json_answer(events_after(run, await service.box.journal.records(run, after), after, limit))
         row = await service.box.journal.row(run)
