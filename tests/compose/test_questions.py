@@ -223,6 +223,23 @@ def test_a_thousand_waiting_runs_are_listed_without_reading_a_journal(
     inside(tmp_path, story)
 
 
+def test_what_is_damaged_in_the_list_hides_nothing_behind_it(tmp_path: Path) -> None:
+    async def made(box: Interlock) -> None:
+        await started(box, "one", "three", "two")
+
+    async def asked(box: Interlock) -> None:
+        newest, *_ = await listed_questions(box.store)
+        page = await box.store.open_questions(2)
+        assert [each.run for each in page] == ["two", "one"]
+        assert newest == page[0]
+
+    inside(tmp_path, made)
+    with database(tmp_path) as connection:
+        connection.execute("update questions set since = 5")
+        connection.execute("update questions set crc = crc + 1 where run = 'three'")
+    inside(tmp_path, asked)
+
+
 def test_the_list_is_read_by_its_index(tmp_path: Path) -> None:
     async def story(box: Interlock) -> None:
         await started(box, "one")

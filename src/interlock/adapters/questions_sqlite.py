@@ -1,6 +1,8 @@
 """What people are asked in all runs, in tables: SQL on a given connection."""
 
 import sqlite3
+from contextlib import closing
+from itertools import islice
 from typing import Any
 from zlib import crc32
 
@@ -51,7 +53,7 @@ def open_questions(
         values += (run, *(f"{run}{mark}" for mark in _BELOW))
     query = (
         f"select body, crc from questions where {' and '.join(conditions)}"  # noqa: S608 - constants
-        " order by since desc, token desc limit ?"
+        " order by since desc, token desc"
     )
-    found = connection.execute(query, (*values, limit)).fetchall()
-    return [_decode(body) for body, crc in found if crc32(body) == crc]
+    with closing(connection.execute(query, values)) as found:
+        return list(islice((_decode(body) for body, crc in found if crc32(body) == crc), limit))

@@ -10,6 +10,7 @@ from interlock.engine.in_full import in_full
 from interlock.engine.reasons import reason
 from interlock.ids import parent_of
 from interlock.ports import OpenQuestion, Record, RunRow, StoredRecord
+from interlock.runtime.runner import is_over
 from interlock.runtime.watching import public_events
 
 
@@ -33,7 +34,8 @@ def run_view(row: RunRow) -> dict[str, Any]:
 async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
     row, records = await box.journal.row(run), await box.journal.records(run)
     result = await result_from(box.journal, row, records)
-    asked = sorted(await listed_questions(box.store, run), key=lambda each: (each.run != run, each.since, each.token))
+    open_ = [] if is_over(row.status) else await listed_questions(box.store, run)
+    asked = sorted(open_, key=lambda each: (each.run != run, each.since, each.token))
     questions = [question_view(each) for each in asked]
     said = {"output": result.output, "text": result.text, "token": result.token, "questions": questions}
     used = {"usage_by_agent": {agent: in_full(usage) for agent, usage in result.usage_by_agent.items()}}
