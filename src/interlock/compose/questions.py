@@ -71,7 +71,7 @@ async def list_unlisted(store: Store, crew_of: CrewOf) -> None:
     A run that cannot be read stays as it is: whoever lists questions, and `interlock doctor`, says so.
     """
     for run in await store.unlisted():
-        with suppress(InterlockError):
+        with suppress(Exception):  # a journal that the engine cannot take must not keep the folder closed
             row = await store.row(run)
             await store.list_questions(await asking_of(store, crew_of, row), row.seq)
 
