@@ -172,12 +172,38 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 0
 
 
+class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """One wait for a person. `id` answers it: the message's where an agent asked, else the token.
+
+    `since` and `until` are in milliseconds since 1970; `until` is 0 where there is no deadline.
+    """
+
+    id: str
+    run: str
+    crew: str
+    agent: str
+    reason: str
+    question: str
+    expects: str = ""
+    token: str
+    since: int
+    until: int = 0
+
+
+class Asking(msgspec.Struct, frozen=True, kw_only=True):
+    """All that people are asked in a run, the oldest first."""
+
+    run: str
+    questions: tuple[OpenQuestion, ...] = ()
+
+
 class Alongside(msgspec.Struct, frozen=True, kw_only=True):
     """What is done in the transaction of a record: all of it, or none.
 
-    `heard` are deliveries that the record takes in, each by its number and the id of its broadcast; `taken` and
-    `put_back` are keys of takings whose answer the record holds, or that nobody will ever show to a model;
-    `handed_back` are crew, agent and broadcast of deliveries that were taken in, and not acted upon.
+    `asking` is there if the record changes what people are asked. `heard` are deliveries that the record takes in, each
+    by its number and the id of its broadcast; `taken` and `put_back` are keys of takings whose answer the record holds,
+    or that nobody will ever show to a model; `handed_back` are crew, agent and broadcast of deliveries that were taken
+    in, and not acted upon.
     """
 
     spending: tuple[Reservation | Settlement, ...] = ()
@@ -189,6 +215,7 @@ class Alongside(msgspec.Struct, frozen=True, kw_only=True):
     taken: tuple[str, ...] = ()
     put_back: tuple[str, ...] = ()
     handed_back: tuple[tuple[str, str, str], ...] = ()
+    asking: Asking | None = None
 
     @property
     def concerns_bus(self) -> bool:
@@ -471,6 +498,27 @@ class KeepingTrees(Protocol):
         ...
 
 
+class Questions(Protocol):
+    """What people are asked in all runs, as it was kept with their records."""
+
+    async def open_questions(
+        self, limit: int, before: tuple[int, str] | None = None, run: str | None = None
+    ) -> Sequence[OpenQuestion]:
+        """The newest first; those before a time and token; those of one run and the ones below it.
+
+        Without damaged ones, which `interlock doctor` lists anew.
+        """
+        ...
+
+    async def unlisted(self) -> Sequence[str]:
+        """Runs that came in whole, or were there before questions were kept: nobody knows what they ask."""
+        ...
+
+    async def list_questions(self, asking: Asking, seq: int) -> None:
+        """Keeps what a run asks with this seq as its newest; if it has moved on, nothing."""
+        ...
+
+
 class Feed(Protocol):
     """The records of all runs in the one order of the whole store."""
 
@@ -512,7 +560,10 @@ class Requests(Protocol):
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to send to a webhook. `key` is the same on every try; a dead one is tried no more."""
+    """Something to send to a webhook. `key` is the same on every try.
+
+    One that is dead is tried no more, and `due_at` says since when.
+    """
 
     hook: str
     key: str
@@ -540,13 +591,21 @@ class Letters(Protocol):
     async def sent(self, letter: Letter) -> None: ...
 
     async def put_off(self, letter: Letter) -> None:
-        """Keeps attempts, `due_at`, `dead` and `error` as the letter says."""
+        """Keeps attempts, `due_at`, `dead` and `error` as the letter says; of the dead, the newest are kept."""
         ...
 
     async def dead_letter(self, number: int) -> Letter | None: ...
 
-    async def dead_letters(self, limit: int) -> Sequence[Letter]:
-        """The newest first."""
+    async def dead_letters(self, limit: int, before: int | None = None) -> Sequence[Letter]:
+        """The newest first; those before a number."""
+        ...
+
+    async def send_again(self, number: int, at: int) -> Letter | None:
+        """A dead letter is due then, as if for the first time; gives it as it was, if there is one."""
+        ...
+
+    async def discard(self, number: int) -> bool:
+        """A dead letter is gone; whether there was one."""
         ...
 
 
