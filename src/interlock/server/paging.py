@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
-from interlock.compose.box import RUN_ID, Interlock
+from interlock.compose.box import Interlock
 from interlock.errors import RequestRefused, RunNotFound
-from interlock.ids import root_of
+from interlock.ids import is_run_id, root_of
 from interlock.ports import RunRow
 from interlock.server.views import questions_of, run_view
 
@@ -28,7 +28,7 @@ def parts_of(cursor: str, count: int) -> list[str]:
         parts = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii").split(" ")
     except (binascii.Error, ValueError):
         parts = []
-    if len(parts) != count or not RUN_ID.fullmatch(root_of(parts[-1])):
+    if len(parts) != count or not is_run_id(root_of(parts[-1])):
         raise RequestRefused("cursor-not-found", "the cursor is not one that was given out; begin without it")
     return parts
 
