@@ -38,7 +38,8 @@ from tests.golden import make
 
 GOLDEN = Path(__file__).parent / "golden"
 JOURNALS = sorted(GOLDEN.glob("*.journal"))
-BYTES_MAX = 500_000
+# Of one journal. There are as many as there are kinds of facts and reasons, so that the sum grows with the engine.
+BYTES_MAX = 16_000
 
 
 def opened(file: Path) -> tuple[RunFile, Crew, Sequence[Record]]:
@@ -147,7 +148,7 @@ def test_every_number_of_the_rules_has_journals() -> None:
 
 def test_every_journal_has_its_sum_and_all_are_small() -> None:
     assert {file.stem for file in GOLDEN.glob("*.sha256")} == {file.stem for file in JOURNALS}
-    assert sum(file.stat().st_size for file in GOLDEN.iterdir() if file.is_file()) < BYTES_MAX
+    assert max(file.stat().st_size for file in JOURNALS) < BYTES_MAX
 
 
 def test_what_is_there_is_not_written_again_and_what_is_missing_is(

@@ -1,5 +1,6 @@
 """Names that identify things: which are usable, and which are taken."""
 
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -21,6 +22,15 @@ def is_id(text: str) -> bool:
         and text[0].isalnum()
         and all(is_word_char(char) or char in "_-." for char in text)
     )
+
+
+# A run's id stands before keys, and in commands.
+_RUN_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+
+def is_run_id(text: str) -> bool:
+    """Whether an outermost run may have this id."""
+    return _RUN_ID.fullmatch(text) is not None
 
 
 # Stands between a run's id and the key of the order that started a child. No id that a user may choose holds it.

@@ -31,6 +31,8 @@ PROBLEMS_MAX = 1_000
 MEMORY_KEY_CHARS_MAX = 200
 MEMORY_KEYS_MAX = 1_000
 MEMORY_VALUE_BYTES_MAX = 64 * 1024
+# Half of what can be written and read as JSON at all: a journal holds values within events.
+MEMORY_VALUE_DEPTH_MAX = 500
 
 # Tokens of one model call, or millionths of a dollar. No call has more, and sums of these fit into 64 bits.
 USAGE_MAX = 2**40

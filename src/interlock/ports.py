@@ -307,7 +307,10 @@ class Owners(Protocol):
     """Who may append to a run."""
 
     async def claim(self, run: str) -> int:
-        """Makes this process the run's owner and returns the new epoch; `OwnedElsewhere` while another one lives."""
+        """Makes this process the run's owner and returns the new epoch; `OwnedElsewhere` while another one lives.
+
+        It comes after all that this process has asked to be written before, also if nobody waits for that any more.
+        """
         ...
 
     async def release(self, run: str) -> None: ...

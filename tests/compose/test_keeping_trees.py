@@ -1,23 +1,28 @@
 """Whole trees of runs: deleted, pruned, carried to another folder, forked, written as scripts, looked after."""
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
+from zlib import crc32
 
 import msgspec
 import pytest
 
 from interlock import Interlock, UsageError, load_crew
-from interlock.adapters import run_files, tree_files
+from interlock.adapters import journal_format, run_files, tree_files
 from interlock.adapters.run_scripts import ELSEWHERE, turns_of, written_script
 from interlock.adapters.script_files import read_script
 from interlock.compose.checkup import check_up
-from interlock.compose.keeping import delete_run, export_run, import_run, prune_runs
+from interlock.compose.keeping import delete_run, export_run, import_run, prune_runs, whole_crews
 from interlock.compose.trees import tree_of
-from interlock.engine.events import ChildStarted
+from interlock.engine.events import ChildStarted, RunStarted
+from interlock.engine.step import Run
 from interlock.errors import CannotFork, DamagedRun, RunDeleted, RunExists
-from interlock.ports import Record, StoredRecord
+from interlock.ports import Record, RunRow, SealedTree, StoredRecord
+from interlock.runtime.crews import stored_form
+from interlock.runtime.forking import with_keys_of
 from interlock.testing import Answer, ManualClock, ScriptedModel
 from tests.nested_crews import nested_crew
 
@@ -207,6 +212,95 @@ def test_a_file_that_is_no_whole_tree_is_refused(tmp_path: Path) -> None:
         body = tree_files.written(tree_files.TreeFile(tree=tree, crews=crews))
         with pytest.raises(DamagedRun):
             inside(tmp_path / "other", lambda box, body=body: import_run(box, body, "f"))  # type: ignore[misc]
+
+
+def renamed(file: tree_files.TreeFile, name: str, new: str) -> bytes:
+    """A file with right sums in which one run, and its journal, has another id."""
+    crew_of, rows, records = whole_crews(file), [], list(file.tree.records)
+    for n, (row, chain) in enumerate(zip(file.tree.rows, file.tree.chains(), strict=True)):
+        if row.run == name:
+            run, copied = Run(crew_of(row.crew_sha), new), []
+            for record in journal_format.opened_chain(
+                name, chain, journal_format.start_of(name), journal_format.tip_of(name, chain)
+            ):
+                incoming = with_keys_of(record.events[0], name, new)  # type: ignore[arg-type]
+                copied.append(Record(seq=record.seq, at=record.at, events=(incoming, *run.apply(incoming).facts)))
+            records = [each for each in records if each[0] != n]
+            records += [(n, each) for each in journal_format.sealed_chain(new, copied)]
+        rows.append(msgspec.structs.replace(row, run=new) if row.run == name else row)
+    tree = SealedTree(rows=tuple(rows), records=tuple(records))
+    return tree_files.written(tree_files.TreeFile(tree=tree, crews=file.crews))
+
+
+@pytest.mark.parametrize("new", ["r~77.0", "r~hello", "r~", "r~15:0"])
+def test_a_run_that_nobody_called_is_not_taken_in(tmp_path: Path, new: str) -> None:
+    a_tree(tmp_path)
+    file = tree_files.read(inside(tmp_path, lambda box: export_run(box, "r")), "f")
+    with pytest.raises(DamagedRun, match="run 'r' did not call it"):
+        inside(tmp_path / "other", lambda box: import_run(box, renamed(file, "r~15.0", new), "f"))
+
+
+@pytest.mark.parametrize("new", ["../x", "a b", "a:b", "a\nb", "", "x" * 101])
+def test_an_id_that_no_run_may_have_is_not_taken_in(tmp_path: Path, new: str) -> None:
+    nested_crew(tmp_path / "crew")
+    crew = load_crew(tmp_path / "crew" / "beta")
+
+    async def alone(box: Interlock) -> bytes:
+        await (await box.start(crew, "Lamps", run_id="b")).result()
+        return await export_run(box, "b")
+
+    file = tree_files.read(inside(tmp_path, alone, models=ScriptedModel({"z": ["Done.\n[END]"]}), script=None), "f")
+    with pytest.raises(UsageError, match="cannot be a run's id"):
+        inside(tmp_path / "other", lambda box: import_run(box, renamed(file, "b", new), "f"))
+
+
+def rewritten(body: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+    """The same file with another head and right sums."""
+    first, *lines, _, _ = body.split(b"\n")
+    head = msgspec.json.decode(first)
+    change(head)
+    text = b"".join(line + b"\n" for line in (msgspec.json.encode(head), *lines))
+    return text + msgspec.json.encode({"records": len(lines), "crc": crc32(text)}) + b"\n"
+
+
+def test_crews_that_cannot_be_read_are_not_taken_in(tmp_path: Path) -> None:
+    a_tree(tmp_path)
+    body = inside(tmp_path, lambda box: export_run(box, "r"))
+
+    def chained(head: dict[str, Any]) -> None:
+        """Crews that call each other deeper than any file may."""
+        for _ in range(20):
+            last = msgspec.json.decode(head["crews"][-1])
+            sha = hashlib.sha256(head["crews"][-1].encode()).hexdigest()
+            last["sub_crews"] = {"down": {"config_path": "down", "crew_sha": sha}}
+            head["crews"].append(msgspec.json.encode(last).decode())
+
+    changes: list[Callable[[dict[str, Any]], None]] = [
+        lambda head: head["crews"].append("[" * 100_000),
+        lambda head: head["crews"].append('{"name":' * 100_000),
+        chained,
+    ]
+    inside(tmp_path / "same", lambda box: import_run(box, rewritten(body, lambda _: None), "f"))
+    for change in changes:
+        with pytest.raises(DamagedRun):
+            inside(tmp_path / "other", lambda box, change=change: import_run(box, rewritten(body, change), "f"))  # type: ignore[misc]
+
+
+def test_a_file_nested_without_end_is_no_exported_run(tmp_path: Path) -> None:
+    for start in (b'{"format":"interlock-run","version":2,"x":', b'{"format":"interlock-run","version":1,"x":'):
+        with pytest.raises(UsageError, match="is not an exported run"):
+            tree_files.read(start + b"[" * 100_000, "f")
+
+
+def test_a_journal_that_no_engine_has_written_is_not_taken_in(tmp_path: Path) -> None:
+    nested_crew(tmp_path / "crew")
+    _, sha, bodies = stored_form(load_crew(tmp_path / "crew" / "beta"))
+    started = RunStarted(crew="beta-team", input="go", rules=1, crew_sha=sha, entry="nobody")
+    records = journal_format.sealed_chain("b", [Record(seq=1, at=1, events=(started,))])
+    row = RunRow(run="b", crew="beta-team", crew_sha=sha, status="running", created_at=1, seq=1)
+    body = run_files.written(run_files.RunFile(row=row, crew=bodies[sha], records=records))
+    with pytest.raises(DamagedRun, match="cannot be replayed"):
+        inside(tmp_path / "other", lambda box: import_run(box, body, "f"))
 
 
 def test_a_run_of_a_crew_without_sub_crews_is_written_as_before(tmp_path: Path) -> None:

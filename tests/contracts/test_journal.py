@@ -1,4 +1,4 @@
-"""What every store promises: one suite for all (ports `Journal`, `Owners`, `Keeping`). Then the clock of the fakes."""
+"""What every store promises: one suite for all, and for all ports of a store. Then the clock of the fakes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -42,6 +42,7 @@ from interlock.ports import (
     Grant,
     Journal,
     Keeping,
+    KeepingTrees,
     OpenQuestion,
     Outbox,
     Outgoing,
@@ -50,6 +51,7 @@ from interlock.ports import (
     Record,
     Reservation,
     RunRow,
+    SealedTree,
     Settlement,
     StoredRecord,
     Tombstone,
@@ -89,9 +91,11 @@ class Place:
         asyncio.run(told())
 
 
-def as_ports(store: Store, clock: ManualClock) -> tuple[Journal, Owners, Budgets, Outbox, Keeping, Questions, Clock]:
+def as_ports(
+    store: Store, clock: ManualClock
+) -> tuple[Journal, Owners, Budgets, Outbox, Keeping, KeepingTrees, Questions, Clock]:
     """Never called: the type check proves by it that stores and clock are what the ports ask for."""
-    return store, store, store, store, store, store, clock
+    return store, store, store, store, store, store, store, clock
 
 
 @pytest.fixture(params=STORES)
@@ -659,6 +663,63 @@ def test_a_tree_is_a_run_and_all_below_it_in_the_order_of_the_store(place: Place
             ("r1", 1), ("r1~4.0", 1), ("r1~4.0~2.1", 1), ("r1", 3), ("r1~4.0", 3), ("r1", 4),
         ]  # fmt: skip
         assert [each.position for each in whole] == sorted(each.position for each in whole)
+
+    place.use(story)
+
+
+async def a_whole_tree(store: Store) -> SealedTree:
+    for run in ("r1", "r1~4.0", "r10", "r1~4.0~2.1"):
+        await store.create(a_row(run), started(run))
+    await store.append(a_row("r1~4.0"), replied(3))
+    await store.append(a_row("r1"), replied(3))
+    return await store.sealed_tree("r1")
+
+
+def test_a_whole_tree_is_taken_out_deleted_and_brought_back_in_its_order(place: Place) -> None:
+    async def story(store: Store) -> None:
+        tree = await a_whole_tree(store)
+        before = [(each.run, each.record) for each in await store.tree("r1")]
+        assert [row.run for row in tree.rows] == ["r1", "r1~4.0", "r1~4.0~2.1"]
+        assert [(of, record.seq) for of, record in tree.records] == [(0, 1), (1, 1), (2, 1), (1, 3), (0, 3)]
+        left = await store.delete_tree("r1", at=9)
+        assert [(each.run, each.deleted_at) for each in left] == [("r1", 9), ("r1~4.0", 9), ("r1~4.0~2.1", 9)]
+        assert [row.run for row in await store.rows()] == ["r10"]
+        with pytest.raises(RunDeleted):
+            await store.sealed_tree("r1")
+        with pytest.raises(RunDeleted):
+            await store.delete_tree("r1", at=10)
+        await store.add_tree(tree)
+        assert [(each.run, each.record) for each in await store.tree("r1")] == before
+        assert list(await store.tombstones()) == []
+        assert await place.open().claim("r1~4.0") == 1  # it belongs to nobody
+
+    place.use(story)
+
+
+def test_a_tree_of_which_another_process_has_one_run_in_hand_is_not_deleted_at_all(place: Place) -> None:
+    async def story(store: Store) -> None:
+        await a_whole_tree(store)
+        for run in ("r1", "r1~4.0"):
+            await store.release(run)
+        with pytest.raises(OwnedElsewhere, match=r"2\.1"):
+            await place.open().delete_tree("r1", at=1)
+        assert [row.run for row in await store.below("r1")] == ["r1~4.0", "r1~4.0~2.1"]
+
+    place.use(story)
+
+
+def test_a_tree_is_added_whole_or_not_at_all(place: Place) -> None:
+    async def story(store: Store) -> None:
+        tree = await a_whole_tree(store)
+        await store.delete_tree("r1", at=1)
+        await store.add(tree.rows[2], tree.chains()[2])  # the innermost is there already
+        with pytest.raises(RunExists):
+            await store.add_tree(tree)
+        *others, (of, last) = tree.records
+        flipped = msgspec.structs.replace(last, body=last.body.replace(b"replied", b"repliee"))
+        with pytest.raises(DamagedRun):
+            await store.add_tree(msgspec.structs.replace(tree, records=(*others, (of, flipped))))
+        assert [row.run for row in await store.rows()] == ["r1~4.0~2.1", "r10"]
 
     place.use(story)
 

@@ -21,7 +21,7 @@ from interlock.crew.diagram_text import as_text
 from interlock.crew.keys import AGENT, CREW
 from interlock.crew.problem import Severity
 from interlock.crew.registry import registry_of
-from interlock.crew.shapes import Either, Key, ListOf, MapOf, Section, Shape
+from interlock.crew.shapes import Either, Flag, Key, ListOf, MapOf, Number, Section, Shape, Share, SignalText, Text
 from interlock.engine.routing import OwnReply, RoutingTable
 from interlock.signals.report import registry_report
 from tests.crew.keys_of_runs import RUNS, Case
@@ -674,7 +674,7 @@ def test_a_covered_key_makes_a_difference(tmp_path: Path, name: str, form: str) 
     assert seen[0] != seen[1]
 
 
-# LEGACY, all tried on one crew that has a place for every key
+# Wrong values and LEGACY, all tried on one crew that has a place for every key
 
 FULL: dict[str, Any] = yaml.safe_load("""\
 version: "2.0"
@@ -699,12 +699,22 @@ routing:
   parallel_groups: {g: {agents: [b]}}
 sub_crews: {kid: {config_path: kid, settings: {}}}
 delegation: {children: {a: [b]}}
+subscriptions: {a: [{pattern: "x:y"}]}
 settings: {}
 """)
 
 
 def test_the_crew_that_all_values_are_tried_on_is_sound(tmp_path: Path) -> None:
     assert _read(tmp_path, FULL).problems == ()
+
+
+@pytest.mark.parametrize("name", COVERED)
+def test_a_wrong_value_is_refused_where_it_stands(tmp_path: Path, name: str) -> None:
+    for n, value in enumerate(_wrong_values(KEYS[name].shape)):
+        loaded = _read(tmp_path / str(n), _with_value(name, value))
+        refused = [problem.path for problem in loaded.problems if problem.code == "bad-value"]
+        assert refused == [_written(_path(name))], value
+        assert not loaded.is_sound
 
 
 @pytest.mark.parametrize("name", LEGACY)
@@ -774,3 +784,26 @@ def _with_value(name: str, value: Any) -> dict[str, Any]:
         holder = holder[step]
     holder[last] = value
     return document
+
+
+def _wrong_values(shape: Shape) -> tuple[Any, ...]:
+    match shape:
+        case Text(options=options) if options:
+            return ("nonsense", 1, ["one"], {"one": 1})
+        case Text(loose=True):
+            return (["one"], {"one": 1})
+        case Text():
+            return (1, True, ["one"], {"one": 1})
+        case SignalText():
+            return (1, True, None, ["END"], {"one": 1})
+        case Number():
+            below = shape.least if shape.above else shape.least - 1
+            return (below, shape.most + 1, "much", True, None, [1], *([1.5] if shape.whole else []))
+        case Flag():
+            return ("perhaps", 1, None, [True])
+        case Share():
+            return ("some", -1, 1.5, True, None, *([] if shape.all_allowed else ["all"]))
+        case ListOf() | MapOf() | Section():
+            return ("text", 1, True)
+        case _:
+            raise NotImplementedError(shape)

@@ -293,12 +293,19 @@ def test_a_store_that_will_not_write_again_ends_the_waiting(tmp_path: Path) -> N
         asyncio.run(told())
 
 
-@pytest.mark.parametrize("run_id", ["../x", "a b", "a:b", "x" * 101, ""])
+@pytest.mark.parametrize("run_id", ["../x", "a b", "a:b", "a~1.0", "x" * 101, ""])
 def test_ids_that_would_be_mistaken_for_something_else_are_refused(tmp_path: Path, run_id: str) -> None:
     async def told() -> None:
         async with Interlock(tmp_path / "data", models=lambda _: "done [END]", tools=[look]) as box:
-            with pytest.raises(UsageError, match="cannot be a run's id"):
-                await box.start(a_crew(tmp_path), "go", run_id=run_id)
+            crew = a_crew(tmp_path)
+            done = await (await box.start(crew, "go")).result()
+            for asked in (
+                box.start(crew, "go", run_id=run_id),
+                box.continue_run(crew, "go", done.run, run_id=run_id),
+                box.fork(done.run, 3, new_id=run_id),
+            ):
+                with pytest.raises(UsageError, match="cannot be a run's id"):
+                    await asked
 
     asyncio.run(told())
 

@@ -65,7 +65,7 @@ def opened(run: str, stored: SealedRecord) -> Record:
         raise DamagedRun(run, f"the crc of the record at seq {stored.seq} does not hold")
     try:
         record = decoded(stored.body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedRun(run, f"the record at seq {stored.seq} cannot be read: {error}") from error
     if record.seq != stored.seq:
         raise DamagedRun(run, f"the record at seq {stored.seq} says that it is at {record.seq}")

@@ -65,7 +65,7 @@ def read(data: bytes, name: str) -> RunFile:
     try:
         foot = msgspec.json.decode(last, type=_Foot)
         records = tuple(_sealed(msgspec.json.decode(line, type=_Line)) for line in text.split(b"\n")[1:])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedRun(run, f"'{name}' breaks off, or is no longer as it was written ({error})") from error
     if (foot.records, foot.crc) != (len(records), crc32(text + b"\n")):
         raise DamagedRun(run, f"the sum of '{name}' does not hold")
@@ -78,7 +78,7 @@ def read(data: bytes, name: str) -> RunFile:
 def _head(line: bytes, name: str) -> _Head:
     try:
         head = msgspec.json.decode(line, type=_Head)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"'{name}' is not an exported run: {error}") from error
     if (head.format, head.version) != (FORMAT, VERSION):
         raise UsageError(f"'{name}' is of format {head.format} {head.version}; this version reads {FORMAT} {VERSION}")

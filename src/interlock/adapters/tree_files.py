@@ -86,7 +86,7 @@ def read(data: bytes, name: str) -> TreeFile:
 def _is_tree(line: bytes) -> bool:
     try:
         head = msgspec.json.decode(line, type=_Version)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return (head.format, head.version) == (run_files.FORMAT, VERSION)
 
@@ -96,7 +96,7 @@ def _read_tree(data: bytes, name: str) -> TreeFile:
     first, *lines = text.split(b"\n")
     try:
         head = msgspec.json.decode(first, type=_Head)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"'{name}' is not an exported run: {error}") from error
     if not head.rows:
         raise UsageError(f"'{name}' holds no run")
@@ -104,7 +104,7 @@ def _read_tree(data: bytes, name: str) -> TreeFile:
     try:
         foot = msgspec.json.decode(last, type=_Foot)
         records = tuple(_sealed(msgspec.json.decode(line, type=_Line), len(head.rows)) for line in lines)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedRun(run, f"'{name}' breaks off, or is no longer as it was written ({error})") from error
     if (foot.records, foot.crc) != (len(records), crc32(text + b"\n")):
         raise DamagedRun(run, f"the sum of '{name}' does not hold")

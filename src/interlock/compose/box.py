@@ -1,7 +1,6 @@
 """One process, one folder: the adapters that serve it."""
 
 import os
-import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -22,7 +21,7 @@ from interlock.adapters.tools_hiding import HidingToolbox
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
 from interlock.adapters.view_keeper import ViewKeeper
 from interlock.broadcast.naming import derived_id
-from interlock.compose.fitness import require_drivable, require_no_key, require_size
+from interlock.compose.fitness import require_context, require_drivable, require_no_key, require_run_id, require_size
 from interlock.compose.models import AnyModel, Models
 from interlock.compose.questions import list_unlisted, open_questions, runs_with_deadlines, token_of
 from interlock.compose.recovery import SetAside, recover_all
@@ -43,9 +42,6 @@ from interlock.runtime.judging import CheckReport, Judges, SelectChildren
 from interlock.runtime.performing import storable
 from interlock.runtime.runner import Runner, replayed, row_of
 from interlock.runtime.watching import Public
-
-# It stands before keys, and in commands.
-RUN_ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 DATA_FOLDER = ".interlock"
 
@@ -212,9 +208,14 @@ class Interlock:
     async def start(
         self, crew: Crew, text: str, *, run_id: str | None = None, context: CrewContext = NO_CONTEXT
     ) -> RunHandle:
-        if run_id is not None and not RUN_ID.fullmatch(run_id):
-            raise UsageError(f"'{run_id[:80]}' cannot be a run's id; use up to 100 letters, digits, '.', '_' and '-'")
-        return await self._start(crew, text, run_id or new_run_id(self.clock), context=context)
+        return await self._start(crew, text, self._id_for(run_id), context=context)
+
+    def _id_for(self, run_id: str | None) -> str:
+        """The id that was asked for, if a run may have it, or a new one."""
+        if run_id is None:
+            return new_run_id(self.clock)
+        require_run_id(run_id)
+        return run_id
 
     async def listen(self, crew: Crew) -> None:
         """The agents of the crew hear from now on what its file subscribes them to, also when nothing of it runs.
@@ -234,8 +235,7 @@ class Interlock:
             raise UsageError(f"run '{finished}' is {row.status}; only a finished run can be continued")
         before = replayed(await self.crew_of(row), finished, await self.journal.records(finished))
         history = tuple(before.state.history)
-        new_id = run_id or new_run_id(self.clock)
-        return await self._start(crew, text, new_id, history=history, continues=finished)
+        return await self._start(crew, text, self._id_for(run_id), history=history, continues=finished)
 
     async def _start(
         self,
@@ -252,6 +252,7 @@ class Interlock:
             require_drivable(each)
         await self._require_usable(crew)
         require_size(crew, text)
+        require_context(context)
         text = self._models.keys().hidden(text)
         for each in crew.whole_tree():
             require_no_key(each, self._models.keys())
@@ -334,7 +335,7 @@ class Interlock:
             root = root_of(run_id)
             raise UsageError(f"run '{run_id}' is part of run '{root}' and has bounds of its callers; fork '{root}'")
         row = await self.journal.row(run_id)
-        crew, new_id, now = await self.crew_of(row), new_id or new_run_id(self.clock), self.clock.now_ms()
+        crew, new_id, now = await self.crew_of(row), self._id_for(new_id), self.clock.now_ms()
         await self._require_usable(crew)
         run, records = forked(crew, run_id, await self.journal.records(run_id), after, new_id)
         fresh = msgspec.structs.replace(row, run=new_id, epoch=0, created_at=now, continues=run_id)

@@ -9,8 +9,12 @@ from interlock.adapters.tools_python import PythonToolbox
 from interlock.crew.definition import Crew
 from interlock.crew.host import BUILT_IN_TOOLS
 from interlock.engine.emitting import EMIT_SIGNAL
+from interlock.engine.events import CrewContext
 from interlock.engine.own_tools import OWN_TOOLS
+from interlock.engine.remembering import value_fault
 from interlock.errors import UsageError
+from interlock.ids import is_run_id
+from interlock.limits import MEMORY_KEY_CHARS_MAX, MEMORY_KEYS_MAX
 from interlock.runtime.bus_tools import BUS_TOOLS
 
 
@@ -27,6 +31,27 @@ def require_size(crew: Crew, text: str) -> None:
     most = crew.settings.max_input_size_kb
     if len(text.encode("utf-8", "replace")) > most * 1024:
         raise UsageError(f"the input is larger than max_input_size_kb ({most} kB)")
+
+
+def require_run_id(run_id: str) -> None:
+    if not is_run_id(run_id):
+        raise UsageError(f"'{run_id[:80]}' cannot be a run's id; use up to 100 letters, digits, '.', '_' and '-'")
+
+
+def require_context(context: CrewContext) -> None:
+    """What a host gives a run to begin with is kept in its journal, and bounded as what agents write."""
+    try:
+        msgspec.json.decode(msgspec.json.encode(context, order="deterministic"), type=CrewContext)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"the run's context cannot be kept as JSON: {error}") from error
+    memory = context.shared_memory
+    if len(memory) > MEMORY_KEYS_MAX:
+        raise UsageError(f"the shared memory has {len(memory)} keys, and may have {MEMORY_KEYS_MAX}")
+    for key, value in memory.items():
+        if not 0 < len(key) <= MEMORY_KEY_CHARS_MAX:
+            raise UsageError(f"'{key[:80]}' in the shared memory is no key; use 1 to {MEMORY_KEY_CHARS_MAX} characters")
+        if fault := value_fault(value):
+            raise UsageError(f"the value of '{key}' in the shared memory {fault}")
 
 
 def require_no_key(crew: Crew, keys: KnownKeys) -> None:

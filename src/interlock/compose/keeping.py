@@ -8,11 +8,14 @@ import msgspec
 from interlock.adapters import tree_files
 from interlock.adapters.tree_files import TreeFile
 from interlock.compose.box import Interlock
+from interlock.compose.fitness import require_run_id
 from interlock.compose.questions import list_unlisted
 from interlock.compose.recovery import pages
 from interlock.crew.definition import Crew
-from interlock.errors import DamagedRun, OwnedElsewhere, RunNotFound, UsageError
+from interlock.engine.events import ChildStarted
+from interlock.errors import DamagedRun, InterlockError, OwnedElsewhere, RunNotFound, UsageError
 from interlock.ids import parent_of, root_of
+from interlock.limits import CREW_DEPTH_MAX
 from interlock.ports import Record, RunRow, Tombstone
 from interlock.runtime.runner import is_over, replayed, row_of
 
@@ -105,29 +108,51 @@ async def export_run(box: Interlock, run: str) -> bytes:
 async def import_run(box: Interlock, data: bytes, name: str) -> RunRow:
     """A run from such a file. All of it is replayed first: what cannot be trusted is not taken in."""
     found = tree_files.read(data, name)
-    require_outermost(found.tree.rows[0].run, "imported", "interlock runs export")
+    rows = found.tree.rows
+    require_outermost(rows[0].run, "imported", "interlock runs export")
+    require_run_id(rows[0].run)
     crew_of = whole_crews(found)
-    for row, records in zip(found.tree.rows, tree_files.opened(found), strict=True):
+    for sha in found.crews:
+        crew_of(sha)
+    journals = tree_files.opened(found)
+    _require_called(rows, journals)
+    for row, records in zip(rows, journals, strict=True):
         _require_true_row(row, crew_of(row.crew_sha), records)
     for sha, body in found.crews.items():
         await box.journal.put_crew(sha, body)
-    rows = tuple(msgspec.structs.replace(row, epoch=0) for row in found.tree.rows)
-    await box.trees.add_tree(msgspec.structs.replace(found.tree, rows=rows))
+    unowned = tuple(msgspec.structs.replace(row, epoch=0) for row in rows)
+    await box.trees.add_tree(msgspec.structs.replace(found.tree, rows=unowned))
     await list_unlisted(box.store, box.crew_of)
-    return rows[0]
+    return unowned[0]
+
+
+def _require_called(rows: Sequence[RunRow], journals: Sequence[Sequence[Record]]) -> None:
+    """Whether each run but the outermost is one that another one says it called."""
+    called = {
+        event.child
+        for records in journals
+        for record in records
+        for event in record.events
+        if isinstance(event, ChildStarted)
+    }
+    for row in rows[1:]:
+        if row.run not in called:
+            raise DamagedRun(row.run, f"run '{parent_of(row.run)}' did not call it")
 
 
 def whole_crews(file: TreeFile) -> Callable[[str], Crew]:
     """Crews by their sum, with those that they call, as the file has them; each is read once."""
     run, read = file.tree.rows[0].run, dict[str, Crew]()
 
-    def crew(sha: str) -> Crew:
+    def crew(sha: str, depth: int = 0) -> Crew:
         if sha not in file.crews:
             raise DamagedRun(run, f"a crew that it calls, {sha}, is not in the file")
+        if depth > CREW_DEPTH_MAX:
+            raise DamagedRun(run, f"its crews call each other more than {CREW_DEPTH_MAX} deep")
         if sha not in read:
             plain = _crew(file.crews[sha], run)
             subs = {
-                name: msgspec.structs.replace(entry, crew=entry.crew or crew(entry.crew_sha))
+                name: msgspec.structs.replace(entry, crew=entry.crew or crew(entry.crew_sha, depth + 1))
                 for name, entry in plain.sub_crews.items()
             }
             read[sha] = msgspec.structs.replace(plain, sub_crews=subs) if subs else plain
@@ -139,11 +164,16 @@ def whole_crews(file: TreeFile) -> Callable[[str], Crew]:
 def _crew(body: bytes, run: str) -> Crew:
     try:
         return msgspec.json.decode(body, type=Crew)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedRun(run, f"its crew cannot be read: {error}") from error
 
 
 def _require_true_row(row: RunRow, crew: Crew, records: Sequence[Record]) -> None:
-    run = replayed(crew, row.run, records)
+    try:
+        run = replayed(crew, row.run, records)
+    except InterlockError:
+        raise
+    except Exception as error:  # no engine has written such a journal
+        raise DamagedRun(row.run, f"it cannot be replayed: {type(error).__name__}: {error}") from error
     if row_of(run, row, row.updated_at) != row:
         raise DamagedRun(row.run, "what is said of the run is not what its journal tells")

@@ -109,8 +109,10 @@ class Signals:
 
     async def declare(self, crew: Crew, sha: str) -> None:
         """What the file of a crew, and of those it calls, subscribes to. Asking again costs nothing."""
-        for each in crew.whole_tree():
-            own = sha if each is crew else _sha_in(crew, each)
+        crews = crew.whole_tree()
+        shas = {id(entry.crew): entry.crew_sha for each in crews for entry in each.sub_crews.values()}
+        for each in crews:
+            own = shas.get(id(each), sha)
             if self._declared.get(each.name) != own:
                 await self.bus.declare(each.name, own, of_file(each))
                 self._declared[each.name] = own
@@ -184,11 +186,3 @@ def _first(at: int | None, in_ms: int | None, repeat: Schedule | None, now: int)
             raise UsageError("say when: at a time, after a delay, or by a schedule")
         return next_after(repeat, now)
     return checked_time(at if at is not None else now + (in_ms or 0), now)
-
-
-def _sha_in(crew: Crew, inner: Crew) -> str:
-    for each in crew.whole_tree():
-        for entry in each.sub_crews.values():
-            if entry.crew is inner:
-                return entry.crew_sha
-    return ""

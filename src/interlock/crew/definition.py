@@ -241,10 +241,12 @@ class Crew(msgspec.Struct, frozen=True, kw_only=True):
 
     def whole_tree(self) -> "list[Crew]":
         """This crew and all that it calls, each once."""
-        found: list[Crew] = [self]
+        found, known = [self], {id(self)}
         for crew in found:
-            inner = [sub.crew for sub in crew.sub_crews.values() if sub.crew is not None]
-            found += [each for each in inner if not any(each is known for known in found)]
+            for sub in crew.sub_crews.values():
+                if sub.crew is not None and id(sub.crew) not in known:
+                    known.add(id(sub.crew))
+                    found.append(sub.crew)
         return found
 
     def behavior_of(self, agent: str) -> AgentBehavior:

@@ -6,6 +6,7 @@ Rule 3: what comes back from several children is taken in file order, so that th
 one of them wrote differently are warned about.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from interlock.engine.events import MemoryWritten
 from interlock.engine.state import Turn
 from interlock.engine.transition import Refusal, Transition
-from interlock.limits import MEMORY_KEY_CHARS_MAX, MEMORY_KEYS_MAX, MEMORY_VALUE_BYTES_MAX
+from interlock.limits import MEMORY_KEY_CHARS_MAX, MEMORY_KEYS_MAX, MEMORY_VALUE_BYTES_MAX, MEMORY_VALUE_DEPTH_MAX
 
 
 class MemoryRead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,13 +36,35 @@ def memory_read(t: Transition, turn: Turn, given: MemoryRead) -> str:
 
 
 def memory_write(t: Transition, turn: Turn, given: MemoryWrite) -> str:
-    size = len(msgspec.json.encode(given.value))
-    if size > MEMORY_VALUE_BYTES_MAX:
-        raise Refusal(f"the value has {size} bytes, and a value may have {MEMORY_VALUE_BYTES_MAX}; keep less")
+    if fault := value_fault(given.value):
+        raise Refusal(f"the value {fault}; keep less")
     if given.key not in t.state.memory and len(t.state.memory) >= MEMORY_KEYS_MAX:
         raise Refusal(f"there are {MEMORY_KEYS_MAX} keys already, and no room for another; write over one of them")
     keep(t, given.key, given.value, by=turn.agent)
     return f"kept under '{given.key}'"
+
+
+def value_fault(value: Any) -> str:
+    """Why this cannot be kept, or nothing."""
+    if _is_deep(value):
+        return f"is nested deeper than {MEMORY_VALUE_DEPTH_MAX} levels"
+    size = len(msgspec.json.encode(value))
+    return f"has {size} bytes, and a value may have {MEMORY_VALUE_BYTES_MAX}" if size > MEMORY_VALUE_BYTES_MAX else ""
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MEMORY_VALUE_DEPTH_MAX):
+        level = [inner for each in level for inner in _held_by(each)]
+        if not level:
+            return False
+    return True
+
+
+def _held_by(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
 
 
 def keep(t: Transition, key: str, value: Any, by: str) -> None:

@@ -44,7 +44,7 @@ class Children:
         except (OwnedElsewhere, StoreFailed):
             raise
         except InterlockError as error:  # a damaged journal, a crew that is gone: the caller handles it
-            return ChildReturned(call=order.key, status="failed", reason=error.code)
+            return lost(order, error)
         while True:
             await runner.settled(order.child)
             async with runner.taking(order.child):
@@ -61,19 +61,27 @@ class Children:
         """Cancels a child, wherever it is, and says what it has cost."""
         runner = self._runner
         async with runner.taking(order.child):
-            child = runner.live.get(order.child)
-            if child is None:
-                try:
-                    child = await runner.taken(order.child)
-                except RunNotFound:  # it was never begun
-                    return ChildReturned(call=order.key, status="cancelled", reason="cancelled")
-            async with child.lock:
-                if child.run.state.status not in OVER:
-                    runner.stop_again_what_is_given_up(child)
-                    await runner.transit(child, CancelRequested(by="caller"))
-            runner.drive(child)
+            try:
+                child = runner.live.get(order.child) or await self._claimed(order.child)
+            except RunNotFound:  # it was never begun
+                return ChildReturned(call=order.key, status="cancelled", reason="cancelled")
+            except (OwnedElsewhere, StoreFailed):
+                raise
+            except InterlockError as error:  # it cannot go on anywhere, and must not keep its caller from ending
+                return lost(order, error)
+            if not await runner.goes_on_ending(child):
+                async with child.lock:
+                    if child.run.state.status not in OVER:
+                        runner.stop_again_what_is_given_up(child)
+                        await runner.transit(child, CancelRequested(by="caller"))
+                runner.drive(child)
         await runner.settled(order.child)
         return returned(order, child.run.state)
+
+    async def _claimed(self, run_id: str) -> LiveRun:
+        """Claimed, then looked for: its beginning may be on its way to the store still, and a claim comes after it."""
+        await self._runner.owners.claim(run_id)
+        return await self._runner.taken(run_id)
 
     async def _taken_up(self, parent: LiveRun, order: StartChild) -> LiveRun:
         """The child, at work in this process or at rest."""
@@ -156,6 +164,11 @@ def named_for(crew: str, entries: list[Entry]) -> tuple[Entry, ...]:
 
 def _author(crew: str, author: str) -> str:
     return author if author in RESERVED_IDS or "/" in author else f"{crew}/{author}"
+
+
+def lost(order: StartChild | StopChild, error: InterlockError) -> ChildReturned:
+    """What came of a child that cannot be read any more."""
+    return ChildReturned(call=order.key, status="failed", reason=error.code)
 
 
 def returned(order: StartChild | StopChild, state: RunState) -> ChildReturned:

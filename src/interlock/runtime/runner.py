@@ -316,12 +316,21 @@ class Runner:
     async def _cancel(self, crew: Crew, run_id: str, by: str) -> None:
         async with self.taking(run_id):
             live = self.live.get(run_id) or await self._take(crew, run_id)
+            if await self.goes_on_ending(live):
+                return
             async with live.lock:
                 parent = await self.woken_parent_or_let_go(live)
                 if live.run.state.status not in OVER:
                     self.stop_again_what_is_given_up(live)
                     await self.transit(live, CancelRequested(by=by))
             self.goes_on_for(parent, live)
+
+    async def goes_on_ending(self, live: LiveRun) -> bool:
+        """Whether a run that was just taken up is ending already; then what it still owes is all that is left to do."""
+        if live.id in self.live or live.run.state.ending is None:
+            return False
+        await self.go_on_with(live)
+        return True
 
     def goes_on_for(self, parent: LiveRun | None, child: LiveRun) -> None:
         self.drive(child)

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
-from interlock.compose.box import RUN_ID, Interlock
+from interlock.compose.box import Interlock
 from interlock.errors import RequestRefused, RunNotFound
-from interlock.ids import root_of, run_of
+from interlock.ids import is_run_id, root_of, run_of
 from interlock.server.views import question_view, run_view
 
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
@@ -25,7 +25,7 @@ def cursor_of(*parts: str) -> str:
 
 def run_named_in(cursor: str) -> str:
     (run, *more) = _opened(cursor) or [""]
-    if more or not RUN_ID.fullmatch(root_of(run)):
+    if more or not is_run_id(root_of(run)):
         raise _no_cursor()
     return run
 
@@ -73,6 +73,6 @@ async def question_page(box: Interlock, limit: int, cursor: str | None) -> dict[
 
 def _question_of(cursor: str) -> tuple[int, str]:
     since, *token = _opened(cursor) or [""]
-    if len(token) != 1 or not NUMBER.fullmatch(since) or not RUN_ID.fullmatch(root_of(run_of(token[0]))):
+    if len(token) != 1 or not NUMBER.fullmatch(since) or not is_run_id(root_of(run_of(token[0]))):
         raise _no_cursor()
     return int(since), token[0]

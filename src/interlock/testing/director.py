@@ -32,7 +32,7 @@ SAID = ("", "yes", "no", "go on", "retry", "fail", "it said [END]", "tiếp tụ
 # Between two moments of the fault phase, in milliseconds.
 MOMENT_MS = 1_500
 JUMP_MS = 2 * 3600 * 1000
-SAME_ANSWERS_MAX = 100
+SAME_ANSWERS_MIN, SAME_ANSWERS_MAX = 2, 100
 
 # After this much quiet time whatever was ordered is under way.
 NEGLECT_MS = 2_000
@@ -240,7 +240,7 @@ class Director:
         """A person answers an open wait, once or many times at once. One answer counts."""
         token = self.chance.choice(self.referee.open_tokens())
         text = self.chance.choice(SAID)
-        times = self.chance.randint(2, SAME_ANSWERS_MAX) if again else 1
+        times = self.chance.randint(SAME_ANSWERS_MIN, SAME_ANSWERS_MAX) if again else 1
         self.referee.inject(f"somebody answers {token} with {text!r}, {times} times")
         taken = await asyncio.gather(*(self._resume(process, token, text) for _ in range(times)))
         if sum(taken) > 1:

@@ -4,6 +4,7 @@ Rule 1: a record becomes bytes when it is appended, so that what cannot be store
 Rule 2: crc and link are made when somebody looks at them: most tests never do.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import msgspec
@@ -26,6 +27,7 @@ from interlock.ports import (
     Reservation,
     RunRow,
     SealedRecord,
+    SealedTree,
     Settlement,
     StoredRecord,
     Tombstone,
@@ -152,9 +154,7 @@ class MemoryStore:
 
     async def claim(self, run: str) -> int:
         self.require_open()
-        kept = self._kept(run)
-        if kept.owner != self.owner and kept.owner in self._shelf.alive:
-            raise OwnedElsewhere(run, kept.owner)
+        kept = self._require_free(run)
         kept.owner = self.owner
         kept.row = msgspec.structs.replace(kept.row, epoch=kept.row.epoch + 1)
         return kept.row.epoch
@@ -231,23 +231,47 @@ class MemoryStore:
         return tuple(self._kept(run).records)
 
     async def add(self, row: RunRow, records: Sequence[SealedRecord]) -> None:
+        await self.add_tree(SealedTree(rows=(row,), records=tuple((0, record) for record in records)))
+
+    async def delete(self, run: str, at: int) -> Tombstone:
         self.require_open()
+        self._require_free(run)
+        return self._bury(run, at)
+
+    async def sealed_tree(self, run: str) -> SealedTree:
+        names = [run, *(row.run for row in await self.below(run))]
+        for name in names:
+            await self.sealed(name)
+        places = {name: place for place, name in enumerate(names)}
+        records = [(places[of], self._kept(of).records[number]) for of, number in self._shelf.order if of in places]
+        return SealedTree(rows=tuple(self._kept(name).row for name in names), records=tuple(records))
+
+    async def add_tree(self, tree: SealedTree) -> None:
+        self.require_open()
+        added = [self._addable(row, chain) for row, chain in zip(tree.rows, tree.chains(), strict=True)]
+        for kept in added:
+            self._shelf.tombstones.pop(kept.row.run, None)
+            self._shelf.runs[kept.row.run] = kept
+            if kept.row.status in ("running", "paused"):
+                self._shelf.unlisted.add(kept.row.run)
+        numbers = [itertools.count() for _ in added]
+        self._shelf.order += [(tree.rows[of].run, next(numbers[of])) for of, _ in tree.records]
+
+    async def delete_tree(self, run: str, at: int) -> Sequence[Tombstone]:
+        names = [run, *(row.run for row in await self.below(run))]
+        for name in names:
+            self._require_free(name)
+        return [self._bury(name, at) for name in names]
+
+    def _addable(self, row: RunRow, records: Sequence[SealedRecord]) -> _Kept:
         tip = journal_format.tip_of(row.run, records)
         left = self._shelf.tombstones.get(row.run)
         if row.run in self._shelf.runs or (left is not None and (left.seq, left.link) != (tip.seq, tip.link)):
             raise RunExists(row.run)
-        self._shelf.tombstones.pop(row.run, None)
-        row = msgspec.structs.replace(row, seq=tip.seq, epoch=tip.epoch)
-        self._shelf.runs[row.run] = _Kept(row=row, owner="", sealed=list(records))
-        self._shelf.order += [(row.run, number) for number in range(len(records))]
-        if row.status in ("running", "paused"):
-            self._shelf.unlisted.add(row.run)
+        return _Kept(row=msgspec.structs.replace(row, seq=tip.seq, epoch=tip.epoch), owner="", sealed=list(records))
 
-    async def delete(self, run: str, at: int) -> Tombstone:
-        self.require_open()
+    def _bury(self, run: str, at: int) -> Tombstone:
         kept = self._kept(run)
-        if kept.owner != self.owner and kept.owner in self._shelf.alive:
-            raise OwnedElsewhere(run, kept.owner)
         left = Tombstone(run=run, crew=kept.row.crew, seq=kept.row.seq, link=kept.tip.link, deleted_at=at)
         self._shelf.tombstones[run] = left
         del self._shelf.runs[run]
@@ -340,6 +364,13 @@ class MemoryStore:
         if run not in self._shelf.runs:
             raise RunNotFound(run)
         return self._shelf.runs[run]
+
+    def _require_free(self, run: str) -> _Kept:
+        """`OwnedElsewhere` while another process works on it."""
+        kept = self._kept(run)
+        if kept.owner != self.owner and kept.owner in self._shelf.alive:
+            raise OwnedElsewhere(run, kept.owner)
+        return kept
 
     def require_open(self) -> None:
         if not self._is_open:
