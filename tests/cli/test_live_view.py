@@ -212,6 +212,17 @@ def test_a_crew_that_is_called_costs_speaks_and_asks_and_moves_nothing() -> None
     ]
 
 
+def test_a_crew_that_is_given_a_task_is_at_work_and_control_stays_where_it_is() -> None:
+    told = Told()
+    told("run.started")
+    told("turn.started", agent="desk")
+    told("child.started", crew="experts", child="r~4.0", call="4.0", input="Why?", message_id="r:m1")
+    assert (told.progress.position, told.progress.handoffs, told.progress.is_at_work("experts")) == ("desk", 0, True)
+    told("child.finished", crew="experts", child="r~4.0", status="completed", reason="signal:[END]")
+    told("turn.started", agent="writer")
+    assert (told.progress.is_at_work("experts"), told.progress.taken) == (False, {})
+
+
 def test_a_child_that_is_answered_goes_on_and_one_that_is_over_asks_no_more() -> None:
     told = Told()
     child: dict[str, Any] = {"run": "r~4.0", "path": ["experts"]}

@@ -255,3 +255,34 @@ def test_a_tree_becomes_a_test_that_passes_and_names_routes_of_crews_that_are_ca
     own = re.sub(r'^  - "(alpha|beta)/.*\n', "", shorter, flags=re.MULTILINE)
     (crew / "tests" / "made.yaml").write_text(own, "utf-8")
     assert "passed  made" in run("test", str(crew)).stdout, "a test may speak of the crew's own turns alone"
+
+
+# Crews that were given a task
+
+
+def test_messages_and_waits_of_crews_below_stand_in_one_transcript(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    agency = Path(__file__).parents[2] / "examples" / "agency"
+    script = str(agency / "script.yaml")
+    ran = CliRunner().invoke(interlock, ["run", str(agency), "Three nights in Rome", "--script", script, "--plain"])
+    assert ran.exit_code == 3, ran.output
+    assert "    stays/finder -> user REQUEST_USER_INPUT: How much for a night?\n" in ran.stdout
+    run = re.search(r"^run (\S+) paused", ran.stdout, re.MULTILINE)[1]  # type: ignore[index]
+
+    def said(*words: str) -> str:
+        return CliRunner().invoke(interlock, ["runs", *words, run]).stdout
+
+    waits = [line.partition(" since ")[0] for line in said("explain").splitlines() if "waits for" in line]
+    assert waits[-2:] == [
+        "  now  planner waits for stays (DELEGATE m2)",
+        "  now  stays/finder waits for user (question m1)",
+    ]
+    assert f"stays starts as {run}~6.3, for task m2" in said("explain")
+    transcript = said("show", "--messages")
+    assert "DELEGATE planner -> stays: open" in transcript
+    assert "REQUEST_USER_INPUT stays/finder -> user: open" in transcript
+    assert "  participant p3 as stays/finder\n" in said("show", "--mermaid")
+    assert "  p3->>p4: REQUEST_USER_INPUT How much for a night?" in said("show", "--mermaid")
+    assert len(said("show", "--messages", "--json").splitlines()) == 4

@@ -86,6 +86,7 @@ class Progress:
         self.children: dict[str, str] = {}  # the sub-crews at work, by run
         self._called = ""
         self._came_back: list[str] = []
+        self._entrusted: set[str] = set()  # children that work on a task
         self.lines: deque[Line] = deque(maxlen=LINES_MAX)
         self._spent_ms = 0
         self._since_ms: int | None = None
@@ -202,6 +203,9 @@ class Progress:
     def _child_started(self, event: Public) -> None:
         self.children[event["child"]] = event["crew"]
         self.visits[event["crew"]] += 1
+        if event.get("message_id"):  # it was given a task, and control stays where it is
+            self._entrusted.add(event["child"])
+            return
         if self.group:
             return
         departure = event["call"].partition(".")[0]  # what one reply calls is one departure
@@ -211,7 +215,7 @@ class Progress:
     def _child_finished(self, event: Public) -> None:
         self._is_over(event["child"])
         self.children.pop(event["child"], None)
-        if not self.group:
+        if not self.group and event["child"] not in self._entrusted:
             self._came_back.append(event["crew"])
 
     def _below_finished(self, event: Public) -> None:

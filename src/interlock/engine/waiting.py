@@ -66,7 +66,7 @@ def pause_if_idle(t: Transition) -> None:
 def _is_working(t: Transition) -> bool:
     if any(child.status == "working" for child in t.children()):
         return True
-    if any(child.message for child in t.state.leaving):  # it is being stopped, and the mail for its crew may go on then
+    if any(child.message for child in t.state.leaving):  # stopping the crew of a task is work too
         return True
     return any(is_at_work(t.state, turn) for turn in t.turns())
 
