@@ -17,6 +17,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from interlock.cli.answering import PROMPT, Asker
 from interlock.cli.columns import dollars
 from interlock.cli.live_graph import Map, graph_rows
 from interlock.cli.live_rows import FRAME_MS, ending, filled, row, rule, seconds, spinner, wrapped
@@ -38,18 +39,22 @@ _STATUS_STYLES = {"running": "cyan", "completed": "green", "paused": "yellow"}
 _NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
 
 
-def page(drawn: Map, crew: Crew, progress: Progress, size: tuple[int, int], now_ms: int) -> list[Text]:
+def page(
+    drawn: Map, crew: Crew, progress: Progress, size: tuple[int, int], now_ms: int, asker: Asker | None = None
+) -> list[Text]:
     """Exactly as many rows as the terminal has, each at most as wide."""
     width, height = size
     titled = height >= TITLED_ROWS_MIN
-    left = max(0, height - (6 if titled else 3))
+    asked = _asked_rows(asker, width, max(2, height // 3)) if asker is not None else []
+    left = max(0, height - (6 if titled else 3) - len(asked))
     work = _work_rows(progress, width, max(1, left // 3), now_ms)
     graph = graph_rows(drawn, progress, width, max(1, (left - len(work)) * 3 // 5), now_ms)
     said = _said_rows(progress, width, max(0, left - len(work) - len(graph)))
     parts = (("graph", graph), ("at work", work), ("said", said))
     body = [text for title, rows in parts for text in ([rule(width, title)] if titled else []) + rows]
-    foot = [_bar(crew, progress, width), _totals(progress, width, now_ms)]
-    return [_title(crew, progress, width), *body, *foot][:height]
+    foot = [*asked, _bar(crew, progress, width), _totals(progress, width, now_ms)]
+    rows = [_title(crew, progress, width), *body, *foot]
+    return rows[-height:] if asked else rows[:height]
 
 
 def _title(crew: Crew, progress: Progress, width: int) -> Text:
@@ -74,6 +79,20 @@ def _worker(work: Work, names: int, width: int, now_ms: int) -> Text:
     doing = f"{work.doing}  "
     tail = ending(work.tail, width - len(lead) - len(doing))
     return row(width, (lead, "bold cyan"), (doing, "yellow" if work.error else "cyan"), (tail, ""))
+
+
+def _asked_rows(asker: Asker, width: int, most: int) -> list[Text]:
+    """What a person is asked, and what was typed so far; or what became of it."""
+    question = asker.question
+    note = [row(width, (asker.note, "yellow"))] if asker.note else []
+    if question is None:
+        return note
+    waiting = len(asker.progress.questions) - 1
+    more = f" ({waiting} more after this one)" if waiting else ""
+    head = row(width, (f"{question.agent} asks{more}:", "bold yellow"))
+    words = [piece for line in question.text.splitlines() for piece in wrapped(f"  {line}", width)]
+    typed = row(width, (PROMPT, "dim"), (ending(asker.typed.text, width - len(PROMPT) - 1), ""), ("▏", "bold"))
+    return [*note, head, *(row(width, (piece, "")) for piece in words[-max(1, most - 2) :]), typed]
 
 
 def _said_rows(progress: Progress, width: int, most: int) -> list[Text]:
@@ -159,10 +178,10 @@ def _size_of(out: TextIO) -> tuple[int, int]:
 
 
 @asynccontextmanager
-async def live_view(crew: Crew, progress: Progress, clock: Clock) -> AsyncIterator[None]:
+async def live_view(crew: Crew, progress: Progress, clock: Clock, asker: Asker | None = None) -> AsyncIterator[None]:
     """Shows a run until the block ends. What others print meanwhile belongs into streams that hold it."""
     drawn = Map(crew)
-    with _Screen(sys.stdout, lambda size: page(drawn, crew, progress, size, clock.now_ms())) as screen:
+    with _Screen(sys.stdout, lambda size: page(drawn, crew, progress, size, clock.now_ms(), asker)) as screen:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTSTP, screen.step_aside)
         painting = asyncio.create_task(_painted_again(screen, clock))

@@ -14,7 +14,9 @@ import click
 import msgspec
 
 from interlock.adapters.text_log import TextLog
+from interlock.cli.answering import Asker, HandIn
 from interlock.cli.crews import config_option, crew_argument, open_sound_crew, shown
+from interlock.cli.looking import with_look
 from interlock.cli.progress import Progress, Question
 from interlock.cli.terminal import asked, can_ask, can_show_live, held_back, quiet_keys
 from interlock.cli.transcript import Line, lines_of
@@ -161,23 +163,33 @@ def script_of(script: str | None, model: str | None) -> str | None:
 def drive(box: Interlock, ask: Ask, display: Display) -> None:
     """Shows a run while it goes on, lets a person answer it, says how it stands, and exits with its code."""
     progress = Progress(box.clock.now_ms())
-    result = asyncio.run(watched(box, ask, display, progress))
-    while question := _open_question(result, display, progress):
-        text = asked(question)
-        if not text:
+    asker = Asker(progress) if display is not Display.JSON and can_ask() else None
+    result = asyncio.run(watched(box, ask, display, progress, asker))
+    while asker is not None and result.status == "paused" and (question := asker.next()) is not None:
+        is_shown = display is Display.PLAIN and asker.question is not None and asker.question.token == question.token
+        text = asked(question, lambda: _goes_on_elsewhere(box, progress), is_shown=is_shown)
+        if text == "":
             break
-        result = asyncio.run(watched(box, _answering(question, progress.run, text), display, progress))
+        if text is None:
+            click.echo(f"what {shown(question.agent)} asked was answered elsewhere, or too late")
+        go_on = _following(progress.run) if text is None else _answering(question, progress.run, text)
+        result = asyncio.run(watched(box, go_on, display, progress, asker))
     if display is not Display.JSON:
         _say_how_it_stands(box, result, progress)
     sys.stdout.flush()
     sys.exit(EXIT_CODES.get(result.status, 1))
 
 
-def _open_question(result: Result, display: Display, progress: Progress) -> Question | None:
-    """What a person at this terminal can answer."""
-    if result.status != "paused" or display is Display.JSON or not can_ask():
-        return None
-    return next(iter(progress.questions.values()), None)
+def _goes_on_elsewhere(box: Interlock, progress: Progress) -> bool:
+    """Whether more is in the journal than was seen here: somebody else has answered."""
+    return with_look(str(box.data), lambda look: look.journal.row(progress.run)).seq > progress.seq
+
+
+def _following(run: str) -> Ask:
+    async def follow(box: Interlock) -> RunHandle:
+        return RunHandle(box, run)
+
+    return follow
 
 
 def _answering(question: Question, run: str, text: str) -> Ask:
@@ -212,9 +224,9 @@ def with_box(data: str, ask: Callable[[Interlock], Awaitable[T]], config: str | 
     return asyncio.run(asked_of())
 
 
-async def watched(box: Interlock, ask: Ask, display: Display, progress: Progress) -> Result:
+async def watched(box: Interlock, ask: Ask, display: Display, progress: Progress, asker: Asker | None = None) -> Result:
     """Shows a run while it goes on, and gives how it stands afterwards. A signal to stop parks it."""
-    work = asyncio.ensure_future(_watched(box, ask, display, progress))
+    work = asyncio.ensure_future(_watched(box, ask, display, progress, asker))
     loop = asyncio.get_running_loop()
     for stop in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(stop, work.cancel)
@@ -222,7 +234,9 @@ async def watched(box: Interlock, ask: Ask, display: Display, progress: Progress
         return await work
     except asyncio.CancelledError:
         again = f"'interlock resume {progress.run or 'RUN'}{_data_of(box)}' goes on"
-        raise Parked(f"stopped; what was done is kept, and {again}") from None
+        open_ = [f"'interlock runs answer {token}{_data_of(box)} TEXT'" for token in progress.questions]
+        how = f"; {' and '.join(open_)} answers what is asked" if open_ else ""
+        raise Parked(f"stopped; what was done is kept{how}, and {again}") from None
 
 
 class Parked(InterlockError):
@@ -231,34 +245,69 @@ class Parked(InterlockError):
     code = "parked"
 
 
-async def _watched(box: Interlock, ask: Ask, display: Display, progress: Progress) -> Result:
+async def _watched(box: Interlock, ask: Ask, display: Display, progress: Progress, asker: Asker | None) -> Result:
     async with box:
         handle = await ask(box)
-        async with _shown(box, handle.id, display, progress) as show:
-            async for event in handle.events(progress.seq):
-                progress.take(event)
-                show(event)
+        async with _shown(box, handle.id, display, progress, asker) as show:
+            goes_on = True
+            while goes_on:
+                async for event in handle.events(progress.seq):
+                    progress.take(event)
+                    show(event)
+                goes_on = display is Display.LIVE and asker is not None and await asker.is_finished_typing(box.clock)
         return await handle.result()
 
 
 @asynccontextmanager
-async def _shown(box: Interlock, run: str, display: Display, progress: Progress) -> AsyncIterator[Show]:
-    if display is Display.LIVE:
-        async with _live(box, run, progress) as show:
-            yield show
-    else:
+async def _shown(
+    box: Interlock, run: str, display: Display, progress: Progress, asker: Asker | None
+) -> AsyncIterator[Show]:
+    if asker is None:
         yield show_json if display is Display.JSON else show_person
+        return
+    hand_in = _hand_in(box, run)
+    if display is Display.LIVE:
+        async with _live(box, run, progress, asker) as show, asker.asking(hand_in, in_view=True):
+            yield _followed_by(show, asker.look)
+    else:
+        held: list[dict[str, Any]] = []
+        async with asker.asking(hand_in, in_view=False):
+            yield _followed_by(lambda event: _show_around(asker, held, event), asker.look)
+        for event in held:
+            show_person(event)
+
+
+def _hand_in(box: Interlock, run: str) -> HandIn:
+    async def hand_in(token: str, text: str) -> None:
+        await box.resume(run, text, token=token)
+
+    return hand_in
+
+
+def _followed_by(show: Show, look: Callable[[], None]) -> Show:
+    def both(event: dict[str, Any]) -> None:
+        show(event)
+        look()
+
+    return both
+
+
+def _show_around(asker: Asker, held: list[dict[str, Any]], event: dict[str, Any]) -> None:
+    """Lines would stand in the middle of what a person types, so they come when that is done."""
+    held.append(event)
+    while held and asker.question is None:
+        show_person(held.pop(0))
 
 
 @asynccontextmanager
-async def _live(box: Interlock, run: str, progress: Progress) -> AsyncIterator[Show]:
+async def _live(box: Interlock, run: str, progress: Progress, asker: Asker | None = None) -> AsyncIterator[Show]:
     """The view while the block lasts; then, whatever ended it, all that was said and logged meanwhile."""
     from interlock.cli.live_view import live_view
 
     crew = await box.crew_of(await box.journal.row(run))
     left: list[Line] = []
     try:
-        async with live_view(crew, progress, box.clock):
+        async with live_view(crew, progress, box.clock, asker):
             with quiet_keys(), held_back(left):
                 yield lambda event: left.extend(lines_of(event))
     finally:

@@ -5,7 +5,7 @@ import os
 import select
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TextIO
 
@@ -18,6 +18,9 @@ from interlock.cli.transcript import Kind, Line
 # Of a question that a person is asked; all of it stands in the transcript above.
 QUESTION_LINES_MAX = 12
 
+# Where nothing else goes on.
+PROMPT = "answer (an empty line leaves the run paused): "
+
 # How long a Ctrl-C may wait at worst while a person is asked.
 CTRL_C_SECONDS = 0.5
 
@@ -25,14 +28,14 @@ CTRL_C_SECONDS = 0.5
 def can_show_live() -> bool:
     """Whether standard output is a terminal that can be painted on, and ours to paint on."""
     named = os.environ.get("TERM", "") not in ("", "dumb", "unknown")
-    return sys.stdout.isatty() and named and not os.environ.get("NO_COLOR") and _speaks_utf8() and _in_foreground()
+    return sys.stdout.isatty() and named and not os.environ.get("NO_COLOR") and _speaks_utf8() and in_foreground()
 
 
 def _speaks_utf8() -> bool:
     return sys.stdout.encoding.lower().replace("-", "") == "utf8"
 
 
-def _in_foreground() -> bool:
+def in_foreground() -> bool:
     """A job in the background prints its lines, and leaves the screen to whoever works there."""
     try:
         return os.tcgetpgrp(sys.stdout.fileno()) == os.getpgrp()
@@ -82,12 +85,12 @@ class _Holding(io.TextIOBase):
 
 @contextmanager
 def quiet_keys() -> Iterator[None]:
-    """What is typed while nobody asked is neither shown nor taken for an answer later."""
-    if not sys.stdin.isatty() or not _in_foreground():
+    """What is typed is shown by nobody but the view, key by key, and not taken for an answer later."""
+    if not sys.stdin.isatty() or not in_foreground():
         yield
         return
     before = termios.tcgetattr(sys.stdin)
-    silent = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+    silent = [*before[:3], before[3] & ~(termios.ECHO | termios.ICANON), *before[4:]]
     termios.tcsetattr(sys.stdin, termios.TCSADRAIN, silent)
     try:
         yield
@@ -99,26 +102,32 @@ def quiet_keys() -> Iterator[None]:
 
 
 def can_ask() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    return sys.stdin.isatty() and sys.stdout.isatty() and in_foreground()
 
 
-def asked(question: Question) -> str:
-    """What the person typed; nothing if they would rather not answer now."""
+def asked(question: Question, is_gone: Callable[[], bool], *, is_shown: bool) -> str | None:
+    """What the person typed; nothing if they would rather not answer now, None if it is asked no more."""
+    if not is_shown:
+        show_question(question, PROMPT)
+    try:
+        typed = _typed_line(is_gone)
+    except KeyboardInterrupt:
+        typed = ""
+    if typed is None or not typed.endswith("\n"):
+        click.echo()
+    return typed.removesuffix("\n") if typed is not None else None
+
+
+def _typed_line(is_gone: Callable[[], bool]) -> str | None:
+    """Waits in short spells: a Ctrl-C that comes just before a read begins would be noticed only after it."""
+    while not select.select([sys.stdin], [], [], CTRL_C_SECONDS)[0]:
+        if is_gone():
+            return None
+    return sys.stdin.readline()
+
+
+def show_question(question: Question, prompt: str) -> None:
     click.secho(f"{shown(question.agent)} asks:", fg="yellow", bold=True)
     for line in question.text.splitlines()[-QUESTION_LINES_MAX:]:
         click.echo(f"  {shown(line)}")
-    try:
-        click.echo("answer (an empty line leaves the run paused): ", nl=False)
-        typed = _typed_line()
-    except KeyboardInterrupt:
-        typed = ""
-    if not typed.endswith("\n"):
-        click.echo()
-    return typed.removesuffix("\n")
-
-
-def _typed_line() -> str:
-    """Waits in short spells: a Ctrl-C that comes just before a read begins would be noticed only after it."""
-    while not select.select([sys.stdin], [], [], CTRL_C_SECONDS)[0]:
-        pass
-    return sys.stdin.readline()
+    click.echo(prompt, nl=False)
