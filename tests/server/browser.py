@@ -99,5 +99,11 @@ def status_of(page: Page, status: str) -> None:
     page.locator(f".run-head .badge-{status}").wait_for()
 
 
+def answer(page: Page, text: str) -> None:
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Your answer").fill(text)
+    dialog.get_by_role("button", name="Answer", exact=True).click()
+
+
 def shot(page: Page, file: Path) -> None:
     page.screenshot(path=file, animations="disabled")

@@ -3,7 +3,9 @@ import { post, Refused, wordsOf } from "../api/client";
 import type { Question, RunDetail } from "../api/types";
 import { asked, inbox, refreshInbox } from "../state/questions";
 import { useStore } from "../state/store";
+import { Act } from "../ui/Act";
 import { Said } from "../ui/Said";
+import { sendByKeys } from "../ui/sendByKeys";
 
 /** Opens when an agent asks; a native dialog holds the focus and gives it back. */
 export function QuestionDialog() {
@@ -30,7 +32,7 @@ function Asking({ question }: { question: Question }) {
     try {
       await post<RunDetail>(`/v1/questions/${encodeURIComponent(question.id)}/answer`, { answer: text });
       drafts.delete(question.id);
-      asked.set(null);
+      dialog.current?.close(); // which gives the focus back
     } catch (refused) {
       setError(told(refused));
       setBusy(false);
@@ -65,9 +67,7 @@ function Asking({ question }: { question: Question }) {
             setAnswer(event.target.value);
             drafts.set(question.id, event.target.value);
           }}
-          onKeyDown={(event) => {
-            if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void send(answer);
-          }}
+          onKeyDown={sendByKeys}
         />
         {!isOpen && !error && !isBusy && (
           <p className="failed" role="alert">
@@ -80,13 +80,13 @@ function Asking({ question }: { question: Question }) {
           </p>
         )}
         <div className="actions">
-          <button type="submit" className="primary" disabled={isBusy || !isOpen}>
+          <Act needs="answer" type="submit" className="primary" disabled={isBusy || !isOpen}>
             Answer
-          </button>
+          </Act>
           {shortAnswers(question.reason).map(([words, text]) => (
-            <button key={text} type="button" disabled={isBusy || !isOpen} onClick={() => void send(text)}>
+            <Act needs="answer" key={text} disabled={isBusy || !isOpen} onClick={() => void send(text)}>
               {words}
-            </button>
+            </Act>
           ))}
           <button type="button" onClick={() => dialog.current?.close()}>
             Later

@@ -3,6 +3,7 @@ import { get, wordsOf } from "../api/client";
 import type { Told } from "../api/events";
 import type { Question, QuestionPage } from "../api/types";
 import { link, listen } from "./live";
+import { may } from "./session";
 import { Store } from "./store";
 
 export interface Inbox {
@@ -40,13 +41,13 @@ export async function refreshInbox(): Promise<void> {
   }
 }
 
-/** Those that waited when the page came up are in the inbox; one that comes while somebody looks opens the dialog. */
+/** Those that waited when the page came up are in the inbox; one that comes while somebody looks who may answer opens the dialog. */
 function openNewest(questions: readonly Question[]): void {
   const fresh = seen ? questions.filter((each) => !seen?.has(each.id)) : [];
   seen = new Set(questions.map((each) => each.id));
   const open = asked.get();
   const [first] = fresh;
-  if (!open && first) asked.set(first);
+  if (!open && first && may("answer")) asked.set(first);
 }
 
 listen((told: readonly Told[]) => {

@@ -1,0 +1,47 @@
+"""Somebody who is sent webhooks, and answers all of them alike until told otherwise."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+SECRET = "RECEIVER_SECRET"
+SECRET_VALUE = "whsec_" + "c2VjcmV0" * 4
+
+
+class Receiver:
+    """Where it is, what it answers, and how often it was asked."""
+
+    def __init__(self, status: int) -> None:
+        self.status, self.asked, self.address = status, 0, ""
+
+    def as_toml(self, *on: str) -> str:
+        """Lets a server send to it; the secret has to be in the server's environment."""
+        lines = f'url = "{self.address}"\nsecret_env = "{SECRET}"\nallow_http = true\nallow_private = true\n'
+        return f"[webhooks.receiver]\n{lines}on = {list(on)}\n"
+
+
+@contextmanager
+def receiving(status: int) -> Iterator[Receiver]:
+    receiver = Receiver(status)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            receiver.asked += 1
+            self.send_response(receiver.status)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        receiver.address = f"http://127.0.0.1:{server.server_port}/"
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield receiver
+        finally:
+            server.shutdown()
+            thread.join()
