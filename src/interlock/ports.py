@@ -494,7 +494,10 @@ class Requests(Protocol):
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to send to a webhook. `key` is the same on every try; a dead one is tried no more."""
+    """Something to send to a webhook. `key` is the same on every try.
+
+    One that is dead is tried no more, and `due_at` says since when.
+    """
 
     hook: str
     key: str
@@ -522,13 +525,21 @@ class Letters(Protocol):
     async def sent(self, letter: Letter) -> None: ...
 
     async def put_off(self, letter: Letter) -> None:
-        """Keeps attempts, `due_at`, `dead` and `error` as the letter says."""
+        """Keeps attempts, `due_at`, `dead` and `error` as the letter says; of the dead, the newest are kept."""
         ...
 
     async def dead_letter(self, number: int) -> Letter | None: ...
 
-    async def dead_letters(self, limit: int) -> Sequence[Letter]:
-        """The newest first."""
+    async def dead_letters(self, limit: int, before: int | None = None) -> Sequence[Letter]:
+        """The newest first; those before a number."""
+        ...
+
+    async def send_again(self, number: int, at: int) -> Letter | None:
+        """A dead letter is due then, as if for the first time; gives it as it was, if there is one."""
+        ...
+
+    async def discard(self, number: int) -> bool:
+        """A dead letter is gone; whether there was one."""
         ...
 
 

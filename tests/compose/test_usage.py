@@ -100,6 +100,24 @@ def test_older_runs_can_be_left_out(tmp_path: Path) -> None:
     assert in_box(tmp_path, story) == 1
 
 
+def test_times_begin_at_the_step_and_sum_up_to_what_agents_have_cost(tmp_path: Path) -> None:
+    async def story(box: Interlock, clock: ManualClock) -> Spent:
+        for _ in range(3):
+            await (await box.start(crew(tmp_path, "one"), "go")).result()
+            clock.advance(1_000)
+        return await box.usage(step_ms=2_000)
+
+    spent = in_box(tmp_path, story)
+    begin = spent.times[0].at
+    assert begin % 2_000 == 0
+    assert [(each.at - begin, each.crew, each.agent, each.usage) for each in spent.times] == [
+        (0, "one", "a", once(A_CALL, 2)),
+        (0, "one", "b", once(B_CALL, 2)),
+        (2_000, "one", "a", once(A_CALL)),
+        (2_000, "one", "b", once(B_CALL)),
+    ]
+
+
 def test_a_damaged_run_is_named_and_hides_no_other(tmp_path: Path) -> None:
     async def made(box: Interlock, clock: ManualClock) -> None:
         for name in ("broken", "whole"):

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from interlock.adapters.server_settings import ServerKey, ServerSettings
-from interlock.server.access import SESSION_COOKIE, Access
+from interlock.server.access import OWNER, SESSION_COOKIE, Access
 from interlock.server.guard import CONTENT_POLICY
 from interlock.testing import ManualClock
 from tests.server.office import ADDRESS, KEY, PAGE, Office, code_of, played
@@ -128,15 +128,59 @@ def test_the_code_of_the_printed_address_works_once_and_opens_a_session(tmp_path
     played(tmp_path, story)
 
 
-def test_the_key_opens_a_session_too_and_a_further_key_does_not(tmp_path: Path) -> None:
+def test_the_key_opens_a_session_too(tmp_path: Path) -> None:
     async def story(office: Office) -> None:
         async with stranger(office) as page:
-            assert (await page.post("/v1/session", json={"key": KEY})).status_code == 200
+            assert (await page.post("/v1/session", json={"key": KEY})).json()["id"] == "owner"
             assert code_of(await page.post("/v1/session", json={"key": OTHER})) == (401, "wrong-key")
             assert code_of(await page.post("/v1/session", json={})) == (422, "bad-body")
             assert code_of(await page.post("/v1/session", json={"key": KEY, "code": "x"})) == (422, "bad-body")
 
-    played(tmp_path, story, settings=further_key("admin"))
+    played(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("scopes", "told"),
+    [
+        (("read",), ["read"]),
+        (("run",), ["run"]),
+        (("answer", "read"), ["answer", "read"]),
+        (("admin",), ["admin", "answer", "read", "run"]),
+    ],
+)
+def test_a_session_of_a_further_key_may_what_the_key_may_and_is_told_so(
+    tmp_path: Path, scopes: tuple[str, ...], told: list[str]
+) -> None:
+    async def story(office: Office) -> None:
+        async with stranger(office) as page:
+            opened = await page.post("/v1/session", json={"key": OTHER}, headers=PAGE)
+            assert opened.json() == {"id": "key:ci", "scopes": told}
+            assert (await page.get("/v1/session", headers=PAGE)).json() == opened.json()
+            listed = await page.get("/v1/runs", headers=PAGE)
+            assert (listed.status_code == 200) is ("read" in told)
+            cancelled = await page.post("/v1/runs/x/cancel", headers=PAGE)
+            assert code_of(cancelled) == ((404, "run-not-found") if "run" in told else (403, "missing-scope"))
+            assert (await page.delete("/v1/session", headers=PAGE)).status_code == 204
+
+    played(tmp_path, story, settings=further_key(*scopes))
+
+
+def test_a_session_ends_with_the_key_that_opened_it_and_takes_no_other_name() -> None:
+    clock = ManualClock()
+    keys = further_key("read").keys
+    access = Access(KEY, keys, clock, 1)
+    reader = access.of_key(OTHER)
+    assert reader is not None
+    session = access.new_session(reader)
+    assert access.of_session(session) == reader
+    assert Access(KEY, {}, clock, 1).of_session(session) is None
+    replaced = {"ci": ServerKey(sha256="0" * 64, scopes=("read",))}
+    assert Access(KEY, replaced, clock, 1).of_session(session) is None
+    narrowed = {"ci": ServerKey(sha256=keys["ci"].sha256, scopes=("answer",))}
+    after = Access(KEY, narrowed, clock, 1).of_session(session)
+    assert after is not None
+    assert after.allowed == ["answer"]
+    assert access.of_session(session.replace(".key:ci.", ".owner.")) is None
 
 
 @pytest.mark.parametrize(
@@ -156,7 +200,7 @@ def test_the_key_opens_a_session_too_and_a_further_key_does_not(tmp_path: Path) 
 def test_a_session_counts_only_from_our_own_page(tmp_path: Path, headers: dict[str, str], counts: bool) -> None:
     async def story(office: Office) -> None:
         assert office.service.access is not None
-        cookie = f"{SESSION_COOKIE}={office.service.access.new_session()}"
+        cookie = f"{SESSION_COOKIE}={office.service.access.new_session(OWNER)}"
         found = await status_with(office, "/v1/runs", cookie=cookie, **headers)
         assert found == ((200, "") if counts else (401, "no-key"))
 
@@ -166,11 +210,12 @@ def test_a_session_counts_only_from_our_own_page(tmp_path: Path, headers: dict[s
 def test_a_session_that_is_forged_old_or_of_another_key_is_none() -> None:
     clock = ManualClock()
     access, other = Access(KEY, {}, clock, 1), Access(OTHER, {}, clock, 1)
-    session = access.new_session()
+    session = access.new_session(OWNER)
     assert access.of_session(session) is not None
     assert other.of_session(session) is None
-    until, nonce, seal = session.split(".")
-    for forged in ("", ".", "..", "x.y.z", f"{int(until) + 1}.{nonce}.{seal}", f"{until}.{nonce}.{seal[:-1]}", "é.é.é"):
+    until, nonce, who, seal = session.split(".")
+    longer, shorter = f"{int(until) + 1}.{nonce}.{who}.{seal}", f"{until}.{nonce}.{who}.{seal[:-1]}"
+    for forged in ("", ".", "..", "x.y.z", "x.y.owner.z", longer, shorter, "é.é.é"):
         assert access.of_session(forged) is None
     clock.jump(3_600_001)
     assert access.of_session(session) is None

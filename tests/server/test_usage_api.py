@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tests.server.office import Office, played
+from interlock.testing import ManualClock
+from tests.server.office import Office, code_of, played
 
 HOUR_MS = 3_600_000
 
@@ -25,6 +26,32 @@ def test_usage_is_told_by_crew_agent_and_hour(tmp_path: Path) -> None:
         assert (await office.get("/v1/usage")).json()["step_ms"] == 24 * HOUR_MS
 
     played(tmp_path, story)
+
+
+def test_usage_over_time_is_told_by_agent_if_asked_for(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        clock = office.box.clock
+        assert isinstance(clock, ManualClock)
+        first = await office.finished("over to you [NEXT]")
+        clock.advance(HOUR_MS)
+        second = await office.finished()
+        asked = {"since": first["created_at"], "by": "agent"}
+        report = (await office.get("/v1/usage", params=asked)).json()
+        at, later = (run["created_at"] // HOUR_MS * HOUR_MS for run in (first, second))
+        assert [(each["at"], each["crew"], each["agent"], each["usage"]["calls"]) for each in report["times"]] == [
+            (at, "office", "boss", 1),
+            (at, "office", "clerk", 1),
+            (later, "office", "clerk", 1),
+        ]
+        by_crew = (await office.get("/v1/usage", params={**asked, "by": "crew"})).json()
+        assert [(each["at"], each["agent"], each["usage"]["calls"]) for each in by_crew["times"]] == [
+            (at, "", 2),
+            (later, "", 1),
+        ]
+        assert {**report, "times": []} == {**by_crew, "times": []}
+        assert code_of(await office.get("/v1/usage", params={"by": "colour"})) == (400, "bad-parameter")
+
+    played(tmp_path, story, clock=ManualClock())
 
 
 def test_usage_of_one_crew_and_a_wrong_time(tmp_path: Path) -> None:

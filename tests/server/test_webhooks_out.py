@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import hashlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from interlock import UsageError
 from interlock.adapters.host_file import read_settings
+from interlock.adapters.server_settings import ServerKey, ServerSettings
 from interlock.adapters.webhook_sender import NotSent, WebhookSender
 from interlock.adapters.webhook_settings import OutgoingHook, secret_of
 from interlock.ports import Letter
@@ -22,6 +24,8 @@ from tests.server.office import Office, office
 from tests.server.process import serving
 
 SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
+WEAK = "ilk_" + "w" * 43
+FURTHER = {"weak": ServerKey(sha256=hashlib.sha256(WEAK.encode()).hexdigest(), scopes=("read", "run", "answer"))}
 LETTER = Letter(hook="ops", key="run:3", body=b'{"type":"run.finished"}')
 
 
@@ -61,7 +65,12 @@ def hook_to(address: str, *on: str, **more: Any) -> OutgoingHook:
 
 def played(folder: Path, story: Callable[[Office, Receiver, WebhooksOut], Awaitable[None]], *on: str) -> None:
     async def play() -> None:
-        async with receiving() as receiver, office(folder, clock=ManualClock()) as asking, asyncio.timeout(60):
+        clock, settings = ManualClock(), ServerSettings(keys=FURTHER)
+        async with (
+            receiving() as receiver,
+            office(folder, clock=clock, settings=settings) as asking,
+            asyncio.timeout(60),
+        ):
             hook = hook_to(receiver.address, *on)
             box = asking.box
             telling = WebhooksOut(
@@ -151,10 +160,77 @@ def test_a_receiver_that_fails_is_told_again_later_with_the_same_id_and_given_up
         assert again.status_code == 200
         await telling.told()
         assert len(receiver.requests) == 8
-        assert (await office.get("/v1/engine/webhooks/dead")).json() == {"letters": []}
+        assert (await office.get("/v1/engine/webhooks/dead")).json() == {"letters": [], "next": None}
         gone = await office.post(f"/v1/engine/webhooks/dead/{shown[0]['number']}/retry")
         assert (gone.status_code, gone.json()["code"]) == (404, "letter-not-found")
 
+    played(tmp_path, story, "run.finished")
+
+
+def test_dead_letters_are_paged_shown_and_thrown_away(tmp_path: Path) -> None:
+    async def story(office: Office, receiver: Receiver, telling: WebhooksOut) -> None:
+        receiver.answers = ["410 Gone\r\n"] * 5
+        runs = [await office.finished() for _ in range(5)]
+        await telling.told()
+        pages = await pages_of(office, "/v1/engine/webhooks/dead", 2)
+        assert [len(page) for page in pages] == [2, 2, 1]
+        letters = [letter for page in pages for letter in page]
+        assert [letter["body"]["data"]["run"] for letter in letters] == [run["id"] for run in reversed(runs)]
+        first = letters[0]
+        place = f"/v1/engine/webhooks/dead/{first['number']}"
+        assert first["died_at"] == office.box.clock.now_ms()
+        assert (await office.get(place)).json() == first
+        assert (await office.delete(place)).status_code == 204
+        for gone in (await office.get(place), await office.delete(place), await office.post(f"{place}/retry")):
+            assert (gone.status_code, gone.json()["code"]) == (404, "letter-not-found")
+        assert (await office.get("/v1/engine/webhooks/dead")).json()["letters"] == letters[1:]
+        await telling.told()
+        assert len(receiver.requests) == 5
+
+    played(tmp_path, story, "run.finished")
+
+
+async def pages_of(office: Office, path: str, limit: int) -> list[list[dict[str, Any]]]:
+    found: list[list[dict[str, Any]]] = []
+    cursor = None
+    while not found or cursor is not None:
+        page = (await office.get(path, params={"limit": limit, **({"cursor": cursor} if cursor else {})})).json()
+        found.append(page["letters"])
+        cursor = page["next"]
+    return found
+
+
+@pytest.mark.parametrize("cursor", ["x", "", "MQ==", "LTE", "MA", "eA", "MSAx", "77yR", "OTk5OTk5OTk5OTk5OTk5OTk5OQ"])
+def test_a_cursor_of_dead_letters_that_was_never_given_out_is_refused(tmp_path: Path, cursor: str) -> None:
+    async def story(office: Office, _receiver: Receiver, _telling: WebhooksOut) -> None:
+        answer = await office.get("/v1/engine/webhooks/dead", params={"cursor": cursor})
+        expected = (200, None) if cursor == "MQ==" else (404, "cursor-not-found")
+        assert (answer.status_code, answer.json().get("code")) == expected
+
+    played(tmp_path, story)
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "POST"])
+def test_dead_letters_are_for_those_who_may_everything(tmp_path: Path, method: str) -> None:
+    async def story(office: Office, _receiver: Receiver, _telling: WebhooksOut) -> None:
+        path = "/v1/engine/webhooks/dead/1" + ("/retry" if method == "POST" else "")
+        weak = {"authorization": f"Bearer {WEAK}"}
+        refused = await office.request(method, path, headers=weak)
+        assert (refused.status_code, refused.json()["code"]) == (403, "missing-scope")
+        assert (await office.request(method, path)).json()["code"] == "letter-not-found"
+
+    played(tmp_path, story)
+
+
+def test_of_dead_letters_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(office: Office, receiver: Receiver, telling: WebhooksOut) -> None:
+        receiver.answers = ["410 Gone\r\n"] * 4
+        runs = [await office.finished() for _ in range(4)]
+        await telling.told()
+        kept = await office.box.store.dead_letters(10)
+        assert [letter.key.partition(":")[0] for letter in kept] == [run["id"] for run in runs[:1:-1]]
+
+    monkeypatch.setattr("interlock.adapters.server_tables.DEAD_LETTERS_MAX", 2)
     played(tmp_path, story, "run.finished")
 
 

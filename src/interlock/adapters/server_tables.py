@@ -2,10 +2,12 @@
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from interlock.adapters.sqlite_rows import Tips
 from interlock.adapters.sqlite_writer import Work
+from interlock.limits import DEAD_LETTERS_MAX
 from interlock.ports import Asked, Letter
 
 T = TypeVar("T")
@@ -89,23 +91,51 @@ class ServerTables:
                 "update webhook_letters set attempts = ?, due_at = ?, dead = ?, error = ? where number = ?",
                 (letter.attempts, letter.due_at, letter.dead, letter.error, letter.number),
             )
+            if letter.dead:
+                connection.execute(
+                    "delete from webhook_letters where number in"
+                    " (select number from webhook_letters where dead = 1 order by number desc limit -1 offset ?)",
+                    (DEAD_LETTERS_MAX,),
+                )
 
         await self._write("put off a letter of a webhook", work)
 
     async def dead_letter(self: _Database, number: int) -> Letter | None:
-        def work(connection: sqlite3.Connection) -> Letter | None:
-            query = f"select {_LETTER} from webhook_letters where dead = 1 and number = ?"  # noqa: S608 - constants
-            found = connection.execute(query, (number,)).fetchone()
-            return None if found is None else _as_letter(*found)
+        return await self._read("read a dead letter", partial(_dead_letter, number=number))
 
-        return await self._read("read a dead letter", work)
-
-    async def dead_letters(self: _Database, limit: int) -> Sequence[Letter]:
+    async def dead_letters(self: _Database, limit: int, before: int | None = None) -> Sequence[Letter]:
         def work(connection: sqlite3.Connection) -> list[Letter]:
-            query = f"select {_LETTER} from webhook_letters where dead = 1 order by number desc limit ?"  # noqa: S608 - constants
-            return [_as_letter(*found) for found in connection.execute(query, (limit,)).fetchall()]
+            query = (
+                f"select {_LETTER} from webhook_letters where dead = 1 and (? is null or number < ?)"  # noqa: S608 - constants
+                " order by number desc limit ?"
+            )
+            return [_as_letter(*found) for found in connection.execute(query, (before, before, limit)).fetchall()]
 
         return await self._read("read dead letters", work)
+
+    async def send_again(self: _Database, number: int, at: int) -> Letter | None:
+        def work(connection: sqlite3.Connection, _tips: Tips) -> Letter | None:
+            found = _dead_letter(connection, number=number)
+            connection.execute(
+                "update webhook_letters set attempts = 0, due_at = ?, dead = 0 where dead = 1 and number = ?",
+                (at, number),
+            )
+            return found
+
+        return await self._write("send a dead letter again", work)
+
+    async def discard(self: _Database, number: int) -> bool:
+        def work(connection: sqlite3.Connection, _tips: Tips) -> bool:
+            done = connection.execute("delete from webhook_letters where dead = 1 and number = ?", (number,))
+            return done.rowcount > 0
+
+        return await self._write("discard a dead letter", work)
+
+
+def _dead_letter(connection: sqlite3.Connection, *, number: int) -> Letter | None:
+    query = f"select {_LETTER} from webhook_letters where dead = 1 and number = ?"  # noqa: S608 - constants
+    found = connection.execute(query, (number,)).fetchone()
+    return None if found is None else _as_letter(*found)
 
 
 def _as_asked(caller: str, key: str, fingerprint: bytes, planned: str, at: int, status: int, body: bytes) -> Asked:

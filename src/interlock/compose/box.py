@@ -30,7 +30,7 @@ from interlock.compose.results import Result as Result
 from interlock.compose.results import result_of
 from interlock.compose.signals import Signals
 from interlock.compose.tools import HostTools
-from interlock.compose.usage import Spent, spent_in
+from interlock.compose.usage import DAY_MS, Spent, spent_in
 from interlock.crew.definition import Crew
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry
 from interlock.engine.state import RunState
@@ -341,9 +341,9 @@ class Interlock:
     async def result(self, run_id: str) -> Result:
         return await result_of(self.journal, run_id)
 
-    async def usage(self, *, crew: str | None = None, since_ms: int = 0) -> Spent:
-        """What runs have cost by crew and agent: those started since then, of one crew or of all."""
-        return await spent_in(self.journal, crew=crew, since_ms=since_ms)
+    async def usage(self, *, crew: str | None = None, since_ms: int = 0, step_ms: int = DAY_MS) -> Spent:
+        """What runs have cost by crew and agent, also over time: those started since then, of one crew or of all."""
+        return await spent_in(self.journal, crew=crew, since_ms=since_ms, step_ms=step_ms)
 
     async def state(self, run_id: str) -> RunState:
         """The run as its journal tells it; `JournalDiverged` if the engine would now conclude otherwise."""

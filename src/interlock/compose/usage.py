@@ -16,6 +16,7 @@ from interlock.ports import Journal, Record, RunRow
 
 # Rows read in one go.
 PAGE = 1_000
+DAY_MS = 24 * 3_600_000
 
 
 class CrewUsage(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,18 +28,29 @@ class CrewUsage(msgspec.Struct, frozen=True, kw_only=True):
     agents: dict[str, Usage]
 
 
+class SpentAt(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent has cost in the runs of its crew that were started in the time that begins with `at`."""
+
+    at: int
+    crew: str
+    agent: str
+    usage: Usage
+
+
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
     """What runs have cost. `unread` are damaged runs, of which nobody knows."""
 
     runs: int
     usage: Usage
     crews: tuple[CrewUsage, ...]
+    times: tuple[SpentAt, ...] = ()
     unread: tuple[str, ...] = ()
 
 
-async def spent_in(journal: Journal, *, crew: str | None = None, since_ms: int = 0) -> Spent:
-    """By all runs that were started since then, of one crew or of every one."""
+async def spent_in(journal: Journal, *, crew: str | None = None, since_ms: int = 0, step_ms: int = DAY_MS) -> Spent:
+    """By all runs that were started since then, of one crew or of every one; `times` are so long."""
     counted: dict[str, list[dict[str, Usage]]] = {}
+    times: dict[tuple[int, str, str], Usage] = {}
     unread: list[str] = []
     async for page in pages(journal, PAGE, crew=crew):
         for row in page:
@@ -52,11 +64,19 @@ async def spent_in(journal: Journal, *, crew: str | None = None, since_ms: int =
                 continue
             else:
                 counted.setdefault(row.crew, []).append(found)
+                for agent, usage in found.items():
+                    place = (row.created_at // step_ms * step_ms, row.crew, agent)
+                    times[place] = times.get(place, Usage()) + usage
     crews = sorted(
         (_of_crew(name, runs) for name, runs in counted.items()), key=lambda each: _order(each.crew, each.usage)
     )
-    total = sum((each.usage for each in crews), Usage())
-    return Spent(runs=sum(each.runs for each in crews), usage=total, crews=tuple(crews), unread=tuple(unread))
+    return Spent(
+        runs=sum(each.runs for each in crews),
+        usage=sum((each.usage for each in crews), Usage()),
+        crews=tuple(crews),
+        times=tuple(SpentAt(at=at, crew=of, agent=who, usage=used) for (at, of, who), used in sorted(times.items())),
+        unread=tuple(unread),
+    )
 
 
 async def _spent_by(journal: Journal, row: RunRow) -> dict[str, Usage]:

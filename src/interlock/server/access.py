@@ -4,7 +4,8 @@ Rule 1: keys are compared by their hashes, in constant time, all of them whichev
 but in its 0600 file and in the hands of whoever uses it.
 Rule 2: the page gets in by a code that works once, and is then known by a cookie that only this server could have
 made. The cookie is worth something only together with an origin of ours: see `guard`.
-Rule 3: whoever makes a new key for the data folder ends all sessions.
+Rule 3: a session may what the key may that opened it. It ends when that key is replaced or removed, and all end when
+the data folder gets a new key.
 """
 
 import hashlib
@@ -31,6 +32,11 @@ class Caller(msgspec.Struct, frozen=True):
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes or "admin" in self.scopes
+
+    @property
+    def allowed(self) -> list[str]:
+        """Every scope it has, by name or through `admin`."""
+        return sorted(scope for scope in SCOPES if self.may(scope))
 
 
 # The key of the data folder, and the page that was let in by it, may everything.
@@ -74,18 +80,21 @@ class Access:
     def session_seconds(self) -> int:
         return self._session_ms // 1000
 
-    def new_session(self) -> str:
-        body = f"{self._clock.now_ms() + self._session_ms}.{secrets.token_urlsafe(16)}"
-        return f"{body}.{self._sealed(body)}"
+    def new_session(self, caller: Caller) -> str:
+        body = f"{self._clock.now_ms() + self._session_ms}.{secrets.token_urlsafe(16)}.{caller.id}"
+        return f"{body}.{self._sealed(body, caller)}"
 
     def of_session(self, cookie: str) -> Caller | None:
         body, _, seal = cookie.rpartition(".")
-        until = body.partition(".")[0]
-        is_ours = hmac.compare_digest(_digest(self._sealed(body)), _digest(seal))
-        return OWNER if is_ours and self._clock.now_ms() < int(until) else None
+        caller = next((known for _, known in self._known if known.id == body.rpartition(".")[2]), None)
+        if caller is None or not hmac.compare_digest(_digest(self._sealed(body, caller)), _digest(seal)):
+            return None
+        return caller if self._clock.now_ms() < int(body.partition(".")[0]) else None
 
-    def _sealed(self, body: str) -> str:
-        return hmac.new(self._seal, body.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+    def _sealed(self, body: str, caller: Caller) -> str:
+        """With the key of the caller, so that it holds no longer than that."""
+        key = next(digest for digest, known in self._known if known == caller)
+        return hmac.new(self._seal, key + body.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
 def _digest(text: str) -> bytes:

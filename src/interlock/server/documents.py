@@ -31,6 +31,7 @@ WITH_BODY = (
     "admission-closed",
 )
 ONCE = ("bad-idempotency-key", "idempotency-key-reused", "request-in-progress", "storage-full")
+GONE: Responses = {204: {"description": "It is gone."}}
 OF_RUN = ("run-not-found", "run-deleted", "damaged-run", "bad-parameter")
 MOVING_RUN = ("parent-is-over", "owned-elsewhere", "not-owner", "out-of-order", "journal-diverged", "usage-error")
 
@@ -43,6 +44,11 @@ def looks(*codes: str) -> Responses:
 def does(*codes: str) -> Responses:
     """Refusals of a route that does something, and does it once."""
     return refusals(*ANY, *KEYED, *STORED, *WITH_BODY, *ONCE, "bad-parameter", *codes)
+
+
+def takes_away(*codes: str) -> Responses:
+    """Refusals of a route that takes something away, which needs no key to be done once."""
+    return looks("bad-parameter", "draining", "admission-closed", "storage-full", *codes)
 
 
 def refusals(*codes: str) -> Responses:
@@ -141,6 +147,7 @@ def _complete(operation: dict[str, Any], route: APIRoute) -> None:
     scope = next((getattr(d.dependency, "scope", None) for d in route.dependencies), None)
     if scope is not None:
         operation["security"] = [{"key": []}]
+    if scope:
         operation["description"] = f"{operation.get('description', '')}\n\nNeeds the scope `{scope}`.".strip()
     parameters = operation.setdefault("parameters", [])
     refused = operation["responses"].get("400", {}).get("content", {}).get(PROBLEM_JSON, {})

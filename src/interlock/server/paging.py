@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -24,13 +25,29 @@ def cursor_of(*parts: str) -> str:
 
 
 def parts_of(cursor: str, count: int) -> list[str]:
-    try:
-        parts = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii").split(" ")
-    except (binascii.Error, ValueError):
-        parts = []
+    """The last of them is a run."""
+    parts = _opened(cursor)
     if len(parts) != count or not RUN_ID.fullmatch(root_of(parts[-1])):
-        raise RequestRefused("cursor-not-found", "the cursor is not one that was given out; begin without it")
+        raise _no_cursor()
     return parts
+
+
+def number_of(cursor: str) -> int:
+    (text, *more) = _opened(cursor) or [""]
+    if more or not re.fullmatch(r"[1-9][0-9]{0,17}", text, re.ASCII):
+        raise _no_cursor()
+    return int(text)
+
+
+def _opened(cursor: str) -> list[str]:
+    try:
+        return base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii").split(" ")
+    except (binascii.Error, ValueError):
+        return []
+
+
+def _no_cursor() -> RequestRefused:
+    return RequestRefused("cursor-not-found", "the cursor is not one that was given out; begin without it")
 
 
 async def run_page(

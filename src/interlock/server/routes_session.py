@@ -4,10 +4,10 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from interlock.server.access import ANYONE, OWNER, SESSION_COOKIE, Access, Caller
+from interlock.server.access import ANYONE, SESSION_COOKIE, Caller
 from interlock.server.documents import ANY, KEYED, WITH_BODY, looks, operation_id, refusals
 from interlock.server.routes_runs import json_answer
-from interlock.server.service import Service, needs
+from interlock.server.service import Service, known_caller
 from interlock.server.shapes import OpenByCode, OpenByKey, Session
 
 
@@ -16,16 +16,17 @@ def session_router(service: Service) -> APIRouter:
 
     @router.post("", response_model=Session, responses=refusals(*ANY, *KEYED, *WITH_BODY))
     async def open_session(request: Request, order: OpenByCode | OpenByKey) -> Response:
-        """Exchanges the code of the printed address, once, or the key for a session of this browser."""
+        """Exchanges the code of the printed address, once, or a key for a session of this browser that may as much."""
         access = service.access
         if access is None:
             return json_answer(_view(ANYONE))
-        if _found(access, order) is None:
+        caller = access.exchanged(order.code) if isinstance(order, OpenByCode) else access.of_key(order.key)
+        if caller is None:
             raise service.failed(request.scope)
-        response = json_answer(_view(OWNER))
+        response = json_answer(_view(caller))
         response.set_cookie(
             SESSION_COOKIE,
-            access.new_session(),
+            access.new_session(caller),
             max_age=access.session_seconds,
             httponly=True,
             samesite="strict",
@@ -33,12 +34,12 @@ def session_router(service: Service) -> APIRouter:
         )
         return response
 
-    @router.get("", response_model=Session, responses=looks(), dependencies=[Depends(needs("read"))])
+    @router.get("", response_model=Session, responses=looks(), dependencies=[Depends(known_caller)])
     async def show_session(request: Request) -> Response:
-        """Who is asking, and what they may."""
+        """Who is asking, and what they may: every key may ask this."""
         return json_answer(_view(request.state.caller))
 
-    @router.delete("", status_code=204, responses=looks("draining"), dependencies=[Depends(needs("read"))])
+    @router.delete("", status_code=204, responses=looks("draining"), dependencies=[Depends(known_caller)])
     async def close_session() -> Response:
         """Forgets the cookie of this browser."""
         response = Response(status_code=204)
@@ -48,12 +49,5 @@ def session_router(service: Service) -> APIRouter:
     return router
 
 
-def _found(access: Access, order: OpenByCode | OpenByKey) -> Caller | None:
-    if isinstance(order, OpenByCode):
-        return access.exchanged(order.code)
-    found = access.of_key(order.key)
-    return found if found == OWNER else None
-
-
 def _view(caller: Caller) -> dict[str, object]:
-    return {"id": caller.id, "scopes": sorted(caller.scopes)}
+    return {"id": caller.id, "scopes": caller.allowed}

@@ -11,7 +11,7 @@ from interlock.broadcast.record import PROCESS, UNSET
 from interlock.engine.in_full import in_full
 from interlock.errors import NoSuchSignal
 from interlock.server.announcing import announced
-from interlock.server.documents import Responses, does, looks, operation_id
+from interlock.server.documents import GONE, does, looks, operation_id, takes_away
 from interlock.server.once import Answer
 from interlock.server.paging import Limit
 from interlock.server.routes_runs import json_answer
@@ -31,7 +31,6 @@ from interlock.server.shapes import (
 )
 
 Word = Annotated[str, Query(min_length=1, max_length=256)]
-GONE: Responses = {204: {"description": "It is gone."}}
 
 
 def signals_router(service: Service) -> APIRouter:
@@ -104,7 +103,7 @@ def _add_subscriptions(router: APIRouter, service: Service) -> None:
     @router.delete(
         "/subscriptions",
         status_code=204,
-        responses={**GONE, **looks("bad-parameter", "bad-broadcast", "no-such-signal", "draining", "admission-closed")},
+        responses={**GONE, **takes_away("bad-broadcast", "no-such-signal")},
         dependencies=[Depends(needs("run"))],
     )
     async def unsubscribe_agent(crew: Word, agent: Word, pattern: Word) -> Response:
@@ -149,7 +148,7 @@ def _add_delayed(router: APIRouter, service: Service) -> None:
     @router.delete(
         "/delayed",
         status_code=204,
-        responses={**GONE, **looks("bad-parameter", "no-such-signal", "draining", "admission-closed")},
+        responses={**GONE, **takes_away("no-such-signal")},
         dependencies=[Depends(needs("run"))],
     )
     async def cancel_delayed(id: Word) -> Response:  # noqa: A002 - as it is called in the record

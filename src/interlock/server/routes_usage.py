@@ -1,13 +1,13 @@
 """What runs have cost: by crew and agent, and over time."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from interlock.compose.box import Interlock
 from interlock.compose.recovery import pages
-from interlock.compose.usage import Spent
+from interlock.compose.usage import DAY_MS, Spent
 from interlock.engine.events import Usage
 from interlock.engine.in_full import in_full
 from interlock.server.documents import looks, operation_id
@@ -16,7 +16,6 @@ from interlock.server.service import Service, needs
 from interlock.server.shapes import UsageReport
 
 HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
 # So long hours are told apart; beyond it, days.
 HOURS_UP_TO_MS = 3 * DAY_MS
 PAGE = 1_000
@@ -34,12 +33,14 @@ def usage_router(service: Service) -> APIRouter:
     async def report_usage(
         since: Annotated[int, Query(ge=0, le=2**53, description="Only runs started since then, in ms.")] = 0,
         crew: Annotated[str | None, Query(max_length=200, description="Only runs of this crew.")] = None,
+        by: Annotated[Literal["crew", "agent"], Query(description="What `times` tell apart.")] = "crew",
     ) -> Response:
         """What runs have cost by crew and agent, and by the hour or day at which they were started."""
         box = service.box
         step_ms = HOUR_MS if box.clock.now_ms() - since <= HOURS_UP_TO_MS else DAY_MS
-        spent = await box.usage(crew=crew, since_ms=since)
-        return json_answer({**_totals(spent), "step_ms": step_ms, "times": await _times(box, crew, since, step_ms)})
+        spent = await box.usage(crew=crew, since_ms=since, step_ms=step_ms)
+        times = in_full(spent.times) if by == "agent" else await _times(box, crew, since, step_ms)
+        return json_answer({**_totals(spent), "step_ms": step_ms, "times": times})
 
     return router
 
@@ -65,6 +66,6 @@ async def _times(box: Interlock, crew: str | None, since: int, step_ms: int) -> 
             if row.created_at >= since:
                 place = (row.created_at // step_ms * step_ms, row.crew)
                 found[place] = found.get(place, Usage()) + row.usage
-        if page[-1].created_at < since:  # the newest come first
-            break
-    return [{"at": at, "crew": name, "usage": in_full(usage)} for (at, name), usage in sorted(found.items())]
+    return [
+        {"at": at, "crew": name, "agent": "", "usage": in_full(usage)} for (at, name), usage in sorted(found.items())
+    ]

@@ -1,4 +1,4 @@
-"""Letters that webhooks did not take: to look at, and to try again."""
+"""Letters that webhooks did not take: to look at, to try again, and to throw away."""
 
 from typing import Annotated
 
@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from interlock.errors import RequestRefused
 from interlock.ports import Letter
-from interlock.server.documents import does, looks, operation_id
+from interlock.server.documents import GONE, does, looks, operation_id, takes_away
 from interlock.server.once import Answer
-from interlock.server.paging import Limit
+from interlock.server.paging import Cursor, Limit, cursor_of, number_of
 from interlock.server.routes_runs import json_answer
 from interlock.server.service import Service, needs
 from interlock.server.shapes import DeadLetter, DeadLetters
@@ -21,14 +21,41 @@ Number = Annotated[int, Path(ge=1, le=2**53, description="The number of a dead l
 
 def webhooks_router(service: Service) -> APIRouter:
     router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/engine/webhooks", tags=["webhooks"])
-    store, clock = service.box.store, service.box.clock
+    _add_looking(router, service)
+    _add_doing(router, service)
+    return router
+
+
+def _add_looking(router: APIRouter, service: Service) -> None:
+    store = service.box.store
 
     @router.get(
-        "/dead", response_model=DeadLetters, responses=looks("bad-parameter"), dependencies=[Depends(needs("admin"))]
+        "/dead",
+        response_model=DeadLetters,
+        responses=looks("bad-parameter", "cursor-not-found"),
+        dependencies=[Depends(needs("admin"))],
     )
-    async def list_dead_letters(limit: Limit = 200) -> Response:
+    async def list_dead_letters(limit: Limit = 200, cursor: Cursor = None) -> Response:
         """What webhooks did not take however often it was tried, the newest first."""
-        return json_answer({"letters": [_view(letter) for letter in await store.dead_letters(limit)]})
+        before = number_of(cursor) if cursor is not None else None
+        found = await store.dead_letters(limit + 1, before)
+        page = found[:limit]
+        more = cursor_of(str(page[-1].number)) if len(found) > limit else None
+        return json_answer({"letters": [_view(letter) for letter in page], "next": more})
+
+    @router.get(
+        "/dead/{number}",
+        response_model=DeadLetter,
+        responses=looks("bad-parameter", "letter-not-found"),
+        dependencies=[Depends(needs("admin"))],
+    )
+    async def show_dead_letter(number: Number) -> Response:
+        """A dead letter, and why it is dead."""
+        return json_answer(_view(_found(await store.dead_letter(number), number)))
+
+
+def _add_doing(router: APIRouter, service: Service) -> None:
+    store, clock = service.box.store, service.box.clock
 
     @router.post(
         "/dead/{number}/retry",
@@ -37,19 +64,34 @@ def webhooks_router(service: Service) -> APIRouter:
         dependencies=[Depends(needs("admin"))],
     )
     async def retry_dead_letter(request: Request, number: Number) -> Response:
-        """Sends a dead letter again, as if for the first time."""
+        """Sends a dead letter again, as if for the first time; the answer is how it was."""
 
         async def retry(_: str) -> Answer:
-            letter = await store.dead_letter(number)
-            if letter is None:
-                raise RequestRefused("letter-not-found", f"there is no dead letter {number}")
-            again = msgspec.structs.replace(letter, attempts=0, due_at=clock.now_ms(), dead=False)
-            await store.put_off(again)
-            return Answer(_view(again))
+            return Answer(_view(_found(await store.send_again(number, clock.now_ms()), number)))
 
         return await service.once.answer(request, retry)
 
-    return router
+    @router.delete(
+        "/dead/{number}",
+        status_code=204,
+        responses={**GONE, **takes_away("letter-not-found")},
+        dependencies=[Depends(needs("admin"))],
+    )
+    async def discard_dead_letter(number: Number) -> Response:
+        """Throws a dead letter away: it will never be sent."""
+        if not await store.discard(number):
+            raise _no_letter(number)
+        return Response(status_code=204)
+
+
+def _found(letter: Letter | None, number: int) -> Letter:
+    if letter is None:
+        raise _no_letter(number)
+    return letter
+
+
+def _no_letter(number: int) -> RequestRefused:
+    return RequestRefused("letter-not-found", f"there is no dead letter {number}; it was sent or thrown away")
 
 
 def _view(letter: Letter) -> dict[str, object]:
@@ -59,5 +101,6 @@ def _view(letter: Letter) -> dict[str, object]:
         "key": letter.key,
         "attempts": letter.attempts,
         "error": letter.error,
+        "died_at": letter.due_at,
         "body": msgspec.json.decode(letter.body),
     }

@@ -69,7 +69,7 @@ class OpenByCode(Given):
 
 
 class OpenByKey(Given):
-    key: str = Field(description="The key of the data folder.")
+    key: str = Field(description="A key of this server.")
 
 
 class Used(Told):
@@ -275,7 +275,10 @@ class CrewUsage(Told):
 class UsageAt(Told):
     at: int = Field(description="Where the hour or day begins, in UTC.", examples=[1_794_800_000_000])
     crew: str = Field(examples=["desk"])
-    usage: Used = Field(description="Of the runs started then, with all below them.")
+    agent: str = Field(description="Of that crew; empty where it is told by crew.", examples=["clerk"])
+    usage: Used = Field(
+        description="Of the runs started then: by crew with all runs below them, by agent each with its own."
+    )
 
 
 class UsageReport(Told):
@@ -377,16 +380,21 @@ class DeadLetter(Told):
     key: str = Field(description="The id that every try has.", examples=[f"{RUN}:32"])
     attempts: int
     error: str = Field(examples=["the receiver answered 500"])
+    died_at: int = Field(description="When it was given up, in ms.", examples=[1_794_800_000_000])
     body: dict[str, Any]
 
 
 class DeadLetters(Told):
     letters: list[DeadLetter]
+    next: str | None = Field(description="The cursor of the next page; null on the last one.")
 
 
 class Session(Told):
     id: str = Field(examples=["owner"])
-    scopes: list[str] = Field(examples=[["read", "run", "answer", "admin"]])
+    scopes: list[str] = Field(
+        description="All that it may; `admin` stands beside the others, not for them.",
+        examples=[["admin", "answer", "read", "run"]],
+    )
 
 
 class Health(Told):
