@@ -61,7 +61,7 @@ async def questions_of(box: Interlock, row: RunRow, records: Sequence[Record] | 
 
 def _questions(row: RunRow, state: RunState, records: Sequence[Record]) -> list[dict[str, Any]]:
     asked = {
-        event.token: (event.question, record.at)
+        event.token: (event, record.at)
         for record in records
         for event in record.events
         if isinstance(event, InputRequested)
@@ -72,7 +72,9 @@ def _questions(row: RunRow, state: RunState, records: Sequence[Record]) -> list[
             "run": row.run,
             "crew": row.crew,
             "agent": wait.agent,
-            "question": asked[wait.token][0],
+            "question": asked[wait.token][0].question,
+            "expects": asked[wait.token][0].expects,
+            "choices": list(wait.rules.choices),
             "reason": wait.reason,
             "token": wait.token,
             "asked_at": asked[wait.token][1],

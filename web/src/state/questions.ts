@@ -19,7 +19,7 @@ export const asked = new Store<Question | null>(null);
 const MOVES = ["input.requested", "input.given", "run.paused", "run.resumed", "run.finished"];
 let isAsking = false;
 let isStale = false;
-let seen: Set<string> | null = null;
+let shown: Set<string> | null = null;
 
 export async function refreshInbox(): Promise<void> {
   if (isAsking) {
@@ -30,7 +30,7 @@ export async function refreshInbox(): Promise<void> {
   try {
     const { questions } = await get<QuestionPage>("/v1/questions?limit=1000");
     inbox.set({ questions, isKnown: true, error: "" });
-    openNewest(questions);
+    openNext();
   } catch (error) {
     inbox.set({ ...inbox.get(), error: wordsOf(error) });
   }
@@ -42,12 +42,26 @@ export async function refreshInbox(): Promise<void> {
 }
 
 /** Those that waited when the page came up are in the inbox; one that comes while somebody looks who may answer opens the dialog. */
-function openNewest(questions: readonly Question[]): void {
-  const fresh = seen ? questions.filter((each) => !seen?.has(each.id)) : [];
-  seen = new Set(questions.map((each) => each.id));
-  const open = asked.get();
-  const [first] = fresh;
-  if (!open && first && may("answer")) asked.set(first);
+function openNext(): void {
+  const { questions } = inbox.get();
+  shown ??= new Set(questions.map((each) => each.id));
+  const next = questions.find((each) => !shown?.has(each.id));
+  if (asked.get() || !next || !may("answer")) return;
+  shown.add(next.id);
+  asked.set(next);
+}
+
+/** What came while somebody answered is next. */
+export function answered(): void {
+  asked.set(null);
+  openNext();
+}
+
+/** Somebody wants to be left alone: whatever waits stays in the inbox. */
+export function postponed(): void {
+  asked.set(null);
+  shown = null;
+  openNext();
 }
 
 listen((told: readonly Told[]) => {
