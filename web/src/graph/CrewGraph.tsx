@@ -50,11 +50,11 @@ export function CrewGraph({ graph, story = NOTHING, version = 0 }: { graph: Grap
         preventScrolling={false}
         zoomOnScroll={false}
         fitView
-        fitViewOptions={{ padding: 0.06, minZoom: 0.45, maxZoom: 1.1 }}
+        fitViewOptions={{ padding: 0.06, minZoom: 0.3, maxZoom: 1.1 }}
         minZoom={0.1}
       >
         <Background gap={24} />
-        <Controls showInteractive={false} />
+        <Controls showInteractive={false} position={isWide ? "bottom-left" : "top-right"} />
       </ReactFlow>
     </div>
   );

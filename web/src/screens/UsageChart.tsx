@@ -8,6 +8,7 @@ import { seriesOf, stacked } from "./usageSeries";
 
 const COLOURS = ["#2f9e7f", "#6c6ce0", "#d0900f", "#3f86d0", "#d0473e", "#9a6bb8", "#7d8a86"];
 const HEIGHT = 260;
+const DAY_MS = 86_400_000;
 
 export type Measure = "cost" | "tokens";
 
@@ -39,7 +40,7 @@ function drawn(element: HTMLElement, report: UsageReport, what: Measure): UPlot 
     width: inner(element),
     height: HEIGHT,
     tzDate: (seconds) => UPlot.tzDate(new Date(seconds * 1_000), "Etc/UTC"),
-    axes: [axis, { ...axis, size: 70, values: (_, marks) => marks.map(words) }],
+    axes: [{ ...axis, ...steps(report.step_ms) }, { ...axis, size: 70, values: (_, marks) => marks.map(words) }],
     scales: { y: { range: (_, __, max) => [0, max * 1.1 || 1] } },
     series: [
       { label: "time (UTC)", value: (_, at) => (at === null ? "" : new Date(at * 1_000).toISOString().slice(0, 16).replace("T", " ")) },
@@ -55,6 +56,16 @@ function drawn(element: HTMLElement, report: UsageReport, what: Measure): UPlot 
     ],
   };
   return new UPlot(options, [[...times], ...stacked(rows)], element);
+}
+
+/** Marks stand where a step begins: hours of the day, or days. */
+function steps(stepMs: number): Partial<UPlot.Axis> {
+  const isDays = stepMs >= DAY_MS;
+  return {
+    space: 70,
+    incrs: (isDays ? [1, 2, 7, 14, 28, 91, 364] : [1, 2, 3, 6, 12, 24]).map((steps) => (steps * stepMs) / 1_000),
+    values: (_, marks) => marks.map((at) => new Date(at * 1_000).toISOString().slice(isDays ? 5 : 11, isDays ? 10 : 16)),
+  };
 }
 
 function inner(element: HTMLElement): number {

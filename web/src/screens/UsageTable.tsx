@@ -4,23 +4,20 @@ import { Table } from "../ui/Table";
 
 export function UsageTable({ report }: { report: UsageReport }) {
   return (
-    <Table head={["crew", "agent", "calls", "tokens in", "tokens out", "cost"]} look="usage">
+    <Table head={["crew and agent", "calls", "tokens in", "tokens out", "cost"]} look="usage">
       {report.crews.flatMap((crew) => [
-        <Row key={crew.crew} crew={crew.crew} agent={plural(crew.runs, "run")} used={crew.usage} isWhole />,
-        ...crew.agents.map((each) => <Row key={`${crew.crew} ${each.agent}`} crew="" agent={each.agent} used={each.usage} />),
+        <Row key={crew.crew} look="usage-crew" name={crew.crew} note={plural(crew.runs, "run")} used={crew.usage} />,
+        ...crew.agents.map((each) => <Row key={`${crew.crew} ${each.agent}`} look="usage-agent" name={each.agent} used={each.usage} />),
       ])}
     </Table>
   );
 }
 
-function Row({ crew, agent, used, isWhole = false }: { crew: string; agent: string; used: Used; isWhole?: boolean }) {
+function Row({ look, name, note = "", used }: { look: string; name: string; note?: string; used: Used }) {
   return (
-    <tr className={isWhole ? "usage-crew" : ""}>
+    <tr className={look}>
       <td>
-        <bdi>{crew}</bdi>
-      </td>
-      <td>
-        <bdi>{agent}</bdi>
+        <bdi>{name}</bdi> <span className="quiet">{note}</span>
       </td>
       <td>{count(used.calls)}</td>
       <td>{count(used.input_tokens)}</td>
