@@ -169,12 +169,38 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 0
 
 
+class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """One wait for a person. `id` answers it: the message's where an agent asked, else the token.
+
+    `since` and `until` are in milliseconds since 1970; `until` is 0 where there is no deadline.
+    """
+
+    id: str
+    run: str
+    crew: str
+    agent: str
+    reason: str
+    question: str
+    expects: str = ""
+    choices: tuple[str, ...] = ()
+    token: str
+    since: int
+    until: int = 0
+
+
+class Asking(msgspec.Struct, frozen=True, kw_only=True):
+    """All that people are asked in a run, the oldest first."""
+
+    run: str
+    questions: tuple[OpenQuestion, ...] = ()
+
+
 class Alongside(msgspec.Struct, frozen=True, kw_only=True):
     """What is done in the transaction of a record: all of it, or none.
 
-    `heard` are deliveries that the record takes in; `taken` and `put_back` are keys of takings whose answer
-    the record holds, or that nobody will ever show to a model; `handed_back` are crew, agent and broadcast of
-    deliveries that were taken in, and not acted upon.
+    `asking` is there if the record changes what people are asked. `heard` are deliveries that the record takes in;
+    `taken` and `put_back` are keys of takings whose answer the record holds, or that nobody will ever show to a model;
+    `handed_back` are crew, agent and broadcast of deliveries that were taken in, and not acted upon.
     """
 
     spending: tuple[Reservation | Settlement, ...] = ()
@@ -186,6 +212,7 @@ class Alongside(msgspec.Struct, frozen=True, kw_only=True):
     taken: tuple[str, ...] = ()
     put_back: tuple[str, ...] = ()
     handed_back: tuple[tuple[str, str, str], ...] = ()
+    asking: Asking | None = None
 
     @property
     def concerns_bus(self) -> bool:
@@ -450,6 +477,27 @@ class KeepingTrees(Protocol):
 
     async def delete_tree(self, run: str, at: int) -> Sequence[Tombstone]:
         """All of them or none, the run itself first; `OwnedElsewhere` while another process works on one of them."""
+        ...
+
+
+class Questions(Protocol):
+    """What people are asked in all runs, as it was kept with their records."""
+
+    async def open_questions(
+        self, limit: int, before: tuple[int, str] | None = None, run: str | None = None
+    ) -> Sequence[OpenQuestion]:
+        """The newest first; those before a time and token; those of one run and the ones below it.
+
+        Without damaged ones, which `interlock doctor` lists anew.
+        """
+        ...
+
+    async def unlisted(self) -> Sequence[str]:
+        """Runs that came in whole, or were there before questions were kept: nobody knows what they ask."""
+        ...
+
+    async def list_questions(self, asking: Asking, seq: int) -> None:
+        """Keeps what a run asks with this seq as its newest; if it has moved on, nothing."""
         ...
 
 

@@ -36,14 +36,17 @@ from interlock.errors import (
 from interlock.ports import (
     Alongside,
     Appended,
+    Asking,
     Budgets,
     Clock,
     Grant,
     Journal,
     Keeping,
+    OpenQuestion,
     Outbox,
     Outgoing,
     Owners,
+    Questions,
     Record,
     Reservation,
     RunRow,
@@ -86,9 +89,9 @@ class Place:
         asyncio.run(told())
 
 
-def as_ports(store: Store, clock: ManualClock) -> tuple[Journal, Owners, Budgets, Outbox, Keeping, Clock]:
+def as_ports(store: Store, clock: ManualClock) -> tuple[Journal, Owners, Budgets, Outbox, Keeping, Questions, Clock]:
     """Never called: the type check proves by it that stores and clock are what the ports ask for."""
-    return store, store, store, store, store, clock
+    return store, store, store, store, store, store, clock
 
 
 @pytest.fixture(params=STORES)
@@ -699,5 +702,63 @@ def test_a_call_of_a_child_counts_for_the_crews_above_it_and_not_for_their_agent
         gone = Settlement(key="k1", crew="inner", agent="teacher", at=10, usage=Usage(), crews_above=("outer",))
         await store.spend(row, [gone])
         assert (await store.spend(row, [order("k4", "inner", above)]))[0].refused == "", "what is given back is there"
+
+    place.use(story)
+
+
+def question(run: str, n: int, since: int) -> OpenQuestion:
+    return OpenQuestion(
+        id=f"{run}:{n}",
+        run=run,
+        crew="quiz",
+        agent="teacher",
+        reason="question",
+        question="?",
+        token=f"{run}:{n}",
+        since=since,
+    )
+
+
+def test_questions_are_kept_with_the_record_and_paged_by_age(place: Place) -> None:
+    async def story(store: Store) -> None:
+        asked = {run: (question(run, 1, at), question(run, 2, at)) for run, at in (("r1", 5), ("r1~4.0", 7), ("r2", 6))}
+        for run, questions in asked.items():
+            await store.create(a_row(run), started(), Alongside(asking=Asking(run=run, questions=questions)))
+        found = await store.open_questions(10)
+        assert [each.token for each in found] == ["r1~4.0:2", "r1~4.0:1", "r2:2", "r2:1", "r1:2", "r1:1"]
+        assert found[0] == asked["r1~4.0"][1]
+        assert await store.open_questions(2, before=(6, "r2:2")) == found[3:5]
+        assert [each.run for each in await store.open_questions(10, run="r1")] == ["r1~4.0"] * 2 + ["r1"] * 2
+        await store.append(a_row("r2"), replied(3), Alongside(asking=Asking(run="r2")))
+        assert "r2" not in [each.run for each in await store.open_questions(10)]
+        await store.delete("r1", 9)
+        assert {each.run for each in await store.open_questions(10)} == {"r1~4.0"}
+
+    place.use(story)
+
+
+def test_a_record_that_is_refused_asks_nothing(place: Place) -> None:
+    async def story(store: Store) -> None:
+        await store.create(a_row(), started())
+        with pytest.raises(OutOfOrder):
+            await store.append(
+                a_row(), replied(9), Alongside(asking=Asking(run="r1", questions=(question("r1", 1, 5),)))
+            )
+        assert list(await store.open_questions(10)) == []
+
+    place.use(story)
+
+
+def test_what_a_whole_run_asks_is_not_known_until_it_is_listed_for_its_newest_seq(place: Place) -> None:
+    async def story(store: Store) -> None:
+        for run, status in (("r1", "paused"), ("r2", "completed")):
+            await store.add(a_row(run, status=status), sealed_chain(run, [started()]))
+        assert list(await store.unlisted()) == ["r1"]
+        asking = Asking(run="r1", questions=(question("r1", 1, 5),))
+        for seq in (1, 3):
+            await store.list_questions(asking, seq)
+        assert (list(await store.unlisted()), list(await store.open_questions(10))) == (["r1"], [])
+        await store.list_questions(asking, 2)
+        assert (list(await store.unlisted()), list(await store.open_questions(10))) == ([], list(asking.questions))
 
     place.use(story)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Condition, Thread
 
 SECRET = "RECEIVER_SECRET"
 SECRET_VALUE = "whsec_" + "c2VjcmV0" * 4
@@ -14,6 +14,18 @@ class Receiver:
 
     def __init__(self, status: int) -> None:
         self.status, self.asked, self.address = status, 0, ""
+        self._changed = Condition()
+
+    def took(self) -> None:
+        with self._changed:
+            self.asked += 1
+            self._changed.notify_all()
+
+    def require(self, count: int) -> None:
+        """It is asked so often, sooner or later, and not more."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.asked >= count, timeout=60), self.asked
+            assert self.asked == count
 
     def as_toml(self, *on: str) -> str:
         """Lets a server send to it; the secret has to be in the server's environment."""
@@ -28,7 +40,7 @@ def receiving(status: int) -> Iterator[Receiver]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
-            receiver.asked += 1
+            receiver.took()
             self.send_response(receiver.status)
             self.send_header("content-length", "0")
             self.end_headers()

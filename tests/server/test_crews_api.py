@@ -1,12 +1,18 @@
 """Crews, questions, health and counters over HTTP."""
 
+import base64
 from pathlib import Path
 
 import pytest
 
+from interlock import load_crew
+from interlock.adapters.script_files import read_script
 from interlock.crew.diagram import diagram_of
 from interlock.crew.diagram_text import as_text
+from interlock.testing import ScriptedModel
 from tests.server.office import BROKEN, CREW, Office, code_of, played
+
+TRAVEL = Path(__file__).parents[2] / "examples" / "travel"
 
 
 def test_crews_are_listed_shown_drawn_and_their_problems_told(tmp_path: Path) -> None:
@@ -113,3 +119,33 @@ def test_counters_tell_requests_by_route_and_what_is_under_way(tmp_path: Path) -
 
 def test_the_broken_crew_of_the_tests_is_broken() -> None:
     assert "nobody" in BROKEN
+
+
+def test_a_question_is_answered_by_the_id_of_its_message_too(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        await (await office.box.start(load_crew(TRAVEL), "Plan a trip from LAX to Italy", run_id="trip")).result()
+        (asked,) = await office.box.questions()
+        await office.post(f"/v1/questions/{asked.id}/answer", json={"answer": "so many"})  # it is asked again
+        await office.box.runner.settled("trip")
+        (asked,) = await office.box.questions()
+        (shown,) = (await office.get("/v1/questions")).json()["questions"]
+        assert (shown["token"], shown["asked_at"]) == (asked.token, asked.since)
+        assert asked.id != asked.token
+        answer = await office.post(f"/v1/questions/{asked.id}/answer", json={"answer": "5"})
+        assert answer.status_code == 200
+        await office.box.runner.settled("trip")
+        assert (await office.get("/v1/questions")).json() == {"questions": [], "next": None}
+
+    played(tmp_path, story, model=ScriptedModel(read_script(TRAVEL / "script.yaml")))
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    ["x", "x trip:1.0", "0 trip:1.0", "-1 trip:1.0", "1 ", "1 a/b:1.0", "1 trip", "1 trip:1.0 x", f"{10**18} trip:1.0"],
+)
+def test_a_forged_cursor_of_questions_is_refused(tmp_path: Path, cursor: str) -> None:
+    async def story(office: Office) -> None:
+        forged = base64.urlsafe_b64encode(cursor.encode()).decode().rstrip("=")
+        assert code_of(await office.get("/v1/questions", params={"cursor": forged})) == (404, "cursor-not-found")
+
+    played(tmp_path, story)

@@ -154,7 +154,7 @@ async def diverged(office: Office) -> httpx2.Response:
     told = [msgspec.structs.replace(records[0], events=events), *records[1:]]
     other = msgspec.structs.replace(row, run="other", epoch=0)
     await office.box.keeping.add(other, sealed_chain("other", told))
-    return await office.get("/v1/runs/other")
+    return await office.post("/v1/runs/other/resume", json={"input": "me"})
 
 
 async def closed_store(office: Office) -> httpx2.Response:

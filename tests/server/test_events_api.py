@@ -275,3 +275,21 @@ def test_a_run_is_given_a_context_by_whoever_starts_it(tmp_path: Path) -> None:
         assert code_of(await office.post("/v1/runs", json=body)) == (422, "bad-body")
 
     played(tmp_path, story)
+
+
+@pytest.mark.parametrize("ahead", [1, 10**6])
+def test_a_place_that_the_store_has_not_reached_is_refused(tmp_path: Path, ahead: int) -> None:
+    """As after a restore from a backup: whoever waited there would miss everything up to it."""
+
+    async def story(office: Office) -> None:
+        run = await office.finished()
+        newest = await office.box.store.newest_position()
+        for path in ("/v1/engine/events", f"/v1/runs/{run['id']}/events"):
+            for place in (str(newest + ahead), f"{newest + ahead}.1"):
+                headers = {"accept": "text/event-stream", "last-event-id": place}
+                assert code_of(await office.get(path, headers=headers)) == (400, "bad-event-id")
+        assert (await office.events("/v1/engine/events?follow=false", **{"last-event-id": str(newest)}))[-1].data[
+            "reason"
+        ] == "end"
+
+    played(tmp_path, story)

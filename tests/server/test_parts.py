@@ -11,17 +11,21 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.server import ServerState
 
 from interlock import Interlock, UsageError, load_crew
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.served_folder import SERVER_KEY, served, server_key
+from interlock.adapters.server_settings import ServerSettings
 from interlock.errors import FolderServed, RequestRefused, StoreFailed
 from interlock.runtime.draining import drained
 from interlock.server.bodies import JSON_DEPTH_MAX, depth_of, require_json
 from interlock.server.logs import JsonLines
 from interlock.server.places import Place, event_id, place_of
+from interlock.server.protocol import TAKEN_BYTES_MIN, BoundedProtocol, Bounds
 from interlock.server.rates import BUCKETS_MAX, Rates
-from interlock.server.serving import _listening, is_loopback
+from interlock.server.serving import UNACKNOWLEDGED_MS, _config, _listening, is_loopback
 from interlock.testing import ManualClock
 from tests.server.office import crew_file
 
@@ -184,3 +188,53 @@ def test_draining_waits_for_what_is_under_way_and_lets_nothing_new_begin(tmp_pat
             assert asked == ["clerk"]
 
     asyncio.run(story())
+
+
+def test_a_connection_to_a_client_that_is_gone_without_a_word_ends(tmp_path: Path) -> None:
+    """What was sent to it must be acknowledged in time; every connection has that from the listener."""
+    with _listening("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        listener.setblocking(True)
+        taken, _ = listener.accept()
+        with taken:
+            assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == UNACKNOWLEDGED_MS
+
+
+class Waiting:
+    """A transport that has so much left to send each time somebody looks, and a loop that waits for nothing."""
+
+    def __init__(self, *left: int) -> None:
+        self._left, self.aborted, self.later = list(left), False, list[Any]()
+
+    def get_write_buffer_size(self) -> int:
+        return self._left.pop(0)
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def call_later(self, _seconds: float, call: Any, *given: Any) -> "Waiting":
+        self.later.append(lambda: call(*given))
+        return self
+
+    def cancel(self) -> None:
+        self.later.clear()
+
+
+@pytest.mark.parametrize(
+    ("left", "aborted"),
+    [
+        ((10 * TAKEN_BYTES_MIN,) * 2, True),
+        ((10 * TAKEN_BYTES_MIN, 9 * TAKEN_BYTES_MIN + 1), True),
+        ((10 * TAKEN_BYTES_MIN, 9 * TAKEN_BYTES_MIN, 9 * TAKEN_BYTES_MIN), False),
+    ],
+)
+def test_who_takes_too_little_of_an_answer_in_time_is_cut_off(left: tuple[int, ...], aborted: bool) -> None:
+    config = _config(None, ServerSettings())
+    config.load()
+    waiting: Any = Waiting(*left)
+    protocol = BoundedProtocol(config, ServerState(), {}, waiting, bounds=Bounds(1, 1, 1))
+    protocol.transport, protocol.flow = waiting, FlowControl(waiting)
+    protocol.pause_writing()
+    waiting.later.pop(0)()
+    assert (waiting.aborted, len(waiting.later)) == (aborted, 0 if aborted else 1)
+    protocol.resume_writing()
+    assert waiting.later == []

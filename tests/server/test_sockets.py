@@ -74,6 +74,44 @@ def test_headers_that_drip_after_an_answer_are_not_waited_for_either(server: Ser
         assert told(connection).endswith(b'"code":"headers-too-slow"}')
 
 
+def test_a_connection_that_is_idle_after_an_answer_is_closed(server: Served) -> None:
+    with server.connected() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert told(connection).endswith(b'{"status":"ok"}')
+
+
+def test_a_client_that_closes_its_half_is_let_go_of(server: Served) -> None:
+    for begun in (b"", b"GET /healthz HTTP/1.1\r\nHost: "):
+        with server.connected() as connection:
+            connection.sendall(begun)
+            connection.shutdown(socket.SHUT_WR)
+            assert told(connection) == b""
+
+
+def test_an_answer_that_nobody_takes_is_not_kept(tmp_path: Path) -> None:
+    with serving(tmp_path, script=BIG, toml=TOML) as server, server.asking() as client:
+        run = client.post("/v1/runs", json={"crew": "office"}).json()["id"]
+        while client.get(f"/v1/runs/{run}").json()["status"] == "running":
+            pass
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            host, _, port = server.address.removeprefix("http://").partition(":")
+            connection.connect((host, int(port)))
+            connection.sendall(head(server, method="GET", path=f"/v1/runs/{run}/events") * 20)
+            while not is_kept(connection):
+                assert client.get("/healthz").status_code == 200
+            while is_kept(connection):
+                assert client.get("/healthz").status_code == 200
+        assert server.stopped() == 0
+
+
+def is_kept(connection: socket.socket) -> bool:
+    """Whether a process still has the other end, as the system says: what is closed has no inode any more."""
+    other_end = f":{connection.getsockname()[1]:04X}"
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]]
+    return any(line[2].endswith(other_end) and line[9] != "0" for line in lines)
+
+
 def test_headers_without_end_are_cut_off(server: Served) -> None:
     bomb = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"".join(b"X-%d: %s\r\n" % (n, b"y" * 100) for n in range(400))
     assert answer_to(server, bomb).startswith((b"HTTP/1.1 400 ", b""))
@@ -109,6 +147,34 @@ def test_a_body_of_a_hundred_megabytes_is_refused_before_it_is_read(server: Serv
         said = told(connection)
     assert said.startswith(b"HTTP/1.1 413 ")
     assert b"body-too-large" in said
+
+
+@pytest.mark.parametrize("length", ["9" * 5000, "9" * 30, "-1", "1e3", "\u00b2"])
+def test_a_length_that_is_none_is_refused(server: Served, length: str) -> None:
+    request = head(server, "Content-Type: application/json", f"Content-Length: {length}")
+    assert answer_to(server, request).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 413 "))
+
+
+def test_little_of_a_body_is_read_for_somebody_without_a_key(server: Served) -> None:
+    lines = b"HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 5000\r\n\r\n"
+    assert b"body-too-large" in answer_to(server, b"POST /v1/session " + lines)
+    assert b"webhook-not-found" in answer_to(server, b"POST /v1/webhooks/none " + lines)
+
+
+@pytest.mark.parametrize(
+    "path", ["../app.py", "%2e%2e/app.py", "..%2fapp.py", "....//app.py", "/etc/passwd", "%00", "."]
+)
+def test_nothing_but_the_page_is_in_its_folder(server: Served, path: str) -> None:
+    said = answer_to(server, f"GET /static/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+    assert said.startswith(b"HTTP/1.1 404 ")
+    assert b'"code":"not-found"' in said
+
+
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "TRACE", "CONNECT", "PUT", "PATCH", "NONSENSE"])
+def test_a_method_that_nothing_takes_is_refused(server: Served, method: str) -> None:
+    said = answer_to(server, head(server, "Connection: close", method=method, path="/v1/runs"))
+    assert said.startswith(b"HTTP/1.1 405 ")
+    assert b"allow: GET, POST" in said
 
 
 def test_a_body_of_unknown_length_is_cut_off_where_it_gets_too_large(server: Served) -> None:

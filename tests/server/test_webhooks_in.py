@@ -207,3 +207,15 @@ def test_a_webhook_that_comes_too_often_is_held_up(tmp_path: Path) -> None:
         assert 429 in found
 
     taking(tmp_path, story, requests_per_second=1)
+
+
+def test_whoever_cannot_sign_does_not_use_up_what_the_sender_may_send(tmp_path: Path) -> None:
+    async def story(_: Office, sender: httpx2.AsyncClient) -> None:
+        body = json.dumps(SAID).encode()
+        for n in range(10):
+            forged = await sender.post("/v1/webhooks/ci", content=body, headers=signed(OTHER, body, f"forged {n}"))
+            assert code_of(forged) == (401, "wrong-key")
+        answer = await sender.post("/v1/webhooks/ci", content=body, headers=signed(NEW, body))
+        assert answer.status_code == 201, answer.text
+
+    taking(tmp_path, story, requests_per_second=0.5)

@@ -1,4 +1,5 @@
-"""What a record's transaction holds besides the record: budgets, what is to go out, broadcasts and their inbox marks.
+"""What a record's transaction holds besides the record: budgets, what is to go out, what people
+are asked, broadcasts and their inbox marks.
 
 SQL on a given connection.
 """
@@ -6,6 +7,7 @@ SQL on a given connection.
 import sqlite3
 from collections.abc import Sequence
 
+from interlock.adapters import questions_sqlite
 from interlock.adapters.bus_rows import SqliteTables
 from interlock.adapters.bus_rules import carry_out_on_bus
 from interlock.adapters.hearing_sqlite import Hearing
@@ -68,6 +70,8 @@ def carry_out(connection: sqlite3.Connection, hearing: Hearing, also: Alongside,
         connection.execute(
             "insert or ignore into outbox (key, run, body) values (?, ?, ?)", (each.key, each.run, each.body)
         )
+    if also.asking is not None:
+        questions_sqlite.keep(connection, also.asking)
     grants = carry_out_spending(connection, also.spending)
     if not also.concerns_bus:
         return Appended(position, grants)

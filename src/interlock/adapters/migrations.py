@@ -147,6 +147,24 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "create index webhook_letters_by_due on webhook_letters (dead, due_at)",
         ),
     ),
+    (
+        "012_questions",
+        (
+            # What people are asked, kept with the record that changed it; the journals can tell it anew.
+            """create table questions (
+                token text primary key,
+                run text not null,
+                since integer not null,
+                body blob not null,
+                crc integer not null
+            ) strict, without rowid""",
+            "create index questions_by_run on questions (run)",
+            "create index questions_by_age on questions (since, token)",
+            # Runs of which that is not known yet.
+            "create table unlisted (run text primary key) strict, without rowid",
+            "insert into unlisted (run) select run from runs where status in ('running', 'paused')",
+        ),
+    ),
 )
 
 SCHEMA = len(MIGRATIONS)

@@ -43,12 +43,12 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     streams_per_key_max: int = 20
     # Open connections, streams included; the system's own limit may be lower, and then counts.
     connections_max: int = 2_000
-    # How long a client may take to send its headers, and its body.
+    # How long a client may take to send its headers, those of its next request too, and its body.
     header_timeout_seconds: float = 10
     body_timeout_seconds: float = 30
     # How long calls under way are waited for when the server is told to stop.
     drain_timeout_seconds: float = 30
-    # What is kept for a stream whose reader is slow, and how long one piece may take to be taken.
+    # What is kept for a stream whose reader is slow, and how long 64 kB, or all that waits, may take to be taken.
     stream_buffer_kb: float = 1024
     stream_send_timeout_seconds: float = 30
     # How long a browser that was let in once is let in without asking.

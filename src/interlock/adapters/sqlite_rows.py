@@ -15,7 +15,7 @@ from zlib import crc32
 
 import msgspec
 
-from interlock.adapters import journal_format, keeping_sqlite
+from interlock.adapters import journal_format, keeping_sqlite, questions_sqlite
 from interlock.adapters.alongside_sqlite import carry_out
 from interlock.adapters.hearing_sqlite import Hearing
 from interlock.adapters.journal_format import Tip
@@ -141,6 +141,7 @@ def add(connection: sqlite3.Connection, tips: Tips, *, row: RunRow, records: Seq
     connection.execute("delete from tombstones where run = ?", (row.run,))
     tips.pop(row.run, None)
     made = _insert_run(connection, row, tip, owner="")
+    questions_sqlite.unlist(connection, row.run, row.status)
     for record in records:
         _insert_record(connection, made.number, record.seq, record.crc, record.link, record.body)
 
@@ -154,6 +155,7 @@ def add_tree(connection: sqlite3.Connection, tips: Tips, *, tree: SealedTree, en
         connection.execute("delete from tombstones where run = ?", (row.run,))
         tips.pop(row.run, None)
         numbers.append(_insert_run(connection, row, tip, owner="").number)
+        questions_sqlite.unlist(connection, row.run, row.status)
     for of, record in tree.records:
         _insert_record(connection, numbers[of], record.seq, record.crc, record.link, record.body)
 
@@ -239,6 +241,7 @@ def delete(connection: sqlite3.Connection, tips: Tips, *, run: str, at: int, own
     tips.pop(run, None)
     left = Tombstone(run=run, crew=found.values[1], seq=found.tip.seq, link=found.tip.link, deleted_at=at)
     keeping_sqlite.bury(connection, found.number, left)
+    questions_sqlite.forget(connection, run)
     return left
 
 

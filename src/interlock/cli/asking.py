@@ -10,10 +10,11 @@ from interlock.cli.looking import with_look
 from interlock.cli.run import data_option, drive, for_people, given_text, json_option, plain_option, script_option
 from interlock.compose.box import Interlock, RunHandle
 from interlock.compose.crews import host_settings
-from interlock.compose.questions import OpenQuestion, open_questions
+from interlock.compose.questions import open_questions
 from interlock.crew.registry import registry_of_tree
 from interlock.engine.in_full import in_full
 from interlock.ids import root_of
+from interlock.ports import OpenQuestion
 from interlock.signals.builtin import load_default_signals
 
 
@@ -22,7 +23,7 @@ from interlock.signals.builtin import load_default_signals
 @json_option
 def questions(data: str, as_json: bool) -> None:
     """Everything that a person is asked, in all runs, the oldest first."""
-    found, unreadable = with_look(data, lambda box: open_questions(box.journal, box.crew_of))
+    found, unreadable = with_look(data, lambda box: open_questions(box.store, box.crew_of))
     for aside in unreadable:
         click.echo(f"interlock: run {shown(aside.run)} is left out: {shown(aside.reason)}", err=True)
     if as_json:

@@ -24,7 +24,7 @@ from interlock.adapters.view_keeper import ViewKeeper
 from interlock.broadcast.naming import derived_id
 from interlock.compose.fitness import require_drivable, require_no_key, require_size
 from interlock.compose.models import AnyModel, Models
-from interlock.compose.questions import OpenQuestion, open_questions, runs_with_deadlines, token_of
+from interlock.compose.questions import list_unlisted, open_questions, runs_with_deadlines, token_of
 from interlock.compose.recovery import SetAside, recover_all
 from interlock.compose.results import Result as Result
 from interlock.compose.results import result_of
@@ -36,7 +36,7 @@ from interlock.engine.events import NO_CONTEXT, CrewContext, Entry
 from interlock.engine.state import RunState
 from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, RunNotFound, UsageError
 from interlock.ids import parent_of, root_of
-from interlock.ports import Clock, Delivery, Journal, Keeping, KeepingTrees, Observer, Owners, RunRow
+from interlock.ports import Clock, Delivery, Journal, Keeping, KeepingTrees, Observer, OpenQuestion, Owners, RunRow
 from interlock.runtime.delivery import OnExternal
 from interlock.runtime.forking import forked
 from interlock.runtime.judging import CheckReport, Judges, SelectChildren
@@ -142,6 +142,7 @@ class Interlock:
         self.signals = Signals(self.runner.board, self.clock)
         if self._listens:
             keeper.notice()  # what a crash left behind
+        await self._list_questions()
         if self._recover:
             await self._recover_all()
         return self
@@ -152,6 +153,9 @@ class Interlock:
 
     def _opened_store(self) -> SqliteStore:
         return SqliteStore(self.data, durability=self._durability)
+
+    async def _list_questions(self) -> None:
+        await list_unlisted(self.store, self.crew_of)
 
     async def __aexit__(self, *error: object) -> None:
         await self._stack.aclose()
@@ -166,7 +170,7 @@ class Interlock:
 
     async def _remind_all(self) -> None:
         """Deadlines of questions that nobody has answered are kept again, also where a run rests."""
-        for run_id in await runs_with_deadlines(self.journal, self.crew_of):
+        for run_id in await runs_with_deadlines(self.store, self.crew_of):
             if run_id not in self.runner.live:
                 with suppress(OwnedElsewhere, RunNotFound):
                     await self.runner.deadlines.remind(run_id)
@@ -300,7 +304,7 @@ class Interlock:
     async def questions(self) -> list[OpenQuestion]:
         """What people are asked in this folder, the oldest first."""
         self._require_open()
-        return (await open_questions(self.journal, self.crew_of))[0]
+        return (await open_questions(self.store, self.crew_of))[0]
 
     async def _recover_tree(self, run_id: str) -> None:
         """A child goes on with whoever called it."""
@@ -335,6 +339,7 @@ class Interlock:
         run, records = forked(crew, run_id, await self.journal.records(run_id), after, new_id)
         fresh = msgspec.structs.replace(row, run=new_id, epoch=0, created_at=now, continues=run_id)
         await self.keeping.add(row_of(run, fresh, now), sealed_chain(new_id, records))
+        await self._list_questions()
         await self.runner.recover(crew, new_id)
         return RunHandle(self, new_id)
 

@@ -10,10 +10,12 @@ from interlock.adapters.store_sqlite import DATABASE, OWNERS, is_alive
 from interlock.compose.box import Interlock
 from interlock.compose.inspection import Inspection
 from interlock.compose.keeping import each_row, runs_due
+from interlock.compose.questions import listed_questions
 from interlock.engine.state import RunState
 from interlock.errors import DamagedRun, InterlockError, RunNotFound, UsageError
 from interlock.ids import child_id, parent_of
-from interlock.ports import RunRow
+from interlock.ports import Asking, RunRow
+from interlock.runtime.asking import Asked
 from interlock.runtime.runner import replayed, row_of
 
 
@@ -48,12 +50,12 @@ async def check_up(data: Path, host: HostSettings | None = None) -> Checkup:
     return found
 
 
-async def _check_runs(box: Interlock, found: Checkup) -> None:
+async def _check_runs(box: Inspection, found: Checkup) -> None:
     async for row in each_row(box):
         found.runs += 1
         found.events += row.seq
         try:
-            await _check_run(box, row)
+            await _check_run(box, row, found)
         except RunNotFound:
             continue  # deleted meanwhile
         except InterlockError as error:
@@ -62,13 +64,28 @@ async def _check_runs(box: Interlock, found: Checkup) -> None:
             found.problems.append(f"run '{row.run}' cannot be replayed: {type(error).__name__}: {error}")
 
 
-async def _check_run(box: Interlock, row: RunRow) -> None:
+async def _check_run(box: Inspection, row: RunRow, found: Checkup) -> None:
     records = await box.journal.records(row.run)
     run = replayed(await box.crew_of(row), row.run, records)
     now = await box.journal.row(row.run)
     if now.seq == row.seq and row_of(run, row, row.updated_at) != row:
         raise DamagedRun(row.run, "what is said of the run is not what its journal tells")
     await _check_links(box, row, run.state)
+    await _check_questions(box, Asking(run=row.run, questions=Asked(records).open(run.state, row.crew)), row.seq, found)
+
+
+async def _check_questions(box: Inspection, asking: Asking, seq: int, found: Checkup) -> None:
+    """What a run asks is listed beside its journal; a list that is wrong is written anew where that is possible."""
+    listed = {each.token: each for each in await listed_questions(box.store, asking.run) if each.run == asking.run}
+    is_right = listed == {each.token: each for each in asking.questions}
+    if is_right or (await box.journal.row(asking.run)).seq != seq:
+        return
+    what = f"run '{asking.run}' asks what was not listed, or was listed with what it does not ask"
+    if box.is_read_only:
+        found.problems.append(f"{what}; check the folder where it can be written")
+    else:
+        await box.store.list_questions(asking, seq)
+        found.notes.append(f"{what}; its questions were listed anew, as its journal tells them")
 
 
 async def _check_links(box: Interlock, row: RunRow, state: RunState) -> None:

@@ -17,6 +17,10 @@ class Inspection(Interlock):
     def _opened_store(self) -> SqliteStore:
         return ReadOnlyStore(self.data) if is_read_only(self.data) else super()._opened_store()
 
+    async def _list_questions(self) -> None:
+        if not self.is_read_only:
+            await super()._list_questions()
+
     def log_notes(self) -> list[str]:
         """A log beyond its bound: somebody reads for so long that it cannot be written back."""
         log = self.data / f"{DATABASE}-wal"

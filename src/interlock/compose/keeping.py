@@ -8,6 +8,7 @@ import msgspec
 from interlock.adapters import tree_files
 from interlock.adapters.tree_files import TreeFile
 from interlock.compose.box import Interlock
+from interlock.compose.questions import list_unlisted
 from interlock.compose.recovery import pages
 from interlock.crew.definition import Crew
 from interlock.errors import DamagedRun, OwnedElsewhere, RunNotFound, UsageError
@@ -91,6 +92,7 @@ async def import_run(box: Interlock, data: bytes, name: str) -> RunRow:
         await box.journal.put_crew(sha, body)
     rows = tuple(msgspec.structs.replace(row, epoch=0) for row in found.tree.rows)
     await box.trees.add_tree(msgspec.structs.replace(found.tree, rows=rows))
+    await list_unlisted(box.store, box.crew_of)
     return rows[0]
 
 

@@ -1,47 +1,30 @@
 """What people are asked, over all runs of a folder, and who waits for whom within one.
 
-Rule 1: a run's state says what is open; its journal says since when.
+Rule 1: what is open is kept by the store with the record that changed it; no journal is read to list it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from typing import Protocol
 
 import msgspec
 
-from interlock.compose.recovery import SetAside, pages
+from interlock.compose.recovery import SetAside
 from interlock.crew.definition import Crew
-from interlock.engine.events import InputRequested, MessageSent
-from interlock.engine.standing import ASK_USER
+from interlock.engine.events import MessageSent
 from interlock.engine.state import RunState
 from interlock.engine.timing import ACK, ANSWER
 from interlock.errors import InterlockError, NotWaiting
 from interlock.messages.wire import USER
-from interlock.ports import Journal, Record, RunRow
+from interlock.ports import Asking, Journal, OpenQuestion, Questions, Record, RunRow
+from interlock.runtime.asking import Asked
 from interlock.runtime.runner import replayed
 
 # The crew of a run as it was when the run started.
 CrewOf = Callable[[RunRow], Awaitable[Crew]]
 
-# Runs looked at together.
-PAGE = 200
-
-
-class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """One wait for a person. `id` answers it: the message's where an agent asked, else the token.
-
-    `since` and `until` are in milliseconds since 1970; `until` is 0 where there is no deadline.
-    """
-
-    id: str
-    run: str
-    crew: str
-    agent: str
-    reason: str
-    question: str
-    expects: str = ""
-    token: str
-    since: int
-    until: int = 0
+# Questions read in one go.
+PAGE = 1_000
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,66 +39,60 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     until: int = 0
 
 
-async def open_questions(journal: Journal, crew_of: CrewOf) -> tuple[list[OpenQuestion], tuple[SetAside, ...]]:
+class Store(Journal, Questions, Protocol):
+    """Runs, and what they ask."""
+
+
+async def open_questions(store: Store, crew_of: CrewOf) -> tuple[list[OpenQuestion], tuple[SetAside, ...]]:
     """Those of every run that is not over, the oldest first; and the runs that cannot be read, with the reason."""
-    found: list[OpenQuestion] = []
+    found = await listed_questions(store)
     aside: list[SetAside] = []
-    for status in ("paused", "running"):
-        async for page in pages(journal, PAGE, status=status):
-            for row in page:
-                try:
-                    found += await _questions_of(journal, crew_of, row)
-                except InterlockError as error:
-                    aside.append(SetAside(run=row.run, reason=str(error)))
+    for run in await store.unlisted():
+        try:
+            found += (await asking_of(store, crew_of, await store.row(run))).questions
+        except InterlockError as error:
+            aside.append(SetAside(run=run, reason=str(error)))
     return sorted(found, key=lambda question: (question.since, question.id)), tuple(aside)
 
 
-async def _questions_of(journal: Journal, crew_of: CrewOf, row: RunRow) -> list[OpenQuestion]:
-    records = await journal.records(row.run)
-    state = replayed(await crew_of(row), row.run, records).state
-    return questions_of(state, records, row.crew)
+async def listed_questions(store: Questions, run: str | None = None) -> list[OpenQuestion]:
+    """As the store has them, the newest first: all, or those of a run and the ones below it."""
+    found: list[OpenQuestion] = []
+    page = await store.open_questions(PAGE, run=run)
+    while len(page) == PAGE:
+        found += page
+        page = await store.open_questions(PAGE, before=(page[-1].since, page[-1].token), run=run)
+    return [*found, *page]
 
 
-async def runs_with_deadlines(journal: Journal, crew_of: CrewOf) -> list[str]:
-    """The runs that rest, and have a question to a person that will not be open for ever.
+async def list_unlisted(store: Store, crew_of: CrewOf) -> None:
+    """What a folder of an older Interlock, and runs that came in whole, ask is found out once.
 
-    Only crews whose agents may ask have any; the journals of the others are not read.
+    A run that cannot be read stays as it is: whoever lists questions, and `interlock doctor`, says so.
     """
+    for run in await store.unlisted():
+        with suppress(InterlockError):
+            row = await store.row(run)
+            await store.list_questions(await asking_of(store, crew_of, row), row.seq)
+
+
+async def asking_of(store: Store, crew_of: CrewOf, row: RunRow) -> Asking:
+    """What a run asks, as its journal tells it."""
+    records = await store.records(row.run)
+    state = replayed(await crew_of(row), row.run, records).state
+    return Asking(run=row.run, questions=Asked(records).open(state, row.crew))
+
+
+async def runs_with_deadlines(store: Store, crew_of: CrewOf) -> list[str]:
+    """The runs that rest, and have a question to a person that will not be open for ever."""
+    asking = dict.fromkeys(question.run for question in await listed_questions(store) if question.until)
     found = []
-    async for page in pages(journal, PAGE, status="paused"):
-        for row in page:
-            with suppress(InterlockError):  # whoever takes it up says what is wrong with it
-                crew = await crew_of(row)
-                may_ask = any(ASK_USER in agent.tools for agent in crew.agents)
-                if may_ask and any(question.until for question in await _questions_of(journal, crew_of, row)):
-                    found.append(row.run)
+    for run in asking:
+        with suppress(InterlockError):  # whoever takes it up says what is wrong with it
+            row = await store.row(run)
+            if row.status == "paused" and (await asking_of(store, crew_of, row)).questions:
+                found.append(run)
     return found
-
-
-def questions_of(state: RunState, records: Sequence[Record], crew: str) -> list[OpenQuestion]:
-    asked = {
-        event.token: (event, record.at)
-        for record in records
-        for event in record.events
-        if isinstance(event, InputRequested)
-    }
-    since = _asked_at(records)
-    return [
-        OpenQuestion(
-            id=wait.message or wait.token,
-            run=state.run,
-            crew=crew,
-            agent=wait.agent,
-            reason=wait.reason,
-            question=asked[wait.token][0].question,
-            expects=asked[wait.token][0].expects,
-            token=wait.token,
-            since=since.get(wait.message, asked[wait.token][1]),
-            until=since[wait.message] + wait.deadline_ms if wait.deadline_ms else 0,
-        )
-        for wait in state.waits
-        if not wait.child  # that is asked in the child, and listed there
-    ]
 
 
 def _asked_at(records: Sequence[Record]) -> dict[str, int]:
@@ -133,7 +110,7 @@ def waits_of(state: RunState, records: Sequence[Record], crew: str) -> list[Wait
     since = _asked_at(records)
     people = [
         Waiting(agent=q.agent, of=USER, what=q.reason, id=q.id, since=q.since, until=q.until)
-        for q in questions_of(state, records, crew)
+        for q in Asked(records).open(state, crew)
     ]
     agents = [
         Waiting(

@@ -25,7 +25,7 @@ class Deadlines:
     def set(self, live: LiveRun, effect: SetAlarm) -> None:
         """It rings whether or not the run is in anybody's hands by then."""
         runner, run_id = self._runner, live.id
-        left_ms = live.asked_at[effect.token] + effect.duration_ms - runner.clock.now_ms()
+        left_ms = live.asked.since(effect.token) + effect.duration_ms - runner.clock.now_ms()
         ring = self._rung
         runner.timers.set(live.key(effect.key), max(0, left_ms), lambda: runner.sees_through(ring(run_id)))
 
@@ -52,7 +52,7 @@ class Deadlines:
         """Whether something was overdue; then the run goes on. Whoever asks has its lock."""
         runner, now = self._runner, self._runner.clock.now_ms()
         questions = [wait for wait in live.run.state.waits if wait.deadline_ms]
-        late = [wait.message for wait in questions if live.asked_at[wait.message] + wait.deadline_ms <= now]
+        late = [wait.message for wait in questions if live.asked.since(wait.message) + wait.deadline_ms <= now]
         if not late:
             return False
         parent = await runner.woken_parent_or_let_go(live)

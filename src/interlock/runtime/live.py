@@ -4,13 +4,16 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
+import msgspec
+
 from interlock.crew.definition import Agent, Crew
 from interlock.engine.conversation import Conversation
 from interlock.engine.effects import CallModel
-from interlock.engine.events import IncomingEvent, InputRequested
+from interlock.engine.events import IncomingEvent
 from interlock.engine.step import Run
 from interlock.engine.waiting import agents_at_work
-from interlock.ports import ModelRequest, Record, RunRow
+from interlock.ports import Alongside, Asking, ModelRequest, RunRow
+from interlock.runtime.asking import Asked
 
 # Before the key of a child that is being stopped.
 STOPPING = "stop "
@@ -39,8 +42,9 @@ class LiveRun:
         # Nothing but a wake-up call is None: somebody else took an event in, and the run may be over.
         self.inbox: asyncio.Queue[IncomingEvent | None] = asyncio.Queue()
         self.tasks: dict[str, asyncio.Task[None]] = {}
-        # When a question with a deadline was asked, in everybody's time; the engine knows working time alone.
-        self.asked_at: dict[str, int] = {}
+        # When people were asked, in everybody's time; the engine knows working time alone.
+        self.asked = Asked()
+        self._open = _tokens(run)
         self.last_ms: int | None = None
         # One transition at a time: its record is stored before the next event is looked at.
         self.lock = asyncio.Lock()
@@ -75,11 +79,13 @@ class LiveRun:
         before, self.last_ms = self.last_ms, now_ms
         return max(0, now_ms - before) if before is not None else 0
 
-    def heed(self, record: Record) -> None:
-        """Remembers when questions with a deadline were asked for the first time."""
-        for event in record.events:
-            if isinstance(event, InputRequested) and event.deadline_ms:
-                self.asked_at.setdefault(event.message_id, record.at)
+    def with_questions(self, also: Alongside) -> Alongside:
+        """With what people are asked now, if that is not what they were asked before."""
+        before, self._open = self._open, _tokens(self.run)
+        if self._open == before:
+            return also
+        asking = Asking(run=self.id, questions=self.asked.open(self.run.state, self.crew.name))
+        return msgspec.structs.replace(also, asking=asking)
 
     def own(self, key: str, task: "asyncio.Task[None]") -> None:
         def ended(done: "asyncio.Task[None]") -> None:
@@ -135,3 +141,7 @@ class LiveRun:
     def _pump_if_alone(self) -> None:
         if self.alone and self.pump is None and self.pumped is not None and not self.inbox.empty():
             self.pump = asyncio.create_task(self.pumped(self))
+
+
+def _tokens(run: Run) -> list[str]:
+    return [wait.token for wait in run.state.waits if not wait.child]

@@ -501,7 +501,7 @@ class Runner:
             records = await self.journal.records(run_id)
             live = LiveRun(replayed(crew, run_id, records, self.table(crew, row.crew_sha)), row)
             for record in records:
-                live.heed(record)
+                live.asked.note(record)
         except BaseException:
             await self.owners.release(run_id)
             raise
@@ -621,9 +621,9 @@ class Runner:
         step = live.run.apply(event)
         record = Record(seq=seq, at=self.clock.now_ms(), events=(event, *step.facts))
         live.row = row_of(live.run, live.row, record.at)
-        live.heed(record)
+        live.asked.note(record)
         also = NOTHING_ELSE if _is_one_call(step.effects) else self._alongside(live, step.effects, record.at)
-        also = self.board.alongside(live, event, step, seq, record.at, also)
+        also = live.with_questions(self.board.alongside(live, event, step, seq, record.at, also))
         try:
             appended = await (self.journal.create if first else self.journal.append)(live.row, record, also)
         except StoreBroken:

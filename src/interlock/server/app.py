@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -47,11 +48,12 @@ ROUTERS = (
 
 
 def guarded_app(service: Service, origins: Origins) -> Guard:
-    app = FastAPI(docs_url=None, redoc_url=None, dependencies=[Depends(require_known_parameters)])
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(require_known_parameters)])
     routers = [router(service) for router in ROUTERS]
     for router in routers:
         app.include_router(router)
     app.add_api_route("/", page, include_in_schema=False)
+    app.add_api_route("/openapi.json", _Document(app), include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     app.openapi = document_of(app, routes)  # type: ignore[method-assign]
@@ -67,6 +69,7 @@ def guarded_app(service: Service, origins: Origins) -> Guard:
         metrics=service.metrics,
         admission=service.admission,
         body_bytes_max=service.crews.body_bytes_max,
+        hooks=service.incoming,
     )
     guard = Guard(app, keeper)
     service.failed = guard.failed
@@ -76,6 +79,17 @@ def guarded_app(service: Service, origins: Origins) -> Guard:
 async def page() -> Response:
     """What a browser shows; it holds nothing, and asks for everything."""
     return FileResponse(STATIC / "index.html")
+
+
+class _Document:
+    """The OpenAPI document, for anybody; written once, as it is large and asked for without a key."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app, self._text = app, b""
+
+    async def __call__(self) -> Response:
+        self._text = self._text or msgspec.json.encode(self._app.openapi())
+        return Response(self._text, media_type="application/json")
 
 
 async def require_known_parameters(request: Request) -> None:

@@ -38,7 +38,7 @@ def require_size(size: int, bytes_max: int) -> None:
     if size > bytes_max:
         raise RequestRefused(
             "body-too-large",
-            f"the body is larger than {bytes_max:,} bytes; send less, or raise settings.max_request_body_size_kb",
+            f"the body is larger than {bytes_max:,} bytes; send less; a run's may be settings.max_request_body_size_kb",
         )
 
 

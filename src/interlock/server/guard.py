@@ -1,14 +1,14 @@
 """What every request passes before it reaches a route.
 
 Rule 1: in this order: by which name, from whose page, with which key, how often, then what body. Nothing of a body is
-read for somebody who may not ask.
+read for somebody who may not ask, and little for somebody who does not need a key.
 Rule 2: every answer carries the same security headers, refusals included.
 Rule 3: a cookie counts only with an origin of ours; a body only as JSON.
 """
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, NamedTuple
 
@@ -43,8 +43,12 @@ _RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items
 # What anybody may see: that the server lives, how to talk to it, and the page, which holds nothing.
 OPEN_PATHS = ("/", "/healthz", "/readyz", "/openapi.json", "/favicon.ico")
 OPEN_FOLDER = "/static/"
+SESSION = "/v1/session"
 # Whoever sends a webhook has no key: its signature is looked at by its route.
 SIGNED_FOLDER = "/v1/webhooks/"
+
+# A code or a key, and the names of both.
+SESSION_BYTES_MAX = 4 * 1024
 
 JSON_TYPES = ("application/json", "application/cloudevents+json")
 WITHOUT_BODY = ("GET", "HEAD", "OPTIONS")
@@ -62,6 +66,7 @@ class Gatekeeper(NamedTuple):
     metrics: Metrics
     admission: Callable[[], RequestRefused | None]  # why nothing is taken in now, if so
     body_bytes_max: int
+    hooks: Collection[str]  # webhooks that are taken in
 
 
 class Guard:
@@ -99,6 +104,7 @@ class Guard:
             return b""
         if (closed := self._keeper.admission()) is not None:
             raise closed
+        self._require_hook(scope["path"])
         state["body"] = await self._body(scope, headers, receive)
         return state["body"] if isinstance(state["body"], bytes) else b""
 
@@ -115,9 +121,14 @@ class Guard:
                 "origin-not-allowed", f"pages of {headers['origin'][:100]!r} may not ask; add it to server.origins"
             )
 
+    def _require_hook(self, path: str) -> None:
+        hook = path.removeprefix(SIGNED_FOLDER)
+        if hook != path and hook not in self._keeper.hooks:
+            raise RequestRefused("webhook-not-found", f"there is no webhook '{hook[:80]}', or it has no secret")
+
     def _caller(self, scope: Scope, headers: dict[str, str]) -> Caller | None:
         path: str = scope["path"]
-        opens_session = path == "/v1/session" and scope["method"] == "POST"
+        opens_session = path == SESSION and scope["method"] == "POST"
         if opens_session or path in OPEN_PATHS or path.startswith((OPEN_FOLDER, SIGNED_FOLDER)):
             return None
         caller = ANYONE if self._keeper.access is None else self._known(self._keeper.access, scope, headers)
@@ -154,13 +165,13 @@ class Guard:
 
     async def _body(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
         keeper = self._keeper
-        length = headers.get("content-length", "")
-        if length.isdigit():
-            require_size(int(length), keeper.body_bytes_max)
+        bytes_max = SESSION_BYTES_MAX if scope["path"] == SESSION else keeper.body_bytes_max
+        if length := headers.get("content-length", ""):
+            require_size(int(length), bytes_max)  # h11 lets through only what is a number
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if headers.get("content-encoding", "identity").lower() != "identity" or (kind and kind not in JSON_TYPES):
             raise RequestRefused("not-json", "send the body as application/json, without an encoding")
-        body = await read_body(receive, keeper.body_bytes_max, keeper.settings.body_timeout_seconds)
+        body = await read_body(receive, bytes_max, keeper.settings.body_timeout_seconds)
         if body and not kind:
             raise RequestRefused("not-json", "say that the body is application/json: Content-Type is missing")
         if body and not scope["path"].startswith(SIGNED_FOLDER):

@@ -1,8 +1,10 @@
 """HTTP on a socket, with bounds that hold before there is a request: how many connections, how long for its headers.
 
 Rule 1: a connection beyond the bound is told so and closed; it never reaches the routes.
-Rule 2: headers that do not come are not waited for; headers without end are cut off by their size.
+Rule 2: headers that do not come are not waited for, those of a next request neither; headers without end are cut off by
+their size.
 Rule 3: the rest of a body that was refused is read and thrown away, so that its sender gets to read why; not for long.
+Rule 4: an answer that nobody takes is not kept: whoever takes less than `TAKEN_BYTES_MIN` in its time is cut off.
 """
 
 import asyncio
@@ -19,9 +21,14 @@ from interlock.server.problems import PROBLEM_JSON
 HEADER_BYTES_MAX = 16 * 1024
 
 
+# The least of an answer that must be taken in the time for it, while more waits: 2 kB a second with the default.
+TAKEN_BYTES_MIN = 64 * 1024
+
+
 class Bounds(NamedTuple):
     connections_max: int
     header_timeout_s: float
+    send_timeout_s: float
 
 
 class BoundedProtocol(H11Protocol):
@@ -40,6 +47,7 @@ class BoundedProtocol(H11Protocol):
         self._bounds = bounds
         self._headers_due: asyncio.TimerHandle | None = None
         self._rest_due: asyncio.TimerHandle | None = None
+        self._taken_due: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         if len(self.connections) >= self._bounds.connections_max:
@@ -53,6 +61,7 @@ class BoundedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._headers_are_there()
         self._rest_is_there()
+        self._is_taken()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -68,6 +77,14 @@ class BoundedProtocol(H11Protocol):
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY and self._rest_due is None:
             self._rest_due = self.loop.call_later(self._bounds.header_timeout_s, self._abort)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._expect_taking()
+
+    def resume_writing(self) -> None:
+        self._is_taken()
+        super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
         try:
@@ -87,6 +104,21 @@ class BoundedProtocol(H11Protocol):
         if self._rest_due is not None:
             self._rest_due.cancel()
             self._rest_due = None
+
+    def _expect_taking(self) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        self._taken_due = self.loop.call_later(self._bounds.send_timeout_s, self._look_what_was_taken, waiting)
+
+    def _look_what_was_taken(self, waiting: int) -> None:
+        if waiting - self.transport.get_write_buffer_size() < TAKEN_BYTES_MIN:
+            self._abort()
+        else:
+            self._expect_taking()
+
+    def _is_taken(self) -> None:
+        if self._taken_due is not None:
+            self._taken_due.cancel()
+            self._taken_due = None
 
     def _too_slow(self) -> None:
         self._headers_due = None

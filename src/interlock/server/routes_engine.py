@@ -32,7 +32,7 @@ def engine_router(service: Service) -> APIRouter:
         deltas: Annotated[bool, Query(description="Whether it has the pieces of replies.")] = False,
     ) -> Response:
         """The events of all runs in the order of the store."""
-        place = last_place(request)
+        place = await last_place(request, service.box.store)
         if place is None:
             place = Place(await service.box.store.newest_position() if after is None else after)
         reader = service.streams.reader(place, deltas=deltas)

@@ -24,11 +24,11 @@ def questions_router(service: Service) -> APIRouter:
     @router.get(
         "",
         response_model=QuestionPage,
-        responses=looks("bad-parameter", "cursor-not-found", "damaged-run", "journal-diverged"),
+        responses=looks("bad-parameter", "cursor-not-found"),
         dependencies=[Depends(needs("read"))],
     )
     async def list_questions(limit: Limit = 200, cursor: Cursor = None) -> Response:
-        """What all runs wait for, the newest run first."""
+        """What all runs wait for, the newest question first."""
         return json_answer(await question_page(service.box, limit, cursor))
 
     @router.post(
@@ -42,7 +42,7 @@ def questions_router(service: Service) -> APIRouter:
 
         async def answer(_: str) -> Answer:
             try:
-                return await answered(service, run_of(message), message, order.answer)
+                return await answered(service, run_of(message), service.box.answer(message, order.answer))
             except RunNotFound:
                 raise RequestRefused("question-not-found", f"there is no question '{message[:80]}'") from None
 

@@ -1,5 +1,6 @@
 """Runs over HTTP: start, list, look, follow, answer, cancel, fork, explain."""
 
+from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -8,6 +9,7 @@ from fastapi import APIRouter, Depends, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from interlock.compose.box import RunHandle
 from interlock.engine.events import NO_CONTEXT, CrewContext
 from interlock.errors import AlreadyResumed, RequestRefused, RunExists
 from interlock.runtime.runner import is_over
@@ -71,7 +73,7 @@ def _add_looking(router: APIRouter, service: Service) -> None:
     @router.get(
         "/{run}",
         response_model=RunDetail,
-        responses={**looks(*OF_RUN, "journal-diverged"), **SHOWN},
+        responses={**looks(*OF_RUN), **SHOWN},
         dependencies=[Depends(needs("read"))],
     )
     async def show_run(run: RunId) -> Response:
@@ -105,7 +107,7 @@ def _add_following(router: APIRouter, service: Service) -> None:
         deltas: Annotated[bool, Query(description="Whether a stream has the pieces of replies.")] = True,
     ) -> Response:
         """A page of events; with `Accept: text/event-stream` a stream of them, until the run is over."""
-        place = last_place(request) or Place(0)
+        place = await last_place(request, service.box.store) or Place(0)
         if not wants_stream(request):
             return json_answer(events_after(run, await service.box.journal.records(run, after), after, limit))
         row = await service.box.journal.row(run)
@@ -171,7 +173,9 @@ def _add_moving(router: APIRouter, service: Service) -> None:
     )
     async def resume_run(request: Request, run: RunId, order: Resume) -> Response:
         """Answers what a run waits for, or goes on with one whose process is gone."""
-        return await service.once.answer(request, lambda _: answered(service, run, order.token, order.input))
+        return await service.once.answer(
+            request, lambda _: answered(service, run, service.box.resume(run, order.input, token=order.token))
+        )
 
     @router.post(
         "/{run}/cancel",
@@ -193,10 +197,10 @@ def _context(order: StartRun) -> CrewContext:
     return CrewContext(**order.context.model_dump()) if order.context is not None else NO_CONTEXT
 
 
-async def answered(service: Service, run: str, token: str | None, text: str) -> Answer:
+async def answered(service: Service, run: str, answering: Awaitable[RunHandle]) -> Answer:
     """The same answer again gives how the run stands; another one is refused with the first."""
     try:
-        await service.box.resume(run, text, token=token)
+        await answering
     except AlreadyResumed as error:
         outcome = await run_detail(service.box, run)
         raise RequestRefused(error.code, str(error), outcome=outcome) from error

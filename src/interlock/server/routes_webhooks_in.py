@@ -48,13 +48,12 @@ def webhooks_in_router(service: Service) -> APIRouter:
     )
     async def take_webhook(request: Request, hook: HookId) -> Response:
         """Takes what another service says, signed as Standard Webhooks, as a broadcast with source webhook."""
-        if hook not in hooks:
-            raise RequestRefused("webhook-not-found", f"there is no webhook '{hook[:80]}', or it has no secret")
-        if wait_ms := rates.wait_ms(hook):
-            raise RequestRefused("too-many-requests", "too many of these webhooks", retry_after_s=-(-wait_ms // 1000))
+        assert hook in hooks, "the guard lets no other pass"
         body: bytes = request.state.body
         if not hooks[hook].is_from_its_sender(request.headers, body):
             raise service.failed(request.scope)
+        if wait_ms := rates.wait_ms(hook):  # counted of the sender alone: nobody else may use them up
+            raise RequestRefused("too-many-requests", "too many of these webhooks", retry_after_s=-(-wait_ms // 1000))
         said = hooks[hook].said(request.headers, body)
         source = Source(type="webhook", id=hook)
         broadcast, is_news = await announced(service.box, f"webhook:{hook}:{said.id}", said.type, said.data, source)

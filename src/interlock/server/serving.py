@@ -43,10 +43,12 @@ _log = logging.getLogger("interlock.server")
 
 Say = Callable[[str], None]
 
-# Descriptors that are needed for other things than connections.
-OTHER_FILES = 64
-BACKLOG = 2_048
-KEEP_ALIVE_S = 30
+# So many connections are taken from the system in one go, before the first of them can be refused.
+BACKLOG = 256
+# Descriptors that are needed for other things than connections that are served.
+OTHER_FILES = BACKLOG + 64
+# How long a client that is gone without a word is waited for, where something was sent to it.
+UNACKNOWLEDGED_MS = 60_000
 # How long answers may take that were begun before the server stopped listening.
 LAST_ANSWERS_S = 2
 
@@ -155,7 +157,11 @@ class _Server(uvicorn.Server):
 
 
 def _config(app: object, settings: ServerSettings) -> uvicorn.Config:
-    bounds = Bounds(_connections_max(settings.connections_max), settings.header_timeout_seconds)
+    bounds = Bounds(
+        _connections_max(settings.connections_max),
+        settings.header_timeout_seconds,
+        settings.stream_send_timeout_seconds,
+    )
     return uvicorn.Config(
         app,  # type: ignore[arg-type]  # an ASGI program
         http=partial(BoundedProtocol, bounds=bounds),  # type: ignore[arg-type]  # called as a class is
@@ -167,7 +173,7 @@ def _config(app: object, settings: ServerSettings) -> uvicorn.Config:
         proxy_headers=False,
         backlog=BACKLOG,
         h11_max_incomplete_event_size=HEADER_BYTES_MAX,
-        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_keep_alive=settings.header_timeout_seconds,  # type: ignore[arg-type]  # it is only counted down
         timeout_graceful_shutdown=LAST_ANSWERS_S,
     )
 
@@ -189,6 +195,8 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):  # every connection has it from the listener
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_MS)
             listener.bind((host, port))
             listener.listen(BACKLOG)
         except OSError as error:

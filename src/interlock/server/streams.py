@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from interlock.adapters.server_settings import ServerSettings
 from interlock.errors import RequestRefused
+from interlock.ports import Feed as Records
 from interlock.server.access import Caller
 from interlock.server.feed import Feed, Reader
 from interlock.server.places import Place, place_of
@@ -78,7 +79,15 @@ def wants_stream(request: Request) -> bool:
     return "text/event-stream" in request.headers.get("accept", "")
 
 
-def last_place(request: Request) -> Place | None:
-    """Where a reader says that it stands; None if it has seen nothing."""
+async def last_place(request: Request, store: Records) -> Place | None:
+    """Where a reader says that it stands; None if it has seen nothing.
+
+    A place that the store has not reached is refused: whoever waited there would miss all that comes before it.
+    """
     text = request.headers.get(LAST_EVENT_ID, "").strip()
-    return place_of(text) if text else None
+    place = place_of(text) if text else None
+    if place is not None and max(place.position, place.record) > await store.newest_position():
+        raise RequestRefused(
+            "bad-event-id", f"there is no event {text} in this data folder; begin without Last-Event-ID"
+        )
+    return place

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from interlock.compose.box import Interlock
+from interlock.compose.questions import listed_questions
 from interlock.compose.results import result_from
-from interlock.engine.events import InputRequested
 from interlock.engine.in_full import in_full
 from interlock.engine.reasons import reason
-from interlock.engine.state import RunState
 from interlock.ids import parent_of
-from interlock.ports import Record, RunRow, StoredRecord
-from interlock.runtime.runner import replayed
+from interlock.ports import OpenQuestion, Record, RunRow, StoredRecord
+from interlock.runtime.runner import is_over
 from interlock.runtime.watching import public_events
 
 
@@ -35,53 +34,28 @@ def run_view(row: RunRow) -> dict[str, Any]:
 async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
     row, records = await box.journal.row(run), await box.journal.records(run)
     result = await result_from(box.journal, row, records)
-    questions = await _all_questions(box, row, records) if row.status in ("running", "paused") else []
+    open_ = [] if is_over(row.status) else await listed_questions(box.store, run)
+    asked = sorted(open_, key=lambda each: (each.run != run, each.since, each.token))
+    questions = [question_view(each) for each in asked]
     said = {"output": result.output, "text": result.text, "token": result.token, "questions": questions}
     used = {"usage_by_agent": {agent: in_full(usage) for agent, usage in result.usage_by_agent.items()}}
     return {**run_view(row), **said, **used}
 
 
-async def _all_questions(box: Interlock, row: RunRow, records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Those of the run, then those of the runs below it."""
-    found = await questions_of(box, row, records)
-    for each in await box.journal.below(row.run):
-        if each.status in ("running", "paused"):
-            found += await questions_of(box, each)
-    return found
-
-
-async def questions_of(box: Interlock, row: RunRow, records: Sequence[Record] | None = None) -> list[dict[str, Any]]:
-    """The open waits of a run, the oldest first; those of a run below it are that one's."""
-    live = box.runner.live.get(row.run)
-    if live is not None and not live.run.state.waits:
-        return []
-    records = records if records is not None else await box.journal.records(row.run)
-    return _questions(row, replayed(await box.crew_of(row), row.run, records).state, records)
-
-
-def _questions(row: RunRow, state: RunState, records: Sequence[Record]) -> list[dict[str, Any]]:
-    asked = {
-        event.token: (event, record.at)
-        for record in records
-        for event in record.events
-        if isinstance(event, InputRequested)
+def question_view(question: OpenQuestion) -> dict[str, Any]:
+    """Its id is the token here, which every wait has; an answer may name the message too."""
+    return {
+        "id": question.token,
+        "run": question.run,
+        "crew": question.crew,
+        "agent": question.agent,
+        "question": question.question,
+        "expects": question.expects,
+        "choices": list(question.choices),
+        "reason": question.reason,
+        "token": question.token,
+        "asked_at": question.since,
     }
-    return [
-        {
-            "id": wait.token,
-            "run": row.run,
-            "crew": row.crew,
-            "agent": wait.agent,
-            "question": asked[wait.token][0].question,
-            "expects": asked[wait.token][0].expects,
-            "choices": list(wait.rules.choices),
-            "reason": wait.reason,
-            "token": wait.token,
-            "asked_at": asked[wait.token][1],
-        }
-        for wait in state.waits
-        if not wait.child
-    ]
 
 
 def events_after(run: str, records: Sequence[Record], after: int, limit: int) -> dict[str, Any]:

@@ -18,7 +18,9 @@ from interlock.ports import (
     NOTHING_ELSE,
     Alongside,
     Appended,
+    Asking,
     Grant,
+    OpenQuestion,
     Outgoing,
     Record,
     Reservation,
@@ -89,6 +91,8 @@ class _Shelf(msgspec.Struct, kw_only=True):
     crews: dict[str, bytes] = {}
     order: list[tuple[str, int]] = []  # of which run, and which of its records
     outbox: dict[str, Outgoing] = {}
+    questions: dict[str, Asking] = {}
+    unlisted: set[str] = set()
     ledger: _Ledger = msgspec.field(default_factory=_Ledger)
     tables: MemoryTables = msgspec.field(default_factory=MemoryTables)
     alive: set[str] = set()
@@ -235,6 +239,8 @@ class MemoryStore:
         row = msgspec.structs.replace(row, seq=tip.seq, epoch=tip.epoch)
         self._shelf.runs[row.run] = _Kept(row=row, owner="", sealed=list(records))
         self._shelf.order += [(row.run, number) for number in range(len(records))]
+        if row.status in ("running", "paused"):
+            self._shelf.unlisted.add(row.run)
 
     async def delete(self, run: str, at: int) -> Tombstone:
         self.require_open()
@@ -244,8 +250,31 @@ class MemoryStore:
         left = Tombstone(run=run, crew=kept.row.crew, seq=kept.row.seq, link=kept.tip.link, deleted_at=at)
         self._shelf.tombstones[run] = left
         del self._shelf.runs[run]
+        self._shelf.questions.pop(run, None)
+        self._shelf.unlisted.discard(run)
         self._shelf.order = [("", 0) if of == run else (of, number) for of, number in self._shelf.order]
         return left
+
+    async def open_questions(
+        self, limit: int, before: tuple[int, str] | None = None, run: str | None = None
+    ) -> Sequence[OpenQuestion]:
+        self.require_open()
+        chosen = [asking for of, asking in self._shelf.questions.items() if run in (None, of) or is_below(of, run)]
+        found = sorted((q for each in chosen for q in each.questions), key=lambda q: (q.since, q.token), reverse=True)
+        return [q for q in found if before is None or (q.since, q.token) < before][:limit]
+
+    async def unlisted(self) -> Sequence[str]:
+        self.require_open()
+        return sorted(self._shelf.unlisted)
+
+    async def list_questions(self, asking: Asking, seq: int) -> None:
+        self.require_open()
+        if asking.run in self._shelf.runs and self._kept(asking.run).row.seq == seq:
+            self._keep_questions(asking)
+
+    def _keep_questions(self, asking: Asking) -> None:
+        self._shelf.questions[asking.run] = asking
+        self._shelf.unlisted.discard(asking.run)
 
     async def tombstones(self) -> Sequence[Tombstone]:
         self.require_open()
@@ -296,6 +325,8 @@ class MemoryStore:
             return Appended(position)
         for each in also.outgoing:
             self._shelf.outbox.setdefault(each.key, each)
+        if also.asking is not None:
+            self._keep_questions(also.asking)
         grants = [spend(self._shelf.ledger, order) for order in also.spending]
         mail, announced = carry_out_on_bus(self._shelf.tables, also)
         if announced.reached:

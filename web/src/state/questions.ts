@@ -1,6 +1,6 @@
 /** What people are asked, and whether it was just asked. */
 import { get, wordsOf } from "../api/client";
-import type { Told } from "../api/events";
+import { isDelta, textOf, type Told } from "../api/events";
 import type { Question, QuestionPage } from "../api/types";
 import { link, listen } from "./live";
 import { may } from "./session";
@@ -19,7 +19,8 @@ export const asked = new Store<Question | null>(null);
 const MOVES = ["input.requested", "input.given", "run.paused", "run.resumed", "run.finished"];
 let isAsking = false;
 let isStale = false;
-let shown: Set<string> | null = null;
+/** Tokens of questions that this page heard being asked, and did not show yet. */
+const fresh = new Set<string>();
 
 export async function refreshInbox(): Promise<void> {
   if (isAsking) {
@@ -41,13 +42,11 @@ export async function refreshInbox(): Promise<void> {
   }
 }
 
-/** Those that waited when the page came up are in the inbox; one that comes while somebody looks who may answer opens the dialog. */
+/** A question that comes while somebody looks who may answer opens the dialog; those that waited before are in the inbox. */
 function openNext(): void {
-  const { questions } = inbox.get();
-  shown ??= new Set(questions.map((each) => each.id));
-  const next = questions.find((each) => !shown?.has(each.id));
+  const next = inbox.get().questions.find((each) => fresh.has(each.token));
   if (asked.get() || !next || !may("answer")) return;
-  shown.add(next.id);
+  fresh.delete(next.token);
   asked.set(next);
 }
 
@@ -60,11 +59,11 @@ export function answered(): void {
 /** Somebody wants to be left alone: whatever waits stays in the inbox. */
 export function postponed(): void {
   asked.set(null);
-  shown = null;
-  openNext();
+  fresh.clear();
 }
 
 listen((told: readonly Told[]) => {
+  for (const each of told) if (!isDelta(each) && each.type === "input.requested") fresh.add(textOf(each, "token"));
   if (told.some((each) => MOVES.includes(each.type))) void refreshInbox();
 });
 link.watch(() => {
