@@ -110,6 +110,12 @@ def answer(page: Page, text: str) -> None:
     dialog.get_by_role("button", name="Answer", exact=True).click()
 
 
+def scrolled(page: Page, place: str, part: float) -> float:
+    """How far down a list stands when it was scrolled to a part of it."""
+    move = "(box, part) => { box.scrollTop = part * box.scrollHeight; return box.scrollTop; }"
+    return float(page.locator(place).evaluate(move, part))
+
+
 def require_fit(page: Page) -> None:
     """Nothing makes the page wider than the window."""
     wide = page.evaluate(WIDE)

@@ -1,4 +1,4 @@
-"""What an agent, a tool, a file or a stranger may say to harm whoever looks at it: five hundred lines, made of families."""
+"""What an agent, a tool, a file or a stranger may say to harm whoever looks at it, made of families."""
 
 EVIL = "https://evil.example"
 
@@ -67,7 +67,8 @@ MARKS = [
     for mark in ("\u202a", "\u202b", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u200e", "\u200f", "\u061c")
 ]
 INVISIBLE = [
-    f"ad{mark}min" for mark in ("\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\u00ad", "\u034f", "\u180e", "\u2028")
+    f"ad{mark}min"
+    for mark in ("\u200b", "\u200c", "\u200d", "\u2060", "\ufeff", "\u00ad", "\u034f", "\u180e", "\u2028")
 ]
 CONTROLS = [
     "\x1b[31mred\x1b[0m",
@@ -83,7 +84,12 @@ LETTERS = [
     "\uff1cscript\uff1ealert(1)\uff1c/script\uff1e",
     "\ufdfa \U0001f3f4\U000e0067\U000e0062\U000e007f \ufffd \U0010fffd",
 ]
-COMMENTS = ["<!-- <script>alert(1)</script> -->", "--><img src=x onerror=alert(1)>", "<![CDATA[<script>alert(1)</script>]]>", "<!--[if IE]>x"]
+COMMENTS = [
+    "<!-- <script>alert(1)</script> -->",
+    "--><img src=x onerror=alert(1)>",
+    "<![CDATA[<script>alert(1)</script>]]>",
+    "<!--[if IE]>x",
+]
 STYLES = [
     "<style>*{display:none}</style>",
     f"<style>@import '{EVIL}/x.css'</style>",

@@ -28,7 +28,9 @@ agents: [{id: clerk, tools: [pay, ask_user]}]
 routing: {signals: {clerk: [{signal: "[WAIT]"}, {signal: "[DONE]"}]}}
 """
 TOML = PATIENT + '[tools]\nmodules = ["till"]\n'
-PAYING = json.dumps({"replies": {"clerk": [{"tool_calls": [{"name": "pay", "arguments": {"amount": 24}}]}, "So. [DONE]"]}})
+PAYING = json.dumps(
+    {"replies": {"clerk": [{"tool_calls": [{"name": "pay", "arguments": {"amount": 24}}]}, "So. [DONE]"]}}
+)
 
 
 def asked(page: Page) -> None:

@@ -17,7 +17,11 @@ pytestmark = [needs_chromium, pytest.mark.timeout(240)]
 
 AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
 needs_axe = pytest.mark.skipif(not AXE.is_file(), reason="web/node_modules is not here: make web")
-ASKING = 'replies: {clerk: ["Which colour? [WAIT]", {text: "Blue. [NEXT]", usage: {input_tokens: 9, cost: 0.1}}], boss: ["So. [DONE]"]}\n'
+ASKING = """\
+replies:
+  clerk: ["Which colour? [WAIT]", {text: "Blue. [NEXT]", usage: {input_tokens: 9, cost: 0.1}}]
+  boss: ["So. [DONE]"]
+"""
 BROKEN = 'version: "2.0"\nname: broken\nentry_point: nobody\nagents: [{id: clerk}]\n'
 PLACES = ("runs", "questions", "crews", "crews/office", "crews/broken", "broadcasts", "usage", "nowhere")
 TABS = ("Transcript", "Timeline", "Events", "Decisions")
@@ -63,7 +67,10 @@ def test_every_action_is_reached_by_keyboard_and_seen_to_be(tmp_path: Path) -> N
             count = page.evaluate(MARK)
             found = list(stops(page, count + 3))
             missed = {str(n) for n in range(count)} - {each["stop"] for each in found}
-            assert not missed, (place, [page.locator(f"[data-stop='{n}']").evaluate("(e) => e.outerHTML") for n in missed])
+            assert not missed, (
+                place,
+                [page.locator(f"[data-stop='{n}']").evaluate("(e) => e.outerHTML") for n in missed],
+            )
             unseen = [each["what"] for each in found if each["stop"] and not each["isSeen"]]
             assert not unseen, (place, unseen)
         look.require_peace(page)

@@ -1,4 +1,4 @@
-"""Whatever reaches the page as text is shown as text: no script runs, no request leaves, and the page goes on working."""
+"""Whatever reaches the page as text is shown as text: no script runs, no request leaves, the page goes on working."""
 
 import json
 import re
@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Page
 
-from tests.server.browser import Looking, answer, entered, looking, needs_chromium, require_fit, status_of
+from tests.server.browser import Looking, answer, entered, looking, needs_chromium, require_fit, scrolled, status_of
 from tests.server.hostile import HOSTILE, PLAIN
 from tests.server.process import PATIENT, serving
 from tests.server.receiving import SECRET, SECRET_VALUE, receiving
@@ -26,9 +26,11 @@ def echo(part: int) -> str:
     return json.loads(pathlib.Path("hostile.json").read_text("utf-8"))[part]
 """
 PARTS = ["\n".join(HOSTILE[n : n + 105]) for n in range(0, len(HOSTILE), 105)]
-STRANGE = "#root :is(script, iframe, object, embed, style, base, meta, link, form[action], img, video, audio, math, marquee)"
+STRANGE = (
+    "#root :is(script, iframe, object, embed, style, base, meta, link, form[action], img, video, audio, math, marquee)"
+)
 ISOLATED = "[...document.querySelectorAll('bdi')].every((e) => getComputedStyle(e).unicodeBidi === 'isolate')"
-LINKS = "[...document.querySelectorAll('a:not(.react-flow__attribution a)')].every((e) => e.getAttribute('href')[0] === '#')"
+LINKS = "[...document.querySelectorAll('a:not(.react-flow__attribution a)')].every((e) => e.matches('[href^=\"#\"]'))"
 
 
 def as_yaml(value: Any) -> str:
@@ -192,7 +194,7 @@ def see_the_broadcasts(look: Looking, page: Page) -> None:
     page.get_by_role("region", name="Webhooks that failed").get_by_text("run.finished", exact=True).click()
     require_harmless(look, page)
     for part in range(5):
-        page.evaluate("(part) => { const box = document.querySelector('.feed .virtual'); box.scrollTop = part * box.scrollHeight / 5; }", part)
+        scrolled(page, ".feed .virtual", part / 5)
         page.locator(".feed-row", has_text=f"strange:{part * len(HOSTILE) // 5 + 3}").first.wait_for()
         require_harmless(look, page)
 
