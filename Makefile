@@ -61,9 +61,10 @@ campaign: model ## the long runs of crashes, power losses, simulations, bad inpu
 docs: .venv/ready ## write docs/reference anew from the code
 	@$(BIN)/python docs/generate.py
 
+# Not `npm ci`: it wants the builds of the tools for every other system in the lock, and not every registry has them.
 web: .venv/ready ## build the dashboard anew; needs Node 20
 	@$(BIN)/python -m web.document
-	@cd web && npm ci --no-audit --no-fund && npm run types && npm test && npm run build
+	@cd web && npm install --no-save --no-audit --no-fund && npm run types && npm test && npm run build
 	@$(BIN)/python -m web.stamp
 
 lock: .venv/bin/uv ## resolve the dependencies anew

@@ -185,6 +185,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     question: str
     expects: str = ""
+    choices: tuple[str, ...] = ()
     token: str
     since: int
     until: int = 0

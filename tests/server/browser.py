@@ -3,11 +3,10 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Dialog, Page, sync_playwright
+from playwright.sync_api import BrowserContext, Dialog, Page, expect, sync_playwright
 
 from tests.server.process import Served
 
@@ -25,10 +24,15 @@ QUIET = [
 ]
 # How long anything may take before the page is said not to do it; five other things may use this machine.
 PATIENCE_MS = 20_000
+expect.set_options(timeout=PATIENCE_MS)
 WATCH = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (event) => window.violations.push(event.violatedDirective));
 """
+
+WIDE = """document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll("body *")]
+    .filter((each) => each.getBoundingClientRect().right > innerWidth)
+    .map((each) => `${each.tagName}.${each.className}`)"""
 
 
 class Looking:
@@ -61,10 +65,11 @@ class Looking:
 
     def require_peace(self, *pages: Page) -> None:
         """Nothing was executed that came from an agent, and nobody else was asked for anything."""
-        for page in pages:
-            assert page.evaluate("window.violations") == []
-        assert self.faults == []
-        assert [url for url in self.asked if not url.startswith((self.address, "data:"))] == []
+        violations = [each for page in pages for each in page.evaluate("window.violations")]
+        elsewhere = [url for url in self.asked if not url.startswith((self.address, "data:"))]
+        assert not violations, violations
+        assert not self.faults, self.faults
+        assert not elsewhere, elsewhere
 
 
 @contextmanager
@@ -99,5 +104,19 @@ def status_of(page: Page, status: str) -> None:
     page.locator(f".run-head .badge-{status}").wait_for()
 
 
-def shot(page: Page, file: Path) -> None:
-    page.screenshot(path=file, animations="disabled")
+def answer(page: Page, text: str) -> None:
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Your answer").fill(text)
+    dialog.get_by_role("button", name="Answer", exact=True).click()
+
+
+def scrolled(page: Page, place: str, part: float) -> float:
+    """How far down a list stands when it was scrolled to a part of it."""
+    move = "(box, part) => { box.scrollTop = part * box.scrollHeight; return box.scrollTop; }"
+    return float(page.locator(place).evaluate(move, part))
+
+
+def require_fit(page: Page) -> None:
+    """Nothing makes the page wider than the window."""
+    wide = page.evaluate(WIDE)
+    assert not wide, wide

@@ -15,6 +15,9 @@ import httpx2
 
 from tests.server.office import Sse
 
+# Tests ask more often than people.
+PATIENT = "[server]\nrequests_per_second = 100000\n"
+
 COMMAND = str(Path(sys.executable).parent / "interlock")
 
 CREW = """\
@@ -76,7 +79,7 @@ def serving(folder: Path, *options: str, script: str = "", toml: str = "", crew:
     folder.mkdir(exist_ok=True)
     (folder / "crew.yaml").write_text(crew, "utf-8")
     (folder / "script.yaml").write_text(script or "replies: {clerk: ['Fine. [DONE]']}\n", "utf-8")
-    (folder / "interlock.toml").write_text(toml or "[server]\nrequests_per_second = 100000\n", "utf-8")
+    (folder / "interlock.toml").write_text(toml or PATIENT, "utf-8")
     command = [COMMAND, "serve", "crew.yaml", "--script", "script.yaml", "--data", "data", "--port", "0", *options]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with (

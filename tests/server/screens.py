@@ -1,74 +1,104 @@
-"""Takes the pictures of docs/screens: `python -m tests.server.screens`. Somebody has to look at them."""
+"""Takes the pictures of docs/screens: `python -m tests.server.screens`. Somebody has to look at them.
 
+With a folder, `python -m tests.server.screens /tmp/looks`, every screen is taken there in all four looks.
+"""
+
+import asyncio
 import os
-import subprocess
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
+
+from interlock import Interlock, load_crew
+from interlock.adapters.clock import SystemClock
+from interlock.engine.events import Usage
+from interlock.ports import ModelReply, ModelRequest
+from tests.server.browser import looking, start_run, status_of
+from tests.server.burying import bury
+from tests.server.process import PATIENT, Served, serving
+from tests.server.receiving import SECRET, SECRET_VALUE, receiving
 
 ROOT = Path(__file__).parents[2]
 SHOTS = ROOT / "docs" / "screens"
 TEMPLATES = ROOT / "src" / "interlock" / "templates"
 INPUT = "The lamp that I bought does not shine, order A-17"
-PATIENCE_MS = 60_000
+DAY_MS = 86_400_000
+SCREENS = {
+    "runs": "runs",
+    "questions": "questions",
+    "crews": "crews",
+    "crew": "crews/returns",
+    "crew-problems": "crews/broken",
+    "broadcasts": "broadcasts",
+    "usage": "usage",
+    "nowhere": "nowhere",
+}
 
 
-def main(chromium: str = "/usr/bin/chromium") -> None:
-    SHOTS.mkdir(exist_ok=True)
-    with TemporaryDirectory() as data, _serving(Path(data)) as opening, sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
-        page = browser.new_page(viewport={"width": 1280, "height": 760})
-        page.set_default_timeout(PATIENCE_MS)
-        page.goto(opening)
-        _play(page)
-        _look_around(page, opening.partition("#")[0])
-        browser.close()
+@dataclass(frozen=True)
+class Look:
+    """How wide the window is, and whether it is dark."""
+
+    width: int
+    height: int
+    scheme: Literal["light", "dark"]
 
 
-def _play(page: Page) -> None:
-    for _ in range(2):
-        page.goto(page.url.partition("#")[0] + "#/runs")
-        page.get_by_label("Input").fill(INPUT)
-        page.get_by_role("button", name="Start a run").click()
-        page.get_by_role("dialog").get_by_text("Shall I pay?").wait_for()
-        page.get_by_label("Your answer").fill("Yes, it was our fault.")
-        _shoot(page, "question")
-        page.get_by_role("button", name="Answer", exact=True).click()
-        page.get_by_text("Correct, and cold").wait_for()
-        page.locator(".node.is-active", has_text="letters").wait_for()
-        _shoot(page, "run")
-        page.locator(".run-head .badge-completed").wait_for()
-    for tab in ("Timeline", "Events", "Decisions"):
-        page.get_by_role("tab", name=tab).click()
-        page.locator(".panel > *").first.wait_for()
-        page.get_by_text("Loading").wait_for(state="detached")
-        _shoot(page, f"run-{tab.lower()}")
+LOOKS = {
+    "": Look(1600, 900, "light"),
+    "-360-dark": Look(360, 740, "dark"),
+    "-dark": Look(1600, 900, "dark"),
+    "-360": Look(360, 740, "light"),
+}
 
 
-def _look_around(page: Page, address: str) -> None:
-    page.goto(f"{address}#/runs")
-    page.get_by_label("Input").fill(INPUT)
-    page.get_by_role("button", name="Start a run").click()
-    page.get_by_role("dialog").get_by_role("button", name="Later").click()
-    _announce(page, address)
-    for place in ("runs", "questions", "crews", "crews/returns", "broadcasts", "usage"):
-        _go(page, address, place)
-        _shoot(page, place.replace("crews/returns", "crew"))
-    page.emulate_media(color_scheme="dark")
-    _go(page, address, "crews/broken")
-    _shoot(page, "crew-problems-dark")
-    page.set_viewport_size({"width": 360, "height": 740})
+def main(folder: Path, looks: Mapping[str, Look]) -> None:
+    folder.mkdir(exist_ok=True, parents=True)
+    with TemporaryDirectory() as data, _serving(Path(data)) as server, looking(server, width=1600) as look:
+        page = look.tab("#code=wrong")
+        page.set_default_timeout(60_000)
+        page.get_by_label("Key").wait_for()
+        for name in looks:
+            _wear(page, looks[name])
+            _shoot(page, folder / f"door{name}.png")
+        page.goto(f"{server.address}/#/runs")
+        page.get_by_label("Key").fill(server.key)
+        page.get_by_role("button", name="Enter").click()
+        _wear(page, LOOKS[""])
+        run = _played(page, server.address, folder)
+        _announce(page, server.address)
+        for name, each in looks.items():
+            _wear(page, each)
+            _look_around(page, server.address, run, folder, name)
+
+
+def _wear(page: Page, look: Look) -> None:
+    page.emulate_media(color_scheme=look.scheme)
+    page.set_viewport_size({"width": look.width, "height": look.height})
+
+
+def _played(page: Page, address: str, folder: Path) -> str:
+    """A run that is over, with a picture of it while it moved; and one that waits."""
     _go(page, address, "runs")
-    _shoot(page, "runs-360-dark")
-    page.emulate_media(color_scheme="light")
-    page.locator("a.run-row").last.click()
-    page.locator(".node").first.wait_for()
-    _shoot(page, "run-360")
+    run = start_run(page, INPUT)
+    page.get_by_role("dialog").get_by_text("Shall I pay?").wait_for()
+    page.get_by_label("Your answer").fill("Yes, it was our fault.")
+    page.get_by_role("button", name="Answer", exact=True).click()
+    page.get_by_text("Correct, and cold").wait_for()
+    page.locator(".node.is-active", has_text="letters").wait_for()
+    _shoot(page, folder / "run-live.png")
+    status_of(page, "completed")
+    _go(page, address, "runs")
+    start_run(page, INPUT)
+    page.get_by_role("dialog").get_by_role("button", name="Later").click()
+    return run
 
 
 def _announce(page: Page, address: str) -> None:
@@ -83,38 +113,83 @@ def _announce(page: Page, address: str) -> None:
         page.get_by_label("In seconds").fill(seconds)
         page.get_by_role("button", name="Announce").click()
         page.get_by_text(kind).first.wait_for()
-    page.get_by_label("Pattern to hear").fill("stock:*:low")
-    page.get_by_role("button", name="Subscribe").click()
-    page.get_by_role("cell", name="stock:*:low").wait_for()
+
+
+def _look_around(page: Page, address: str, run: str, folder: Path, name: str) -> None:
+    for screen, place in SCREENS.items():
+        _go(page, address, place)
+        if screen == "usage":
+            page.get_by_role("combobox", name="By").select_option("agent")
+            page.locator(".u-legend", has_text="hello › writer").wait_for()
+        _shoot(page, folder / f"{screen}{name}.png")
+    _go(page, address, f"runs/{run}")
+    page.locator(".node").first.wait_for()
+    for tab in ("Timeline", "Events", "Decisions", "Transcript"):
+        page.get_by_role("tab", name=tab).click()
+        page.get_by_text("Loading").wait_for(state="detached")
+        page.locator(".run-columns").evaluate("(columns) => columns.scrollIntoView()")
+        _shoot(page, folder / f"run-{tab.lower()}{name}.png", is_whole=False)
+    _go(page, address, "questions")
+    page.get_by_role("button", name="Answer", exact=True).click()
+    _shoot(page, folder / f"question{name}.png")
+    page.get_by_role("button", name="Later").click()
 
 
 def _go(page: Page, address: str, place: str) -> None:
-    page.goto(f"{address}#/{place}")
-    page.get_by_text("Loading").first.wait_for(state="detached")
+    page.goto(f"{address}/#/{place}")
     page.locator("#content > *").first.wait_for()
+    page.get_by_text("Loading").first.wait_for(state="detached")
 
 
-def _shoot(page: Page, name: str) -> None:
+def _shoot(page: Page, file: Path, *, is_whole: bool = True) -> None:
+    """The whole page from its top, or what is in the window: what is far outside is not drawn."""
+    if is_whole:
+        page.evaluate("scrollTo(0, 0)")
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    page.screenshot(path=SHOTS / f"{name}.png", animations="disabled")
+    page.screenshot(path=file, animations="disabled", full_page=is_whole)
+
+
+class Earlier(SystemClock):
+    """The machine's clock, some days ago."""
+
+    def __init__(self, days: int) -> None:
+        self._ms = days * DAY_MS
+
+    def now_ms(self) -> int:
+        return super().now_ms() - self._ms
+
+
+async def _write(request: ModelRequest) -> ModelReply:
+    mark = "[DRAFT]" if request.agent == "writer" else "[DONE]"
+    size = len(request.messages[-1].text)
+    used = Usage(calls=1, input_tokens=100 * size, output_tokens=7 * size, cost_micros=90 * size)
+    return ModelReply(text=f"The harbour sleeps.\n{mark}", usage=used)
+
+
+async def _lived(data: Path) -> None:
+    """A week of runs, more on some days than on others."""
+    for days in reversed(range(7)):
+        async with Interlock(data, models=_write, clock=Earlier(days)) as box:
+            for n in range(1 + days * 3 % 4):
+                await (await box.start(load_crew(TEMPLATES / "hello"), "a harbour at night " * (n + 1))).result()
 
 
 @contextmanager
-def _serving(data: Path) -> Iterator[str]:
-    command = [str(Path(sys.executable).parent / "interlock"), "serve"]
-    command += [str(TEMPLATES / name) for name in ("returns", "hello", "broken")]
-    command += ["--script", str(TEMPLATES / "returns" / "script.yaml"), "--data", str(data), "--port", "0"]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
-    ) as process:
-        assert process.stdout is not None, "it is piped"
-        lines = [process.stdout.readline() for _ in range(3)]
-        try:
-            yield lines[1].split()[1]
-        finally:
-            process.kill()
+def _serving(folder: Path) -> Iterator[Served]:
+    asyncio.run(_lived(folder / "data"))
+    bury(folder, "hello", "writer")
+    os.environ[SECRET] = SECRET_VALUE
+    shutil.copytree(TEMPLATES / "returns", folder, dirs_exist_ok=True)
+    crew, script = ((folder / name).read_text("utf-8") for name in ("crew.yaml", "script.yaml"))
+    others = [str(TEMPLATES / name) for name in ("hello", "broken")]
+    with receiving(410) as receiver:
+        toml = PATIENT + receiver.as_toml("run.finished")
+        with serving(folder, *others, script=script, toml=toml, crew=crew) as server:
+            yield server
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:]:
+        main(Path(sys.argv[1]), LOOKS)
+    else:
+        main(SHOTS, {name: LOOKS[name] for name in ("", "-360-dark")})

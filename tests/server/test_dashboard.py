@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.server.browser import entered, looking, needs_chromium, start_run, status_of
-from tests.server.process import CREW, serving
+from tests.server.browser import answer, entered, looking, needs_chromium, require_fit, start_run, status_of
+from tests.server.process import serving
 
 pytestmark = [needs_chromium, pytest.mark.timeout(240)]
 
@@ -32,12 +32,6 @@ replies:
 
 def active(page: Page, agent: str) -> None:
     page.locator(".node.is-active", has_text=agent).wait_for()
-
-
-def answer(page: Page, text: str) -> None:
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Your answer").fill(text)
-    dialog.get_by_role("button", name="Answer", exact=True).click()
 
 
 def test_start_a_run_watch_it_move_answer_the_dialog_and_see_it_finish(tmp_path: Path) -> None:
@@ -189,101 +183,6 @@ def test_a_server_that_goes_and_comes_back_loses_nothing_on_the_open_page(tmp_pa
             look.require_peace(page)
 
 
-HOSTILE = [
-    f"{before}{payload}{after}"
-    for before, after in (("", ""), ('"', '"'), ("'>", "<'"), ("</bdi></div>", "<div>"), ("]]>", "<!--"))
-    for payload in (
-        "<script>alert(1)</script>",
-        "<img src=x onerror=alert(1)>",
-        "<svg onload=alert(1)>",
-        "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
-        "<a href='javascript:alert(1)'>click</a>",
-        "<style>*{display:none}</style>",
-        "<base href='https://evil.example/'>",
-        "<meta http-equiv=refresh content='0;url=https://evil.example'>",
-        "<form action='https://evil.example'><input name=a></form>",
-        "![x](https://evil.example/x.png)",
-        "[x](javascript:alert(1))",
-        "{{constructor.constructor('alert(1)')()}}",
-        "${alert(1)}",
-        "\u202egnp.exe\u202c \u2066\u200f\u202b",
-        "\x00\x07\x1b[31mred\x1b[0m",
-        "\U0001f469\u200d\U0001f4bb \u0301\u0301\u0301",
-        "&lt;script&gt;alert(1)&lt;/script&gt;",
-        "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
-        "<details open ontoggle=alert(1)>",
-        "`><object data='data:text/html,<script>alert(1)</script>'>",
-    )
-]
-
-
-def test_hostile_words_are_words_everywhere(tmp_path: Path) -> None:
-    everything = "\n".join(HOSTILE)
-    huge = "x" * 300_000
-    replies = [f"{everything}\n[NEXT]", f"{huge}\n[DONE]"]
-    asked = [f"{everything}\n[WAIT]", f"{everything}\n[RETRY]"]
-    script = json.dumps({"replies": {"clerk": [asked[0], *replies], "boss": [asked[1]]}}, ensure_ascii=False)
-    with serving(tmp_path, script=script) as server, looking(server, width=360, height=740) as look:
-        page = entered(look, server)
-        start_run(page, everything)
-        page.get_by_role("dialog").get_by_text("<svg onload=alert(1)>").first.wait_for()
-        answer(page, everything)
-        status_of(page, "completed")
-        page.get_by_role("button", name="Show all").wait_for()
-        for tab in ("Timeline", "Events", "Decisions", "Transcript"):
-            page.get_by_role("tab", name=tab).click()
-            page.locator(".panel > *").first.wait_for()
-            assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        said = (page.locator(".entry .said").first.text_content() or "").replace("\x00", "\ufffd").split("\n")
-        assert said == [line.replace("\x00", "\ufffd") for line in HOSTILE]
-        page.get_by_role("button", name="Show all").click()
-        page.get_by_role("tab", name="Events").click()
-        page.locator(".event-row").first.click()
-        page.locator(".event-whole", has_text="onerror=alert(1)").wait_for()
-        page.get_by_role("link", name="Runs").click()
-        page.locator("a.run-row").wait_for()
-        strange = (
-            "#root :is(script, iframe, object, embed, style, base, meta, form[action], img, a[href^='javascript'])"
-        )
-        assert page.locator(strange).count() == 0
-        isolated = "[...document.querySelectorAll('bdi')].every((e) => getComputedStyle(e).unicodeBidi === 'isolate')"
-        assert page.evaluate(isolated)
-        look.require_peace(page)
-
-
-LONG = 1_500
-LONG_CREW = CREW + f"settings: {{max_handoffs: {2 * LONG}, timeout_seconds: 900, loop_window: 0}}\n"
-
-
-def test_ten_thousand_events_do_not_stutter(tmp_path: Path) -> None:
-    turns = {"clerk": ["Go on. [NEXT]"] * LONG + ["Enough. [DONE]"], "boss": ["Go on. [RETRY]"] * LONG}
-    with serving(tmp_path, script=json.dumps({"replies": turns}), crew=LONG_CREW) as server, looking(server) as look:
-        page = entered(look, server)
-        page.evaluate("""() => {
-            window.longest = 0;
-            new PerformanceObserver((list) => {
-                for (const each of list.getEntries()) window.longest = Math.max(window.longest, each.duration);
-            }).observe({ type: "longtask" });
-        }""")
-        page.set_default_timeout(120_000)
-        start_run(page, "go")
-        page.get_by_role("tab", name="Events").click()
-        status_of(page, "completed")
-        page.locator(".replay-at", has_text="run.finished").wait_for()
-        count = int(page.locator(".replay-at").inner_text().split(" / ")[1].split(" ")[0])
-        assert count > 10_000
-        assert page.locator(".event-row").count() < 100
-        assert page.locator(".event-row b").last.inner_text() == "run.finished"
-        longest = page.evaluate("window.longest")
-        page.get_by_label("Replay").focus()
-        page.keyboard.press("Home")
-        expect(page.locator(".event-row")).to_have_count(1)
-        page.reload()
-        page.locator(".replay-at", has_text=f"{count} / {count}").wait_for()
-        assert longest < 500, "one thing kept the page busy for that many milliseconds"
-        look.require_peace(page)
-
-
 def test_the_page_fits_a_telephone_and_a_keyboard(tmp_path: Path) -> None:
     with serving(tmp_path, script=ASKING) as server, looking(server, width=360, height=740) as look:
         page = entered(look, server)
@@ -302,7 +201,7 @@ def test_the_page_fits_a_telephone_and_a_keyboard(tmp_path: Path) -> None:
         for place in ("runs", "questions", "crews", "crews/office", "broadcasts", "usage", "nowhere"):
             page.goto(f"{look.address}/#/{place}")
             page.locator("#content > *").first.wait_for()
-            assert page.evaluate("document.documentElement.scrollWidth") <= 360, place
+            require_fit(page)
         look.require_peace(page)
 
 
@@ -351,6 +250,7 @@ def test_broadcasts_are_announced_found_delayed_changed_and_cancelled(tmp_path: 
         queue.get_by_role("button", name="Change").click()
         queue.get_by_label("Type").fill("report:overdue")
         queue.get_by_role("button", name="Save").click()
+        queue.get_by_role("button", name="Save").wait_for(state="detached")
         queue.get_by_role("cell", name="report:overdue").wait_for()
         queue.get_by_role("cell", name="report:due").wait_for(state="detached")
         queue.get_by_role("button", name="Cancel").click()

@@ -41,6 +41,7 @@ class Asked:
                 reason=wait.reason,
                 question=self._requests[wait.token].question,
                 expects=self._requests[wait.token].expects,
+                choices=wait.rules.choices,
                 token=wait.token,
                 since=self._since[wait.message or wait.token],
                 until=self._since[wait.message] + wait.deadline_ms if wait.deadline_ms else 0,

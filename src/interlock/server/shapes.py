@@ -87,6 +87,8 @@ class Question(Told):
     crew: str = Field(examples=["desk"])
     agent: str = Field(examples=["cashier"])
     question: str = Field(examples=["May I pay 240 dollars?"])
+    expects: str = Field(description="What an answer must look like, in words; empty if anything will do.")
+    choices: list[str] = Field(description="The answers there are; none if the answer is free.")
     reason: str = Field(examples=["signal:[WAIT]"])
     token: str = Field(examples=[TOKEN])
     asked_at: int = Field(description="Milliseconds since 1970.", examples=[1_794_800_000_000])

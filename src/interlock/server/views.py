@@ -50,6 +50,8 @@ def question_view(question: OpenQuestion) -> dict[str, Any]:
         "crew": question.crew,
         "agent": question.agent,
         "question": question.question,
+        "expects": question.expects,
+        "choices": list(question.choices),
         "reason": question.reason,
         "token": question.token,
         "asked_at": question.since,

@@ -191,6 +191,12 @@ export interface components {
                 [key: string]: unknown;
             };
             /**
+             * Died At
+             * @description When it was given up, in ms.
+             * @example 1794800000000
+             */
+            died_at: number;
+            /**
              * Error
              * @example the receiver answered 500
              */
@@ -213,6 +219,11 @@ export interface components {
         DeadLetters: {
             /** Letters */
             letters: components["schemas"]["DeadLetter"][];
+            /**
+             * Next
+             * @description The cursor of the next page; null on the last one.
+             */
+            next: string | null;
         };
         /** DelayedPage */
         DelayedPage: {
@@ -400,7 +411,7 @@ export interface components {
         OpenByKey: {
             /**
              * Key
-             * @description The key of the data folder.
+             * @description A key of this server.
              */
             key: string;
         };
@@ -483,10 +494,20 @@ export interface components {
              */
             asked_at: number;
             /**
+             * Choices
+             * @description The answers there are; none if the answer is free.
+             */
+            choices: string[];
+            /**
              * Crew
              * @example desk
              */
             crew: string;
+            /**
+             * Expects
+             * @description What an answer must look like, in words; empty if anything will do.
+             */
+            expects: string;
             /**
              * Id
              * @example 01a1e2ac96f34f33c417:8.0
@@ -774,11 +795,12 @@ export interface components {
             id: string;
             /**
              * Scopes
+             * @description All that it may; `admin` stands beside the others, not for them.
              * @example [
-             *       "read",
-             *       "run",
+             *       "admin",
              *       "answer",
-             *       "admin"
+             *       "read",
+             *       "run"
              *     ]
              */
             scopes: string[];
@@ -903,6 +925,12 @@ export interface components {
         /** UsageAt */
         UsageAt: {
             /**
+             * Agent
+             * @description Of that crew; empty where it is told by crew.
+             * @example clerk
+             */
+            agent: string;
+            /**
              * At
              * @description Where the hour or day begins, in UTC.
              * @example 1794800000000
@@ -913,7 +941,7 @@ export interface components {
              * @example desk
              */
             crew: string;
-            /** @description Of the runs started then, with all below them. */
+            /** @description Of the runs started then: by crew with all runs below them, by agent each with its own. */
             usage: components["schemas"]["Used"];
         };
         /** UsageReport */

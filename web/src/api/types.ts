@@ -26,6 +26,8 @@ export type SubscriptionPage = Shapes["SubscriptionPage"];
 export type Delayed = Shapes["DelayedView"];
 export type DelayedPage = Shapes["DelayedPage"];
 export type DeadBroadcasts = Shapes["DeadBroadcasts"];
+export type DeadLetter = Shapes["DeadLetter"];
+export type DeadLetters = Shapes["DeadLetters"];
 export type Used = Shapes["Used"];
 
 export const STATUSES: readonly Status[] = ["running", "paused", "completed", "failed", "stopped", "cancelled"];

@@ -2,15 +2,28 @@ import { Handle, Position, type Node, type NodeProps } from "@xyflow/react";
 import type { GraphNode } from "../api/types";
 import type { NodeState } from "./taken";
 
-export type CrewNode = Node<{ readonly node: GraphNode; readonly state: NodeState }, "crew">;
+interface Data extends Record<string, unknown> {
+  readonly node: GraphNode;
+  readonly state: NodeState;
+  /** Shows what is inside of it. */
+  readonly open?: () => void;
+}
 
-export function AgentNode({ data: { node, state } }: NodeProps<CrewNode>) {
+export type CrewNode = Node<Data, "crew">;
+
+export function AgentNode({ data: { node, state, open } }: NodeProps<CrewNode>) {
   const look = ["node", `node-${node.kind}`, state.isActive && "is-active", state.isWaiting && "is-waiting"];
   const note = words(node, state);
   return (
     <div className={look.filter(Boolean).join(" ")} title={[node.label, ...node.notes].join("\n")}>
       <Handle type="target" position={Position.Left} isConnectable={false} />
-      <bdi className="node-name">{node.kind === "end" ? "end" : node.name}</bdi>
+      {open ? (
+        <button type="button" className="node-name node-open" aria-label={`Look into ${node.name}`} onClick={open}>
+          <bdi>{node.name}</bdi>
+        </button>
+      ) : (
+        <bdi className="node-name">{node.kind === "end" ? "end" : node.name}</bdi>
+      )}
       <span key={note} className="node-note">
         {note}
       </span>

@@ -20,7 +20,7 @@ export function CrewGraph({ graph, story = NOTHING, version = 0 }: { graph: Grap
   const level = useMemo(() => inside(graph, path), [graph, path]);
   const plan = useMemo(() => placed(level, isWide ? "LR" : "TB"), [level, isWide]);
   // The story is one object all the time: its version tells of changes.
-  const nodes = useMemo(() => nodesOf(plan, story, path), [plan, story, path, version]);
+  const nodes = useMemo(() => nodesOf(plan, story, path, setPath), [plan, story, path, version]);
   const edges = useMemo(() => edgesOf(plan, level, story, path), [plan, level, story, path, version]);
   return (
     <div className="graph" role="group" aria-label={`Graph of the crew ${level.name}`}>
@@ -42,18 +42,19 @@ export function CrewGraph({ graph, story = NOTHING, version = 0 }: { graph: Grap
         edges={edges}
         nodeTypes={NODES}
         edgeTypes={EDGES}
-        onNodeClick={(_, { data }) => data.node.inside && setPath([...path, data.node.name])}
         nodesDraggable={false}
         nodesConnectable={false}
+        nodesFocusable={false}
         edgesFocusable={false}
+        elementsSelectable={false}
         preventScrolling={false}
         zoomOnScroll={false}
         fitView
-        fitViewOptions={{ padding: 0.06, minZoom: 0.45, maxZoom: 1.1 }}
+        fitViewOptions={{ padding: 0.06, minZoom: 0.3, maxZoom: 1.1 }}
         minZoom={0.1}
       >
         <Background gap={24} />
-        <Controls showInteractive={false} />
+        <Controls showInteractive={false} position={isWide ? "bottom-left" : "top-right"} />
       </ReactFlow>
     </div>
   );
@@ -65,13 +66,17 @@ function inside(graph: Graph, path: readonly string[]): Graph {
   return level;
 }
 
-function nodesOf(plan: Placed, story: Story, path: readonly string[]): CrewNode[] {
+function nodesOf(plan: Placed, story: Story, path: readonly string[], go: (path: readonly string[]) => void): CrewNode[] {
   return plan.nodes.map(({ node, at }) => ({
     id: node.id,
     type: "crew",
     position: { x: at.x, y: at.y },
     ariaLabel: `${node.name || node.kind}${node.entry ? ", starts here" : ""}`,
-    data: { node, state: nodeState(story, path, node.name) },
+    data: {
+      node,
+      state: nodeState(story, path, node.name),
+      ...(node.inside && { open: () => go([...path, node.name]) }),
+    },
   }));
 }
 

@@ -2,8 +2,11 @@
 import { Graph as Layout, layout as place } from "@dagrejs/dagre";
 import type { Graph, GraphEdge, GraphNode } from "../api/types";
 
-export const WIDTH = 168;
-export const HEIGHT = 54;
+type Direction = "LR" | "TB";
+
+// As in the style: a telephone shows narrower nodes, one rank below the other.
+const WIDTHS: Readonly<Record<Direction, number>> = { LR: 168, TB: 124 };
+const HEIGHT = 54;
 const CORNER = 28;
 
 export interface Point {
@@ -25,18 +28,19 @@ export interface Placed {
   readonly edges: readonly PlacedEdge[];
 }
 
-export function placed(graph: Graph, direction: "LR" | "TB"): Placed {
+export function placed(graph: Graph, direction: Direction): Placed {
+  const width = WIDTHS[direction];
   const plan = new Layout({ multigraph: true });
-  plan.setGraph({ rankdir: direction, nodesep: 40, edgesep: 22, ranksep: direction === "LR" ? 56 : 44, marginx: 16, marginy: 16 });
+  plan.setGraph({ rankdir: direction, nodesep: direction === "LR" ? 40 : 16, edgesep: direction === "LR" ? 22 : 10, ranksep: direction === "LR" ? 56 : 44, marginx: 16, marginy: 16 });
   plan.setDefaultEdgeLabel(() => ({}));
-  for (const node of graph.nodes) plan.setNode(node.id, { width: WIDTH, height: HEIGHT });
+  for (const node of graph.nodes) plan.setNode(node.id, { width, height: HEIGHT });
   graph.edges.forEach((edge, n) => {
     if (edge.source === edge.target) return;
     plan.setEdge(edge.source, edge.target, { width: 24 + 6.5 * labelOf(edge).length, height: 20, labelpos: "c" }, String(n));
   });
   place(plan);
   return {
-    nodes: graph.nodes.map((node) => ({ node, at: corner(plan.node(node.id) as Point) })),
+    nodes: graph.nodes.map((node) => ({ node, at: corner(plan.node(node.id) as Point, width) })),
     edges: graph.edges.map((edge, n) => {
       if (edge.source === edge.target) return { id: `e${n}`, edge, ...loop(plan.node(edge.source) as Point) };
       const { points, x, y } = plan.edge(edge.source, edge.target, String(n)) as Routed;
@@ -52,8 +56,8 @@ interface Routed extends Point {
   readonly points: readonly Point[];
 }
 
-function corner(center: Point): Point {
-  return { x: center.x - WIDTH / 2, y: center.y - HEIGHT / 2 };
+function corner(center: Point, width: number): Point {
+  return { x: center.x - width / 2, y: center.y - HEIGHT / 2 };
 }
 
 /** A line through all the points, which go around the nodes, with its corners cut off. */
@@ -70,12 +74,12 @@ export function rounded(points: readonly Point[]): string {
 }
 
 /** Where a way leaves or enters a node: on the side that faces the next rank, so it crosses no node of its own rank. */
-function side(center: Point, next: Point | undefined, direction: "LR" | "TB"): Point {
+function side(center: Point, next: Point | undefined, direction: Direction): Point {
   const dx = (next?.x ?? center.x) - center.x;
   const dy = (next?.y ?? center.y) - center.y;
   return direction === "LR"
-    ? { x: center.x + Math.sign(dx) * (WIDTH / 2), y: center.y + bounded(dy / 4, HEIGHT / 3) }
-    : { x: center.x + bounded(dx / 4, WIDTH / 3), y: center.y + Math.sign(dy) * (HEIGHT / 2) };
+    ? { x: center.x + Math.sign(dx) * (WIDTHS.LR / 2), y: center.y + bounded(dy / 4, HEIGHT / 3) }
+    : { x: center.x + bounded(dx / 4, WIDTHS.TB / 3), y: center.y + Math.sign(dy) * (HEIGHT / 2) };
 }
 
 function bounded(value: number, most: number): number {

@@ -1,4 +1,5 @@
 import { BroadcastFeed } from "./BroadcastFeed";
+import { DeadLetters } from "./DeadLetters";
 import { DeadList } from "./DeadList";
 import { DelayedQueue } from "./DelayedQueue";
 import { EmitForm } from "./EmitForm";
@@ -16,6 +17,7 @@ export function Broadcasts() {
         <Subscriptions />
         <DelayedQueue />
         <DeadList />
+        <DeadLetters />
       </div>
     </>
   );

@@ -1,4 +1,5 @@
 import type { RunEvent } from "../api/events";
+import { Table } from "../ui/Table";
 
 interface Candidate {
   readonly signal: string;
@@ -13,31 +14,21 @@ export function Candidates({ event }: { event: RunEvent }) {
   const found = event["candidates"];
   if (!Array.isArray(found) || found.length < 2) return null;
   return (
-    <table className="candidates">
-      <thead>
-        <tr>
-          <th>mark</th>
-          <th>would</th>
-          <th>priority</th>
-          <th>outcome</th>
+    <Table head={["mark", "would", "priority", "outcome"]} look="candidates">
+      {(found as Candidate[]).map((each, n) => (
+        <tr key={n}>
+          <td>
+            <bdi>{each.signal}</bdi>
+          </td>
+          <td>
+            <bdi>
+              {each.verb} {each.target}
+            </bdi>
+          </td>
+          <td>{each.priority}</td>
+          <td>{each.outcome}</td>
         </tr>
-      </thead>
-      <tbody>
-        {(found as Candidate[]).map((each, n) => (
-          <tr key={n}>
-            <td>
-              <bdi>{each.signal}</bdi>
-            </td>
-            <td>
-              <bdi>
-                {each.verb} {each.target}
-              </bdi>
-            </td>
-            <td>{each.priority}</td>
-            <td>{each.outcome}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Table>
   );
 }

@@ -1,5 +1,6 @@
 import type { CrewDetail } from "../api/types";
 import { Empty } from "../ui/Notes";
+import { Table } from "../ui/Table";
 
 export function CrewSignals({ crew }: { crew: CrewDetail }) {
   return (
@@ -14,7 +15,7 @@ export function CrewSignals({ crew }: { crew: CrewDetail }) {
 
 function Routes({ crew }: { crew: CrewDetail }) {
   return (
-    <Table
+    <Cells
       head={["agent", "signal", "does", "target", "priority", "meaning"]}
       rows={crew.routes.map((each) => [
         each.agent,
@@ -30,34 +31,25 @@ function Routes({ crew }: { crew: CrewDetail }) {
 
 function Registered({ crew }: { crew: CrewDetail }) {
   return (
-    <Table
+    <Cells
       head={["signal", "does", "priority", "meaning"]}
       rows={crew.signals.map((each) => [each.name, each.behavior, String(each.priority), each.description])}
     />
   );
 }
 
-function Table({ head, rows }: { head: readonly string[]; rows: readonly (readonly string[])[] }) {
+function Cells({ head, rows }: { head: readonly string[]; rows: readonly (readonly string[])[] }) {
   return (
-    <table>
-      <thead>
-        <tr>
-          {head.map((each) => (
-            <th key={each}>{each}</th>
+    <Table head={head}>
+      {rows.map((row, n) => (
+        <tr key={n}>
+          {row.map((cell, column) => (
+            <td key={column}>
+              <bdi>{cell}</bdi>
+            </td>
           ))}
         </tr>
-      </thead>
-      <tbody>
-        {rows.map((row, n) => (
-          <tr key={n}>
-            {row.map((cell, column) => (
-              <td key={column}>
-                <bdi>{cell}</bdi>
-              </td>
-            ))}
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Table>
   );
 }

@@ -2,7 +2,9 @@ import { post } from "../api/client";
 import type { DeadBroadcasts } from "../api/types";
 import { useFetched } from "../state/fetched";
 import { when } from "../state/words";
-import { Empty, Failed } from "../ui/Notes";
+import { Act } from "../ui/Act";
+import { Empty } from "../ui/Notes";
+import { Listing } from "./Listing";
 import { useSending } from "./useSending";
 
 const LOOK_MS = 5_000;
@@ -10,46 +12,30 @@ const LOOK_MS = 5_000;
 export function DeadList() {
   const { value, error, again } = useFetched<DeadBroadcasts>("/v1/engine/signals/dead", undefined, LOOK_MS);
   const { error: refused, send } = useSending(again);
+  const revive = (id: string) => send(() => post(`/v1/engine/signals/dead/${encodeURIComponent(id)}/revive`, {}));
   return (
-    <section aria-labelledby="dead">
-      <h2 id="dead">Reached nobody</h2>
-      {error && <Failed error={error} again={again} />}
-      {value && !value.dead.length && <Empty title="Everything arrived." />}
-      {value && value.dead.length > 0 && (
-        <table>
-          <thead>
-            <tr>
-              <th>type</th>
-              <th>why</th>
-              <th>when</th>
-              <th />
-            </tr>
-          </thead>
-          <tbody>
-            {value.dead.map((each) => (
-              <tr key={each.id}>
-                <td>
-                  <bdi>{each.broadcast.type}</bdi>
-                </td>
-                <td>
-                  <bdi>{each.reason}</bdi>
-                </td>
-                <td>{when(each.at)}</td>
-                <td>
-                  <button
-                    type="button"
-                    className="small"
-                    onClick={() => void send(() => post(`/v1/engine/signals/dead/${encodeURIComponent(each.id)}/revive`, {}))}
-                  >
-                    Deliver again
-                  </button>
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+    <Listing
+      title="Reached nobody"
+      head={["type", "why", "when", ""]}
+      items={value && value.dead}
+      empty={<Empty title="Everything arrived." />}
+      {...{ error, again, refused }}
+      row={(each) => (
+        <tr key={each.id}>
+          <td>
+            <bdi>{each.broadcast.type}</bdi>
+          </td>
+          <td>
+            <bdi>{each.reason}</bdi>
+          </td>
+          <td>{when(each.at)}</td>
+          <td className="actions">
+            <Act needs="admin" className="small" onClick={() => void revive(each.id)}>
+              Deliver again
+            </Act>
+          </td>
+        </tr>
       )}
-      {refused && <Failed error={refused} />}
-    </section>
+    />
   );
 }

@@ -1,5 +1,6 @@
 import { useState } from "react";
 import { post } from "../api/client";
+import { Act } from "../ui/Act";
 import { parsedData } from "./parsedData";
 import { useSending } from "./useSending";
 
@@ -34,9 +35,9 @@ export function EmitForm() {
         value={seconds}
         onChange={(event) => setSeconds(event.target.value)}
       />
-      <button type="submit" className="primary">
+      <Act needs="run" type="submit" className="primary">
         {seconds ? "Announce later" : "Announce"}
-      </button>
+      </Act>
       {error && (
         <p className="failed" role="alert">
           {error}

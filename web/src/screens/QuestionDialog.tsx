@@ -1,9 +1,11 @@
 import { useEffect, useRef, useState } from "react";
 import { post, Refused, wordsOf } from "../api/client";
 import type { Question, RunDetail } from "../api/types";
-import { asked, inbox, refreshInbox } from "../state/questions";
+import { answered, asked, inbox, postponed, refreshInbox } from "../state/questions";
 import { useStore } from "../state/store";
+import { Act } from "../ui/Act";
 import { Said } from "../ui/Said";
+import { sendByKeys } from "../ui/sendByKeys";
 
 /** Opens when an agent asks; a native dialog holds the focus and gives it back. */
 export function QuestionDialog() {
@@ -30,7 +32,8 @@ function Asking({ question }: { question: Question }) {
     try {
       await post<RunDetail>(`/v1/questions/${encodeURIComponent(question.id)}/answer`, { answer: text });
       drafts.delete(question.id);
-      asked.set(null);
+      dialog.current?.close(); // which gives the focus back at once, and tells of it later
+      answered();
     } catch (refused) {
       setError(told(refused));
       setBusy(false);
@@ -39,7 +42,7 @@ function Asking({ question }: { question: Question }) {
   };
 
   return (
-    <dialog ref={dialog} className="asking" aria-labelledby="asking-title" onClose={() => asked.set(null)}>
+    <dialog ref={dialog} className="asking" aria-labelledby="asking-title" onClose={() => asked.get() === question && postponed()}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -52,7 +55,21 @@ function Asking({ question }: { question: Question }) {
         <div className="asking-question">
           <Said text={question.question} empty="It waits for you without a question." />
         </div>
+        {question.choices.length > 0 && (
+          <div className="choices actions" role="group" aria-label="Choices">
+            {question.choices.map((choice) => (
+              <Act needs="answer" key={choice} disabled={isBusy || !isOpen} onClick={() => void send(choice)}>
+                <bdi>{choice}</bdi>
+              </Act>
+            ))}
+          </div>
+        )}
         <label htmlFor="answer">Your answer</label>
+        {question.expects && !question.choices.length && (
+          <p className="quiet" id="answer-form">
+            Answer with <bdi>{question.expects}</bdi>
+          </p>
+        )}
         <textarea
           id="answer"
           rows={4}
@@ -60,14 +77,12 @@ function Asking({ question }: { question: Question }) {
           value={answer}
           disabled={isBusy || !isOpen}
           aria-invalid={Boolean(error)}
-          aria-describedby={error ? "answer-error" : undefined}
+          aria-describedby="answer-form answer-error"
           onChange={(event) => {
             setAnswer(event.target.value);
             drafts.set(question.id, event.target.value);
           }}
-          onKeyDown={(event) => {
-            if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void send(answer);
-          }}
+          onKeyDown={sendByKeys}
         />
         {!isOpen && !error && !isBusy && (
           <p className="failed" role="alert">
@@ -80,13 +95,13 @@ function Asking({ question }: { question: Question }) {
           </p>
         )}
         <div className="actions">
-          <button type="submit" className="primary" disabled={isBusy || !isOpen}>
+          <Act needs="answer" type="submit" className="primary" disabled={isBusy || !isOpen}>
             Answer
-          </button>
+          </Act>
           {shortAnswers(question.reason).map(([words, text]) => (
-            <button key={text} type="button" disabled={isBusy || !isOpen} onClick={() => void send(text)}>
+            <Act needs="answer" key={text} disabled={isBusy || !isOpen} onClick={() => void send(text)}>
               {words}
-            </button>
+            </Act>
           ))}
           <button type="button" onClick={() => dialog.current?.close()}>
             Later

@@ -2,6 +2,7 @@ import { asked, inbox, refreshInbox } from "../state/questions";
 import { placeOf } from "../state/router";
 import { useStore } from "../state/store";
 import { when } from "../state/words";
+import { Act } from "../ui/Act";
 import { Empty, Failed, Loading } from "../ui/Notes";
 import { Said } from "../ui/Said";
 
@@ -27,9 +28,9 @@ export function Questions() {
             </p>
             <Said text={question.question} />
             <p className="actions">
-              <button type="button" className="primary" onClick={() => asked.set(question)}>
+              <Act needs="answer" className="primary" onClick={() => asked.set(question)}>
                 Answer
-              </button>
+              </Act>
               <a href={placeOf("runs", question.run)}>Look at the run</a>
             </p>
           </li>

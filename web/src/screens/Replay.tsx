@@ -4,6 +4,7 @@ import type { RunEvent } from "../api/events";
 import type { RunDetail } from "../api/types";
 import { go } from "../state/router";
 import { clock } from "../state/words";
+import { Act } from "../ui/Act";
 
 interface Props {
   readonly events: readonly RunEvent[];
@@ -59,16 +60,16 @@ export function Replay({ events, cursor, choose, run }: Props) {
       <button type="button" disabled={cursor === null} onClick={() => choose(null)}>
         Newest
       </button>
-      <button type="button" disabled={!seq} onClick={() => void fork(seq)} title={`A new run that shares everything up to event ${seq}`}>
+      <Act needs="run" disabled={!seq} onClick={() => void fork(seq)} title={`A new run that shares everything up to event ${seq}`}>
         Fork here
-      </button>
+      </Act>
       {error && (
         <p className="failed" role="alert">
           {error}{" "}
           {near.map((place) => (
-            <button key={place} type="button" className="small" onClick={() => void fork(place)}>
+            <Act needs="run" key={place} className="small" onClick={() => void fork(place)}>
               Fork after {place}
-            </button>
+            </Act>
           ))}
         </p>
       )}

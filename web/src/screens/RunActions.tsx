@@ -1,37 +1,28 @@
-import { useState } from "react";
-import { post, wordsOf } from "../api/client";
+import { post } from "../api/client";
 import type { RunDetail } from "../api/types";
 import { asked } from "../state/questions";
+import { Act } from "../ui/Act";
+import { Failed } from "../ui/Notes";
+import { useSending } from "./useSending";
 
 export function RunActions({ detail }: { detail: RunDetail }) {
-  const [error, setError] = useState("");
+  const { error, send } = useSending();
   const isOver = detail.status !== "running" && detail.status !== "paused";
-  const cancel = async (): Promise<void> => {
-    try {
-      await post(`/v1/runs/${encodeURIComponent(detail.id)}/cancel`, {});
-      setError("");
-    } catch (refused) {
-      setError(wordsOf(refused));
-    }
-  };
+  const cancel = () => send(() => post(`/v1/runs/${encodeURIComponent(detail.id)}/cancel`, {}));
   if (isOver && !error) return null;
   return (
     <div className="actions">
       {detail.questions.map((question) => (
-        <button key={question.id} type="button" className="primary" onClick={() => asked.set(question)}>
-          Answer {question.agent}
-        </button>
+        <Act needs="answer" key={question.id} className="primary" onClick={() => asked.set(question)}>
+          Answer <bdi>{question.agent}</bdi>
+        </Act>
       ))}
       {!isOver && (
-        <button type="button" className="danger" onClick={() => void cancel()}>
+        <Act needs="run" className="danger" onClick={() => void cancel()}>
           Cancel the run
-        </button>
+        </Act>
       )}
-      {error && (
-        <p className="failed" role="alert">
-          {error}
-        </p>
-      )}
+      {error && <Failed error={error} />}
     </div>
   );
 }

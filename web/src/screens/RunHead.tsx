@@ -1,12 +1,12 @@
 import type { RunDetail } from "../api/types";
 import { placeOf } from "../state/router";
 import type { Story } from "../state/story";
-import { count, duration, money, when } from "../state/words";
+import { count, duration, money, tokensOf, when } from "../state/words";
 import { StatusBadge } from "../ui/StatusBadge";
 
 /** In the past the story tells how the run stood; now the server knows it best. */
 export function RunHead({ detail, story, isPast }: { detail: RunDetail; story: Story; isPast: boolean }) {
-  const tokens = isPast ? story.tokens : detail.usage.input_tokens + detail.usage.output_tokens;
+  const tokens = isPast ? story.tokens : tokensOf(detail.usage);
   const cost = isPast ? story.costMicros : detail.usage.cost_micros;
   const end = isPast ? story.now : detail.updated_at;
   return (

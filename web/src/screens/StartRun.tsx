@@ -2,6 +2,8 @@ import { useState } from "react";
 import { post, wordsOf } from "../api/client";
 import type { CrewSummary, RunDetail } from "../api/types";
 import { go } from "../state/router";
+import { Act } from "../ui/Act";
+import { sendByKeys } from "../ui/sendByKeys";
 
 export function StartRun({ crews }: { crews: readonly CrewSummary[] }) {
   const sound = crews.filter((crew) => crew.sound);
@@ -45,14 +47,12 @@ export function StartRun({ crews }: { crews: readonly CrewSummary[] }) {
           value={input}
           placeholder="What the first agent is told"
           onChange={(event) => setInput(event.target.value)}
-          onKeyDown={(event) => {
-            if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void start();
-          }}
+          onKeyDown={sendByKeys}
         />
       </label>
-      <button type="submit" className="primary" disabled={isBusy || !crew}>
+      <Act needs="run" type="submit" className="primary" disabled={isBusy || !crew}>
         Start a run
-      </button>
+      </Act>
       {error && (
         <p className="failed" role="alert">
           {error}

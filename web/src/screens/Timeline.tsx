@@ -1,9 +1,15 @@
 import { useMemo } from "react";
-import type { Span, Story } from "../state/story";
+import type { Span, SpanKind, Story } from "../state/story";
 import { duration } from "../state/words";
 import { Empty } from "../ui/Notes";
 
 const BARS_MAX = 1_000;
+const LEGEND: readonly (readonly [SpanKind, string])[] = [
+  ["model", "model"],
+  ["tool", "tool"],
+  ["child", "crew"],
+  ["wait", "waits for a person"],
+];
 
 /** A lane for each agent and each crew below; bars are calls of models and tools, children and waits. */
 export function Timeline({ story, version }: { story: Story; version: number }) {
@@ -14,8 +20,12 @@ export function Timeline({ story, version }: { story: Story; version: number }) 
   return (
     <div className="timeline" tabIndex={0} role="group" aria-label="Timeline">
       <p className="legend">
-        <i className="bar-model" /> model <i className="bar-tool" /> tool <i className="bar-child" /> crew <i className="bar-wait" /> waits
-        for a person <span className="quiet">{duration(whole)} in all{left > 0 && `; the first ${left} bars are left out`}</span>
+        {LEGEND.map(([kind, words]) => (
+          <span key={kind}>
+            <i className={`bar-${kind}`} /> {words}
+          </span>
+        ))}
+        <span className="quiet">{duration(whole)} in all{left > 0 && `; the first ${left} bars are left out`}</span>
       </p>
       {lanes.map(([lane, spans]) => (
         <div className="lane" key={lane}>

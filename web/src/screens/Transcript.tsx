@@ -1,21 +1,19 @@
-import { memo, useEffect, useRef, useState } from "react";
+import { memo, useEffect, useRef } from "react";
 import type { Story, TranscriptEntry } from "../state/story";
 import { clock } from "../state/words";
 import { Empty } from "../ui/Notes";
 import { Said } from "../ui/Said";
+import { useNewest } from "../ui/useNewest";
 
-const AT_ONCE = 100;
-
-/** Who said what. Only the newest entries are on the page until earlier ones are asked for. */
+/** Who said what. */
 export function Transcript({ story, version }: { story: Story; version: number }) {
-  const [shown, setShown] = useState(AT_ONCE);
+  const { newest, earlier } = useNewest(story.transcript);
   const end = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
   useEffect(() => {
     const box = end.current?.parentElement;
     if (box && isAtEnd.current) box.scrollTop = box.scrollHeight;
   }, [version]);
-  const first = Math.max(0, story.transcript.length - shown);
   if (!story.transcript.length) return <Empty title="Nobody has said anything yet." />;
   return (
     <div
@@ -27,12 +25,8 @@ export function Transcript({ story, version }: { story: Story; version: number }
         isAtEnd.current = at.scrollTop + at.clientHeight >= at.scrollHeight - 40;
       }}
     >
-      {first > 0 && (
-        <button type="button" onClick={() => setShown(shown + AT_ONCE)}>
-          Show earlier ({first} more)
-        </button>
-      )}
-      {story.transcript.slice(first).map((entry) => (
+      {earlier}
+      {newest.map((entry) => (
         <Entry key={entry.key} entry={entry} />
       ))}
       {[...story.saying].map(([place, text]) => (

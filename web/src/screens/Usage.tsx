@@ -1,44 +1,28 @@
 import { useMemo, useState } from "react";
-import type { UsageReport, Used } from "../api/types";
+import type { UsageReport } from "../api/types";
 import { useFetched } from "../state/fetched";
-import { count, money, plural } from "../state/words";
+import { count, money, plural, tokensOf } from "../state/words";
+import { Choice } from "../ui/Choice";
 import { Empty, Failed, Loading } from "../ui/Notes";
-import { UsageChart } from "./UsageChart";
+import { UsageChart, type Measure } from "./UsageChart";
+import { UsageTable } from "./UsageTable";
 
 const DAY_MS = 86_400_000;
-const PERIODS = [
-  ["1", "the last day"],
-  ["7", "the last week"],
-  ["30", "the last month"],
-  ["", "ever"],
-] as const;
+const PERIODS = { "1": "the last day", "7": "the last week", "30": "the last month", "": "ever" };
 
 export function Usage() {
   const [days, setDays] = useState("7");
-  const [what, setWhat] = useState<"cost" | "tokens">("cost");
+  const [what, setWhat] = useState<Measure>("cost");
+  const [by, setBy] = useState<"crew" | "agent">("crew");
   const since = useMemo(() => (days ? Date.now() - Number(days) * DAY_MS : 0), [days]);
-  const { value, error, again } = useFetched<UsageReport>(`/v1/usage?since=${since}`);
+  const { value, error, again } = useFetched<UsageReport>(`/v1/usage?${new URLSearchParams({ since: String(since), by })}`);
   return (
     <>
       <div className="head">
         <h1>Usage</h1>
-        <label>
-          Of runs started in{" "}
-          <select value={days} onChange={(event) => setDays(event.target.value)}>
-            {PERIODS.map(([id, words]) => (
-              <option key={id} value={id}>
-                {words}
-              </option>
-            ))}
-          </select>
-        </label>
-        <label>
-          Show{" "}
-          <select value={what} onChange={(event) => setWhat(event.target.value as "cost" | "tokens")}>
-            <option>cost</option>
-            <option>tokens</option>
-          </select>
-        </label>
+        <Choice label="Of runs started in" value={days} choose={setDays} options={PERIODS} />
+        <Choice label="Show" value={what} choose={setWhat} options={{ cost: "cost", tokens: "tokens" }} />
+        <Choice label="By" value={by} choose={setBy} options={{ crew: "crew", agent: "agent" }} />
         <button type="button" onClick={again}>
           Count again
         </button>
@@ -49,57 +33,13 @@ export function Usage() {
       {value && value.runs > 0 && (
         <>
           <p className="usage-sum">
-            {plural(value.runs, "run")}, {plural(value.usage.calls, "call")}, {count(tokens(value.usage))} tokens,{" "}
+            {plural(value.runs, "run")}, {plural(value.usage.calls, "call")}, {count(tokensOf(value.usage))} tokens,{" "}
             <b>{money(value.usage.cost_micros)}</b>
           </p>
-          <UsageChart report={value} what={what} />
+          <UsageChart report={value} what={what} by={by} />
           <UsageTable report={value} />
         </>
       )}
     </>
-  );
-}
-
-function tokens(used: Used): number {
-  return used.input_tokens + used.output_tokens;
-}
-
-function UsageTable({ report }: { report: UsageReport }) {
-  return (
-    <table className="usage">
-      <thead>
-        <tr>
-          <th>crew</th>
-          <th>agent</th>
-          <th className="number">calls</th>
-          <th className="number">tokens in</th>
-          <th className="number">tokens out</th>
-          <th className="number">cost</th>
-        </tr>
-      </thead>
-      <tbody>
-        {report.crews.flatMap((crew) => [
-          <Row key={crew.crew} crew={crew.crew} agent={plural(crew.runs, "run")} used={crew.usage} isWhole />,
-          ...crew.agents.map((each) => <Row key={`${crew.crew} ${each.agent}`} crew="" agent={each.agent} used={each.usage} />),
-        ])}
-      </tbody>
-    </table>
-  );
-}
-
-function Row({ crew, agent, used, isWhole = false }: { crew: string; agent: string; used: Used; isWhole?: boolean }) {
-  return (
-    <tr className={isWhole ? "usage-crew" : ""}>
-      <td>
-        <bdi>{crew}</bdi>
-      </td>
-      <td>
-        <bdi>{agent}</bdi>
-      </td>
-      <td className="number">{count(used.calls)}</td>
-      <td className="number">{count(used.input_tokens)}</td>
-      <td className="number">{count(used.output_tokens)}</td>
-      <td className="number">{money(used.cost_micros)}</td>
-    </tr>
   );
 }

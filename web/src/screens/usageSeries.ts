@@ -1,17 +1,58 @@
+/** What the chart draws. Pure. */
 import type { UsageReport, Used } from "../api/types";
 
-/** A number for each step of time and each crew; steps without a run are 0. */
-export function series(report: UsageReport, of: (used: Used) => number): { crews: string[]; data: [number[], ...number[][]] } {
-  const crews = [...new Set(report.times.map((each) => each.crew))];
+export interface Series {
+  readonly names: readonly string[];
+  /** In seconds. */
+  readonly times: readonly number[];
+  /** By name, then by time; times without a run are 0. */
+  readonly rows: readonly (readonly number[])[];
+}
+
+/** More colours than this nobody tells apart. */
+export const SERIES_MAX = 7;
+const OTHERS = "all others";
+
+/** A number for each step of time and each crew or agent, those with the most first; the small ones are one. */
+export function seriesOf(report: UsageReport, of: (used: Used) => number): Series {
   const first = report.times[0]?.at ?? 0;
   const last = report.times.at(-1)?.at ?? 0;
-  const times: number[] = [];
   // One step more on each side: a single bar needs room.
-  for (let at = first - report.step_ms; at <= last + report.step_ms; at += report.step_ms) times.push(at / 1_000);
-  const rows = crews.map(() => times.map(() => 0));
+  const begin = first - report.step_ms;
+  const length = Math.round((last - first) / report.step_ms) + 3;
+  const found = new Map<string, number[]>();
   for (const each of report.times) {
-    const row = rows[crews.indexOf(each.crew)];
-    if (row) row[Math.round((each.at - first) / report.step_ms) + 1] = of(each.usage);
+    const name = each.agent ? `${each.crew} › ${each.agent}` : each.crew;
+    const row = found.get(name) ?? zeros(length);
+    const at = Math.round((each.at - begin) / report.step_ms);
+    row[at] = (row[at] ?? 0) + of(each.usage);
+    found.set(name, row);
   }
-  return { crews, data: [times, ...rows] };
+  const sorted = [...found].sort(([, one], [, other]) => sum(other) - sum(one));
+  const [shown, rest] = sorted.length > SERIES_MAX ? [sorted.slice(0, SERIES_MAX - 1), sorted.slice(SERIES_MAX - 1)] : [sorted, []];
+  if (rest.length) shown.push([OTHERS, rest.map(([, row]) => row).reduce(added)]);
+  return {
+    names: shown.map(([name]) => name),
+    times: zeros(length).map((_, n) => (begin + n * report.step_ms) / 1_000),
+    rows: shown.map(([, row]) => row),
+  };
+}
+
+/** Each row with all that come after it: drawn in this order, bars stand on each other. */
+export function stacked(rows: readonly (readonly number[])[]): number[][] {
+  const found: number[][] = [];
+  for (const row of [...rows].reverse()) found.unshift(found[0] ? added(row, found[0]) : [...row]);
+  return found;
+}
+
+function zeros(length: number): number[] {
+  return Array.from({ length }, () => 0);
+}
+
+function added(one: readonly number[], other: readonly number[]): number[] {
+  return one.map((value, n) => value + (other[n] ?? 0));
+}
+
+function sum(row: readonly number[]): number {
+  return row.reduce((all, each) => all + each, 0);
 }

@@ -2,12 +2,14 @@
 import { get, post, Refused, remove, UNREACHABLE } from "../api/client";
 import type { Session } from "../api/types";
 import { connect, disconnect, link } from "./live";
-import { Store } from "./store";
+import { Store, useStore } from "./store";
 
 export type Entry =
   | { readonly at: "door"; readonly why: string }
   | { readonly at: "asking" }
   | { readonly at: "inside"; readonly scopes: readonly string[] };
+
+export type Scope = "read" | "run" | "answer" | "admin";
 
 export const entry = new Store<Entry>({ at: "asking" });
 
@@ -53,7 +55,12 @@ export async function leave(): Promise<void> {
   outside("");
 }
 
+/** Without `read` there is nothing to show, so such a key stays at the door. */
 function inside(session: Session): void {
+  if (!session.scopes.includes("read")) {
+    void remove("/v1/session").catch(() => undefined);
+    return outside(lacking("read"));
+  }
   entry.set({ at: "inside", scopes: session.scopes });
   connect();
 }
@@ -62,8 +69,18 @@ function outside(why: string): void {
   entry.set({ at: "door", why });
 }
 
-export function may(scopes: readonly string[], scope: string): boolean {
-  return scopes.includes(scope) || scopes.includes("admin");
+export function may(scope: Scope): boolean {
+  const now = entry.get();
+  return now.at === "inside" && now.scopes.includes(scope);
+}
+
+export function useMay(scope: Scope): boolean {
+  useStore(entry);
+  return may(scope);
+}
+
+export function lacking(scope: Scope): string {
+  return `Your key lacks the scope ${scope}.`;
 }
 
 link.watch(() => {

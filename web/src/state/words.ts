@@ -1,4 +1,5 @@
 /** Numbers and times as people read them. */
+import type { Used } from "../api/types";
 
 export function money(micros: number): string {
   const dollars = micros / 1_000_000;
@@ -8,6 +9,10 @@ export function money(micros: number): string {
 
 export function count(number: number): string {
   return number.toLocaleString("en");
+}
+
+export function tokensOf(used: Used): number {
+  return used.input_tokens + used.output_tokens;
 }
 
 export function duration(ms: number): string {
@@ -27,6 +32,6 @@ export function when(at: number): string {
   return isToday ? clock(at) : `${then.toISOString().slice(0, 10)} ${clock(at).slice(0, 5)}`;
 }
 
-export function plural(number: number, word: string): string {
-  return `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+export function plural(number: number, word: string, words = `${word}s`): string {
+  return `${count(number)} ${number === 1 ? word : words}`;
 }

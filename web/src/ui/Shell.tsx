@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { inbox } from "../state/questions";
 import { placeOf, usePlace } from "../state/router";
-import { leave } from "../state/session";
+import { entry, leave } from "../state/session";
 import { useStore } from "../state/store";
 import { Connection } from "./Connection";
 import { ThemeButton } from "./ThemeButton";
@@ -49,9 +49,23 @@ export function Shell({ children }: { children: ReactNode }) {
         </div>
       </header>
       <main id="content" tabIndex={-1}>
+        <Allowed />
         {children}
       </main>
     </>
+  );
+}
+
+const SCOPES = ["read", "run", "answer", "admin"];
+
+/** Says so where the key may not do everything: a button that is greyed out needs a reason. */
+function Allowed() {
+  const now = useStore(entry);
+  if (now.at !== "inside" || SCOPES.every((scope) => now.scopes.includes(scope))) return null;
+  return (
+    <p className="allowed" role="note">
+      Your key has the {now.scopes.length === 1 ? "scope" : "scopes"} {now.scopes.join(", ")}. What needs another one is greyed out.
+    </p>
   );
 }
 

@@ -1,24 +1,14 @@
-import { useEffect, useState } from "react";
+import { useStore } from "../state/store";
+import { theme, wear, type Theme } from "../state/theme";
 
-type Theme = "system" | "light" | "dark";
 const NEXT: Record<Theme, Theme> = { system: "light", light: "dark", dark: "system" };
 const SIGNS: Record<Theme, string> = { system: "◐", light: "☀", dark: "☾" };
-const KEPT = "interlock-theme";
 
 export function ThemeButton() {
-  const [theme, setTheme] = useState<Theme>(kept);
-  useEffect(() => {
-    document.documentElement.dataset["theme"] = theme;
-    localStorage.setItem(KEPT, theme);
-  }, [theme]);
+  const worn = useStore(theme);
   return (
-    <button type="button" className="plain" aria-label={`Colours: ${theme}`} title={`Colours: ${theme}`} onClick={() => setTheme(NEXT[theme])}>
-      {SIGNS[theme]}
+    <button type="button" className="plain" aria-label={`Colours: ${worn}`} title={`Colours: ${worn}`} onClick={() => wear(NEXT[worn])}>
+      {SIGNS[worn]}
     </button>
   );
-}
-
-function kept(): Theme {
-  const found = localStorage.getItem(KEPT);
-  return found === "light" || found === "dark" ? found : "system";
 }

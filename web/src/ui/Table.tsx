@@ -1,0 +1,13 @@
+import type { ReactNode } from "react";
+
+/** Rows under a head. A column without a title holds buttons. */
+export function Table({ head, look, children }: { head: readonly string[]; look?: string; children: ReactNode }) {
+  return (
+    <table className={look}>
+      <thead>
+        <tr>{head.map((title) => (title ? <th key={title}>{title}</th> : <td key={title} />))}</tr>
+      </thead>
+      <tbody>{children}</tbody>
+    </table>
+  );
+}
