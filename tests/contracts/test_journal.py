@@ -1,4 +1,4 @@
-"""What every store promises: one suite for all (ports `Journal`, `Owners`, `Keeping`, `KeepingTrees`). Then the clock of the fakes."""
+"""What every store promises: one suite for all (`Journal`, `Owners`, `Keeping`, `KeepingTrees`). Then the fakes' clock."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -696,7 +696,7 @@ def test_a_tree_of_which_another_process_has_one_run_in_hand_is_not_deleted_at_a
         await a_whole_tree(store)
         for run in ("r1", "r1~4.0"):
             await store.release(run)
-        with pytest.raises(OwnedElsewhere, match="2.1"):
+        with pytest.raises(OwnedElsewhere, match=r"2\.1"):
             await place.open().delete_tree("r1", at=1)
         assert [row.run for row in await store.below("r1")] == ["r1~4.0", "r1~4.0~2.1"]
 
