@@ -1,4 +1,4 @@
-"""What every store promises: one suite for all (`Journal`, `Owners`, `Keeping`, `KeepingTrees`). Then the fakes' clock."""
+"""What every store promises: one suite for `Journal`, `Owners`, `Keeping`, `KeepingTrees`. Then the fakes' clock."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
