@@ -373,6 +373,21 @@ def test_memory_goes_down_and_comes_back(tmp_path: Path) -> None:
     assert first_of_z.messages[0].text == "Kept. / What it was first"
 
 
+def test_what_a_child_that_failed_has_written_does_not_come_back(tmp_path: Path) -> None:
+    written = ToolCall(name="memory_write", arguments={"key": "found", "value": "half"})
+    answers: dict[str, list[Answer | str]] = {
+        "a": ["[RESEARCH]", "Well. [END]"],
+        "x": [Answer(tool_calls=(written,)), Answer(error="down", retry=False)],
+    }
+
+    async def story(box: Interlock) -> Any:
+        run = await box.start(nested(tmp_path, route=", on_error: return"), "Lamps")
+        result, child = await run.result(), (await box.journal.below(run.id))[0].run
+        return result.status, (await box.state(run.id)).memory, (await box.state(child)).memory
+
+    assert inside(box_of(tmp_path, answers), story) == ("completed", {}, {"found": "half"})
+
+
 def test_a_sub_crew_that_is_called_again_goes_on_counting_its_answers(tmp_path: Path) -> None:
     answers = {"a": ["[WRITE]", "[WRITE]", "[END]"], "beta/z": ["One. [END]", "Two. [END]"], "z": ["never"]}
 
