@@ -61,15 +61,15 @@ def outputs(events: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("answer", "notes", "output"),
+    ("answer", "notes", "returned"),
     [
-        ("yes", ["say"], "sell all"),
-        ("no: not today", [], "error: a person did not approve 's_say': not today"),
-        ('{"words": "sell one"}', ["say"], "sell one"),
+        ("yes", ["say"], ["once", "sell all"]),
+        ("no: not today", [], ["once"]),
+        ('{"words": "sell one"}', ["say"], ["once", "sell one"]),
     ],
 )
 def test_an_mcp_tool_runs_as_a_person_says_in_another_process(
-    shop: Path, answer: str, notes: list[str], output: str
+    shop: Path, answer: str, notes: list[str], returned: list[str]
 ) -> None:
     code, events = interlock(shop, "run", ".", "go", "--script", "script.yaml", "--json")
     assert (code, events[-1]["type"], events[-1]["reason"]) == (3, "run.paused", "approval")
@@ -80,8 +80,7 @@ def test_an_mcp_tool_runs_as_a_person_says_in_another_process(
     code, events = interlock(shop, "runs", "answer", question["id"], answer, "--script", "script.yaml", "--json")
     assert (code, events[-1]["status"]) == (0, "completed")
     assert said(shop) == notes
-    whole = interlock(shop, "runs", "show", events[0]["run"], "--json")[1]
-    assert any(output in json.dumps(event, ensure_ascii=False) for event in whole)
+    assert outputs(events) == returned
     assert interlock(shop, "runs", "questions", "--json")[1] == []
 
 
