@@ -11,7 +11,7 @@ import msgspec
 from interlock.ids import CHILD_MARK
 from interlock.ports import Asking, OpenQuestion
 
-_BELOW = (f"{CHILD_MARK}", chr(ord(CHILD_MARK) + 1))  # between these lie the ids of all runs below one
+_BELOW = (CHILD_MARK, chr(ord(CHILD_MARK) + 1))  # between these lie the ids of all runs below one
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(OpenQuestion).decode
