@@ -44,7 +44,7 @@ def test_ten_thousand_events_open_and_scroll_with_few_elements_and_requests(
         page.locator(".replay-at", has_text="run.finished").wait_for()
         count = int(page.locator(".replay-at").inner_text().split(" / ")[1].split(" ")[0])
         assert count > 10_000
-            expect(page.locator(".event-row b").last).to_have_text("run.finished")
+        expect(page.locator(".event-row b").last).to_have_text("run.finished")
         # Times are told and not judged: the machine may be busy with something else.
         record_property("long tasks while it ran, in ms", page.evaluate("window.tasks"))
         opened_anew(page, count, look.asked)
