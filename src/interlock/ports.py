@@ -420,6 +420,10 @@ class Bus(Protocol):
         """When, after now, something of the queue is due, or a delivery is to be tried again."""
         ...
 
+    async def clock_was_set(self, now: int) -> None:
+        """Plans anew what was moved on or put off by a clock that was ahead of this."""
+        ...
+
     async def dispatch(self, entries: Sequence[Delayed], now: int) -> Announced:
         """Announces each that is still in the queue as it is given, and moves it out or on, in one transaction."""
         ...

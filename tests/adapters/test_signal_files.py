@@ -20,6 +20,7 @@ from interlock.adapters.view_keeper import SqliteTruth, ViewKeeper
 from interlock.broadcast.delayed import Delayed
 from interlock.broadcast.naming import derived_id
 from interlock.broadcast.record import PROCESS, Broadcast, Emission, decoded, encoded
+from interlock.broadcast.subscriptions import Subscribed
 from interlock.limits import EVENTS_FILES_KEPT
 
 NOW = 1_800_000_000_000
@@ -495,6 +496,26 @@ def test_a_damaged_broadcast_in_the_store_hides_no_other_from_the_view(store: Sq
 
     assert any("position 2 is damaged" in problem for problem in asyncio.run(story()))
     assert len((tmp_path / "signals" / EVENTS).read_bytes().splitlines()) == 2
+
+
+def test_however_many_are_damaged_in_the_store_they_hide_no_other(store: SqliteStore) -> None:
+    async def story() -> None:
+        bus = SqliteBus(store)
+        await bus.subscribe(Subscribed(crew="ci", agent="a", pattern="x", silent=False))
+        for name in ("b1", "b2", "b3"):
+            await bus.emit(Emission(broadcast=Broadcast(id=name, type="x", source=PROCESS, created_at=NOW)))
+            entry = Delayed(id=name, type="x", source=PROCESS, deliver_at=NOW, created_at=NOW, updated_at=NOW)
+            await bus.schedule(entry)
+        await store.write("damage", lambda c, _: c.execute("update broadcasts set body = x'00' where id < 'b3'"))
+        await store.write("damage", lambda c, _: c.execute("update delayed set body = x'00' where id < 'b3'"))
+        assert [each.id for _, each in await bus.since(0, 1)] == ["b3"]
+        assert [each.id for each in await bus.due(NOW, 1)] == ["b3"]
+        found = await bus.next_delivery("ci", "a", NOW)
+        assert found is not None and found.heard.broadcast.id == "b3"
+        assert await bus.next_due(NOW) is None, "nobody looks again for what is damaged"
+        await store.close()
+
+    asyncio.run(story())
 
 
 def test_a_folder_that_cannot_be_written_is_reported_once_and_commits_go_on(store: SqliteStore, tmp_path: Path) -> None:

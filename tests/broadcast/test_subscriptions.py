@@ -22,6 +22,8 @@ def test_one_pattern_that_is_not_silent_makes_it_heard_aloud() -> None:
     made = directory(("ci", "a", "build:*", True), ("ci", "a", "*:done", False))
     assert made.hearers("build:done") == (Hearer("ci", "a", False),)
     assert made.hearers("build:failed") == (Hearer("ci", "a", True),)
+    other = directory(("ci", "a", "build:*", False), ("ci", "a", "*:done", True))
+    assert other.hearers("build:done") == (Hearer("ci", "a", False),)
 
 
 def test_nobody_hears_their_own_and_a_namesake_in_another_crew_does() -> None:

@@ -660,6 +660,22 @@ def test_a_schedule_whose_zone_is_gone_announces_nothing_and_ends_as_a_dead_lett
     place.use(story)
 
 
+def test_what_a_clock_that_was_ahead_has_put_off_is_planned_anew(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        day = 24 * 3_600_000
+        ticking, single = later("d1", schedule=Schedule(every_ms=day)), later("d2")
+        for entry in (ticking, single, later("d3", NOW + 9 * day, schedule=Schedule(every_ms=day))):
+            await bus.schedule(entry)
+        ahead = NOW + 3_650 * day
+        await bus.dispatch((ticking,), ahead)
+        await bus.dispatch_failed(single, "no", ahead)
+        await bus.clock_was_set(NOW)
+        found = {each.id: each.due_at for each in await bus.delayed()}
+        assert found == {"d1": NOW + day, "d2": NOW, "d3": NOW + 9 * day}
+
+    place.use(story)
+
+
 def test_a_schedule_outlives_a_time_that_could_not_be_dispatched(place: Place) -> None:
     async def story(bus: Bus, store: Store) -> None:
         tried = later("s", schedule=Schedule(every_ms=1_000), attempts=len(DELIVERY_PAUSES_MS))

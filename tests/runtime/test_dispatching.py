@@ -145,6 +145,66 @@ def test_a_wall_clock_that_is_set_back_brings_nothing_twice_and_nothing_early() 
     play(story)
 
 
+@pytest.mark.parametrize("schedule", [Schedule(at="09:00", zone="Europe/Berlin"), Schedule(every_ms=DAY_MS)], ids=repr)
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_clock_that_was_years_ahead_for_a_while_silences_no_schedule(schedule: Schedule, is_restarted: bool) -> None:
+    desk = Desk()
+
+    async def ahead(desk: Desk) -> None:
+        await desk.schedule("tick", DAY_MS, schedule=schedule)
+        await desk.schedule("at a time", 30 * DAY_MS, schedule=schedule)
+        await desk.advance(1_000)
+        desk.clock.jump(5 * 365 * DAY_MS)
+        await desk.advance(WALL_LOOK_MS)
+        assert sorted(desk.kinds) == ["at a time", "tick"]
+        desk.clock.jump(-5 * 365 * DAY_MS)
+        if not is_restarted:
+            await set_right(desk)
+
+    async def set_right(desk: Desk) -> None:
+        await desk.advance(WALL_LOOK_MS)
+        for _ in range(4):
+            desk.clock.jump(DAY_MS)
+            await desk.advance(WALL_LOOK_MS)
+        assert desk.kinds.count("tick") in (4, 5), "once while it was ahead, and then every day"
+        assert len({each.id for each in await desk.bus.newest(100)}) == len(desk.kinds)
+
+    play(ahead, desk)
+    if is_restarted:
+        play(set_right, Desk(desk.clock, desk.store))
+
+
+def test_a_first_time_that_somebody_chose_stays_when_the_clock_is_set_back() -> None:
+    async def story(desk: Desk) -> None:
+        entry = await desk.schedule("tick", 30 * DAY_MS, schedule=Schedule(every_ms=DAY_MS))
+        desk.clock.jump(-7_200_000)
+        await desk.advance(WALL_LOOK_MS)
+        assert await desk.bus.delayed() == [entry]
+
+    play(story)
+
+
+def test_what_was_put_off_by_a_clock_that_was_ahead_is_tried_when_it_is_set_right() -> None:
+    async def story(desk: Desk) -> None:
+        deliver, tried = desk.deliver, []
+
+        async def failing_once(delivery: Delivery) -> bool:
+            tried.append(delivery.number)
+            if len(tried) == 1:
+                raise UsageError("not now")
+            return await deliver(delivery)
+
+        desk.deliver = failing_once
+        await desk.hears("a")
+        await desk.emit("x")
+        await desk.settle()
+        desk.clock.jump(-DAY_MS)
+        await desk.advance(WALL_LOOK_MS)
+        assert len(tried) == 2 and len(desk.delivered) == 1
+
+    play(story)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_the_wall_clock_does_everything_comes_once_and_in_order(seed: int) -> None:
     import random

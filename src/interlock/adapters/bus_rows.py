@@ -166,6 +166,9 @@ class SqliteTables:
     def retry_delivery(self, number: int, attempts: int, try_at: int) -> None:
         self._execute("update deliveries set attempts = ?, try_at = ? where number = ?", (attempts, try_at, number))
 
+    def retry_at_once(self, after: int) -> None:
+        self._execute("update deliveries set try_at = 0 where try_at > ?", (after,))
+
     # Who is at work, and how much was announced
 
     def activate(self, crew: str, agent: str, run: str) -> bool:
@@ -240,6 +243,12 @@ class SqliteTables:
     def drop_entry(self, id: str) -> None:  # noqa: A002
         self._execute("delete from delayed where id = ?", (id,))
         self._note_delayed()
+
+    def entries_ahead(self, now: int) -> Sequence[Delayed]:
+        changed = "json_extract(cast(body as text), '$.updatedAt')"
+        query = f"select crc, body from delayed where due_at > ? and json_valid(cast(body as text)) and {changed} > ?"  # noqa: S608 - constants
+        rows = self._execute(query, (now, now)).fetchall()
+        return [each for each in (opened_entry(*row) for row in rows) if each is not None]
 
     def _note_delayed(self) -> None:
         self._execute("update bus_changes set number = number + 1 where name = 'delayed'")
@@ -330,10 +339,10 @@ def due(connection: sqlite3.Connection, *, now: int, limit: int) -> list[Delayed
 
 
 def next_due(connection: sqlite3.Connection, *, now: int) -> int | None:
-    times = "select due_at as at from delayed union all select try_at from deliveries"
-    query = f"select min(at) from ({times}) where at > ?"  # noqa: S608 - constants
-    found: int | None = connection.execute(query, (now,)).fetchone()[0]
-    return found
+    query = (
+        "select min(due_at) from delayed where due_at > ? union all select min(try_at) from deliveries where try_at > ?"
+    )
+    return min((at for (at,) in connection.execute(query, (now, now)) if at is not None), default=None)
 
 
 def awaiting(connection: sqlite3.Connection, *, now: int) -> list[tuple[str, str]]:

@@ -8,11 +8,12 @@ Rule 4: an agent wakes when the first of its turns begins anywhere, and sleeps w
 """
 
 from collections.abc import Iterable, Sequence, Set
+from contextlib import suppress
 from typing import Protocol
 
 import msgspec
 
-from interlock.broadcast.delayed import Dead, Delayed, after_dispatch, after_failure, buried, emission_of
+from interlock.broadcast.delayed import Dead, Delayed, after_dispatch, after_failure, buried, emission_of, planned_anew
 from interlock.broadcast.naming import sleep_type, wake_type
 from interlock.broadcast.record import SYSTEM, Broadcast, Emission, Heard
 from interlock.broadcast.storms import Allowances, why, withheld
@@ -84,6 +85,10 @@ class Tables(Allowances, Protocol):
 
     def retry_delivery(self, number: int, attempts: int, try_at: int) -> None: ...
 
+    def retry_at_once(self, after: int) -> None:
+        """Deliveries that are to be tried after a time, which is too far off."""
+        ...
+
     def activate(self, crew: str, agent: str, run: str) -> bool:
         """Whether it was not active in this run before."""
         ...
@@ -109,6 +114,10 @@ class Tables(Allowances, Protocol):
     def put_entry(self, entry: Delayed) -> None: ...
 
     def drop_entry(self, id: str) -> None: ...  # noqa: A002
+
+    def entries_ahead(self, now: int) -> Sequence[Delayed]:
+        """Those that are not due yet, and were changed after now."""
+        ...
 
     def bury(self, dead: Dead) -> None: ...
 
@@ -374,6 +383,15 @@ def dispatch(tables: Tables, entries: Iterable[Delayed], now: int) -> Announced:
     for entry, later in due:
         _move_on(tables, entry, later)
     return announced
+
+
+def clock_was_set(tables: Tables, now: int) -> None:
+    """What a clock that was ahead has put off is planned anew; what cannot be stays as it is."""
+    for entry in tables.entries_ahead(now):
+        with suppress(BadBroadcast):
+            if (again := planned_anew(entry, now)) is not None:
+                tables.put_entry(again)
+    tables.retry_at_once(now + max(DELIVERY_PAUSES_MS))
 
 
 def _move_on(tables: Tables, entry: Delayed, later: Delayed | None) -> None:

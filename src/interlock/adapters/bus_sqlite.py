@@ -124,6 +124,9 @@ class SqliteBus:
     async def next_due(self, now: int) -> int | None:
         return await self._store.read("read delayed signals", partial(bus_rows.next_due, now=now))
 
+    async def clock_was_set(self, now: int) -> None:
+        await self._change("plan anew by a clock that was set", bus_rules.clock_was_set, now)
+
     async def dispatch(self, entries: Sequence[Delayed], now: int) -> Announced:
         size = sum(len(msgspec.json.encode(entry)) for entry in entries)
         announced: Announced = await self._change("dispatch signals", bus_rules.dispatch, entries, now, size=size)

@@ -4,7 +4,8 @@ Rule 1: times are those of the wall clock, in milliseconds since 1970. Time arri
 Rule 2: a signal that is scheduled under the `(type, repeatKey)` of another one takes its place, whatever is being done
 with the other one at the moment.
 Rule 3: a signal keeps its id on every try. Of one that comes again every time has an id that follows from its own.
-Rule 4: those that a schedule missed while nobody was there come once, not once each.
+Rule 4: a clock that was ahead, and was set back, holds up no schedule and no next try: both are planned anew.
+Rule 5: those that a schedule missed while nobody was there come once, not once each.
 """
 
 from typing import Any
@@ -104,6 +105,16 @@ def after_failure(entry: Delayed, now: int) -> Delayed | None:
         return None
     pause = DELIVERY_PAUSES_MS[entry.attempts]
     return msgspec.structs.replace(entry, attempts=entry.attempts + 1, try_at=now + pause, updated_at=now)
+
+
+def planned_anew(entry: Delayed, now: int) -> Delayed | None:
+    """As it should stand, if a clock that was ahead has moved it on or put it off; None for what is as it was made."""
+    if entry.updated_at == entry.created_at:
+        return None
+    then = entry.deliver_at
+    if entry.schedule is not None:  # what went out already has the same id again, and so goes out once
+        then = min(then, next_after(entry.schedule, now, then))
+    return msgspec.structs.replace(entry, deliver_at=then, try_at=0, updated_at=now)
 
 
 def buried(entry: Delayed, reason: str, now: int) -> Dead:

@@ -55,7 +55,7 @@ def next_after(schedule: Schedule, after_ms: int, start_ms: int | None = None) -
     """The first instant of the schedule after another one. Intervals count from `start_ms`."""
     if schedule.every_ms:
         start = after_ms if start_ms is None else start_ms
-        return start + (max(0, after_ms - start) // schedule.every_ms + 1) * schedule.every_ms
+        return start + ((after_ms - start) // schedule.every_ms + 1) * schedule.every_ms
     try:
         return _next_local(schedule, _EPOCH + after_ms * _MILLISECOND)
     except OverflowError as error:

@@ -23,6 +23,9 @@ _log = logging.getLogger("interlock")
 # While the store is away it is asked again after this many milliseconds.
 AWAY_MS = 1_000
 
+# A clock that goes back further than this was set; less is a clock that is being adjusted.
+SET_BACK_MS = 1_000
+
 # Deliveries begun at once.
 DELIVERIES_MAX = 100
 
@@ -33,6 +36,7 @@ Deliver = Callable[[Delivery], Awaitable[bool]]
 class Dispatcher:
     def __init__(self, board: Switchboard, clock: Clock, deliver: Deliver) -> None:
         self._board, self._bus, self._clock, self._deliver = board, board.bus, clock, deliver
+        self._latest: int | None = None  # by the wall clock, when it was looked at last
         self._under_way: dict[tuple[str, str], asyncio.Task[None]] = {}  # by crew and agent
         self._waiting: deque[tuple[str, str]] = deque()  # those who come when one of these is done
 
@@ -59,6 +63,7 @@ class Dispatcher:
         """How long to rest, in milliseconds; None is until something happens."""
         now = self._clock.now_ms()
         try:
+            await self._heed_clock(now)
             await self._board.look_for_mail()
             if await self._dispatch(now):
                 return DISPATCH_PAUSE_MS
@@ -70,6 +75,14 @@ class Dispatcher:
             _log.warning("the bus cannot be looked at now: %s", _said(error))
             return AWAY_MS
         return None if due is None else min(max(due - self._clock.now_ms(), DISPATCH_PAUSE_MS), WALL_LOOK_MS)
+
+    async def _heed_clock(self, now: int) -> None:
+        """It may have been set back before the first look: the newest broadcast tells the time it showed then."""
+        if self._latest is None:
+            self._latest = max((each.created_at for each in await self._bus.newest(1)), default=now)
+        if now < self._latest - SET_BACK_MS:
+            await self._bus.clock_was_set(now)
+        self._latest = now
 
     async def _rest(self, ms: int | None) -> None:
         if ms is None:

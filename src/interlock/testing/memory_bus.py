@@ -132,6 +132,9 @@ class MemoryTables:
         self.deliveries[number] = msgspec.structs.replace(self.deliveries[number], attempts=attempts)
         self.try_at[number] = try_at
 
+    def retry_at_once(self, after: int) -> None:
+        self.try_at = {number: 0 if at > after else at for number, at in self.try_at.items()}
+
     def activate(self, crew: str, agent: str, run: str) -> bool:
         is_new = (crew, agent, run) not in self.active
         self.active.add((crew, agent, run))
@@ -172,6 +175,9 @@ class MemoryTables:
 
     def put_entry(self, entry: Delayed) -> None:
         self.delayed[entry.id] = entry
+
+    def entries_ahead(self, now: int) -> Sequence[Delayed]:
+        return [each for each in self.delayed.values() if each.due_at > now and each.updated_at > now]
 
     def drop_entry(self, id: str) -> None:  # noqa: A002
         self.delayed.pop(id, None)
@@ -270,6 +276,9 @@ class MemoryBus:
     async def next_due(self, now: int) -> int | None:
         times = (*(each.due_at for each in self._tables.delayed.values()), *self._tables.try_at.values())
         return min((each for each in times if each > now), default=None)
+
+    async def clock_was_set(self, now: int) -> None:
+        bus_rules.clock_was_set(self._tables, now)
 
     async def dispatch(self, entries: Sequence[Delayed], now: int) -> Announced:
         done = bus_rules.dispatch(self._tables, entries, now)
