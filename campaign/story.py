@@ -6,12 +6,14 @@ Rule 2: `random_story` draws from its seed alone.
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import msgspec
 
 from interlock.adapters.models.scripted import Answer, ToolCall
+from interlock.adapters.script_files import read_plain, read_script
 
 SETTINGS = {"retry_backoff_min_millis": 2, "max_rounds": 20}
 
@@ -26,6 +28,8 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     below: dict[str, dict[str, Any]] = {}
     tools: dict[str, tuple[str, ...]]
     script: dict[str, list[Answer]]
+    # What the person says to a question of the story.
+    answer: str = "Rome"
     # What the person says about a payment of which nobody knows: the text to use, or to try it again.
     decision: str = "text"
 
@@ -295,6 +299,22 @@ def random_story(seed: int) -> Story:
     }
     decision = "retry" if writer.random.random() < 0.2 else "text"
     return Story(crew=crew, tools=writer.tools, script=writer.script, decision=decision)
+
+
+def story_in(folder: Path, answer: str) -> Story:
+    """Of an example: the crew and its agents as they are in the folder, and its script."""
+    crew: Any = read_plain(folder / "crew.yaml")
+    agents: list[Any] = [{"id": name, **read_agent(folder, name)} for name in crew["agents"]]
+    tools = {agent["id"]: tuple(agent.pop("tools", ())) for agent in agents}
+    said = {
+        agent: [Answer(text=each) if isinstance(each, str) else each for each in answers]
+        for agent, answers in read_script(folder / "script.yaml").items()
+    }
+    return Story(crew={**crew, "agents": agents}, tools=tools, script=said, answer=answer)
+
+
+def read_agent(folder: Path, name: str) -> Any:
+    return read_plain(folder / "agents" / f"{name}.yaml")
 
 
 def as_yaml(crew: dict[str, Any]) -> str:

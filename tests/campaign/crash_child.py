@@ -42,7 +42,6 @@ MESSAGE_NUMBER = re.compile(r"\bm[0-9]+\b")
 
 RUN = "r"
 INPUT = "go"
-ANSWER = "Rome"
 
 
 class World:
@@ -73,7 +72,15 @@ class SeeingModel:
             if isinstance(piece, ModelReply):
                 self._world.saw("model", request.key, f"{request.agent} {request.number}")
                 says = f"{seen:08x} {piece.text}" if piece.text or piece.tool_calls else ""
-                yield msgspec.structs.replace(piece, text=says)
+                yield msgspec.structs.replace(piece, text=piece.text if _is_json(piece.text) else says)
+
+
+def _is_json(text: str) -> bool:
+    """A selection or a verdict, which is read by Interlock and not shown to anybody."""
+    try:
+        return isinstance(json.loads(text), list | dict)
+    except ValueError:
+        return False
 
 
 def _shown(request: ModelRequest) -> list[list[str]]:
@@ -166,7 +173,7 @@ async def answer_all(box: Interlock, story: Story, step: str) -> None:
         wait = next(wait for wait in (await box.state(asking)).waits if wait.token == token)
         if step == "start" and not wait.tool:
             return
-        text = decided(story, wait, await box.journal.records(asking)) if wait.tool else ANSWER
+        text = decided(story, wait, await box.journal.records(asking)) if wait.tool else story.answer
         run = await box.resume(RUN, text, token=wait.token)
         say("answered", wait.token, text)
         await run.result()

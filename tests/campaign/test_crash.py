@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from campaign.crash import CHILD, KILLED, Life, Nursery, Trial, faults, nursery
-from campaign.story import DELEGATED, ENTRUSTED, NESTED, SHORT, random_story
+from campaign.story import DELEGATED, ENTRUSTED, NESTED, SHORT, random_story, story_in
 from tests.campaign.planted_bugs import BUGS
 
 # The tests below share the boundaries between them, so that two cores can work.
@@ -158,6 +158,40 @@ def test_a_death_at_any_boundary_of_a_conversation(
             break
         n += LANES
     assert n > 60, "a trip of three agents has at least as many boundaries"
+
+
+TRAVEL = story_in(Path(__file__).parents[2] / "examples" / "travel", answer="5")
+
+
+@pytest.fixture(scope="module")
+def travel_calm(started: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Trial:
+    trial = Trial(started, tmp_path_factory.mktemp("travel"), TRAVEL)
+    assert trial.live(Life()) == 0, trial.errors()
+    return trial
+
+
+def test_undisturbed_the_trip_of_the_example_ends_and_the_judge_is_content(travel_calm: Trial) -> None:
+    assert travel_calm.result()[:2] == ["completed", "terminal_agent"]
+    assert faults(travel_calm, travel_calm.result()) == []
+
+
+@pytest.mark.parametrize("lane", range(LANES))
+def test_a_death_at_any_boundary_of_the_trip_of_the_example(
+    started: Nursery, travel_calm: Trial, tmp_path: Path, lane: int
+) -> None:
+    """Among them: while the planner's model selects children, and while it judges a report."""
+    n = lane + 1
+    while True:
+        trial = Trial(started, tmp_path / str(n), TRAVEL)
+        code = trial.live(Life(crash_at=n))
+        if lane % 2:
+            trial.live(Life(crash_at=5 + n % 7))
+        trial.live(Life())
+        assert faults(trial, travel_calm.result()) == [], f"crash at {n}"
+        if code == 0:
+            break
+        n += LANES
+    assert n > 40, "a trip has at least as many boundaries"
 
 
 @pytest.fixture(scope="module")
