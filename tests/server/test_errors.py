@@ -196,6 +196,7 @@ HOOKS = incoming_webhooks({"plain": IncomingHook(types=("known",), token_env="T"
 REACHED: dict[str, Ask] = {
     "bad-parameter": get("/v1/runs?limit=1001"),
     "bad-event-id": get("/v1/engine/events", **{"last-event-id": "nope"}),
+    "event-ahead": get("/v1/engine/events", **{"last-event-id": "1000000"}),
     "cursor-not-found": get("/v1/runs?cursor=nope"),
     "bad-json": raw("/v1/runs", b'{"crew": NaN}'),
     "too-deep": raw("/v1/runs", b"[" * 65 + b"]" * 65),

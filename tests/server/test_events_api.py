@@ -287,7 +287,7 @@ def test_a_place_that_the_store_has_not_reached_is_refused(tmp_path: Path, ahead
         for path in ("/v1/engine/events", f"/v1/runs/{run['id']}/events"):
             for place in (str(newest + ahead), f"{newest + ahead}.1"):
                 headers = {"accept": "text/event-stream", "last-event-id": place}
-                assert code_of(await office.get(path, headers=headers)) == (400, "bad-event-id")
+                assert code_of(await office.get(path, headers=headers)) == (409, "event-ahead")
         assert (await office.events("/v1/engine/events?follow=false", **{"last-event-id": str(newest)}))[-1].data[
             "reason"
         ] == "end"

@@ -161,6 +161,7 @@ class Runner:
         self.live: dict[str, LiveRun] = {}
         self.drivers: dict[str, asyncio.Task[None]] = {}
         self._driving: set[asyncio.Task[None]] = set()  # also those that only have to let go of something
+        self._held: set[asyncio.Task[None]] = set()  # of runs that were let go of
         self._asked: set[asyncio.Task[None]] = set()
         self._failures: dict[str, BaseException] = {}
         self._tables: dict[str, RoutingTable] = {}
@@ -178,14 +179,22 @@ class Runner:
         self.board.close()
         await asyncio.gather(*self._asked, return_exceptions=True)
         self._is_parking = True
-        lives = self.live.values()
-        working = [*self.drivers.values(), *(task for live in lives for task in live.tasks.values())]
-        working += [live.pump for live in lives if live.pump is not None]
-        for task in (*self._ticking, *working):
+        for task in self._ticking:
             task.cancel()
-        await asyncio.gather(*self._ticking, *working, *self._driving, return_exceptions=True)
+        await asyncio.gather(*self._ticking, return_exceptions=True)
+        while working := self._at_work():  # what was about to begin something when it was stopped has begun it
+            for task in working:
+                task.cancel()
+            await asyncio.gather(*working, *self._driving, return_exceptions=True)
+        await asyncio.gather(*self._driving, return_exceptions=True)
         await self.deliveries.stop()
         await asyncio.gather(*(self.owners.release(run) for run in self.live))
+
+    def _at_work(self) -> list["asyncio.Task[None]"]:
+        lives = self.live.values()
+        tasks = [*self.drivers.values(), *self._held, *(task for live in lives for task in live.tasks.values())]
+        tasks += [live.pump for live in lives if live.pump is not None]
+        return [task for task in tasks if not task.done()]
 
     # What can be asked for
 
@@ -582,8 +591,7 @@ class Runner:
         for task in (live.pump, *live.tasks.values()):
             if task is not None:
                 task.cancel()
-                self._driving.add(task)  # nobody else waits until it has ended
-                task.add_done_callback(self._driving.discard)
+                self._hold(task)
         self._drop_children(live)
         if self._is_parking and isinstance(error, asyncio.CancelledError):  # it is let go of with all the others
             return
@@ -631,8 +639,15 @@ class Runner:
 
     async def let_go_unless_driven(self, live: LiveRun) -> None:
         if live.id not in self.drivers:
+            for task in live.tasks.values():  # a child that came to its end by itself may still be being stopped
+                self._hold(task)
             self.live.pop(live.id, None)
             await self.owners.release(live.id)
+
+    def _hold(self, task: "asyncio.Task[None]") -> None:
+        """Nobody else waits until it has ended."""
+        self._held.add(task)
+        task.add_done_callback(self._held.discard)
 
     def taking(self, run_id: str) -> asyncio.Lock:
         """Whoever wants to take up a run waits for whoever is doing so."""

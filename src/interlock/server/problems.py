@@ -33,6 +33,7 @@ CODES: dict[str, tuple[int, str]] = {
     "body-too-large": (413, "The body is too large"),
     "not-json": (415, "The body must be application/json, and not encoded"),
     "bad-body": (422, "The body does not hold what it must"),
+    "event-ahead": (409, "The last event that was named has not happened in this data folder"),
     "idempotency-key-reused": (409, "Another request was made with this Idempotency-Key"),
     "request-in-progress": (409, "The same request is being carried out"),
     "too-many-requests": (429, "Too many requests with this key"),

@@ -20,7 +20,7 @@ def engine_router(service: Service) -> APIRouter:
     @router.get(
         "/events",
         response_class=Response,
-        responses={**looks("bad-parameter", "bad-event-id", "too-many-streams"), **ANSWER},
+        responses={**looks("bad-parameter", "bad-event-id", "event-ahead", "too-many-streams"), **ANSWER},
         dependencies=[Depends(needs("read"))],
     )
     async def engine_events(

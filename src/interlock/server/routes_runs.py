@@ -95,7 +95,7 @@ def _add_following(router: APIRouter, service: Service) -> None:
     @router.get(
         "/{run}/events",
         response_model=EventPage,
-        responses={**looks(*OF_RUN, "bad-event-id", "too-many-streams"), **SSE, **NOTHING_MORE},
+        responses={**looks(*OF_RUN, "bad-event-id", "event-ahead", "too-many-streams"), **SSE, **NOTHING_MORE},
         dependencies=[Depends(needs("read"))],
     )
     async def run_events(

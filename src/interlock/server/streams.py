@@ -88,6 +88,6 @@ async def last_place(request: Request, store: Records) -> Place | None:
     place = place_of(text) if text else None
     if place is not None and max(place.position, place.record) > await store.newest_position():
         raise RequestRefused(
-            "bad-event-id", f"there is no event {text} in this data folder; begin without Last-Event-ID"
+            "event-ahead", f"there is no event {text} in this data folder; begin without Last-Event-ID"
         )
     return place

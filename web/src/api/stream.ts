@@ -50,6 +50,10 @@ export class Stream {
           this.options.onLink("out");
           return;
         }
+        if (error instanceof Refused && error.code === "event-ahead") {
+          window.location.reload(); // another data folder, such as a backup: nothing on this page is of it
+          return;
+        }
       }
       this.options.onLink("lost");
       await this.pause(WAITS_MS[Math.min(this.failures++, WAITS_MS.length - 1)] ?? 5_000);

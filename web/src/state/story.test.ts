@@ -1,5 +1,6 @@
-import { describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { MessageParser } from "../api/sse";
+import { Stream } from "../api/stream";
 import { Following, isBelow } from "./following";
 import { END, placeKey, storyOf } from "./story";
 import type { RunEvent } from "../api/events";
@@ -34,6 +35,18 @@ describe("a story", () => {
   test("goes to the end", () => {
     const ended = storyOf(events({ type: "decision", agent: "a", verb: "end", signal: "[DONE]", target: "" }));
     expect(ended.steps).toEqual([{ level: "", from: "a", to: END, signal: "[DONE]" }]);
+  });
+
+  test("comes back from a crew that was called, and not from one that was given a task", () => {
+    const back = (task: object) =>
+      storyOf(
+        events(
+          { type: "child.started", child: "r~1", crew: "sub", ...task },
+          { type: "child.finished", child: "r~1", crew: "sub", status: "completed" },
+        ),
+      ).returning.get("");
+    expect(back({})).toBe("sub");
+    expect(back({ message_id: "m1" })).toBeUndefined();
   });
 
   test("keeps what crews below say with their path", () => {
@@ -71,5 +84,20 @@ describe("a stream", () => {
       expect(found).toEqual(whole);
       expect(parser.lastId).toBe("17");
     }
+  });
+});
+
+describe("a stream of another data folder", () => {
+  afterEach(() => vi.unstubAllGlobals());
+
+  test("begins the page anew, and asks no more", async () => {
+    const reload = vi.fn();
+    const body = JSON.stringify({ status: 409, code: "event-ahead", title: "", detail: "" });
+    const ask = vi.fn(() => Promise.resolve(new Response(body, { status: 409 })));
+    vi.stubGlobal("window", { location: { reload } });
+    vi.stubGlobal("fetch", ask);
+    new Stream({ path: "/x", onMessages: () => undefined, onLink: () => undefined }).start();
+    await vi.waitFor(() => expect(reload).toHaveBeenCalledOnce());
+    expect(ask).toHaveBeenCalledOnce();
   });
 });

@@ -60,6 +60,8 @@ export class Story {
   costMicros = 0;
   /** Crews and groups that have come back, until it is seen to whom; by level. */
   readonly returning = new Map<string, string>();
+  /** Runs of crews that were given a task: control stays where it is. */
+  readonly entrusted = new Set<string>();
   private readonly open = new Map<string, Span>();
   private readonly known = new Set<string>();
 
@@ -207,11 +209,12 @@ const HAPPENS: Record<string, Happens> = {
   "child.started": (story, event, path) => {
     const crew = textOf(event, "crew");
     story.enter(path, crew);
+    if (textOf(event, "message_id")) story.entrusted.add(textOf(event, "child"));
     story.start(event, "child", textOf(event, "child"), lane(path, crew), crew);
   },
   "child.finished": (story, event, path) => {
     story.exit(path, textOf(event, "crew"));
-    story.returning.set(levelOf(path), textOf(event, "crew"));
+    if (!story.entrusted.has(textOf(event, "child"))) story.returning.set(levelOf(path), textOf(event, "crew"));
     story.stop(event, "child", textOf(event, "child"), textOf(event, "status"));
   },
   "input.requested": (story, event, path) => {
