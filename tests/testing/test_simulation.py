@@ -34,6 +34,8 @@ from tests.testing.workshop import GUILD, TOOLS, WORKSHOP
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 SEEDS = 60
+# Few of these end because a crew below failed: one in a hundred.
+FAILING_BELOW = (218, 228)
 
 
 def workshop(seed: int, **how: object) -> Simulation:
@@ -72,7 +74,7 @@ def test_random_sound_crews_keep_every_law() -> None:
 
 
 def test_crews_that_call_crews_keep_every_law_under_every_fault() -> None:
-    done = simulate_many(GUILD, seeds=range(2 * SEEDS), tools=TOOLS)
+    done = simulate_many(GUILD, seeds=(*range(2 * SEEDS), *FAILING_BELOW), tools=TOOLS)
     ends = {(simulation.status, simulation.reason) for simulation in done}
     assert {"completed", "failed", "stopped", "cancelled"} <= {status for status, _ in ends}
     assert ("failed", "child_failed") in ends
