@@ -5,6 +5,7 @@ after a crash, announces the same thing. It has the form of a cuid2: 24 letters 
 """
 
 import unicodedata
+from functools import lru_cache
 from hashlib import sha3_256
 
 ID_CHARS = 24
@@ -14,8 +15,8 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _PAIRS = tuple(low + high for high in _DIGITS for low in _DIGITS)
 _HALF = 36**12
 
-# Of an id in a series: 26 * 36**11 series, 36**8 places in one, 36**4 at a place.
-_SERIES_CHARS, _PLACE_CHARS, _N_CHARS = 12, 8, 4
+# Of an id in a series; a run may wake thousands of agents at once.
+PLACES_MAX, AT_A_PLACE_MAX = 16**7, 16**4
 
 
 def derived_id(key: str) -> str:
@@ -41,17 +42,13 @@ def id_in_series(series: str, place: int, n: int = 0) -> str:
 
     So an index has them on the same page: every turn announces two, and an id by chance would touch a page each.
     """
-    return f"{derived_id(series)[:_SERIES_CHARS]}{_written(place, _PLACE_CHARS)}{_written(n, _N_CHARS)}"
+    assert place < PLACES_MAX and n < AT_A_PLACE_MAX, "there is room for all that can be"
+    return f"{_beginning(series)}{place:07x}{n:04x}"
 
 
-def _written(number: int, chars: int) -> str:
-    """In so many digits, the highest first."""
-    text = ""
-    for _ in range(chars // 2):
-        number, pair = divmod(number, 1296)
-        text += _PAIRS[pair]
-    assert number == 0, "there is room for all that can be"
-    return text[::-1]
+@lru_cache(maxsize=256)
+def _beginning(series: str) -> str:
+    return derived_id(series)[:13]
 
 
 def is_broadcast_id(text: str) -> bool:
