@@ -10,7 +10,7 @@ from interlock.engine.beginning import first, new_turn
 from interlock.engine.delegating import asked_at_once
 from interlock.engine.emitting import emitted
 from interlock.engine.events import BranchFinished, GroupJoined, GroupStarted
-from interlock.engine.leaving import leave
+from interlock.engine.leaving import abandon_work, leave
 from interlock.engine.moves import Begin, CloseBranch, Finish, Follow, Fork, Join, Move
 from interlock.engine.nesting import (
     SHARED,
@@ -23,10 +23,9 @@ from interlock.engine.nesting import (
 )
 from interlock.engine.phrases import merged
 from interlock.engine.routing import Decision, OwnReply
-from interlock.engine.spending import abandon_call
 from interlock.engine.state import Branch, GroupState
 from interlock.engine.steering import write_down
-from interlock.engine.timing import GROUP, OF_TURNS, drop_timer, start_timer
+from interlock.engine.timing import GROUP, drop_timer, start_timer
 from interlock.engine.transition import Transition
 
 
@@ -104,12 +103,7 @@ def _give_up(t: Transition, branch: Branch) -> None:
         if branch.child.status in ("working", "waiting"):
             stop_child(t, branch.child)
         return
-    abandon_call(t, turn)
-    for purpose in OF_TURNS:
-        drop_timer(t, f"{purpose}{turn.number}")
-    for tool in turn.tools:
-        if tool.output is None:
-            t.give_up(tool.key)
+    abandon_work(t, turn)
     t.state.waits = [wait for wait in t.state.waits if wait.turn != turn.number or wait.child]
 
 

@@ -44,15 +44,20 @@ def leave(t: Transition, turn: Turn, *, failed: bool) -> None:
         moved_if_at_work(t, turn.agent, Cause.FAILED if failed else Cause.GIVEN_UP)
 
 
-def stop(t: Transition, turn: Turn) -> None:
-    """Everything that belongs to a turn ends: its calls, tools, timers, questions, errands, tasks and mail."""
-    t.touched[turn.agent] = None
+def abandon_work(t: Transition, turn: Turn) -> None:
+    """What the turn has ordered and not been given yet: its call, its tools, and the timers of both."""
     abandon_call(t, turn)
     for purpose in OF_TURNS:
         drop_timer(t, f"{purpose}{turn.number}")
     for tool in turn.tools:
         if tool.output is None:
             t.give_up(tool.key)
+
+
+def stop(t: Transition, turn: Turn) -> None:
+    """Everything that belongs to a turn ends: its calls, tools, timers, questions, errands, tasks and mail."""
+    t.touched[turn.agent] = None
+    abandon_work(t, turn)
     turn.tools = []
     for wait in [wait for wait in t.state.waits if wait.turn == turn.number and not wait.child]:
         t.give_up(wait.alarm)

@@ -16,11 +16,9 @@ from interlock.broadcast.record import Broadcast, Heard
 from interlock.engine.beginning import first, hear, new_turn
 from interlock.engine.effects import HandBack
 from interlock.engine.events import BroadcastHeard, Warned
-from interlock.engine.leaving import leave
+from interlock.engine.leaving import abandon_work, leave
 from interlock.engine.moves import Begin, EndAside, Follow, Move, StepAside
-from interlock.engine.spending import abandon_call
 from interlock.engine.state import Aside, SideTurn, Turn
-from interlock.engine.timing import OF_TURNS, drop_timer
 from interlock.engine.transition import Transition
 from interlock.limits import BROADCAST_HOPS_MAX
 
@@ -78,12 +76,7 @@ def _begun(t: Transition, side: SideTurn) -> Move | None:
 
 
 def _give_up(t: Transition, turn: Turn, error: str) -> None:
-    abandon_call(t, turn)
-    for purpose in OF_TURNS:
-        drop_timer(t, f"{purpose}{turn.number}")
-    for tool in turn.tools:
-        if tool.output is None:
-            t.give_up(tool.key)
+    abandon_work(t, turn)
     t.state.waits = [wait for wait in t.state.waits if wait.turn != turn.number]
     leave(t, turn, failed=True)
     t.conclude(Warned(code="side-turn-failed", message=f"{turn.agent} could not act on a broadcast: {error}"))
