@@ -50,7 +50,7 @@ def test_start_a_run_watch_it_move_answer_the_dialog_and_see_it_finish(tmp_path:
         status_of(page, "completed")
         expect(page.locator(".edge.is-taken")).to_have_count(4)  # wait, next, retry, done
         expect(page.locator("nav .count")).to_have_count(0)
-        said = page.locator(".entry .said").all_inner_texts()
+        said = page.locator(".entry .said").all_text_contents()
         assert said == [
             "A lamp, please",
             "A lamp, and who pays? [WAIT]",
@@ -150,7 +150,7 @@ def test_a_reload_in_the_middle_shows_the_same_run_and_goes_on(tmp_path: Path) -
         active(page, "boss")
         page.locator(".entry", has_text="First.").wait_for()
         status_of(page, "completed")
-        assert page.locator(".entry .said").all_inner_texts() == [
+        assert page.locator(".entry .said").all_text_contents() == [
             "go",
             "First. [NEXT]",
             "Second. [RETRY]",
@@ -178,7 +178,7 @@ def test_a_server_that_goes_and_comes_back_loses_nothing_on_the_open_page(tmp_pa
             numbers = [int(text) for text in page.locator(".event-row .number").all_inner_texts()]
             assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
             page.get_by_role("tab", name="Transcript").click()
-            said = page.locator(".entry .said").all_inner_texts()
+            said = page.locator(".entry .said").all_text_contents()
             assert said == ["go", "First. [NEXT]", "Second. [RETRY]", "Third. [DONE]"]
             look.require_peace(page)
 
