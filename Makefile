@@ -4,7 +4,7 @@ BIN := .venv/bin
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-real model browser test check format docs web bench campaign lock clean
+.PHONY: help demo demo-real model browser page-tools test check format docs web bench campaign lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,7 +32,12 @@ browser: ## Debian's Chromium for the tests of the page, where this may install 
 		apt-get update -qq >/dev/null && apt-get install -y -qq chromium >/dev/null 2>&1; } || \
 		echo "there is no chromium: the tests of the page are skipped"
 
-test: model browser ## the whole test suite
+page-tools: ## what the tests of the page are built and looked at with, where there is Node; without it those are skipped
+	@[ -d web/node_modules ] || ! command -v npm >/dev/null || \
+		(cd web && npm install --no-save --no-audit --no-fund --silent) || \
+		echo "the tools of the page could not be fetched: the tests that need them are skipped"
+
+test: model browser page-tools ## the whole test suite
 	@$(BIN)/pytest
 
 check: .venv/ready ## format, lint, types, dependencies, then exactly what `make test` runs

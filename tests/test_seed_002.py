@@ -5,7 +5,7 @@ import json
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from cuid2 import Cuid
@@ -19,16 +19,7 @@ from interlock.crew.definition import Crew
 from interlock.errors import StoreFailed
 from interlock.ports import ModelRequest
 from interlock.testing import ManualClock
-
-T = TypeVar("T")
-
-
-def inside(box: Interlock, ask: Callable[[Interlock], Awaitable[T]]) -> T:
-    async def asked() -> T:
-        async with box:
-            return await ask(box)
-
-    return asyncio.run(asked())
+from tests.boxes import inside
 
 
 async def until(check: Callable[[], Awaitable[Any]]) -> Any:

@@ -4,7 +4,7 @@ import asyncio
 import textwrap
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -13,21 +13,12 @@ from interlock.adapters.models.scripted import Answer, ScriptedModel, ToolCall
 from interlock.adapters.tools_python import ToolContext, tool
 from interlock.crew.definition import Crew
 from interlock.ports import ModelRequest
-
-T = TypeVar("T")
+from tests.boxes import inside
 
 
 def crew_of(folder: Path, text: str) -> Crew:
     (folder / "crew.yaml").write_text('version: "2.0"\nname: story\n' + textwrap.dedent(text), "utf-8")
     return load_crew(folder)
-
-
-def inside(box: Interlock, ask: Callable[[Interlock], Awaitable[T]]) -> T:
-    async def asked() -> T:
-        async with box:
-            return await ask(box)
-
-    return asyncio.run(asked())
 
 
 PAIR = """\

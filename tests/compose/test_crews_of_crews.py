@@ -1,9 +1,9 @@
 """Crews that call crews, on a real store: children go, wait, fail, end and come back with their callers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -13,8 +13,7 @@ from interlock.crew.definition import Crew
 from interlock.engine.events import CrewContext, Entry
 from interlock.errors import NotWaiting, ParentIsOver
 from interlock.ports import Delta, ModelReply, ModelRequest
-
-T = TypeVar("T")
+from tests.boxes import inside
 
 HEAD = 'version: "2.0"\nname: {name}\n'
 OUTER = """\
@@ -62,14 +61,6 @@ def nested(folder: Path, *, caps: str = "", route: str = "", settings: str = "",
         name = place.replace("/", "-") if place != "." else "outer"
         (folder / place / "crew.yaml").write_text(HEAD.format(name=name) + text, "utf-8")
     return load_crew(folder)
-
-
-def inside(box: Interlock, ask: Callable[[Interlock], Awaitable[T]]) -> T:
-    async def asked() -> T:
-        async with box:
-            return await ask(box)
-
-    return asyncio.run(asked())
 
 
 def box_of(folder: Path, answers: dict[str, Any], **more: Any) -> Interlock:

@@ -1,9 +1,9 @@
 """Crews that are given tasks, on a real store: they report, fail, ask people, are too late, and delegate themselves."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -15,8 +15,7 @@ from interlock.engine.events import ChildReturned, ChildStarted, MessageSent, Me
 from interlock.errors import CannotFork
 from interlock.ports import Delta, ModelReply, ModelRequest, RunRow
 from interlock.testing import ManualClock
-
-T = TypeVar("T")
+from tests.boxes import inside
 
 HEAD = 'version: "2.0"\nname: {name}\n'
 OUTER = """\
@@ -46,14 +45,6 @@ def office(folder: Path, *, caps: str = "", select: str = "all", keys: str = "",
         name = "office" if place == "." else place.rpartition("/")[2]
         (folder / place / "crew.yaml").write_text(HEAD.format(name=name) + text, "utf-8")
     return load_crew(folder)
-
-
-def inside(box: Interlock, ask: Callable[[Interlock], Awaitable[T]]) -> T:
-    async def asked() -> T:
-        async with box:
-            return await ask(box)
-
-    return asyncio.run(asked())
 
 
 def box_of(folder: Path, answers: Answers, **more: Any) -> Interlock:

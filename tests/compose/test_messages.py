@@ -1,9 +1,9 @@
 """Messages through the whole box: people answer, restart, are late; hosts decide; tools wait for approval."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -14,8 +14,7 @@ from interlock.engine.events import InputGiven, ReportChecked, Warned
 from interlock.errors import NotWaiting
 from interlock.messages import ValidationResult
 from interlock.testing import ManualClock, ScriptedModel
-
-T = TypeVar("T")
+from tests.boxes import inside
 
 TRAVEL = "examples/travel"
 ROOT = Path(__file__).parents[2]
@@ -25,14 +24,6 @@ def crew_of(folder: Path, text: str) -> Crew:
     folder.mkdir(exist_ok=True)
     (folder / "crew.yaml").write_text('version: "2.0"\nname: story\n' + text, "utf-8")
     return load_crew(folder)
-
-
-def inside(box: Interlock, ask: Callable[[Interlock], Awaitable[T]]) -> T:
-    async def asked() -> T:
-        async with box:
-            return await ask(box)
-
-    return asyncio.run(asked())
 
 
 def travelling(data: Path, **how: Any) -> Interlock:

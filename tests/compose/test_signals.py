@@ -5,7 +5,7 @@ import json
 import textwrap
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -20,8 +20,7 @@ from interlock.errors import BadBroadcast
 from interlock.limits import BROADCAST_HOPS_MAX
 from interlock.ports import ModelReply, ModelRequest, Taking
 from interlock.testing import ManualClock
-
-T = TypeVar("T")
+from tests.boxes import inside
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -41,14 +40,6 @@ def crew_of(folder: Path, text: str, name: str = "watch") -> Crew:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "crew.yaml").write_text(f'version: "2.0"\nname: {name}\n' + textwrap.dedent(text), "utf-8")
     return load_crew(folder)
-
-
-def inside(box: Interlock, ask: Callable[[Interlock], Awaitable[T]]) -> T:
-    async def asked() -> T:
-        async with box:
-            return await ask(box)
-
-    return asyncio.run(asked())
 
 
 async def until(check: Callable[[], Awaitable[Any]]) -> Any:

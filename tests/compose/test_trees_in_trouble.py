@@ -17,7 +17,8 @@ from interlock.engine.events import ChildReturned, CrewContext
 from interlock.ids import parent_of
 from interlock.limits import MEMORY_KEYS_MAX, MEMORY_VALUE_BYTES_MAX, MEMORY_VALUE_DEPTH_MAX
 from interlock.ports import NOTHING_ELSE, Alongside, Appended, Record, RunRow
-from tests.compose.test_crews_of_crews import WAITING, WHOLE, Stuck, box_of, inside, nested
+from tests.boxes import inside
+from tests.compose.test_crews_of_crews import WAITING, WHOLE, Stuck, box_of, nested
 
 
 async def statuses(box: Interlock, run: str) -> list[str]:

@@ -10,13 +10,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx2
-import pytest
 
 from tests.server.process import Served, serving, stream
 
-COUNT, BOUND = 10_000, 200
-# The client's own, and what Python has open.
-FILES = COUNT + 100
+# What Python has open besides; a system that lets a process open fewer files is flooded with as many as it lets.
+OTHER_FILES = 100
+HARD_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+COUNT = 10_000 if HARD_LIMIT == resource.RLIM_INFINITY else min(10_000, HARD_LIMIT - OTHER_FILES)
+BOUND = 200
 # A connection within bounds costs some 10 kB, an answer that is not read some 300 kB more.
 GROWTH_KB_MAX = 128 * 1024
 
@@ -51,9 +52,6 @@ def memory_kb(server: Served) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
 
 
-@pytest.mark.skipif(
-    0 <= resource.getrlimit(resource.RLIMIT_NOFILE)[1] < FILES, reason=f"a process may not open {FILES} files here"
-)
 def test_ten_thousand_connections_are_refused_or_held_within_the_bound_and_leave_no_trace(tmp_path: Path) -> None:
     with serving(tmp_path, toml=TOML) as server, server.asking(limits=KEPT) as client:
         events = stream(client, "/v1/engine/events?after=0&deltas=false")
