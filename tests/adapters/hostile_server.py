@@ -12,6 +12,8 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
+from tests.loopback import listening
+
 
 class Line:
     """One connection, as the server sees it, after the request was read."""
@@ -53,8 +55,6 @@ class HostileServer:
         self.behaviours = behaviours
         self.asked: list[Asked] = []
         self.connections = 0
-        self.hung_up = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
         self.url = ""
 
     @property
@@ -63,16 +63,8 @@ class HostileServer:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                while True:
-                    await self._answer(reader, writer)
-        finally:
-            self._tasks.discard(task)
-            writer.close()
+        while True:
+            await self._answer(reader, writer)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -84,23 +76,13 @@ class HostileServer:
         if writer.is_closing():
             raise ConnectionResetError
 
-    def hang_up(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-
 
 @asynccontextmanager
 async def hostile_server(*behaviours: Behaviour) -> AsyncIterator[HostileServer]:
     server = HostileServer(behaviours)
-    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
-    try:
+    async with listening(server.serve) as port:
+        server.url = f"http://127.0.0.1:{port}/v1"
         yield server
-    finally:
-        listening.close()
-        server.hang_up()
-        await listening.wait_closed()
-        await asyncio.sleep(0)
 
 
 # What is said

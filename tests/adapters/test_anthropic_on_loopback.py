@@ -13,6 +13,7 @@ from interlock.crew.definition import ModelRef
 from interlock.engine.state import Message
 from interlock.errors import ModelUnavailable
 from interlock.ports import Delta, ModelReply, ModelRequest
+from tests.loopback import listening
 
 KEY = "sk-ant-0123456789abcdef"
 MODEL = ModelRef(provider="anthropic", model="claude-sonnet-4-6")
@@ -64,7 +65,6 @@ class Server:
         if self.hold:
             await reader.read()
             self.left.set()
-        writer.close()
 
 
 def stream_of(events: list[dict[str, Any]]) -> bytes:
@@ -76,17 +76,16 @@ def against(
     server: Server, monkeypatch: pytest.MonkeyPatch, talk: Callable[[OtherProviderModel], Awaitable[None]]
 ) -> None:
     async def both() -> None:
-        listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-        port = listening.sockets[0].getsockname()[1]
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{port}")
         monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-        model = OtherProviderModel(MODEL, KnownKeys([KEY]))
-        model._load()  # which takes a while, and is not what the deadline is for
-        async with listening, asyncio.timeout(SECONDS):
-            try:
-                await talk(model)
-            finally:
-                await model.close()
+        async with listening(server.serve) as port:
+            monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{port}")
+            model = OtherProviderModel(MODEL, KnownKeys([KEY]))
+            model._load()  # which takes a while, and is not what the deadline is for
+            async with asyncio.timeout(SECONDS):
+                try:
+                    await talk(model)
+                finally:
+                    await model.close()
 
     asyncio.run(both())
 

@@ -20,6 +20,7 @@ from interlock.adapters.webhook_settings import OutgoingHook, secret_of
 from interlock.ports import Letter
 from interlock.server.webhooks_out import PAUSES_MS, WebhooksOut
 from interlock.testing import ManualClock
+from tests.loopback import listening
 from tests.server.office import Office, office
 from tests.server.process import serving
 
@@ -45,16 +46,13 @@ class Receiver:
         answer = self.answers.pop(0) if self.answers else "200 OK\r\n"
         writer.write(f"HTTP/1.1 {answer}content-length: 0\r\nconnection: close\r\n\r\n".encode())
         await writer.drain()
-        writer.close()
-        await writer.wait_closed()
 
 
 @asynccontextmanager
 async def receiving() -> AsyncIterator[Receiver]:
     receiver = Receiver()
-    server = await asyncio.start_server(receiver.take, "127.0.0.1", 0)
-    receiver.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook?x=1"
-    async with server:
+    async with listening(receiver.take) as port:
+        receiver.address = f"http://127.0.0.1:{port}/hook?x=1"
         yield receiver
 
 
@@ -300,13 +298,10 @@ def test_a_receiver_that_does_not_answer_is_not_waited_for() -> None:
 
         async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()
-            writer.close()
-            await writer.wait_closed()
             left.set()
 
-        silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
-        async with silent:
-            address = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}/"
+        async with listening(say_nothing) as port:
+            address = f"http://127.0.0.1:{port}/"
             with pytest.raises(NotSent, match=r"no answer within 0\.05 s"):
                 await WebhookSender(hook_to(address, timeout_seconds=0.05), SECRET, ManualClock()).send(LETTER)
             await left.wait()
