@@ -76,7 +76,7 @@ def test_explain_says_who_waits_for_whom_since_when_until_when(trip: str) -> Non
 
 def test_explain_says_who_was_needed_and_why_a_report_went_back(trip: str) -> None:
     told = said("runs", "explain", trip.partition(":")[0]).stdout
-    assert "planner needs flights, hotels, because of model" in told
+    assert "planner was asked whom it needs: flights, hotels\n" in told
     assert "is not accepted by model: it names no flight and no price" in told
 
 

@@ -34,6 +34,7 @@ async def asked_for_nights(box: Interlock) -> str:
     """Starts the trip of the example; gives the id of the question it comes to."""
     result = await (await box.start(load_crew(ROOT / TRAVEL), "Plan a trip from LAX to Italy", run_id="trip")).result()
     assert (result.status, result.reason) == ("paused", "question")
+    assert result.output == "", "a verdict on a report is nothing that was said"
     return (await box.questions())[0].id
 
 

@@ -22,6 +22,7 @@ replies:
   boss:
     - {text: "Not like that. [RETRY]", delay_seconds: 0.6}
 """
+TRAVEL = Path(__file__).parents[2] / "examples" / "travel"
 ASKING = 'replies: {clerk: ["Which colour? [WAIT]", {text: "Blue it is. [DONE]", delay_seconds: 0.2}]}\n'
 SLOW = """\
 replies:
@@ -275,4 +276,31 @@ def test_usage_is_drawn_and_told(tmp_path: Path) -> None:
         page.get_by_text("1 run, 1 call, 1,234 tokens, $0.500").wait_for()
         page.locator(".chart canvas").wait_for()
         page.get_by_role("row", name="clerk 1 1,200 34 $0.500").wait_for()
+        look.require_peace(page)
+
+
+def test_an_exchange_of_messages_is_told_and_its_ways_are_lit(tmp_path: Path) -> None:
+    script = (TRAVEL / "script.yaml").read_text("utf-8")
+    with serving(tmp_path, str(TRAVEL), script=script) as server, looking(server) as look:
+        page = entered(look, server)
+        page.locator("form.start select").select_option("travel")
+        start_run(page, "Plan a trip from LAX to Italy")
+        page.get_by_role("dialog").get_by_text("How many nights will you stay?").wait_for()
+        expect(page.locator(".node.is-waiting")).to_have_count(1)
+        expect(page.locator(".node.is-waiting", has_text="hotels")).to_have_text("hotelswaits for you")
+        expect(page.locator(".node.is-active", has_text="planner")).to_have_text("plannerwaits for reports")
+        expect(page.locator(".node.is-active", has_text="flights")).to_have_count(0)
+        answer(page, "many")
+        page.get_by_role("dialog").get_by_text("should fit").wait_for()
+        answer(page, "5")
+        status_of(page, "completed")
+        expect(page.locator(".edge-delegate.is-taken")).to_have_count(2)  # nobody needed museums
+        notes = page.locator(".entry .entry-head .quiet").all_text_contents()
+        assert [note for note in notes if note.startswith("gives a task")] == [
+            "gives a task to flights",
+            "gives a task to hotels",
+            "gives a task to flights",
+        ]
+        assert notes.count("is not accepted") == 1
+        assert not [said for said in page.locator(".entry .said").all_text_contents() if "completed" in said]
         look.require_peace(page)

@@ -56,6 +56,8 @@ async def result_from(journal: Journal, row: RunRow, records: Sequence[Record]) 
 def _paused(result: Result, pause: RunPaused, records: Sequence[Record]) -> Result:
     """With what was said last, and the question that is open."""
     events = [event for record in records for event in record.events]
-    said = next((e.text for e in reversed(events) if isinstance(e, ModelReplied) and not e.tool_calls), "")
+    said = next(
+        (e.text for e in reversed(events) if isinstance(e, ModelReplied) and not e.tool_calls and not e.purpose), ""
+    )
     asked = next((e.question for e in events if isinstance(e, InputRequested) and e.token == pause.token), "")
     return msgspec.structs.replace(result, token=pause.token, reason=pause.reason, output=said, text=asked)

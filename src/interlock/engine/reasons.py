@@ -53,8 +53,10 @@ def _group(event: BranchFinished | GroupJoined) -> str:
 def _mail(event: ChildrenSelected | ReportChecked | MessageSettled) -> str:
     """What was decided about tasks and reports, and what went wrong with a message."""
     match event:
+        case ChildrenSelected(because="failed"):
+            return f"{event.agent} works alone: whom it needs could not be found out"
         case ChildrenSelected():
-            return f"{event.agent} needs {', '.join(event.children) or 'nobody'}, because of {event.because}"
+            return f"{event.agent} was asked whom it needs: {', '.join(event.children) or 'nobody'}"
         case ReportChecked():
             verdict = "accepted" if event.ok else "not accepted"
             return f"report {event.message_id.rpartition(':')[2]} is {verdict} by {event.by}: {event.reason}"

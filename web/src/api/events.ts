@@ -24,6 +24,10 @@ export function isDelta(told: Told): told is Delta {
   return told.type === "model.delta";
 }
 
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /** A field as text, whatever it holds. */
 export function textOf(event: RunEvent, field: string): string {
   const value = event[field];

@@ -32,9 +32,15 @@ export function AgentNode({ data: { node, state, open } }: NodeProps<CrewNode>) 
   );
 }
 
+const DOING: Record<string, string> = {
+  waiting_for_child: "waits for reports",
+  waiting_for_parent: "waits for an answer",
+  waiting_for_user: "waits for a person",
+};
+
 function words(node: GraphNode, state: NodeState): string {
   if (state.isWaiting) return "waits for you";
-  if (state.isActive) return "works";
+  if (state.isActive) return DOING[state.doing] ?? "works";
   if (state.visits) return state.visits === 1 ? "was here" : `was here ${state.visits} times`;
   if (node.entry) return "starts here";
   return { agent: "", group: "group", sub_crew: "crew", end: "", unknown: "not in the crew" }[node.kind];

@@ -6,6 +6,8 @@ export interface NodeState {
   readonly isActive: boolean;
   readonly isWaiting: boolean;
   readonly visits: number;
+  /** What `agent.state` says of it, if anything. */
+  readonly doing: string;
 }
 
 export function nodeState(story: Story, path: readonly string[], name: string): NodeState {
@@ -14,6 +16,7 @@ export function nodeState(story: Story, path: readonly string[], name: string): 
     isActive: story.active.has(place),
     isWaiting: story.waiting.has(place),
     visits: story.visits.get(place) ?? 0,
+    doing: story.states.get(place) ?? "",
   };
 }
 

@@ -1,9 +1,12 @@
 import { memo, useEffect, useRef } from "react";
-import type { Story, TranscriptEntry } from "../state/story";
+import type { EntryKind, Story, TranscriptEntry } from "../state/story";
 import { clock } from "../state/words";
 import { Empty } from "../ui/Notes";
 import { Said } from "../ui/Said";
 import { useNewest } from "../ui/useNewest";
+
+/** Their heading may be all that there is to say. */
+const WORDLESS: ReadonlySet<EntryKind> = new Set(["end", "note"]);
 
 /** Who said what. */
 export function Transcript({ story, version }: { story: Story; version: number }) {
@@ -51,7 +54,7 @@ const Entry = memo(function Entry({ entry }: { entry: TranscriptEntry }) {
         {entry.note && <bdi className="quiet">{entry.note}</bdi>}
         <time>{clock(entry.at)}</time>
       </p>
-      {entry.kind !== "end" && <Said text={entry.text} />}
+      {(entry.text || !WORDLESS.has(entry.kind)) && <Said text={entry.text} />}
     </div>
   );
 });

@@ -55,6 +55,54 @@ describe("a story", () => {
   });
 });
 
+const TASK = { from: "a", to: "b", message_id: "r:m1", task: "Look.", type: "DELEGATE" };
+const EXCHANGE = events(
+  { type: "turn.started", agent: "a" },
+  { type: "model.replied", agent: "a", call: "1", text: '["b"]', purpose: "select" },
+  { type: "children.selected", agent: "a", children: ["b"], because: "model" },
+  { type: "tool.called", agent: "a", call: "2", name: "delegate", arguments: {} },
+  { type: "message.sent", message: TASK, attempt: 0 },
+  { type: "tool.returned", call: "2", ok: true, output: "on its way" },
+  { type: "agent.state", agent: "a", state: "waiting_for_child" },
+  { type: "message.sent", message: TASK, attempt: 1 },
+  { type: "turn.started", agent: "b" },
+  { type: "input.requested", agent: "b", question: "Which?", token: "r:m2" },
+  { type: "input.requested", agent: "b", question: "Where?", token: "r:m3" },
+  { type: "input.given", token: "r:m2" },
+  { type: "input.expired", token: "r:m3" },
+  { type: "message.sent", message: { from: "b", to: "a", result: "Seen.", status: "needs_help", type: "REPORT" }, attempt: 0 },
+  { type: "agent.state", agent: "b", state: "completed" },
+  { type: "report.checked", message_id: "r:m4", ok: false, by: "model", reason: "too short" },
+  { type: "tool.called", agent: "a", call: "3", name: "delegate", arguments: {} },
+  { type: "tool.returned", call: "3", ok: false, output: "no such child" },
+);
+
+describe("an exchange of messages", () => {
+  const told = (count: number) => storyOf(EXCHANGE, count).transcript.map(({ author, note, text }) => `${author} ${note} ${text}`.trim());
+
+  test("is told once, by its messages and not by its tools", () => {
+    expect(told(9)).toEqual(["a needs b", "a gives a task to b Look."]);
+    expect(told(16).slice(4)).toEqual(["b reports to a: needs help Seen.", "report m4 is not accepted too short"]);
+  });
+
+  test("tells of a tool that was refused", () => {
+    expect(told(18).at(-1)).toBe("delegate failed no such child");
+  });
+
+  test("takes the way of a task, and keeps who gave it at work", () => {
+    const story = storyOf(EXCHANGE, 9);
+    expect(story.steps).toEqual([{ level: "", from: "a", to: "b", signal: "" }]);
+    expect([...story.active]).toEqual([placeKey([], "a"), placeKey([], "b")]);
+    expect(story.states.get(placeKey([], "a"))).toBe("waiting_for_child");
+    expect([...storyOf(EXCHANGE).active]).toEqual([placeKey([], "a")]);
+  });
+
+  test("has an agent wait until its last question is answered or too old", () => {
+    const waits = (count: number) => storyOf(EXCHANGE, count).waiting.has(placeKey([], "b"));
+    expect([waits(9), waits(11), waits(12), waits(13)]).toEqual([false, true, true, false]);
+  });
+});
+
 describe("following", () => {
   test("takes every event once and leaves other runs out", () => {
     const following = new Following("r");

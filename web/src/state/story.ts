@@ -1,7 +1,8 @@
 /** A run as its events tell it. Rule: `take` alone changes a story, and depends on nothing but the events. */
-import { isDelta, namesOf, numberOf, textOf, type Delta, type RunEvent, type Told } from "../api/events";
+import { isDelta, isRecord, namesOf, numberOf, textOf, type Delta, type RunEvent, type Told } from "../api/events";
+import { MAIL, TELLS } from "./mail";
 
-export type EntryKind = "input" | "reply" | "tool" | "question" | "answer" | "failure" | "end";
+export type EntryKind = "input" | "reply" | "message" | "note" | "tool" | "question" | "answer" | "failure" | "end";
 
 export interface TranscriptEntry {
   readonly key: string;
@@ -49,6 +50,8 @@ export class Story {
   readonly active = new Set<string>();
   readonly waiting = new Set<string>();
   readonly visits = new Map<string, number>();
+  /** What an agent is doing, where `agent.state` tells it. */
+  readonly states = new Map<string, string>();
   /** What agents are saying at this moment, by level and name. */
   readonly saying = new Map<string, string>();
   status = "running";
@@ -62,6 +65,8 @@ export class Story {
   readonly returning = new Map<string, string>();
   /** Runs of crews that were given a task: control stays where it is. */
   readonly entrusted = new Set<string>();
+  /** Who asked what is open, by its token. */
+  private readonly questions = new Map<string, string>();
   private readonly open = new Map<string, Span>();
   private readonly known = new Set<string>();
 
@@ -117,6 +122,19 @@ export class Story {
     }
   }
 
+  ask(path: readonly string[], name: string, token: string): void {
+    this.questions.set(token, placeKey(path, name));
+    this.waiting.add(placeKey(path, name));
+  }
+
+  answer(event: RunEvent, outcome: string): void {
+    const token = textOf(event, "token");
+    this.stop(event, "wait", token, outcome);
+    const place = this.questions.get(token);
+    this.questions.delete(token);
+    if (place && ![...this.questions.values()].includes(place)) this.waiting.delete(place);
+  }
+
   enter(path: readonly string[], name: string): void {
     const place = placeKey(path, name);
     this.active.add(place);
@@ -140,9 +158,10 @@ function lane(path: readonly string[], name: string): string {
   return [...path, name].join(" › ");
 }
 
-type Happens = (story: Story, event: RunEvent, path: readonly string[]) => void;
+export type Happens = (story: Story, event: RunEvent, path: readonly string[]) => void;
 
 const HAPPENS: Record<string, Happens> = {
+  ...MAIL,
   "run.started": (story, event, path) => {
     if (!path.length) {
       story.status = "running";
@@ -165,7 +184,8 @@ const HAPPENS: Record<string, Happens> = {
     const agent = textOf(event, "agent");
     story.saying.delete(placeKey(path, agent));
     story.stop(event, "model", textOf(event, "call"), "ok");
-    if (textOf(event, "text")) story.say(event, "reply", agent, textOf(event, "text"));
+    // What a call for a choice or a verdict came to is told by the event that follows it.
+    if (textOf(event, "text") && !textOf(event, "purpose")) story.say(event, "reply", agent, textOf(event, "text"));
     count(story, event);
   },
   "model.failed": (story, event, path) => {
@@ -178,11 +198,12 @@ const HAPPENS: Record<string, Happens> = {
     const agent = textOf(event, "agent");
     const name = textOf(event, "name");
     story.start(event, "tool", textOf(event, "call"), lane(path, agent), name);
-    story.say(event, "tool", agent, textOf(event, "arguments"), `calls ${name}`);
+    if (!TELLS.has(name)) story.say(event, "tool", agent, textOf(event, "arguments"), `calls ${name}`);
   },
   "tool.returned": (story, event) => {
-    const span = story.stop(event, "tool", textOf(event, "call"), event["ok"] === false ? "failed" : "ok");
-    story.say(event, "tool", span?.label ?? "tool", textOf(event, "output"), event["ok"] === false ? "failed" : "gives");
+    const isFailed = event["ok"] === false;
+    const name = story.stop(event, "tool", textOf(event, "call"), isFailed ? "failed" : "ok")?.label ?? "tool";
+    if (isFailed || !TELLS.has(name)) story.say(event, "tool", name, textOf(event, "output"), isFailed ? "failed" : "gives");
   },
   decision: (story, event, path) => {
     const agent = textOf(event, "agent");
@@ -219,20 +240,20 @@ const HAPPENS: Record<string, Happens> = {
   },
   "input.requested": (story, event, path) => {
     const agent = textOf(event, "agent");
-    story.waiting.add(placeKey(path, agent));
+    story.ask(path, agent, textOf(event, "token"));
     story.start(event, "wait", textOf(event, "token"), lane(path, agent), "waits for a person");
     const before = story.transcript.at(-1);
     const isSaid = before?.kind === "reply" && before.author === agent && before.text.includes(textOf(event, "question"));
     if (!isSaid) story.say(event, "question", agent, textOf(event, "question"), "asks");
   },
+  "input.given": (story, event) => story.answer(event, "answered"),
+  "input.expired": (story, event) => story.answer(event, "nobody answered in time"),
   "run.paused": (story, event, path) => {
     if (!path.length) story.status = "paused";
     story.reason = textOf(event, "reason");
   },
   "run.resumed": (story, event, path) => {
     if (!path.length) story.status = "running";
-    story.waiting.clear();
-    story.stop(event, "wait", textOf(event, "token"), "answered");
     if (textOf(event, "input")) story.say(event, "answer", "you", textOf(event, "input"));
   },
   "run.finished": (story, event, path) => {
@@ -253,7 +274,7 @@ const HAPPENS: Record<string, Happens> = {
 
 function count(story: Story, event: RunEvent): void {
   const usage = event["usage"];
-  if (typeof usage !== "object" || usage === null) return;
+  if (!isRecord(usage)) return;
   const used = { ...event, ...usage };
   story.tokens += numberOf(used, "input_tokens") + numberOf(used, "output_tokens");
   story.costMicros += numberOf(used, "cost_micros");
