@@ -56,7 +56,7 @@ def test_a_question_survives_the_process_and_is_answered_in_another(tmp_path: Pa
         assert [(each.id, each.agent, each.crew, each.reason) for each in listed] == [
             (question, "hotels", "travel", "question")
         ]
-        assert listed[0].expects.startswith("JSON of the form")
+        assert listed[0].expects == "a whole number from 1 to 30"
         return await (await box.answer(question, "5")).result()
 
     assert inside(travelling(tmp_path), later).status == "completed"
@@ -93,7 +93,7 @@ def test_a_bad_answer_is_asked_again_under_the_same_id(tmp_path: Path) -> None:
         assert (still.status, still.reason) == ("paused", "question")
         (asked,) = await box.questions()
         assert asked.id == question
-        assert "the answer is no JSON" in asked.question
+        assert "the answer should be a whole number from 1 to 30" in asked.question
         return await (await box.answer(question, "5")).result()
 
     assert inside(travelling(tmp_path), story).status == "completed"

@@ -46,10 +46,10 @@ def test_what_fits_is_taken(rules: AnswerRules, answer: str, counts: str) -> Non
         (AnswerRules(pattern=".*"), "x" * 201, "of the form"),
         (AnswerRules(schema=NUMBER), "0", "at least 1"),
         (AnswerRules(schema=NUMBER), "10", "at most 9"),
-        (AnswerRules(schema=NUMBER), "true", "of type integer"),
-        (AnswerRules(schema=NUMBER), "nine", "no JSON"),
-        (AnswerRules(schema={"type": "boolean"}), "1", "of type boolean"),
-        (AnswerRules(schema={"enum": ["a"]}), "b", "one of"),
+        (AnswerRules(schema=NUMBER), "true", "the answer should be a whole number from 1 to 9"),
+        (AnswerRules(schema=NUMBER), "nine", "the answer should be a whole number from 1 to 9$"),
+        (AnswerRules(schema={"type": "boolean"}), "1", "should be true or false"),
+        (AnswerRules(schema={"enum": ["a"]}), "b", "the answer should be one of: a"),
         (AnswerRules(schema={"type": "array", "items": NUMBER}), "[1, 77]", "item 2 of the answer should be at most 9"),
         (AnswerRules(schema={"type": "array", "minItems": 1}), "[]", "at least 1 items"),
         (AnswerRules(schema={"type": "array", "maxItems": 1}), "[1,2]", "at most 1 items"),
@@ -98,4 +98,26 @@ def test_what_is_expected_can_be_said_to_a_person() -> None:
     assert AnswerRules().in_words == ""
     assert AnswerRules(choices=("a", "b")).in_words == "one of: a, b"
     assert AnswerRules(pattern="[a-z]+").in_words == "a text of the form [a-z]+"
-    assert AnswerRules(schema={"type": "integer"}).in_words == 'JSON of the form {"type":"integer"}'
+    assert AnswerRules(schema={"type": "integer"}).in_words == "a whole number"
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "integer", "minimum": 1, "maximum": 30}, "a whole number from 1 to 30"),
+        ({"type": "number", "minimum": 0.5}, "a number, at least 0.5"),
+        ({"type": "number", "maximum": 2}, "a number, at most 2"),
+        ({"type": "boolean"}, "true or false"),
+        ({"enum": ["red wine", "white"]}, "one of: red wine, white"),
+        ({"type": "integer", "enum": [1, 3]}, "one of: 1, 3"),
+        ({"minLength": 2}, "a text of at least 2 characters"),
+        ({"maxLength": 9, "pattern": "[a-z]+"}, "a text of at most 9 characters of the form [a-z]+"),
+        ({"type": "array", "minItems": 1, "maxItems": 2}, "a JSON list of 1 to 2 items"),
+        ({"type": "array", "items": {"type": "boolean"}}, "a JSON list, each true or false"),
+        ({"type": "object"}, 'a JSON object of the form {"type":"object"}'),
+    ],
+)
+def test_a_person_is_told_in_words_what_a_schema_wants(schema: dict[str, Any], words: str) -> None:
+    rules = AnswerRules(schema=schema)
+    require_rules(rules)
+    assert rules.in_words == words

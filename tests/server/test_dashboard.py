@@ -291,7 +291,7 @@ def test_an_exchange_of_messages_is_told_and_its_ways_are_lit(tmp_path: Path) ->
         expect(page.locator(".node.is-active", has_text="planner")).to_have_text("plannerwaits for reports")
         expect(page.locator(".node.is-active", has_text="flights")).to_have_count(0)
         answer(page, "many")
-        page.get_by_role("dialog").get_by_text("should fit").wait_for()
+        page.get_by_role("dialog").get_by_text("the answer should be a whole number from 1 to 30").wait_for()
         answer(page, "5")
         status_of(page, "completed")
         expect(page.locator(".edge-delegate.is-taken")).to_have_count(2)  # nobody needed museums

@@ -19,6 +19,7 @@ from interlock.limits import (
 )
 from interlock.messages.patterns import pattern
 from interlock.messages.refusals import BadAnswer, BadQuestion
+from interlock.messages.schema_words import schema_words
 
 
 class AnswerRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -35,7 +36,7 @@ class AnswerRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             return f"one of: {', '.join(self.choices)}"
         if self.pattern:
             return f"a text of the form {self.pattern}"
-        return f"JSON of the form {msgspec.json.encode(self.schema).decode()}" if self.schema else ""
+        return schema_words(self.schema) if self.schema else ""
 
 
 def require_rules(rules: AnswerRules) -> None:
@@ -84,8 +85,8 @@ def _value(schema: Mapping[str, Any], text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        wanted = msgspec.json.encode(schema).decode()
-        raise BadAnswer(f"the answer is no JSON ({error}); it should fit {wanted}") from error
+        why = f"; it is no JSON: {error}" if schema["type"] in ("array", "object") else ""
+        raise BadAnswer(f"the answer should be {schema_words(schema)}{why}") from error
 
 
 # What a value must be, by the name that JSON Schema has for it. A boolean is no number.
@@ -154,9 +155,9 @@ def _fault(schema: Mapping[str, Any], value: Any, where: str) -> str:
     """What is wrong with a value, or nothing."""
     kind = schema.get("type", "string")
     if not _TYPES[kind](value):
-        return f"{where} should be of type {kind}"
+        return f"{where} should be {schema_words(schema)}"
     if "enum" in schema and value not in schema["enum"]:
-        return f"{where} should be one of {msgspec.json.encode(schema['enum']).decode()}"
+        return f"{where} should be {schema_words(schema)}"
     if isinstance(value, str):
         return _fault_of_text(schema, value, where)
     if isinstance(value, list):
