@@ -16,7 +16,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
 import pytest
 
 from interlock import Interlock, load_crew
@@ -27,27 +26,14 @@ from interlock.compose import inspection
 from interlock.compose.checkup import check_up
 from interlock.compose.keeping import delete_run, export_run, import_run
 from interlock.crew.definition import Crew
-from interlock.engine.events import ModelReplied, RunStarted, Usage
 from interlock.errors import DamagedRun, InterlockError, RunNotFound, StorageFull, StoreFailed
 from interlock.ports import NOTHING_ELSE, Alongside, Appended, ModelRequest, Record, RunRow
 from interlock.runtime.performing import STORE_RETRY_MS
 from interlock.testing import ManualClock
+from tests.adapters.store_records import a_row, replied, started
 
 FLIPS = 250
 MEGABYTE = 1024 * 1024
-
-
-def a_row(run: str = "r0", **fields: object) -> RunRow:
-    return msgspec.structs.replace(RunRow(run=run, crew="quiz", crew_sha="0", status="running"), **fields)
-
-
-def started(text: str = "go") -> Record:
-    return Record(seq=1, at=1, events=(RunStarted(crew="quiz", input=text, rules=1),))
-
-
-def replied(seq: int, text: str = "") -> Record:
-    reply = ModelReplied(call="c", agent="a", text=text or f"reply {seq}", usage=Usage())
-    return Record(seq=seq, at=seq, events=(reply,))
 
 
 async def fill(store: SqliteStore, runs: int = 3, records: int = 4) -> None:
@@ -212,11 +198,11 @@ def test_whichever_sync_fails_nothing_is_acknowledged_after_it_and_nothing_befor
         nonlocal acknowledged
         for seq in range(1, 9):
             try:
-                await (store.create(a_row(), started()) if seq == 1 else store.append(a_row(), replied(seq)))
+                await (store.create(a_row("r0"), started()) if seq == 1 else store.append(a_row("r0"), replied(seq)))
             except StoreFailed:
                 break
             acknowledged += 1
-        for asking in (store.append(a_row(), replied(acknowledged + 1)), store.row("r0"), store.claim("r0")):
+        for asking in (store.append(a_row("r0"), replied(acknowledged + 1)), store.row("r0"), store.claim("r0")):
             with pytest.raises(StoreFailed, match="the disk failed to keep what was written"):
                 await asking
 
@@ -252,10 +238,10 @@ def test_a_sync_that_fails_during_a_checkpoint_is_final_as_well(
     monkeypatch.setattr(sqlite_writer, "LOG_BYTES", 1)
 
     async def story(store: SqliteStore) -> None:
-        await store.create(a_row(), started())
+        await store.create(a_row("r0"), started())
         with pytest.raises(StoreFailed, match="the disk failed to keep what was written"):
             for seq in range(2, 10_000):
-                await store.append(a_row(), replied(seq))
+                await store.append(a_row("r0"), replied(seq))
 
     with pytest.raises(StoreFailed, match="the disk failed"):
         use(tmp_path, story, connect=telling(failing_at(1, "pragma wal_checkpoint", sqlite3.SQLITE_IOERR_FSYNC)))
@@ -269,7 +255,7 @@ def test_a_sync_that_fails_while_the_store_is_closed_is_told_to_whoever_closes_i
     told: list[str] = []
 
     async def story(store: SqliteStore) -> None:
-        await store.create(a_row(), started())
+        await store.create(a_row("r0"), started())
         told.append("acknowledged")
 
     failing = failing_at(1, "pragma wal_checkpoint", sqlite3.SQLITE_IOERR_FSYNC)
@@ -286,14 +272,14 @@ def test_a_lone_append_is_committed_on_the_loop_and_in_the_thread_while_the_disk
     monkeypatch.setattr(sqlite_writer, "crash_point", lambda name: places.append(threading.current_thread().name))
 
     async def story(store: SqliteStore) -> None:
-        await store.create(a_row(), started())
+        await store.create(a_row("r0"), started())
         await asyncio.sleep(0)
-        await store.append(a_row(), replied(2))
+        await store.append(a_row("r0"), replied(2))
         assert set(places) == {threading.main_thread().name}
         places.clear()
         monkeypatch.setattr(sqlite_writer, "SLOW_S", 0.0)
         for seq in range(3, 6):
-            await store.append(a_row(), replied(seq))
+            await store.append(a_row("r0"), replied(seq))
         assert set(places) == {"interlock-writer"}
         assert len(await store.records("r0")) == 5
 
@@ -469,16 +455,16 @@ def test_a_long_reader_stops_no_writer_and_the_log_it_let_grow_is_cut_back_after
     log = tmp_path / "interlock.db-wal"
 
     async def story(store: SqliteStore) -> None:
-        await store.create(a_row(), started())
+        await store.create(a_row("r0"), started())
         with held_by_another_process(tmp_path, READ) as reader:
             for seq in range(2, 42):
-                await store.append(a_row(), replied(seq, "x" * 100_000))
+                await store.append(a_row("r0"), replied(seq, "x" * 100_000))
             assert log.stat().st_size > 2 * most
             (note,) = (await check_up(tmp_path)).notes
             assert "more than 1 MB: another program keeps a reading transaction open" in note
             assert reader.communicate("\n\n")[0] == "ended\n"
         for seq in range(42, 2_000):
-            await store.append(a_row(), replied(seq))
+            await store.append(a_row("r0"), replied(seq))
             if log.stat().st_size <= most:
                 break
         assert log.stat().st_size <= most

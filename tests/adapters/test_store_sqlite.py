@@ -28,7 +28,6 @@ from interlock.adapters.hearing_sqlite import Hearing
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.broadcast.delayed import Delayed
 from interlock.broadcast.record import PROCESS
-from interlock.engine.events import ModelReplied, RunStarted, Usage
 from interlock.errors import (
     DamagedRun,
     NotOwner,
@@ -39,7 +38,8 @@ from interlock.errors import (
     StoreFailed,
     UsageError,
 )
-from interlock.ports import Appended, Record, RunRow
+from interlock.ports import Appended
+from tests.adapters.store_records import a_row, replied, started
 
 KILLS = 12
 
@@ -63,19 +63,6 @@ def replied(seq):
 def say(*words):
     os.write(1, (" ".join(map(str, words)) + "\\n").encode())
 """
-
-
-def a_row(run: str = "r1", **fields: object) -> RunRow:
-    return msgspec.structs.replace(RunRow(run=run, crew="quiz", crew_sha="0", status="running"), **fields)
-
-
-def started(text: str = "go") -> Record:
-    return Record(seq=1, at=1, events=(RunStarted(crew="quiz", input=text, rules=1),))
-
-
-def replied(seq: int, text: str = "") -> Record:
-    reply = ModelReplied(call="c", agent="a", text=text or f"reply {seq}", usage=Usage())
-    return Record(seq=seq, at=seq, events=(reply,))
 
 
 def use(folder: Path, story: Callable[[SqliteStore], Awaitable[None]], durability: str = "full") -> None:
