@@ -290,6 +290,14 @@ def test_a_model_that_cannot_be_asked_is_refused_before_anything_is_stored(
     assert "no runs yet" in run("runs", "list", "--data", data).output
 
 
+def test_agents_without_a_model_are_refused_before_anything_is_stored(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    result = run("run", "examples/travel", "go", "--data", data)
+    assert result.exit_code == 2
+    assert "agent 'planner' of crew 'travel' has no model; write 'model: PROVIDER:NAME' in its file" in result.stderr
+    assert "no runs yet" in run("runs", "list", "--data", data).output
+
+
 def test_two_sources_of_answers_are_refused(tmp_path: Path) -> None:
     result = run(*words_of(tmp_path, f'"{DRAFT}"'), "--model", "scripted:x")
     assert (result.exit_code, result.stderr) == (

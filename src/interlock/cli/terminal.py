@@ -107,9 +107,9 @@ def can_ask() -> bool:
 
 def asked(question: Question, is_gone: Callable[[], bool], *, is_shown: bool) -> str | None:
     """What the person typed; nothing if they would rather not answer now, None if it is asked no more."""
-    if not is_shown:
-        show_question(question, PROMPT)
-    try:
+    try:  # from before the question can be read: a Ctrl-C may come as soon as it is
+        if not is_shown:
+            show_question(question, PROMPT)
         typed = _typed_line(is_gone)
     except KeyboardInterrupt:
         typed = ""

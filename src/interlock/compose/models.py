@@ -27,6 +27,8 @@ from interlock.ports import Clock, Model
 
 AnyModel = Model | ModelFunction
 
+NO_MODEL = "write 'model: PROVIDER:NAME' in its file, or give --model, --script FILE or, in Python, models=…"
+
 
 class Models:
     """Every model of a process; a script is read once and played on from where it is."""
@@ -64,17 +66,19 @@ class Models:
         if agent.primary is not None and provider == local_files.LOCAL:
             return self._on_this_machine(agent.primary.model)
         raise ModelRefused(
-            f"agent '{agent.id}' of crew '{crew.name}' has no model that can be called; "
-            "use --script FILE, or give the host's models"
+            f"agent '{agent.id}' of crew '{crew.name}' has no model that can be called; {NO_MODEL}"
         )
 
     def require_reachable(self, crew: Crew, run: str = "") -> None:
-        """Refuses a crew whose models have no address or no key here; a run of it stays as it was."""
+        """Refuses a crew with agents that have no model here, or one without address or key; a run stays as it was."""
+        stays = f"; run '{run}' stays as it was" if run else ""
+        for agent in crew.agents:
+            if agent.primary is None and not self._is_given(""):
+                raise UsageError(f"agent '{agent.id}' of crew '{crew.name}' has no model; {NO_MODEL}{stays}")
         for agent, model in self._served(crew):
             try:
                 self._require(model)
             except ModelRefused as refusal:
-                stays = f"; run '{run}' stays as it was" if run else ""
                 raise UsageError(f"agent '{agent.id}' of crew '{crew.name}': {refusal}{stays}") from refusal
 
     def cost_of(self, agent: Agent, input_tokens: int, output_tokens: int) -> int:
@@ -115,13 +119,17 @@ class Models:
 
     def _is_asked(self, model: ModelRef) -> bool:
         """Whether a server is asked for it, and not a script or what the host gave."""
-        if self._script is not None or (self._given is not None and not isinstance(self._given, Mapping)):
-            return False
-        if self._given is not None and model.provider in self._given:
+        if self._is_given(model.provider):
             return False
         if model.provider in OTHER_PROVIDERS or model.provider == local_files.LOCAL:
             return True
         return is_served(model.provider, self._providers)
+
+    def _is_given(self, provider: str) -> bool:
+        """Whether the script or the host answers for it."""
+        if self._script is not None or self._given is None:
+            return self._script is not None
+        return provider in self._given if isinstance(self._given, Mapping) else True
 
     def _require(self, model: ModelRef) -> None:
         if is_served(model.provider, self._providers):
