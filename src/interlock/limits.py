@@ -55,7 +55,7 @@ ANSWER_CHARS_MAX = 20_000
 PATTERN_CHARS_MAX = 200
 PATTERN_NESTING_MAX = 4
 PATTERN_REPEATS_MAX = 1_000
-# A pattern is looked at only where the answer is short: its cost grows with length and nesting.
+# A pattern is looked at only where the answer is short: its cost grows with the square of the length.
 PATTERN_ANSWER_CHARS_MAX = 200
 CHOICES_MAX = 100
 SCHEMA_DEPTH_MAX = 4
