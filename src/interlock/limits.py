@@ -50,6 +50,9 @@ FAN_OUT_MAX = 1_000
 # Messages of one run. A conversation of agents that needs more goes in circles.
 MESSAGES_MAX = 10_000
 
+# What models and people write as JSON. Deeper, and whether it can be read would hang on the stack of who reads it.
+JSON_DEPTH_MAX = 600
+
 # Answers of people: a question may say what they look like. Patterns and schemas are written by models too.
 ANSWER_CHARS_MAX = 20_000
 PATTERN_CHARS_MAX = 200

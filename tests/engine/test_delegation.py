@@ -10,11 +10,11 @@ from interlock.adapters.crew_files import read_crew
 from interlock.crew.definition import Crew
 from interlock.engine.conversation import Conversation
 from interlock.engine.effects import CallModel
-from interlock.engine.events import ModelReplied, RunStarted, ToolRequest
+from interlock.engine.events import ModelReplied, RunStarted, ToolRequest, ToolReturned
 from interlock.engine.own_tools import shown_to
 from interlock.engine.state import turns_of
 from interlock.engine.step import RULES, Run
-from interlock.limits import FAN_OUT_MAX, MESSAGES_MAX
+from interlock.limits import FAN_OUT_MAX, JSON_DEPTH_MAX, MESSAGES_MAX
 
 
 def crew_of(folder: Path, children: int = 2, keys: str = "") -> Crew:
@@ -102,6 +102,28 @@ def test_a_model_is_told_whom_it_may_delegate_to_and_a_child_how_to_report(tmp_p
     told = Conversation(crew, talk.run.table).instructions_of(child)
     assert "a task that root gives you below" in told
     assert "Signals" not in told
+
+
+@pytest.mark.parametrize("levels", [JSON_DEPTH_MAX - 1, JSON_DEPTH_MAX, 930, 990, 2_000])
+def test_what_is_nested_deep_is_taken_or_refused_whatever_the_stack_of_who_reads_it(
+    tmp_path: Path, levels: int
+) -> None:
+    """A replay has another stack than the run had, and must come to the same end."""
+    crew = crew_of(tmp_path)
+    nested = '{"to":"c0","task":"x","context":' + '{"a":' * (levels - 2) + "{}" + "}" * (levels - 1)
+    call = ToolRequest(id="t", name="delegate", arguments=nested)
+
+    def facts(frames: int) -> tuple[Any, ...]:
+        if frames:
+            return facts(frames - 1)
+        talk = Talk(crew)
+        found = talk.take(ModelReplied(call=talk.calls["root"], agent="root", text="", tool_calls=(call,)))
+        assert msgspec.json.decode(msgspec.json.encode(talk.run.snapshot()))
+        return found
+
+    assert facts(0) == facts(200)
+    returned = next(fact for fact in facts(0) if isinstance(fact, ToolReturned))
+    assert returned.ok is (levels <= JSON_DEPTH_MAX), returned.output
 
 
 @pytest.mark.parametrize("language", ["en", "vi"])

@@ -8,6 +8,7 @@ from interlock.engine.standing import moved, state_of
 from interlock.engine.state import OpenTool, Turn, Wait
 from interlock.engine.transition import Transition
 from interlock.engine.turns import open_tool, run_again, tool_done
+from interlock.messages.reading import read_json
 from interlock.messages.states import AgentState, Cause
 
 APPROVAL = "approval"
@@ -51,8 +52,8 @@ def approval_given(t: Transition, wait: Wait, answer: str) -> Move | None:
 
 def _arguments(answer: str) -> str | None:
     try:
-        given = msgspec.json.decode(answer)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        given = read_json(answer)
+    except (msgspec.DecodeError, UnicodeError):
         return None
     return msgspec.json.encode(given, order="deterministic").decode() if isinstance(given, dict) else None
 

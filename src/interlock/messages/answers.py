@@ -18,6 +18,7 @@ from interlock.limits import (
     SCHEMA_NODES_MAX,
 )
 from interlock.messages.patterns import pattern
+from interlock.messages.reading import read_json
 from interlock.messages.refusals import BadAnswer, BadQuestion
 
 
@@ -82,8 +83,8 @@ def _value(schema: Mapping[str, Any], text: str) -> Any:
     if schema.get("type", "string") == "string":
         return text
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return read_json(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
         wanted = msgspec.json.encode(schema).decode()
         raise BadAnswer(f"the answer is no JSON ({error}); it should fit {wanted}") from error
 
