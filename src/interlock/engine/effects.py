@@ -60,17 +60,20 @@ class RunTool(msgspec.Struct, frozen=True, kw_only=True):
 class StartChild(msgspec.Struct, frozen=True, kw_only=True):
     """Start a sub-crew under this id, or take the child up where it stands, and say what came of it.
 
-    It is shown the `history` newest of the entries up to `until`, and gives back as many as `returns` says.
+    It is shown the `history` newest of the entries up to `until`, and gives back as many as `returns` says. `name` is
+    that of the crew, with a number if others of it are under way.
     """
 
     key: str
     crew: str
+    name: str
     child: str
     input: str
     until: int
     history: int
     returns: int
     given: tuple[Given, ...]
+    hops: int = 0
 
 
 class StopChild(msgspec.Struct, frozen=True, kw_only=True):

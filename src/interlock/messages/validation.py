@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from interlock.limits import ANSWER_CHARS_MAX
-from interlock.messages.answers import AnswerRules, require_rules, taken
+from interlock.messages.answers import AnswerRules, require_rules, require_use, taken
 from interlock.messages.reading import read_json
 from interlock.messages.refusals import BadAnswer, BadVerdict, WrongConversation
 from interlock.messages.wire import Delegate, Message, Report, RequestUserInput
@@ -135,6 +135,7 @@ class UserInputValidator:
     ) -> None:
         self.rules = AnswerRules(choices=tuple(choices), pattern=pattern, schema=dict(schema or {}))
         require_rules(self.rules)
+        require_use(self.rules.schema)
 
     def validate_response(self, question: str | RequestUserInput, answer: str) -> bool:
         return not self.fault(question, answer)

@@ -312,7 +312,7 @@ class Performer:
             top_p=agent.top_p,
             top_k=agent.top_k,
             ending=live.conversation.ending_of(turn, group),
-            path=state.path,
+            path=state.way or state.path,
         )
         if effect.model:
             agent = msgspec.structs.replace(agent, primary=agent.backup)
