@@ -20,7 +20,8 @@ def approval_needed(t: Transition, event: ApprovalNeeded) -> Move | None:
     turn, tool = open_tool(t, event.call)
     if state_of(t, turn.agent) is AgentState.EXECUTING:
         moved(t, turn.agent, Cause.REQUEST_USER_INPUT)
-    _ask(t, turn, tool)
+    tool.approved, tool.edited = False, ""
+    _ask(t, turn, tool, event.fault)
     return None
 
 

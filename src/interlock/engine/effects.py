@@ -48,13 +48,17 @@ class CallModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that needs approval is run only if it is `approved`; else the answer is that it was held."""
+    """A tool that needs approval is run only if it is `approved`; else the answer is that it was held.
+
+    So it is if a person has `edited` the arguments and it cannot take them.
+    """
 
     key: str
     agent: str
     name: str
     arguments: str
     approved: bool = False
+    edited: bool = False
 
 
 class StartChild(msgspec.Struct, frozen=True, kw_only=True):

@@ -185,9 +185,13 @@ class InputExpired(Incoming, frozen=True, kw_only=True, tag="input.expired"):
 
 
 class ApprovalNeeded(Incoming, frozen=True, kw_only=True, tag="tool.held"):
-    """The tool was not run: its declaration says that a person must approve it first."""
+    """The tool was not run: its declaration says that a person must approve it first.
+
+    `fault` is what is wrong with the arguments that a person gave it.
+    """
 
     call: str
+    fault: str = ""
 
 
 class BroadcastHeard(Incoming, frozen=True, kw_only=True, tag="broadcast.heard"):
