@@ -12,7 +12,7 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 └─ PortError ─┬─ ModelRefused ─┬─ PromptTooLong
                               │                └─ ReplyTooLarge
                               ├─ ModelUnavailable ── ReplyCutShort
-                              ├─ ScriptExhausted  ToolFailed
+                              ├─ ScriptExhausted  ToolFailed ── WrongArguments
                               └─ StoreFailed ── StorageFull  StoreBroken     the operator acts
 
 Rule 1: a message says what, which, and what now; lower case, no full stop.
@@ -394,6 +394,12 @@ class ToolFailed(PortError):
     """What the model is told of a tool that failed."""
 
     code = "tool-failed"
+
+
+class WrongArguments(ToolFailed):
+    """The tool was not run: what it was called with is not what it takes."""
+
+    code = "wrong-arguments"
 
 
 class StoreFailed(PortError):

@@ -66,6 +66,19 @@ def root_of(run: str) -> str:
     return run.partition(CHILD_MARK)[0]
 
 
+# Stands before the number of a crew that has several runs under way for one caller. No name of a crew holds it.
+NUMBER_MARK = "#"
+
+
+def numbered(crew: str, number: int) -> str:
+    """The first has the name of the crew itself."""
+    return crew if number == 1 else f"{crew}{NUMBER_MARK}{number}"
+
+
+def unnumbered(name: str) -> str:
+    return name.partition(NUMBER_MARK)[0]
+
+
 def placed(path: Sequence[str], name: str) -> str:
     """An agent, or a crew, as it is named from the outermost crew: `alpha/inner/y`."""
     return "/".join((*path, name))

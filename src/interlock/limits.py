@@ -50,12 +50,15 @@ FAN_OUT_MAX = 1_000
 # Messages of one run. A conversation of agents that needs more goes in circles.
 MESSAGES_MAX = 10_000
 
+# What models and people write as JSON. Deeper, and whether it can be read would hang on the stack of who reads it.
+JSON_DEPTH_MAX = 600
+
 # Answers of people: a question may say what they look like. Patterns and schemas are written by models too.
 ANSWER_CHARS_MAX = 20_000
 PATTERN_CHARS_MAX = 200
 PATTERN_NESTING_MAX = 4
 PATTERN_REPEATS_MAX = 1_000
-# A pattern is looked at only where the answer is short: its cost grows with length and nesting.
+# A pattern is looked at only where the answer is short: its cost grows with the square of the length.
 PATTERN_ANSWER_CHARS_MAX = 200
 CHOICES_MAX = 100
 SCHEMA_DEPTH_MAX = 4

@@ -648,7 +648,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     top_k: int | None = None
     ending: Ending | None = None
     purpose: str = ""
-    path: tuple[str, ...] = ()  # of a sub-crew: how it is named from the outermost crew down
+    path: tuple[str, ...] = ()  # of a sub-crew: how it is named from the outermost crew down; `team#2` is a second one
 
 
 class Delta(msgspec.Struct, frozen=True):

@@ -58,6 +58,44 @@ def test_an_answer_where_nobody_could_go_on_with_it_is_refused_and_loses_nothing
     assert answered(trip, "5").exit_code == 0
 
 
+TWO = """\
+version: "2.0"
+name: two
+entry_point: p
+agents:
+  - {id: p, is_terminal: true}
+  - {id: a, tools: [ask_user]}
+  - {id: b, tools: [ask_user]}
+delegation: {children: {p: [a, b]}, select: all}
+"""
+TWO_SCRIPT = """\
+replies:
+  p: [{tool_calls: [{name: delegate, arguments: {to: a, task: x}}, {name: delegate, arguments: {to: b, task: x}}]}]
+  a: [{tool_calls: [{name: ask_user, arguments: {question: Which?, choices: [red, blue]}}]}]
+  b: [{tool_calls: [{name: ask_user, arguments: {question: When?}}]}]
+"""
+
+
+def test_a_bad_answer_says_what_is_wrong_although_the_run_waits_for_another_one_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("crew.yaml").write_text(TWO, "utf-8")
+    Path("script.yaml").write_text(TWO_SCRIPT, "utf-8")
+    assert said("run", "crew.yaml", "go", "--script", "script.yaml").exit_code == 3
+    asked = {each["agent"]: each for each in map(json.loads, said("runs", "questions", "--json").stdout.splitlines())}
+    bad = said("runs", "answer", asked["a"]["id"], "green", "--script", "script.yaml", "--plain").stdout
+    assert "  a asks: Which? ('green' is none of the choices; answer with one of: red, blue)\n" in bad
+    assert "asked: When?" in bad
+
+
+def test_a_question_that_is_asked_again_stands_on_lines_of_its_own(trip: str) -> None:
+    assert (
+        "asked: How many nights will you stay?\n       (the answer should be a whole number"
+        in answered(trip, "five").stdout
+    )
+
+
 def test_a_second_answer_is_told_so(trip: str) -> None:
     assert answered(trip, "5").exit_code == 0
     assert answered(trip, "5").exit_code == 0

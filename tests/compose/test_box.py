@@ -175,12 +175,13 @@ def test_a_script_that_runs_out_fails_the_run_and_says_so(tmp_path: Path) -> Non
     assert (result.status, result.reason) == ("failed", "script_exhausted")
 
 
-def test_without_a_model_the_run_fails_and_does_not_hang(tmp_path: Path) -> None:
+def test_a_crew_without_a_model_is_refused_and_no_run_begins(tmp_path: Path) -> None:
     async def story(box: Interlock) -> Any:
-        return await (await box.start(crew_of(tmp_path, PAIR), "go")).result()
+        with pytest.raises(UsageError, match="agent 'a' of crew 'story' has no model"):
+            await box.start(crew_of(tmp_path, PAIR), "go")
+        return await box.journal.rows()
 
-    result = inside(Interlock(tmp_path / "data"), story)
-    assert (result.status, result.reason) == ("failed", "model_error")
+    assert inside(Interlock(tmp_path / "data"), story) == []
 
 
 def test_cancelling_reaches_the_model(tmp_path: Path) -> None:

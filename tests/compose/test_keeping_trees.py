@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 from zlib import crc32
@@ -17,10 +17,10 @@ from interlock.adapters.script_files import read_script
 from interlock.compose.checkup import check_up
 from interlock.compose.keeping import delete_run, export_run, import_run, prune_runs, whole_crews
 from interlock.compose.trees import tree_of
-from interlock.engine.events import ChildStarted, RunStarted
+from interlock.engine.events import ChildReturned, ChildStarted, RunStarted
 from interlock.engine.step import Run
 from interlock.errors import CannotFork, DamagedRun, RunDeleted, RunExists
-from interlock.ports import Record, RunRow, SealedTree, StoredRecord
+from interlock.ports import Delta, ModelReply, ModelRequest, Record, RunRow, SealedTree, StoredRecord
 from interlock.runtime.crews import stored_form
 from interlock.runtime.forking import with_keys_of
 from interlock.testing import Answer, ManualClock, ScriptedModel
@@ -387,6 +387,43 @@ def test_agents_of_a_crew_that_is_called_again_go_on_counting_in_a_script(tmp_pa
     assert (status, read_script(tmp_path / "s.yaml")) == ("completed", answers)
     (tmp_path / "s.yaml").write_text(written_script(second), "utf-8")
     assert read_script(tmp_path / "s.yaml") == {"z": answers["beta/z"][1:]}, "by itself it begins anew"
+
+
+def test_runs_of_one_crew_beside_each_other_have_answers_of_their_own_in_a_script(tmp_path: Path) -> None:
+    folder = nested_crew(tmp_path / "crew")
+    text = (folder / "crew.yaml").read_text("utf-8")
+    again = '{signal: "[AGAIN]", type: sub_crew, target_crew: beta}'
+    (folder / "crew.yaml").write_text(text.replace("    a:\n", f"    a:\n      - {again}\n"), "utf-8")
+    answers = {
+        "a": ["1\n[WRITE] [AGAIN]", "2\n[WRITE] [AGAIN]", "3\n[END]"],
+        "beta/z": ["one\n[END]", "three\n[END]"],
+        "beta#2/z": ["two\n[END]", "four\n[END]"],
+    }
+
+    async def story(box: Interlock) -> tuple[str, list[StoredRecord]]:
+        run = await box.start(load_crew(folder), "x", run_id="r")
+        return (await run.result()).status, await whole(box)
+
+    status, tree = inside(tmp_path, story, models=ScriptedModel(answers), script=None)
+    (tmp_path / "s.yaml").write_text(written_script(tree), "utf-8")
+    script = read_script(tmp_path / "s.yaml").items()
+    said = {name: [each if isinstance(each, str) else each.text for each in given] for name, given in script}
+    assert (status, said) == ("completed", answers)
+    results = [event.text for stored in tree for event in stored.record.events if isinstance(event, ChildReturned)]
+    assert sorted(results) == ["four", "one", "three", "two"]
+
+
+def test_without_answers_of_their_own_they_get_those_of_the_crew(tmp_path: Path) -> None:
+    model = ScriptedModel({"team/x": ["of the team"], "x": ["of anybody"]})
+    for path, said in ((("team#2",), "of the team"), (("other#3",), "of anybody")):
+        request = ModelRequest(key="k", agent="x", number=1, system="", messages=(), path=path)
+        assert asyncio.run(last_of(model.reply(request))).text == said
+
+
+async def last_of(pieces: AsyncIterator[Delta | ModelReply]) -> ModelReply:
+    found = [piece async for piece in pieces]
+    assert isinstance(found[-1], ModelReply)
+    return found[-1]
 
 
 def test_turns_stand_where_their_crew_was_called_whoever_was_faster(tmp_path: Path) -> None:

@@ -266,3 +266,52 @@ def test_a_tool_that_needs_approval_runs_as_the_person_says(
 
     assert asyncio.run(story())[-1] == told
     assert done == paid
+
+
+def test_arguments_that_the_tool_cannot_take_go_back_to_the_person_who_wrote_them(tmp_path: Path) -> None:
+    done: list[int] = []
+
+    @tool(needs_approval=True)
+    def pay(dollars: int) -> str:
+        done.append(dollars)
+        return f"paid {dollars}"
+
+    (tmp_path / "crew").mkdir()
+    (tmp_path / "crew" / "crew.yaml").write_text(f'version: "2.0"\nname: story\n{PAYING}', "utf-8")
+
+    async def story() -> list[str]:
+        crew = load_crew(tmp_path / "crew", host=Host(tools=("pay",)))
+        call = {"name": "pay", "arguments": {"dollars": 500}}
+        model = ScriptedModel({"a": [_answer(call), "done"]})
+        async with Interlock(tmp_path / "data", models=model, tools=[pay]) as box:
+            await (await box.start(crew, "go", run_id="r")).result()
+            (question,) = await box.questions()
+            assert (await (await box.answer(question.id, '{"dollars": "few"}')).result()).reason == "approval"
+            (again,) = await box.questions()
+            assert len(model.asked) == 1, "the model has nothing to do with it"
+            await (await box.answer(again.id, "yes")).result()
+            return [again.question, model.asked[-1].messages[-1].text]
+
+    asked, told = asyncio.run(story())
+    assert asked.startswith("a wants to use pay with {\"dollars\":500}\n(wrong arguments for 'pay': Expected `int`")
+    assert (told, done) == ("paid 500", [500])
+
+
+def test_arguments_that_only_the_model_wrote_are_its_own_to_mend(tmp_path: Path) -> None:
+    @tool(needs_approval=True)
+    def pay(dollars: int) -> str:
+        return f"paid {dollars}"
+
+    (tmp_path / "crew").mkdir()
+    (tmp_path / "crew" / "crew.yaml").write_text(f'version: "2.0"\nname: story\n{PAYING}', "utf-8")
+
+    async def story() -> str:
+        crew = load_crew(tmp_path / "crew", host=Host(tools=("pay",)))
+        model = ScriptedModel({"a": [_answer({"name": "pay", "arguments": {"euros": 5}}), "done"]})
+        async with Interlock(tmp_path / "data", models=model, tools=[pay]) as box:
+            await (await box.start(crew, "go", run_id="r")).result()
+            (question,) = await box.questions()
+            assert (await (await box.answer(question.id, "yes")).result()).status == "completed"
+            return model.asked[-1].messages[-1].text
+
+    assert asyncio.run(story()).startswith("error: wrong arguments for 'pay'")

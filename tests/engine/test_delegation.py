@@ -10,15 +10,15 @@ from interlock.adapters.crew_files import read_crew
 from interlock.crew.definition import Crew
 from interlock.engine.conversation import Conversation
 from interlock.engine.effects import CallModel
-from interlock.engine.events import ModelReplied, RunStarted, ToolRequest
+from interlock.engine.events import ModelReplied, RunStarted, ToolRequest, ToolReturned
 from interlock.engine.own_tools import shown_to
 from interlock.engine.state import turns_of
 from interlock.engine.step import RULES, Run
-from interlock.limits import FAN_OUT_MAX, MESSAGES_MAX
+from interlock.limits import FAN_OUT_MAX, JSON_DEPTH_MAX, MESSAGES_MAX
 
 
-def crew_of(folder: Path, children: int = 2, keys: str = "") -> Crew:
-    agents = "".join(f"  - {{id: c{n}, role: child {n}}}\n" for n in range(children))
+def crew_of(folder: Path, children: int = 2, keys: str = "", tools: str = "") -> Crew:
+    agents = "".join(f"  - {{id: c{n}, role: child {n}, tools: [{tools}]}}\n" for n in range(children))
     names = ", ".join(f"c{n}" for n in range(children))
     (folder / "crew.yaml").write_text(
         'version: "2.0"\nname: many\nentry_point: root\nagents:\n  - {id: root, is_terminal: true}\n'
@@ -34,10 +34,10 @@ def crew_of(folder: Path, children: int = 2, keys: str = "") -> Crew:
 class Talk:
     """A run whose models say what they are told to say."""
 
-    def __init__(self, crew: Crew) -> None:
+    def __init__(self, crew: Crew, rules: int = RULES) -> None:
         self.run = Run(crew, "r")
         self.calls: dict[str, str] = {}
-        self.take(RunStarted(crew=crew.name, input="go", rules=RULES))
+        self.take(RunStarted(crew=crew.name, input="go", rules=rules))
 
     def take(self, event: Any) -> tuple[Any, ...]:
         step = self.run.apply(event)
@@ -102,6 +102,59 @@ def test_a_model_is_told_whom_it_may_delegate_to_and_a_child_how_to_report(tmp_p
     told = Conversation(crew, talk.run.table).instructions_of(child)
     assert "a task that root gives you below" in told
     assert "Signals" not in told
+
+
+@pytest.mark.parametrize(("rules", "stands_still"), [(1, False), (2, True)])
+def test_a_task_that_its_child_cannot_take_up_waits_for_the_person_too(
+    tmp_path: Path, rules: int, stands_still: bool
+) -> None:
+    """A run that began under the first rules goes on under them."""
+    talk = Talk(crew_of(tmp_path, tools="ask_user"), rules)
+    talk.says("root", gives("c0"), gives("c0"), gives("c1"))
+    assert talk.run.state.timers["ack:r:m2"].key
+    talk.says("c0", ("ask_user", {"question": "?"}))
+    assert (talk.run.state.timers["ack:r:m2"].key == "") is stands_still
+    assert talk.run.state.timers["answer:r:m2"].key == ""
+
+
+@pytest.mark.parametrize(("rules", "deadline_ms"), [(1, 0), (2, 1)])
+def test_a_deadline_of_less_than_a_millisecond_is_one(tmp_path: Path, rules: int, deadline_ms: int) -> None:
+    talk = Talk(crew_of(tmp_path, tools="ask_user"), rules)
+    talk.says("root", gives("c0"))
+    talk.says("c0", ("ask_user", {"question": "?", "deadline_seconds": 0.0004, "default": "x"}))
+    assert [wait.deadline_ms for wait in talk.run.state.waits] == [deadline_ms]
+
+
+@pytest.mark.parametrize(("rules", "asked"), [(1, 1), (2, 0)])
+def test_a_question_whose_schema_says_what_nobody_looks_at_is_refused(tmp_path: Path, rules: int, asked: int) -> None:
+    talk = Talk(crew_of(tmp_path, tools="ask_user"), rules)
+    talk.says("root", gives("c0"))
+    talk.says("c0", ("ask_user", {"question": "?", "answer_schema": {"minimum": 3}}))
+    assert len(talk.run.state.waits) == asked
+    if not asked:
+        assert "'minimum' goes with type integer or number" in talk.outputs("c0")[0]
+
+
+@pytest.mark.parametrize("levels", [JSON_DEPTH_MAX - 1, JSON_DEPTH_MAX, 930, 990, 2_000])
+def test_what_is_nested_deep_is_taken_or_refused_whatever_the_stack_of_who_reads_it(
+    tmp_path: Path, levels: int
+) -> None:
+    """A replay has another stack than the run had, and must come to the same end."""
+    crew = crew_of(tmp_path)
+    nested = '{"to":"c0","task":"x","context":' + '{"a":' * (levels - 2) + "{}" + "}" * (levels - 1)
+    call = ToolRequest(id="t", name="delegate", arguments=nested)
+
+    def facts(frames: int) -> tuple[Any, ...]:
+        if frames:
+            return facts(frames - 1)
+        talk = Talk(crew)
+        found = talk.take(ModelReplied(call=talk.calls["root"], agent="root", text="", tool_calls=(call,)))
+        assert msgspec.json.decode(msgspec.json.encode(talk.run.snapshot()))
+        return found
+
+    assert facts(0) == facts(200)
+    returned = next(fact for fact in facts(0) if isinstance(fact, ToolReturned))
+    assert returned.ok is (levels <= JSON_DEPTH_MAX), returned.output
 
 
 @pytest.mark.parametrize("language", ["en", "vi"])

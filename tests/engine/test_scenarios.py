@@ -484,7 +484,8 @@ class Story:
             return "stop", self.names[effect.key]
         shows = f", shown {effect.history} up to {effect.until}" if effect.history else ""
         given = "".join(f", {g.most} {g.what} of {g.above} above" for g in effect.given)
-        return "start", f"{effect.crew} on '{_one_line(effect.input)}'{shows}{given}"
+        hops = f", {effect.hops} hops" if effect.hops else ""
+        return "start", f"{effect.name} on '{_one_line(effect.input)}'{shows}{given}{hops}"
 
     def _order_to_the_bus(self, effect: Announce | TakeMail | MailRead | HandBack) -> tuple[str, str]:
         match effect:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from interlock.limits import ANSWER_CHARS_MAX, CHOICES_MAX
-from interlock.messages import AnswerRules, BadAnswer, BadQuestion
-from interlock.messages.answers import require_rules, taken
+from interlock.messages import AnswerRules, BadAnswer, BadQuestion, UserInputValidator
+from interlock.messages.answers import require_rules, require_use, taken
 
 NUMBER = {"type": "integer", "minimum": 1, "maximum": 9}
 TRIP = {
@@ -92,6 +92,32 @@ def nested(levels: int) -> dict[str, Any]:
 def test_a_question_whose_answer_cannot_be_checked_is_refused(rules: AnswerRules, why: str) -> None:
     with pytest.raises(BadQuestion, match=why):
         require_rules(rules)
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ({"minimum": 5}, "'minimum' goes with type integer or number, and this schema is of type string"),
+        ({"required": ["a"]}, "'required' goes with type object"),
+        ({"type": "object", "properties": {"n": {"type": "integer", "minLength": 2}}}, "'minLength' goes with"),
+        ({"type": "array", "items": {"items": {}}}, "'items' goes with type array"),
+        ({"enum": [1, 2]}, "none of 'enum' is of type string"),
+        ({"type": "integer", "minimum": 5, "maximum": 3}, "'minimum' of a schema is more than its 'maximum'"),
+        ({"minLength": 5, "maxLength": 3}, "'minLength' of a schema is more"),
+        ({"type": "array", "minItems": 5, "maxItems": 3}, "'minItems' of a schema is more"),
+    ],
+)
+def test_a_schema_that_no_answer_fits_or_that_is_not_looked_at_is_refused(schema: dict[str, Any], why: str) -> None:
+    require_rules(AnswerRules(schema=schema))
+    with pytest.raises(BadQuestion, match=why):
+        require_use(schema)
+    with pytest.raises(BadQuestion, match=why):
+        UserInputValidator(schema=schema)
+
+
+@pytest.mark.parametrize("schema", [{}, NUMBER, TRIP, {"type": "integer", "enum": [1, "x"]}, {"title": "a"}])
+def test_one_that_is_looked_at_is_used(schema: dict[str, Any]) -> None:
+    require_use(schema)
 
 
 def test_what_is_expected_can_be_said_to_a_person() -> None:

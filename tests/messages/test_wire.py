@@ -143,7 +143,10 @@ def test_what_is_no_message_is_told_what_one_is() -> None:
         ({}, "needs 'type'"),
         ({"type": "DELEGAT"}, "did you mean 'DELEGATE'"),
         ({"type": ["REPORT"]}, "is no message"),
-        ('{"a":' * 5000, "no JSON"),
+        ('{"a":' * 5000, "no JSON.*600 levels"),
+        ('{"type":"QUERY","from":"a","to":"b","to":"c","question":"?","message_id":"1"}', "'to'.*more than once"),
+        ({**SEED[0], "context": {"a": object()}}, "what JSON can say"),
+        ({**SEED[0], "task": "\ud800"}, "what JSON can say"),
     ):
         with pytest.raises(BadMessage, match=why):
             from_wire(odd)  # type: ignore[arg-type]
@@ -157,6 +160,15 @@ def test_a_class_reads_its_own_type_alone() -> None:
 def test_a_status_that_is_none_is_refused_by_whoever_makes_the_report() -> None:
     with pytest.raises(BadMessage, match="completed, partial, needs_help"):
         Report(message_id="1", from_="c", to="p", result="x", status="done", in_response_to="0")  # type: ignore[arg-type]
+
+
+def test_whoever_makes_a_message_is_told_what_its_fields_hold() -> None:
+    with pytest.raises(BadMessage, match="REPORT needs 'result', a text, got 5"):
+        Report(message_id="1", from_="c", to="p", result=5, in_response_to="0")  # type: ignore[arg-type]
+    with pytest.raises(BadMessage, match="DELEGATE needs 'context', an object, got 'x'"):
+        Delegate(message_id="1", from_="p", to="c", task="x", context="x")  # type: ignore[arg-type]
+    with pytest.raises(BadMessage, match="QUERY needs 'requires_response', true or false, got 1"):
+        Query(message_id="1", from_="c", to="p", question="x", requires_response=1)  # type: ignore[arg-type]
 
 
 def test_an_id_has_a_bound() -> None:

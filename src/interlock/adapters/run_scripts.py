@@ -67,7 +67,8 @@ class _Names:
         self._asked: Counter[tuple[str, str]] = Counter()
 
     def of(self, run: str, agent: str) -> str:
-        return placed(self._started[run].path[len(self._top.path) :], agent)
+        started = self._started[run]
+        return placed((started.way or started.path)[len(self._top.path) :], agent)
 
     def next_call(self, run: str, agent: str, answers: int) -> _Call:
         """Counting from the first call that its crew got in this tree."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from interlock.adapters.models.known_keys import KnownKeys
-from interlock.errors import ToolFailed
+from interlock.errors import ToolFailed, WrongArguments
 from interlock.ports import Toolbox, ToolSchema
 
 
@@ -24,4 +24,5 @@ class HidingToolbox:
         try:
             return self._keys.hidden(await self._toolbox.run(name, arguments, key=key))
         except ToolFailed as failure:
-            raise ToolFailed(self._keys.hidden(str(failure))) from failure
+            kind = WrongArguments if isinstance(failure, WrongArguments) else ToolFailed
+            raise kind(self._keys.hidden(str(failure))) from failure

@@ -14,7 +14,7 @@ import msgspec
 
 from interlock.adapters.tool_signatures import given_of, read_signature
 from interlock.adapters.tool_threads import ToolThreads
-from interlock.errors import ToolFailed, UsageError
+from interlock.errors import ToolFailed, UsageError, WrongArguments
 from interlock.ports import ToolSchema
 
 
@@ -110,7 +110,7 @@ class _Ready:
         try:
             values = given_of(msgspec.json.decode(arguments or "{}", type=self._signature.arguments))
         except (ValueError, RecursionError) as error:
-            raise ToolFailed(f"wrong arguments for '{self.declared.name}': {error}") from error
+            raise WrongArguments(f"wrong arguments for '{self.declared.name}': {error}") from error
         if self._signature.context is not None:
             values[self._signature.context] = context
         return self._as_text(await self._called(values, threads))

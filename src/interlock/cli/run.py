@@ -204,7 +204,9 @@ def _say_how_it_stands(box: Interlock, result: Result, progress: Progress) -> No
     click.secho(f"run {result.run} {result.status}: {result.reason}", fg=color, bold=True)
     if result.status == "paused":
         if result.reason in (QUESTION, APPROVAL):
-            click.echo(f"asked: {shown(result.text)}")
+            first, *more = result.text.splitlines() or [""]
+            for line in (f"asked: {first}", *(f"       {line}" for line in more)):
+                click.echo(shown(line))
         token = f" --token {result.token}" if len(progress.questions) > 1 else ""
         click.echo(f"answer with: interlock resume {result.run}{token}{_data_of(box)} --input TEXT")
 

@@ -65,6 +65,8 @@ def _note(event: dict[str, Any], path: tuple[str, ...]) -> str:
             return f"{placed(path, event['agent'])} uses {event['name']} {_as_text(event['arguments'])}"
         case "tool.returned" if not event["ok"]:
             return f"the tool failed: {event['output']}"
+        case "input.requested" if _is_new(event):
+            return f"{placed(path, event['agent'])} asks: {' '.join(event['question'].split())}"
         case "child.started" | "child.finished" | "run.paused":
             return _crew_note(event, path)
         case kind if kind in _NOTED:
@@ -72,6 +74,12 @@ def _note(event: dict[str, Any], path: tuple[str, ...]) -> str:
             return f"{'/'.join(path)}: {kind} {rest}" if path else f"{kind} {rest}"
         case _:
             return ""
+
+
+def _is_new(event: dict[str, Any]) -> bool:
+    """An approval, or a question that is asked again and why; what is asked first is a message."""
+    asks_again = event["message_id"] not in ("", event["token"])
+    return asks_again or bool(event["expects"] and not event["message_id"])
 
 
 def _mail(event: dict[str, Any], path: tuple[str, ...]) -> str:

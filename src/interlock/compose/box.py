@@ -180,12 +180,14 @@ class Interlock:
         if delivery.agent not in crew.agent_ids:
             raise UsageError(f"the newest file of crew '{delivery.crew}' has no agent '{delivery.agent}'")
         await self._require_usable(crew)
+        self._require_models(crew)
         name = derived_id(f"{delivery.heard.broadcast.id}:{delivery.crew}:{delivery.agent}:{delivery.number}")
         run_id = f"{delivery.heard.broadcast.created_at:012x}{name[:8]}"
         await self.runner.start_for(crew, sha, delivery, run_id)
 
     async def _recovered(self, crew: Crew, run_id: str) -> None:
         await self._require_usable(crew, run_id)
+        self._require_models(crew, run_id)
         try:
             await self.runner.recover(crew, run_id)
         except Exception:
@@ -253,6 +255,7 @@ class Interlock:
         await self._require_usable(crew)
         require_size(crew, text)
         require_context(context)
+        self._require_models(crew)
         text = self._models.keys().hidden(text)
         for each in crew.whole_tree():
             require_no_key(each, self._models.keys())
@@ -260,6 +263,11 @@ class Interlock:
         await self.signals.declare(kept, sha)
         await self.runner.start(kept, sha, text, run_id=run_id, history=history, continues=continues, context=context)
         return RunHandle(self, run_id)
+
+    def _require_models(self, crew: Crew, run_id: str = "") -> None:
+        """Whether somebody answers for every agent: a run of which nobody can go on is not touched."""
+        for each in crew.whole_tree():
+            self._models.require_named(each, run_id)
 
     async def _require_usable(self, crew: Crew, run_id: str = "") -> None:
         """Whether all models and tools are there that the crew, and those that it calls, name."""
@@ -276,6 +284,7 @@ class Interlock:
         require_size(crew, text)
         if row.status in ("running", "paused"):
             await self._require_usable(crew, run_id)
+            self._require_models(crew, run_id)
         answers = bool(text) or token is not None or row.status != "running"
         try:
             if row.status == "running" and run_id not in self.runner.live:
@@ -338,6 +347,7 @@ class Interlock:
         crew, new_id, now = await self.crew_of(row), self._id_for(new_id), self.clock.now_ms()
         await self._require_usable(crew)
         run, records = forked(crew, run_id, await self.journal.records(run_id), after, new_id)
+        self._require_models(crew)
         fresh = msgspec.structs.replace(row, run=new_id, epoch=0, created_at=now, continues=run_id)
         await self.keeping.add(row_of(run, fresh, now), sealed_chain(new_id, records))
         await self._list_questions()

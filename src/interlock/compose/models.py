@@ -65,21 +65,21 @@ class Models:
             return self._other(agent.primary, by_table=not agent.has_prices)
         if agent.primary is not None and provider == local_files.LOCAL:
             return self._on_this_machine(agent.primary.model)
-        raise ModelRefused(
-            f"agent '{agent.id}' of crew '{crew.name}' has no model that can be called; {NO_MODEL}"
-        )
+        raise ModelRefused(f"agent '{agent.id}' of crew '{crew.name}' has no model that can be called; {NO_MODEL}")
 
     def require_reachable(self, crew: Crew, run: str = "") -> None:
-        """Refuses a crew with agents that have no model here, or one without address or key; a run stays as it was."""
-        stays = f"; run '{run}' stays as it was" if run else ""
-        for agent in crew.agents:
-            if agent.primary is None and not self._is_given(""):
-                raise UsageError(f"agent '{agent.id}' of crew '{crew.name}' has no model; {NO_MODEL}{stays}")
+        """Refuses a crew whose models have no address or no key here; a run of it stays as it was."""
         for agent, model in self._served(crew):
             try:
                 self._require(model)
             except ModelRefused as refusal:
-                raise UsageError(f"agent '{agent.id}' of crew '{crew.name}': {refusal}{stays}") from refusal
+                raise UsageError(f"agent '{agent.id}' of crew '{crew.name}': {refusal}{_stays(run)}") from refusal
+
+    def require_named(self, crew: Crew, run: str = "") -> None:
+        """Refuses a crew with an agent for which nobody answers; a run of it stays as it was."""
+        for agent in crew.agents:
+            if agent.primary is None and not self._is_given(""):
+                raise UsageError(f"agent '{agent.id}' of crew '{crew.name}' has no model; {NO_MODEL}{_stays(run)}")
 
     def cost_of(self, agent: Agent, input_tokens: int, output_tokens: int) -> int:
         """By the agent's own prices, else by the bundled table; scripts and the host's models say what they cost."""
@@ -168,6 +168,10 @@ class Models:
 
     def _played(self, file: str | os.PathLike[str]) -> ScriptedModel:
         return ScriptedModel(read_script(Path(file)), clock=self._clock)
+
+
+def _stays(run: str) -> str:
+    return f"; run '{run}' stays as it was" if run else ""
 
 
 def with_model(crew: Crew, named: str, providers: Providers | None = None) -> Crew:

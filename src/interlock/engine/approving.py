@@ -8,6 +8,7 @@ from interlock.engine.standing import moved, state_of
 from interlock.engine.state import OpenTool, Turn, Wait
 from interlock.engine.transition import Transition
 from interlock.engine.turns import open_tool, run_again, tool_done
+from interlock.messages.reading import read_json
 from interlock.messages.states import AgentState, Cause
 
 APPROVAL = "approval"
@@ -19,7 +20,8 @@ def approval_needed(t: Transition, event: ApprovalNeeded) -> Move | None:
     turn, tool = open_tool(t, event.call)
     if state_of(t, turn.agent) is AgentState.EXECUTING:
         moved(t, turn.agent, Cause.REQUEST_USER_INPUT)
-    _ask(t, turn, tool)
+    tool.approved, tool.edited = False, ""
+    _ask(t, turn, tool, event.fault)
     return None
 
 
@@ -51,8 +53,8 @@ def approval_given(t: Transition, wait: Wait, answer: str) -> Move | None:
 
 def _arguments(answer: str) -> str | None:
     try:
-        given = msgspec.json.decode(answer)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        given = read_json(answer)
+    except (msgspec.DecodeError, UnicodeError):
         return None
     return msgspec.json.encode(given, order="deterministic").decode() if isinstance(given, dict) else None
 

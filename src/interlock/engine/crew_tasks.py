@@ -10,8 +10,8 @@ from interlock.engine.events import LimitReached
 from interlock.engine.moves import CloseTask, CrewReturned, Move
 from interlock.engine.nesting import exhausted, is_too_large, shared_out, start_child, take_results
 from interlock.engine.phrases import child_error, crew_input, cut
-from interlock.engine.standing import moved
-from interlock.engine.state import Task
+from interlock.engine.standing import moved, parent_of
+from interlock.engine.state import Task, turn_of
 from interlock.engine.talking import send_report
 from interlock.engine.transition import Transition
 from interlock.messages.states import Cause
@@ -75,7 +75,9 @@ def _sharers(t: Transition) -> int:
 def _start(t: Transition, task: Task, text: str) -> None:
     moved(t, task.worker, Cause.WORK)
     given = shared_out(t, task.worker, _sharers(t))
-    task.child = start_child(t, task.worker, text, given, message=task.message)
+    by = turn_of(t.state, parent_of(t.crew, task.worker))
+    assert by is not None, "what a turn gave out ends with it"
+    task.child = start_child(t, task.worker, text, given, message=task.message, hops=by.hops)
 
 
 def returned(t: Transition, move: CrewReturned) -> Move:

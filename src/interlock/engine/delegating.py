@@ -172,6 +172,8 @@ def _take_up(t: Transition, message: Delegate) -> Move | None:
     task.turn = turn = new_turn(t, message.to)
     task.taken_up = turn.number
     turn.kind, turn.history = TASK, 0
+    if t.state.rules > 1:
+        turn.hops = max(turn.hops, parent.hops)
     turn.said.append(_entry(t, message))
     return Ask(turn)
 
@@ -365,6 +367,8 @@ def _follow_up(t: Transition, task: Task, reason: str) -> Move | None:
         return None
     turn = new_turn(t, task.worker)
     turn.kind, turn.history, turn.said = TASK, 0, [*task.turn.said, _entry(t, message)]
+    if t.state.rules > 1:
+        turn.hops = max(turn.hops, task.turn.hops)
     task.turn, task.report = turn, None
     return Ask(turn)
 

@@ -48,29 +48,36 @@ class CallModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that needs approval is run only if it is `approved`; else the answer is that it was held."""
+    """A tool that needs approval is run only if it is `approved`; else the answer is that it was held.
+
+    So it is if a person has `edited` the arguments and it cannot take them.
+    """
 
     key: str
     agent: str
     name: str
     arguments: str
     approved: bool = False
+    edited: bool = False
 
 
 class StartChild(msgspec.Struct, frozen=True, kw_only=True):
     """Start a sub-crew under this id, or take the child up where it stands, and say what came of it.
 
-    It is shown the `history` newest of the entries up to `until`, and gives back as many as `returns` says.
+    It is shown the `history` newest of the entries up to `until`, and gives back as many as `returns` says. `name` is
+    that of the crew, with a number if others of it are under way.
     """
 
     key: str
     crew: str
+    name: str
     child: str
     input: str
     until: int
     history: int
     returns: int
     given: tuple[Given, ...]
+    hops: int = 0
 
 
 class StopChild(msgspec.Struct, frozen=True, kw_only=True):

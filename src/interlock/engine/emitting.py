@@ -13,6 +13,7 @@ import msgspec
 from interlock.crew.definition import Crew
 from interlock.engine.events import ToolRequest
 from interlock.limits import MARK_CHARS_MAX
+from interlock.messages.reading import read_json
 
 EMIT_SIGNAL = "emit_signal"
 DESCRIPTION = "Ends your turn with a signal. Call it in the same reply as your answer, with why in a few words."
@@ -43,9 +44,10 @@ def emitted(requests: Sequence[ToolRequest]) -> tuple[str, ...]:
 
 def _name(request: ToolRequest) -> str | None:
     try:
-        name = msgspec.json.decode(request.arguments, type=_Arguments).name.strip()
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        arguments: _Arguments = read_json(request.arguments, _Arguments)
+    except (msgspec.DecodeError, UnicodeError):
         return None
+    name = arguments.name.strip()
     bare = name[1:-1] if name.startswith("[") and name.endswith("]") else name
     return bare if 0 < len(bare) <= MARK_CHARS_MAX - 2 else None
 

@@ -82,6 +82,8 @@ NO_CONTEXT = CrewContext()
 class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
     """`path` are the names of the sub-crews from the outermost run down to this one.
 
+    `way` is the same where a crew on it has runs beside each other: a number says which one it is, `team#2`.
+
     `calls` are those that its agents have made in earlier runs of the same sub-crew. `entry` is where it starts, if
     not at the entry point; `heard` is the broadcast that it is the answer to, `delivery` its number in the store.
     `hops` are the broadcasts that led to the run that called it.
@@ -94,6 +96,7 @@ class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
     continues: str = ""
     history: tuple[Entry, ...] = ()
     path: tuple[str, ...] = ()
+    way: tuple[str, ...] = ()
     calls: dict[str, int] = {}
     context: CrewContext = NO_CONTEXT
     bounds: Bounds = UNBOUNDED
@@ -182,9 +185,13 @@ class InputExpired(Incoming, frozen=True, kw_only=True, tag="input.expired"):
 
 
 class ApprovalNeeded(Incoming, frozen=True, kw_only=True, tag="tool.held"):
-    """The tool was not run: its declaration says that a person must approve it first."""
+    """The tool was not run: its declaration says that a person must approve it first.
+
+    `fault` is what is wrong with the arguments that a person gave it.
+    """
 
     call: str
+    fault: str = ""
 
 
 class BroadcastHeard(Incoming, frozen=True, kw_only=True, tag="broadcast.heard"):

@@ -8,6 +8,7 @@ Rule 4: a child's own bound or failure is the caller's to handle; a bound of a c
 """
 
 from collections.abc import Sequence
+from itertools import count
 
 from interlock.crew.definition import HistoryShare, Route
 from interlock.crew.templates import filled
@@ -30,7 +31,7 @@ from interlock.engine.spending import room_left
 from interlock.engine.standing import moved
 from interlock.engine.state import Calling, Child, Wait
 from interlock.engine.transition import Transition
-from interlock.ids import child_id
+from interlock.ids import child_id, numbered, placed
 from interlock.messages.states import Cause
 
 # Which bounds of a run are shared out, and what a run that reaches one is stopped with.
@@ -50,11 +51,9 @@ def call(t: Transition, move: Call) -> Move | None:
         t.conclude(LimitReached(limit="max_input_size_kb"))
         return Finish("stopped", "max_input_size_kb")
     shares = [shared_out(t, route.target_crew, len(routes)) for route in routes]
-    children = [
-        start_child(t, route.target_crew, text, given, route)
-        for route, text, given in zip(routes, texts, shares, strict=True)
-    ]
-    t.state.calling = Calling(agent=decision.agent, signal=decision.signal, children=children)
+    calling = t.state.calling = Calling(agent=decision.agent, signal=decision.signal, children=[])
+    for route, text, given in zip(routes, texts, shares, strict=True):
+        calling.children.append(start_child(t, route.target_crew, text, given, route))
     return None
 
 
@@ -65,7 +64,14 @@ def is_too_large(t: Transition, text: str) -> bool:
 
 
 def start_child(
-    t: Transition, crew: str, text: str, given: tuple[Given, ...], route: Route | None = None, message: str = ""
+    t: Transition,
+    crew: str,
+    text: str,
+    given: tuple[Given, ...],
+    route: Route | None = None,
+    *,
+    message: str = "",
+    hops: int = 0,
 ) -> Child:
     """Without a route it is a member of a group or works on a task, and sees nothing of what was said here."""
     key, share = t.new_key(), route.context if route is not None else NO_HISTORY
@@ -79,11 +85,19 @@ def start_child(
         shows=share.history,
         returns=share.return_history,
         signal=route.signal if route is not None else "",
+        hops=hops,
+        number=_free_number(t, crew),
         given=given,
     )
     t.conclude(ChildStarted(crew=crew, child=child.run, call=key, input=text, message_id=message))
     t.order(order_for(child))
     return child
+
+
+def _free_number(t: Transition, crew: str) -> int:
+    """The first that no run of the same crew has that is under way."""
+    taken = [child.number for child in t.children() if child.crew == crew]
+    return next(number for number in count(1) if number not in taken)
 
 
 def order_for(child: Child) -> StartChild:
@@ -96,6 +110,8 @@ def order_for(child: Child) -> StartChild:
         history=child.shows,
         returns=child.returns,
         given=child.given,
+        hops=child.hops,
+        name=numbered(child.crew, child.number),
     )
 
 
@@ -167,25 +183,25 @@ def child_returned(t: Transition, event: ChildReturned) -> Move | None:
     child.text, child.memory, child.history = event.text, event.memory, event.history
     if child.status == "failed":
         child.text, child.memory = child_error(t.crew, child.crew, event.status, event.reason), {}
-    _count_calls(t, child.crew, event.calls)
+    _count_calls(t, child, event.calls)
     if branch is not None:
         branch.reply = child.text
         return CloseBranch(branch, child.status, child.text if child.status == "failed" else "")
     return CrewReturned(task, event) if task is not None else _after_child(t, child)
 
 
-def _count_calls(t: Transition, crew: str, calls: dict[str, int]) -> None:
+def _count_calls(t: Transition, child: Child, calls: dict[str, int]) -> None:
     """Its agents go on counting when it is called again."""
-    for agent, count in calls.items():
-        name = f"{crew}/{agent}"
-        t.state.calls[name] = max(count, t.state.calls.get(name, 0))
+    for agent, made in calls.items():
+        name = placed((numbered(child.crew, child.number),), agent)
+        t.state.calls[name] = max(made, t.state.calls.get(name, 0))
 
 
 def _has_left(t: Transition, event: ChildReturned) -> Move | None:
     """It was given up before; what it cost still counts. The last one ends a run that waits for nothing else."""
     child = next(each for each in t.state.leaving if each.key == event.call)
     t.state.leaving.remove(child)
-    _count_calls(t, child.crew, event.calls)
+    _count_calls(t, child, event.calls)
     t.conclude(ChildFinished(crew=child.crew, child=child.run, status=event.status, reason=event.reason))
     ending = t.state.ending
     if ending is None or t.state.leaving:

@@ -35,6 +35,7 @@ from interlock.engine.talking import (
     report,
 )
 from interlock.engine.transition import CHECK, SELECT, TASK, Refusal, Transition
+from interlock.messages.reading import read_json
 
 
 class OwnTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,11 +164,11 @@ def rests(call: OpenTool) -> bool:
 def carry_out(t: Transition, turn: Turn, call: OpenTool, tool: OwnTool) -> None:
     """The call has its output when this returns."""
     try:
-        given = msgspec.json.decode(call.request.arguments or "{}", type=tool.takes)
+        given = read_json(call.request.arguments or "{}", tool.takes)
         output, ok = tool.carry_out(t, turn, given), True
     except Refusal as refusal:
         output, ok = str(refusal), False
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError) as error:
         output, ok = f"{tool.name} cannot take that: {error}", False
     output = cut(output, t.settings.max_tool_output_chars)
     t.conclude(ToolReturned(call=call.key, ok=ok, output=output))

@@ -14,7 +14,7 @@ from interlock.engine.mail import mailbox, require_room, send_now, settle, short
 from interlock.engine.moves import Move
 from interlock.engine.state import Turn, Wait, turns_by
 from interlock.engine.transition import Refusal, Transition
-from interlock.messages.answers import AnswerRules, require_rules, taken
+from interlock.messages.answers import AnswerRules, require_rules, require_use, taken
 from interlock.messages.mailbox import TIMED_OUT
 from interlock.messages.refusals import BadAnswer, BadMessage, BadQuestion
 from interlock.messages.wire import USER, RequestUserInput, UserResponse
@@ -44,6 +44,8 @@ def ask_user(t: Transition, turn: Turn, given: AskUser) -> str:
     require_room(t, id_)
     try:
         rules = _rules(given)
+        if t.state.rules > 1:
+            require_use(rules.schema)
         message = RequestUserInput(message_id=id_, from_=turn.agent, question=given.question, context=given.context)
     except (BadQuestion, BadAnswer, BadMessage) as fault:
         raise Refusal(f"{fault.code}: {fault}") from fault
@@ -57,7 +59,7 @@ def ask_user(t: Transition, turn: Turn, given: AskUser) -> str:
         message=id_,
         question=given.question,
         rules=rules,
-        deadline_ms=int(given.deadline_seconds * 1000),
+        deadline_ms=_milliseconds(t, given.deadline_seconds),
         default=given.default,
     )
     _open(t, wait, given.question)
@@ -72,6 +74,11 @@ def _rules(given: AskUser) -> AnswerRules:
     if given.default is not None:
         taken(rules, given.default)
     return rules
+
+
+def _milliseconds(t: Transition, seconds: float) -> int:
+    """A deadline so short that it rounds to nothing is a deadline still."""
+    return int(seconds * 1000) or int(seconds > 0 and t.state.rules > 1)
 
 
 def _open(t: Transition, wait: Wait, question: str) -> None:

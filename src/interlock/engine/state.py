@@ -87,6 +87,8 @@ class Child(msgspec.Struct, kw_only=True, omit_defaults=True):
     shows: int = 0
     returns: int = 0
     signal: str = ""
+    hops: int = 0  # how many broadcasts led to it
+    number: int = 1  # of those of the same crew that are under way beside each other
     given: tuple[Given, ...] = ()
     status: str = "working"
     text: str = ""
@@ -198,6 +200,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """
 
     run: str
+    rules: int = 1  # those that it was started under, and keeps
     seq: int = 0
     status: str = "new"
     reason: str = ""
@@ -229,6 +232,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     input: str = ""
     original_input: str = ""
     path: tuple[str, ...] = ()
+    way: tuple[str, ...] = ()
     bounds: Bounds = UNBOUNDED
     results: dict[str, str] = {}  # of sub-crews, by name, the newest of each
     last_result: str = ""

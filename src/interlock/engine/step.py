@@ -101,7 +101,9 @@ from interlock.engine.turns import (
 from interlock.engine.waiting import pause_if_idle, resumed, tool_lost
 
 # Changed rules get a new number; journals replay under the one they were written with.
-RULES = 1
+# 2: a task waits as long as its child waits for a person; who works on a task announces with the hops of who gave it;
+#    a question is refused whose schema says what is never looked at, and its deadline is a millisecond at least.
+RULES = 2
 
 OVER = ("completed", "failed", "stopped", "cancelled")
 
@@ -234,8 +236,8 @@ def _is_awaited(t: Transition, tool: str) -> bool:
 
 
 def _started(t: Transition, event: RunStarted) -> Move:
-    t.state.status = "running"
-    t.state.path, t.state.input = event.path, event.input
+    t.state.status, t.state.rules = "running", event.rules
+    t.state.path, t.state.way, t.state.input = event.path, event.way, event.input
     t.state.calls = dict(event.calls)
     t.state.original_input = event.context.original_input or event.input
     t.state.results, t.state.memory = dict(event.context.previous_results), dict(event.context.shared_memory)

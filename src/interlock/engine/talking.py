@@ -155,7 +155,7 @@ def _refused_answer(t: Transition, turn: Turn, given: AnswerQuestion, id_: str, 
         fault = LateMessage(id_, short(asked), "its sender has gone on")
     else:
         fault = OutOfTurn(id_, f"'{given.message_id}' is no question to you; open are: {open_}")
-    to = given.to or (among[0].sender if among else "nobody")
+    to = given.to if given.to.strip() else among[0].sender if among else "nobody"
     about = asked if given.message_id else "nothing"
     message = Answer(message_id=id_, from_=turn.agent, to=to, answer=given.answer, in_response_to=about)
     return send_refused(t, message, fault)

@@ -1,5 +1,5 @@
 """Bounds on working time. A timer stands still while the run is paused, a group's while a member waits, and that of
-a reply's tools while a person is asked about one of them, that of a message while the other side waits for one.
+a reply's tools while a person is asked about one of them, those of a message while the other side waits for one.
 
 Rule 1: what is bounded has one timer, by purpose: the run, the group, a message, a turn's next try, tools, budget.
 Rule 2: rules start and drop timers; `keep_time` alone orders the driver to set them or give them up.
@@ -57,15 +57,17 @@ def _held_by_people(t: Transition) -> set[str]:
     if not t.state.waits:
         return set()
     tools = [f"{TOOLS}{wait.turn}" for wait in t.state.waits if wait.tool]
-    mail = [f"{ANSWER}{id_}" for agent in _agents_above_waits(t) for id_ in _to_be_answered_by(t, agent)]
-    return {GROUP, *tools, *mail}
+    mail = [id_ for agent in _agents_above_waits(t) for id_ in _to_be_answered_by(t, agent)]
+    bounds = (ANSWER, ACK) if t.state.rules > 1 else (ANSWER,)
+    return {GROUP, *tools, *(f"{bound}{id_}" for id_ in mail for bound in bounds)}
 
 
 def _agents_above_waits(t: Transition) -> dict[str, None]:
-    """Those who wait for a person, and whoever waits for their reports."""
+    """Those who wait for a person, crews among them, and whoever waits for their reports."""
     found: dict[str, None] = {}
+    crews = {task.child.key: name for name, task in t.state.tasks.items() if task.child is not None}
     for wait in t.state.waits:
-        agent = _who_waits(t, wait)
+        agent = crews.get(wait.child, "") if wait.child else _who_waits(t, wait)
         if not agent:
             continue
         found[agent] = None
@@ -76,9 +78,7 @@ def _agents_above_waits(t: Transition) -> dict[str, None]:
 
 
 def _who_waits(t: Transition, wait: Wait) -> str:
-    """The agent whose turn waits, or the sub-crew whose run does; empty where no mail hangs on it."""
-    if wait.child:
-        return next((name for name, task in t.state.tasks.items() if task.child and task.child.key == wait.child), "")
+    """The agent whose turn waits; empty where no mail hangs on it."""
     turn = turn_of(t.state, wait.agent)
     return wait.agent if turn is not None and turn.number == wait.turn else ""
 

@@ -211,6 +211,7 @@ def order_of(turn: Turn, tool: OpenTool) -> RunTool:
         name=tool.request.name,
         arguments=tool.edited or tool.request.arguments,
         approved=tool.approved,
+        edited=bool(tool.edited),
     )
 
 

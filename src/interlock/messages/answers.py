@@ -2,7 +2,8 @@
 
 Rule 1: choices, a pattern, or a part of JSON Schema: `type` (string, integer, number, boolean, array, object), `enum`,
 `minimum`, `maximum`, `minLength`, `maxLength`, `pattern`, `items`, `minItems`, `maxItems`, `properties`, `required`.
-Any other keyword is refused, not ignored. Rule 2: a fault is said in words for the person who answers.
+Any other keyword is refused, not ignored, and so is one of another type.
+Rule 2: a fault is said in words for the person who answers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from interlock.limits import (
     SCHEMA_NODES_MAX,
 )
 from interlock.messages.patterns import pattern
+from interlock.messages.reading import read_json
 from interlock.messages.refusals import BadAnswer, BadQuestion
 from interlock.messages.schema_words import schema_words
 
@@ -53,6 +55,22 @@ def require_rules(rules: AnswerRules) -> None:
         _require_schema(rules.schema)
 
 
+def require_use(schema: Mapping[str, Any]) -> None:
+    """`BadQuestion` where a keyword would never be looked at, or no answer could fit."""
+    kind = schema.get("type", "string")
+    idle = [keyword for keyword in schema if keyword in _OF_TYPES and kind not in _OF_TYPES[keyword]]
+    if idle:
+        needs = " or ".join(_OF_TYPES[idle[0]])
+        raise BadQuestion(f"'{idle[0]}' goes with type {needs}, and this schema is of type {kind}; say the type")
+    if "enum" in schema and not any(map(_TYPES[kind], schema["enum"])):
+        raise BadQuestion(f"none of 'enum' is of type {kind}; say the type of its values")
+    for least, most in (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems")):
+        if least in schema and most in schema and schema[least] > schema[most]:
+            raise BadQuestion(f"'{least}' of a schema is more than its '{most}'")
+    for inner in _inner(schema):
+        require_use(inner)
+
+
 def taken(rules: AnswerRules, answer: str) -> str:
     """The answer as it counts, in the spelling of its choice; `BadAnswer` says what is wrong with it."""
     text = answer.strip()
@@ -83,8 +101,8 @@ def _value(schema: Mapping[str, Any], text: str) -> Any:
     if schema.get("type", "string") == "string":
         return text
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return read_json(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
         why = f"; it is no JSON: {error}" if schema["type"] in ("array", "object") else ""
         raise BadAnswer(f"the answer should be {schema_words(schema)}{why}") from error
 
@@ -120,6 +138,21 @@ _KEYWORDS: dict[str, Callable[[Any], bool]] = {
     "required": lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
     "description": _TYPES["string"],
     "title": _TYPES["string"],
+}
+
+
+# The types of which a keyword says something.
+_OF_TYPES: dict[str, tuple[str, ...]] = {
+    "minimum": ("integer", "number"),
+    "maximum": ("integer", "number"),
+    "minLength": ("string",),
+    "maxLength": ("string",),
+    "pattern": ("string",),
+    "items": ("array",),
+    "minItems": ("array",),
+    "maxItems": ("array",),
+    "properties": ("object",),
+    "required": ("object",),
 }
 
 

@@ -2,10 +2,13 @@
 
 Rule 1: letters, `.`, classes `[a-z]`, `\\d \\w \\s` and their opposites, groups, `|`, `* + ? {n} {n,} {n,m}`. Nothing
 looks back or ahead. `^` and `$` stand at the ends alone: a pattern is about the whole answer.
-Rule 2: no backtracking. A part of a pattern takes the places where it may begin and gives those where it may end.
+Rule 2: no backtracking. A part of a pattern says once, for each place of the answer, where it may end if it begins
+there; so the cost grows with the pattern and the answer, and not with what is nested in what.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 import msgspec
@@ -13,8 +16,9 @@ import msgspec
 from interlock.limits import PATTERN_CHARS_MAX, PATTERN_NESTING_MAX, PATTERN_REPEATS_MAX
 from interlock.messages.refusals import BadQuestion
 
-Places = frozenset[int]
-Part = Callable[[str, Places], Places]
+# For each place of an answer, the places where a part that begins there may end: one bit each.
+Ends = tuple[int, ...]
+Part = Callable[[str], Ends]
 
 _SETS: dict[str, Callable[[str], bool]] = {
     "d": str.isdecimal,
@@ -31,7 +35,7 @@ class Pattern(msgspec.Struct, frozen=True):
     part: Part
 
     def fits(self, answer: str) -> bool:
-        return len(answer) in self.part(answer, frozenset((0,)))
+        return bool(self.part(answer)[0] >> len(answer) & 1)
 
 
 def pattern(text: str) -> Pattern:
@@ -175,35 +179,66 @@ class _Reader:
 
 
 def _one(test: Callable[[str], bool]) -> Part:
-    return lambda text, starts: frozenset(at + 1 for at in starts if at < len(text) and test(text[at]))
+    return lambda text: (*(1 << at + 1 if test(char) else 0 for at, char in enumerate(text)), 0)
 
 
 def _one_after_the_other(parts: list[Part]) -> Part:
-    def ends(text: str, starts: Places) -> Places:
-        for part in parts:
-            if not starts:
-                break
-            starts = part(text, starts)
-        return starts
-
-    return ends
+    return lambda text: reduce(_then, (part(text) for part in parts), _nothing(len(text) + 1))
 
 
 def _any_of(ways: list[Part]) -> Part:
-    return lambda text, starts: frozenset().union(*(way(text, starts) for way in ways))
+    return lambda text: reduce(_either, (way(text) for way in ways))
 
 
 def _repeat(part: Part, bounds: _Bounds) -> Part:
-    def ends(text: str, starts: Places) -> Places:
-        for _ in range(bounds.least):
-            before, starts = starts, part(text, starts)
-            if starts == before:  # nothing, or all there is: more of the same changes nothing
-                break
-        reached, newest, left = starts, starts, bounds.most - bounds.least if bounds.most is not None else len(text)
-        while newest and left > 0:  # a place is looked at once, so this ends by itself
-            newest = part(text, newest) - reached
-            reached |= newest
-            left -= 1
-        return reached
+    def ends(text: str) -> Ends:
+        once = part(text)
+        at_least = _times(once, bounds.least)
+        if bounds.most is None:
+            return _then(at_least, _however_often(once))
+        return _then(at_least, _times(_either(once, _nothing(len(once))), bounds.most - bounds.least))
 
     return ends
+
+
+def _nothing(size: int) -> Ends:
+    return tuple(1 << at for at in range(size))
+
+
+def _either(one: Ends, other: Ends) -> Ends:
+    return tuple(map(or_, one, other))
+
+
+def _then(first: Ends, second: Ends) -> Ends:
+    return tuple(_from(places, second) for places in first)
+
+
+def _from(places: int, ends: Sequence[int]) -> int:
+    """Where a part may end that begins at any of these places."""
+    found = 0
+    while places:
+        lowest = places & -places
+        found |= ends[lowest.bit_length() - 1]
+        places ^= lowest
+    return found
+
+
+def _times(once: Ends, count: int) -> Ends:
+    """So often one after the other: twice as often with every round, until more of the same changes nothing."""
+    done = _nothing(len(once))
+    while count > 0:
+        twice = _then(once, once)
+        if count & 1 or twice == once:
+            done = _then(done, once)
+        count = 0 if twice == once else count >> 1
+        once = twice
+    return done
+
+
+def _however_often(once: Ends) -> Ends:
+    """From the last place to the first: where a part ends it may begin again, and nothing leads back."""
+    ends = [0] * len(once)
+    for at in reversed(range(len(once))):
+        here = 1 << at
+        ends[at] = here | _from(once[at] & ~here, ends)
+    return tuple(ends)

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from interlock.limits import ANSWER_CHARS_MAX
-from interlock.messages.answers import AnswerRules, require_rules, taken
+from interlock.messages.answers import AnswerRules, require_rules, require_use, taken
+from interlock.messages.reading import read_json
 from interlock.messages.refusals import BadAnswer, BadVerdict, WrongConversation
 from interlock.messages.wire import Delegate, Message, Report, RequestUserInput
 
@@ -121,8 +122,8 @@ def json_of(said: str) -> Any:
     if text.startswith("```") and text.endswith("```"):
         text = text.removesuffix("```").partition("\n")[2].strip()
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return read_json(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise BadVerdict(f"this is no JSON: {error}; answer with JSON alone") from error
 
 
@@ -134,6 +135,7 @@ class UserInputValidator:
     ) -> None:
         self.rules = AnswerRules(choices=tuple(choices), pattern=pattern, schema=dict(schema or {}))
         require_rules(self.rules)
+        require_use(self.rules.schema)
 
     def validate_response(self, question: str | RequestUserInput, answer: str) -> bool:
         return not self.fault(question, answer)

@@ -5,6 +5,8 @@ Rule 2: a message is checked when it is made, whoever makes it; what is wrong is
 Rule 3: people have one name here, `user`: a question to them has no `to`, an answer of theirs no `from`.
 """
 
+import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -12,6 +14,7 @@ import msgspec
 
 from interlock.errors import nearest
 from interlock.limits import MESSAGE_ID_CHARS_MAX
+from interlock.messages.reading import read_json
 from interlock.messages.refusals import BadMessage
 
 USER = "user"
@@ -19,20 +22,27 @@ USER = "user"
 ReportStatus = Literal["completed", "partial", "needs_help"]
 REPORT_STATUSES: tuple[str, ...] = get_args(ReportStatus)
 
+_NAMES: dict[type, str] = {str: "a text", dict: "an object", bool: "true or false"}
+
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):
     """What all messages have in common. `Message.from_wire` reads any of them."""
 
     message_id: str
 
-    # The fields that may not be blank.
+    # The fields that may not be blank, and what the others hold.
     filled: ClassVar[tuple[str, ...]] = ("message_id",)
+    holds: ClassVar[dict[str, type]] = {}
 
     def __post_init__(self) -> None:
         for name in self.filled:
             value = getattr(self, name)
             if not isinstance(value, str) or not value.strip():
                 raise BadMessage(f"{self.type} needs '{name.rstrip('_')}', a text that is not blank, got {value!r}")
+        for name, kind in self.holds.items():
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise BadMessage(f"{self.type} needs '{name}', {_NAMES[kind]}, got {value!r}")
         if len(self.message_id) > MESSAGE_ID_CHARS_MAX:
             raise BadMessage(f"{self.type} has a message_id of more than {MESSAGE_ID_CHARS_MAX} characters")
 
@@ -81,6 +91,7 @@ class Delegate(Message, frozen=True, kw_only=True, tag="DELEGATE"):
     requires_response: bool = True
 
     filled: ClassVar[tuple[str, ...]] = ("message_id", "from_", "to", "task")
+    holds: ClassVar[dict[str, type]] = {"context": dict, "requires_response": bool}
 
 
 class Report(Message, frozen=True, kw_only=True, tag="REPORT"):
@@ -93,6 +104,7 @@ class Report(Message, frozen=True, kw_only=True, tag="REPORT"):
     in_response_to: str
 
     filled: ClassVar[tuple[str, ...]] = ("message_id", "from_", "to", "in_response_to")
+    holds: ClassVar[dict[str, type]] = {"result": str}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -109,6 +121,7 @@ class RequestUserInput(Message, frozen=True, kw_only=True, tag="REQUEST_USER_INP
     awaiting_response: bool = True
 
     filled: ClassVar[tuple[str, ...]] = ("message_id", "from_", "question")
+    holds: ClassVar[dict[str, type]] = {"context": str, "awaiting_response": bool}
 
 
 class UserResponse(Message, frozen=True, kw_only=True, tag="USER_RESPONSE"):
@@ -119,6 +132,7 @@ class UserResponse(Message, frozen=True, kw_only=True, tag="USER_RESPONSE"):
     in_response_to: str
 
     filled: ClassVar[tuple[str, ...]] = ("message_id", "to", "in_response_to")
+    holds: ClassVar[dict[str, type]] = {"answer": str}
 
 
 class Query(Message, frozen=True, kw_only=True, tag="QUERY"):
@@ -130,6 +144,7 @@ class Query(Message, frozen=True, kw_only=True, tag="QUERY"):
     requires_response: bool = True
 
     filled: ClassVar[tuple[str, ...]] = ("message_id", "from_", "to", "question")
+    holds: ClassVar[dict[str, type]] = {"requires_response": bool}
 
 
 class Answer(Message, frozen=True, kw_only=True, tag="ANSWER"):
@@ -141,6 +156,7 @@ class Answer(Message, frozen=True, kw_only=True, tag="ANSWER"):
     in_response_to: str
 
     filled: ClassVar[tuple[str, ...]] = ("message_id", "from_", "to", "in_response_to")
+    holds: ClassVar[dict[str, type]] = {"answer": str}
 
 
 AnyMessage = Delegate | Report | RequestUserInput | UserResponse | Query | Answer
@@ -182,6 +198,8 @@ def from_wire(wire: Mapping[str, Any] | str | bytes) -> AnyMessage:
         known = ", ".join(TYPES)
         advice = nearest(str(kind), tuple(TYPES), f"it is one of {known}")
         raise BadMessage(f"a message needs 'type'; {advice}" if kind is None else f"{kind!r} is no message; {advice}")
+    if body is wire:
+        _require_json(body)
     try:
         return msgspec.convert(dict(body), TYPES[kind])
     except msgspec.ValidationError as error:
@@ -191,6 +209,23 @@ def from_wire(wire: Mapping[str, Any] | str | bytes) -> AnyMessage:
 
 def _decoded(text: str | bytes) -> Any:
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        text = text if isinstance(text, str) else text.decode()
+        body = read_json(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise BadMessage(f"a message is a JSON object, and this is no JSON: {error}") from error
+    json.loads(text, object_pairs_hook=_require_each_key_once)
+    return body
+
+
+def _require_each_key_once(pairs: list[tuple[str, Any]]) -> None:
+    """Readers differ in which of two they believe, so that neither is."""
+    twice = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+    if twice:
+        raise BadMessage(f"the key '{twice[0]}' stands there more than once; say it once")
+
+
+def _require_json(body: Mapping[str, Any]) -> None:
+    try:
+        msgspec.json.encode(body)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadMessage(f"a message is made of what JSON can say: {error}") from error

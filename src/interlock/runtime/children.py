@@ -108,7 +108,7 @@ class Children:
     async def _begun(self, parent: LiveRun, order: StartChild) -> LiveRun:
         runner, sub = self._runner, parent.crew.sub_crews[order.crew]
         crew = await runner.crews.of(sub.crew_sha)
-        state, prefix = parent.run.state, f"{order.crew}/"
+        state, prefix = parent.run.state, f"{order.name}/"
         calls = {name.removeprefix(prefix): n for name, n in state.calls.items() if name.startswith(prefix)}
         event = RunStarted(
             crew=crew.name,
@@ -117,13 +117,14 @@ class Children:
             crew_sha=sub.crew_sha,
             history=shown_history(parent, order),
             path=(*state.path, order.crew),
+            way=_way(state, order),
             calls=calls,
             context=CrewContext(
                 original_input=state.original_input,
                 previous_results=dict(state.results),
                 shared_memory=dict(state.memory),
             ),
-            hops=state.hops,
+            hops=max(state.hops, order.hops),
             bounds=Bounds(caps=sub.settings, given=order.given, limits=parent.run.budgets.for_children()),
         )
         row = RunRow(
@@ -144,6 +145,12 @@ class Children:
         again = await self._runner.taken(child.id)
         await self._runner.let_go_unless_driven(again)
         return again.run.state
+
+
+def _way(state: RunState, order: StartChild) -> tuple[str, ...]:
+    """Only where it differs from the path."""
+    is_the_path = order.name == order.crew and not state.way
+    return () if is_the_path else (*(state.way or state.path), order.name)
 
 
 def shown_history(parent: LiveRun, order: StartChild) -> tuple[Entry, ...]:

@@ -56,6 +56,7 @@ from interlock.errors import (
     ScriptExhausted,
     StoreFailed,
     ToolFailed,
+    WrongArguments,
 )
 from interlock.ports import (
     Budgets,
@@ -312,7 +313,7 @@ class Performer:
             top_p=agent.top_p,
             top_k=agent.top_k,
             ending=live.conversation.ending_of(turn, group),
-            path=state.path,
+            path=state.way or state.path,
         )
         if effect.model:
             agent = msgspec.structs.replace(agent, primary=agent.backup)
@@ -416,6 +417,9 @@ class Performer:
         except TimeoutError:
             output = f"tool '{effect.name}' took longer than {seconds:g} s"
         except ToolFailed as error:
+            if effect.edited and isinstance(error, WrongArguments):  # the person who wrote them can write others
+                self._answer(live, ApprovalNeeded(call=effect.key, fault=storable(str(error))))
+                return
             output = str(error)
         finally:
             self.tools_under_way -= 1

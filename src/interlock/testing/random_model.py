@@ -11,6 +11,7 @@ import msgspec
 
 from interlock.crew.definition import Crew
 from interlock.engine.events import ToolRequest, Usage
+from interlock.ids import unnumbered
 from interlock.ports import Delta, ModelReply, ModelRequest, ToolSchema
 from interlock.testing.random_mail import mail_calls
 from interlock.testing.seeds import chance_of
@@ -49,7 +50,7 @@ class RandomModel:
     def _crew_at(self, path: tuple[str, ...]) -> Crew:
         crew = self._crew
         for name in path:
-            inner = crew.sub_crews[name].crew
+            inner = crew.sub_crews[unnumbered(name)].crew
             assert inner is not None, "a sound crew has its sub-crews"
             crew = inner
         return crew

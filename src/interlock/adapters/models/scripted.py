@@ -7,6 +7,7 @@ import msgspec
 
 from interlock.engine.events import ToolRequest, Usage
 from interlock.errors import ModelRefused, ModelUnavailable, ScriptExhausted, UsageError
+from interlock.ids import placed, unnumbered
 from interlock.ports import Clock, Delta, ModelReply, ModelRequest
 
 
@@ -40,7 +41,8 @@ Answers = Mapping[str, Sequence[Answer | str]]
 class ScriptedModel:
     """Answers by agent: its n-th call of a run gets its n-th answer, also after a crash. Keeps what it was asked.
 
-    An agent of a sub-crew has those under `sub-crew/agent`, else those under its id.
+    An agent of a sub-crew has those under `sub-crew/agent`, else those under its id. Where a crew has several runs at
+    once for one caller, the second may have answers of its own under `sub-crew#2/agent`.
     """
 
     def __init__(self, answers: Answers, *, clock: Clock | None = None) -> None:
@@ -53,8 +55,9 @@ class ScriptedModel:
 
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         self.asked.append(request)
-        name = "/".join((*request.path, request.agent))
-        answers = self.answers.get(name, self.answers.get(request.agent, []))
+        name = placed(request.path, request.agent)
+        names = (name, placed([unnumbered(crew) for crew in request.path], request.agent), request.agent)
+        answers = next((self.answers[known] for known in names if known in self.answers), [])
         if request.number > len(answers):
             raise ScriptExhausted(f"the script has {len(answers)} answers for agent '{name}', not {request.number}")
         answer = answers[request.number - 1]
