@@ -12,6 +12,7 @@ from interlock.adapters.webhook_verifying import IncomingWebhook
 from interlock.broadcast.record import Source
 from interlock.errors import RequestRefused
 from interlock.server.announcing import announced
+from interlock.server.bodies import require_json
 from interlock.server.documents import ANY, STORED, WITH_BODY, operation_id, refusals
 from interlock.server.rates import Rates
 from interlock.server.routes_runs import json_answer
@@ -54,6 +55,7 @@ def webhooks_in_router(service: Service) -> APIRouter:
             raise service.failed(request.scope)
         if wait_ms := rates.wait_ms(hook):  # counted of the sender alone: nobody else may use them up
             raise RequestRefused("too-many-requests", "too many of these webhooks", retry_after_s=-(-wait_ms // 1000))
+        require_json(body)
         said = hooks[hook].said(request.headers, body)
         source = Source(type="webhook", id=hook)
         broadcast, is_news = await announced(service.box, f"webhook:{hook}:{said.id}", said.type, said.data, source)
