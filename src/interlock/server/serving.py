@@ -101,8 +101,7 @@ async def _service(order: Order, key: str) -> AsyncIterator[Service]:
     telling = WebhooksOut(box.store, box.signals.bus, box.clock, order.hooks, senders)
     await telling.begin()
     box.watch(telling.wake)
-    working = [asyncio.create_task(service.feed.run())]
-    working += [asyncio.create_task(telling.run())] if order.hooks else []
+    working = [asyncio.create_task(service.feed.run()), asyncio.create_task(telling.run())]
     try:
         yield service
     finally:
