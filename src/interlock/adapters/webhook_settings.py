@@ -104,7 +104,7 @@ def _require_address(where: str, hook: OutgoingHook) -> None:
         raise UsageError(f"{where}.url: {hook.url!r} is no address: {error}") from error
     if not _PLAIN_ADDRESS.fullmatch(hook.url):
         raise UsageError(
-            f"{where}.url: an address is up to 2,000 letters of ASCII; write others as xn--… in the name, %XX in the path"
+            f"{where}.url: it is up to 2,000 letters of ASCII; write others as xn--… in a name, as %XX in a path"
         )
     if address.scheme not in ("https", "http") or port == 0 or not _is_host(address.hostname or ""):
         raise UsageError(f"{where}.url: {hook.url!r} is no address; write https://host/path")

@@ -48,7 +48,13 @@ ROUTERS = (
 
 
 def guarded_app(service: Service, origins: Origins) -> Guard:
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(require_known_parameters)])
+    app = FastAPI(
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        dependencies=[Depends(require_known_parameters), Depends(require_wanted_body)],
+    )
     routers = [router(service) for router in ROUTERS]
     for router in routers:
         app.include_router(router)
@@ -57,7 +63,7 @@ def guarded_app(service: Service, origins: Origins) -> Guard:
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     app.openapi = document_of(app, routes)  # type: ignore[method-assign]
-    app.add_exception_handler(InterlockError, _refused)
+    app.add_exception_handler(InterlockError, _Refused(service))
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _NoRoute(routes))
     app.add_exception_handler(Exception, _failed)
@@ -96,15 +102,37 @@ async def require_known_parameters(request: Request) -> None:
     """A parameter that nobody reads is a mistake, and said to be one."""
     route = request.scope.get("route")
     known = [field.alias for field in route.dependant.query_params] if isinstance(route, APIRoute) else []
-    for name in request.query_params:
+    given = [name for name, _ in request.query_params.multi_items()]
+    for n, name in enumerate(given):
         if name not in known:
             advice = nearest(name, known, f"it has {', '.join(known) or 'none'}")
             raise RequestRefused("bad-parameter", f"this address has no parameter '{name[:80]}'; {advice}")
+        if name in given[:n]:
+            raise RequestRefused("bad-parameter", f"the parameter '{name}' is there twice; keep one of them")
 
 
-async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, InterlockError), "it is registered for those"
-    return problem_response(error)
+async def require_wanted_body(request: Request) -> None:
+    """So is a body that nobody reads; an empty object says nothing, and is let through."""
+    route = request.scope.get("route")
+    reads_body = isinstance(route, APIRoute) and (route.body_field is not None or "requestBody" in _extra(route))
+    if not reads_body and getattr(request.state, "body", b"").strip() not in (b"", b"{}"):
+        raise RequestRefused("bad-body", "this address takes no body; send none")
+
+
+def _extra(route: APIRoute) -> dict[str, Any]:
+    return route.openapi_extra or {}
+
+
+class _Refused:
+    """What a route refuses; the service is told, as a full disk closes the door."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, _: Request, error: Exception) -> Response:
+        assert isinstance(error, InterlockError), "it is registered for those"
+        self._service.failed_with(error)
+        return problem_response(error)
 
 
 async def _invalid(_: Request, error: Exception) -> Response:

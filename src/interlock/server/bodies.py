@@ -58,7 +58,7 @@ def require_json(body: bytes) -> None:
 
 
 def _require_single_keys(pairs: list[tuple[str, Any]]) -> None:
-    """Which of two values is meant nobody can know, and whoever looked at the body before us may have taken the other."""
+    """Nobody can know which of two values is meant; whoever read the body before us may have taken the other."""
     seen: set[str] = set()
     for key, _ in pairs:
         if key in seen:

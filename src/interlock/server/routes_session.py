@@ -39,7 +39,7 @@ def session_router(service: Service) -> APIRouter:
         """Who is asking, and what they may: every key may ask this."""
         return json_answer(_view(request.state.caller))
 
-    @router.delete("", status_code=204, responses=looks("draining"), dependencies=[Depends(known_caller)])
+    @router.delete("", status_code=204, responses=looks(*WITH_BODY), dependencies=[Depends(known_caller)])
     async def close_session() -> Response:
         """Forgets the cookie of this browser."""
         response = Response(status_code=204)

@@ -7,7 +7,10 @@ from fastapi import APIRouter, Depends, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from interlock.broadcast.delayed import Delayed
+from interlock.broadcast.naming import derived_id
 from interlock.broadcast.record import PROCESS, UNSET
+from interlock.compose.signals import Signals
 from interlock.engine.in_full import in_full
 from interlock.errors import NoSuchSignal
 from interlock.server.announcing import announced
@@ -136,12 +139,8 @@ def _add_delayed(router: APIRouter, service: Service) -> None:
     async def schedule_signal(request: Request, order: Schedule) -> Response:
         """Announces something later; one with the same type and repeatKey takes the other's place."""
 
-        async def schedule(_: str) -> Answer:
-            data = order.data if "data" in order.model_fields_set else UNSET
-            entry = await signals.schedule(
-                order.type, data, at=order.deliver_at, in_ms=order.in_ms, repeat_key=order.repeat_key
-            )
-            return Answer(_delayed(entry), 201)
+        async def schedule(planned: str) -> Answer:
+            return Answer(_delayed(await _scheduled(signals, order, derived_id(f"http:{planned}"))), 201)
 
         return await service.once.answer(request, schedule)
 
@@ -186,7 +185,14 @@ def _add_dead(router: APIRouter, service: Service) -> None:
         return await service.once.answer(request, revive)
 
 
-def _delayed(entry: Any) -> dict[str, Any]:
+async def _scheduled(signals: Signals, order: Schedule, id: str) -> Delayed:  # noqa: A002
+    data = order.data if "data" in order.model_fields_set else UNSET
+    return await signals.schedule(
+        order.type, data, at=order.deliver_at, in_ms=order.in_ms, repeat_key=order.repeat_key, id=id
+    )
+
+
+def _delayed(entry: Delayed) -> dict[str, Any]:
     """As the protocol shows it, with how often it was tried."""
     shown: dict[str, Any] = msgspec.to_builtins(entry)
     return {**shown, "attempts": entry.attempts}
