@@ -266,8 +266,8 @@ class Journal(Protocol):
         """`RunNotFound` if there is none."""
         ...
 
-    async def records(self, run: str, after: int = 0) -> Sequence[Record]:
-        """The records with events after this seq; `DamagedRun` if a crc or the chain does not hold."""
+    async def records(self, run: str, after: int = 0, limit: int | None = None) -> Sequence[Record]:
+        """The records with events after this seq, so many at most; `DamagedRun` if a crc or the chain does not hold."""
         ...
 
     async def tree(self, run: str, after: int = 0, position: int = 0) -> Sequence[StoredRecord]:

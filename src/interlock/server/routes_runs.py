@@ -109,7 +109,7 @@ def _add_following(router: APIRouter, service: Service) -> None:
         """A page of events; with `Accept: text/event-stream` a stream of them, until the run is over."""
         place = await last_place(request, service.box.store) or Place(0)
         if not wants_stream(request):
-            return json_answer(events_after(run, await service.box.journal.records(run, after), after, limit))
+            return json_answer(await events_after(service.box.journal, run, after, limit))
         row = await service.box.journal.row(run)
         if is_over(row.status) and not await service.box.store.of_run(run, place.position, 1):
             return Response(status_code=204)
