@@ -164,7 +164,7 @@ def _add_dead(router: APIRouter, service: Service) -> None:
         "/dead", response_model=DeadBroadcasts, responses=looks("bad-parameter"), dependencies=[Depends(needs("read"))]
     )
     async def list_dead_broadcasts(limit: Limit = 200) -> Response:
-        """What reached nobody, or was withheld, with the reason; the newest first."""
+        """What did not arrive, at one agent or at everybody, with the reason; the newest first."""
         return json_answer({"dead": await signals.dead(limit)})
 
     @router.post(
