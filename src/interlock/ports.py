@@ -270,6 +270,10 @@ class Journal(Protocol):
         """The records with events after this seq, so many at most; `DamagedRun` if a crc or the chain does not hold."""
         ...
 
+    async def whole(self, run: str) -> tuple[RunRow, Sequence[Record]]:
+        """Row and records as they are at one moment."""
+        ...
+
     async def tree(self, run: str, after: int = 0, position: int = 0) -> Sequence[StoredRecord]:
         """From the run's record with the event after this seq, or its last one, on; with those of runs below, in order.
 

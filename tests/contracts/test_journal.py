@@ -163,7 +163,9 @@ def test_records_are_read_in_stretches_that_are_no_longer_than_asked_for(place: 
         await store.create(a_row(), started())
         for seq in (3, 4, 5):
             await store.append(a_row(), replied(seq))
-        whole = list(await store.records("r1"))
+        row, records = await store.whole("r1")
+        whole = list(records)
+        assert (row, whole) == (await store.row("r1"), list(await store.records("r1")))
         for after in range(6):
             later = [record for record in whole if record.last_seq > after]
             for limit in range(1, 6):
@@ -211,6 +213,7 @@ def test_a_run_that_is_not_there_is_not_found(place: Place) -> None:
         for asking in (
             store.row("r9"),
             store.records("r9"),
+            store.whole("r9"),
             store.append(a_row("r9"), replied(2)),
             store.claim("r9"),
             store.rows(before="r9"),

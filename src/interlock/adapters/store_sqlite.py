@@ -226,6 +226,14 @@ class SqliteStore(ServerTables, QuestionTables):
 
         return await self._read(f"read the journal of run '{run}'", verified)
 
+    async def whole(self, run: str) -> tuple[RunRow, Sequence[Record]]:
+        def verified(connection: sqlite3.Connection) -> tuple[RunRow, Sequence[Record]]:
+            row, found = sqlite_rows.row(connection, run=run), _stretch(connection, run)
+            connection.execute("commit")  # as above
+            return row, journal_format.opened_chain(run, *found)
+
+        return await self._read(f"read the journal of run '{run}'", verified)
+
     async def sealed(self, run: str) -> Sequence[SealedRecord]:
         def verified(connection: sqlite3.Connection) -> list[SealedRecord]:
             found = _stretch(connection, run)

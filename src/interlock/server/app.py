@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
-from interlock.errors import InterlockError, RequestRefused, nearest
+from interlock.errors import InterlockError, RequestRefused
 from interlock.server.documents import document_of
 from interlock.server.guard import Gatekeeper, Guard
 from interlock.server.origins import Origins
@@ -30,6 +30,7 @@ from interlock.server.routes_usage import usage_router
 from interlock.server.routes_webhooks import webhooks_router
 from interlock.server.routes_webhooks_in import webhooks_in_router
 from interlock.server.service import Service
+from interlock.server.strict import StrictRoute
 
 STATIC = Path(__file__).parent / "static"
 
@@ -48,13 +49,8 @@ ROUTERS = (
 
 
 def guarded_app(service: Service, origins: Origins) -> Guard:
-    app = FastAPI(
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        redirect_slashes=False,
-        dependencies=[Depends(require_known_parameters), Depends(require_wanted_body)],
-    )
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    app.router.route_class = StrictRoute
     routers = [router(service) for router in ROUTERS]
     for router in routers:
         app.include_router(router)
@@ -96,31 +92,6 @@ class _Document:
     async def __call__(self) -> Response:
         self._text = self._text or msgspec.json.encode(self._app.openapi())
         return Response(self._text, media_type="application/json")
-
-
-async def require_known_parameters(request: Request) -> None:
-    """A parameter that nobody reads is a mistake, and said to be one."""
-    route = request.scope.get("route")
-    known = [field.alias for field in route.dependant.query_params] if isinstance(route, APIRoute) else []
-    given = [name for name, _ in request.query_params.multi_items()]
-    for n, name in enumerate(given):
-        if name not in known:
-            advice = nearest(name, known, f"it has {', '.join(known) or 'none'}")
-            raise RequestRefused("bad-parameter", f"this address has no parameter '{name[:80]}'; {advice}")
-        if name in given[:n]:
-            raise RequestRefused("bad-parameter", f"the parameter '{name}' is there twice; keep one of them")
-
-
-async def require_wanted_body(request: Request) -> None:
-    """So is a body that nobody reads; an empty object says nothing, and is let through."""
-    route = request.scope.get("route")
-    reads_body = isinstance(route, APIRoute) and (route.body_field is not None or "requestBody" in _extra(route))
-    if not reads_body and getattr(request.state, "body", b"").strip() not in (b"", b"{}"):
-        raise RequestRefused("bad-body", "this address takes no body; send none")
-
-
-def _extra(route: APIRoute) -> dict[str, Any]:
-    return route.openapi_extra or {}
 
 
 class _Refused:

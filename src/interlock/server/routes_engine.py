@@ -6,16 +6,17 @@ from fastapi import APIRouter, Depends, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from interlock.server.documents import STREAM, Responses, looks, operation_id
+from interlock.server.documents import STREAM, Responses, looks
 from interlock.server.places import Place
 from interlock.server.service import Service, needs
 from interlock.server.streams import last_place, require_reached
+from interlock.server.strict import strict_router
 
 ANSWER: Responses = {200: {"description": "A stream of events.", "content": STREAM}}
 
 
 def engine_router(service: Service) -> APIRouter:
-    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/engine", tags=["engine"])
+    router = strict_router("/v1/engine", "engine")
 
     @router.get(
         "/events",

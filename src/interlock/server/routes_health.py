@@ -3,17 +3,18 @@
 from fastapi import APIRouter, Depends
 from starlette.responses import JSONResponse, Response
 
-from interlock.server.documents import ANY, Responses, looks, operation_id, refusals
+from interlock.server.documents import ANY, Responses, looks, refusals
 from interlock.server.routes_runs import json_answer
 from interlock.server.service import Service, needs
 from interlock.server.shapes import Health
+from interlock.server.strict import strict_router
 
 NOT_READY: Responses = {503: {"description": "It takes no work now.", "model": Health}}
 TEXT: Responses = {200: {"description": "Counters.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
 
 
 def health_router(service: Service) -> APIRouter:
-    router = APIRouter(generate_unique_id_function=operation_id, tags=["health"])
+    router = strict_router("", "health")
 
     @router.get("/healthz", response_model=Health, responses=refusals(*ANY))
     async def healthz() -> Response:

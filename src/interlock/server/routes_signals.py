@@ -14,7 +14,7 @@ from interlock.compose.signals import Signals
 from interlock.engine.in_full import in_full
 from interlock.errors import NoSuchSignal
 from interlock.server.announcing import announced
-from interlock.server.documents import GONE, does, looks, operation_id, takes_away
+from interlock.server.documents import GONE, does, looks, takes_away
 from interlock.server.once import Answer
 from interlock.server.paging import Limit
 from interlock.server.routes_runs import json_answer
@@ -32,12 +32,13 @@ from interlock.server.shapes import (
     SubscriptionPage,
     SubscriptionView,
 )
+from interlock.server.strict import strict_router
 
 Word = Annotated[str, Query(min_length=1, max_length=256)]
 
 
 def signals_router(service: Service) -> APIRouter:
-    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/engine/signals", tags=["signals"])
+    router = strict_router("/v1/engine/signals", "signals")
     _add_broadcasts(router, service)
     _add_subscriptions(router, service)
     _add_delayed(router, service)

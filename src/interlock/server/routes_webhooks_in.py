@@ -13,11 +13,12 @@ from interlock.broadcast.record import Source
 from interlock.errors import RequestRefused
 from interlock.server.announcing import announced
 from interlock.server.bodies import require_json
-from interlock.server.documents import ANY, STORED, WITH_BODY, operation_id, refusals
+from interlock.server.documents import ANY, STORED, WITH_BODY, refusals
 from interlock.server.rates import Rates
 from interlock.server.routes_runs import json_answer
 from interlock.server.service import Service
 from interlock.server.shapes import BroadcastView
+from interlock.server.strict import strict_router
 
 _log = logging.getLogger("interlock.server")
 
@@ -36,7 +37,7 @@ REFUSED = (
 
 
 def webhooks_in_router(service: Service) -> APIRouter:
-    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/webhooks", tags=["webhooks"])
+    router = strict_router("/v1/webhooks", "webhooks")
     hooks: Mapping[str, IncomingWebhook] = service.incoming
     rates = Rates(service.box.clock, service.settings.requests_per_second, 2 * service.settings.requests_per_second)
 

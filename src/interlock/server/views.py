@@ -32,7 +32,7 @@ def run_view(row: RunRow) -> dict[str, Any]:
 
 
 async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
-    row, records = await box.journal.row(run), await box.journal.records(run)
+    row, records = await box.journal.whole(run)
     result = await result_from(box.journal, row, records)
     open_ = [] if is_over(row.status) else await listed_questions(box.store, run)
     asked = sorted(open_, key=lambda each: (each.run != run, each.since, each.token))

@@ -179,6 +179,9 @@ class MemoryStore:
         records = journal_format.opened_chain(run, kept.records, journal_format.start_of(run), kept.tip)
         return tuple(record for record in records if record.last_seq > after)[:limit]
 
+    async def whole(self, run: str) -> tuple[RunRow, Sequence[Record]]:
+        return await self.row(run), await self.records(run)
+
     async def rows(
         self,
         *,

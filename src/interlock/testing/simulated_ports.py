@@ -147,6 +147,10 @@ class SimulatedStore:
         await self._line("read")
         return await self._memory.records(run, after, limit)
 
+    async def whole(self, run: str) -> tuple[RunRow, Sequence[Record]]:
+        await self._line("read")
+        return await self._memory.whole(run)
+
     async def rows(
         self,
         *,
