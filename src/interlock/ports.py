@@ -266,8 +266,12 @@ class Journal(Protocol):
         """`RunNotFound` if there is none."""
         ...
 
-    async def records(self, run: str, after: int = 0) -> Sequence[Record]:
-        """The records with events after this seq; `DamagedRun` if a crc or the chain does not hold."""
+    async def records(self, run: str, after: int = 0, limit: int | None = None) -> Sequence[Record]:
+        """The records with events after this seq, so many at most; `DamagedRun` if a crc or the chain does not hold."""
+        ...
+
+    async def whole(self, run: str) -> tuple[RunRow, Sequence[Record]]:
+        """Row and records as they are at one moment."""
         ...
 
     async def tree(self, run: str, after: int = 0, position: int = 0) -> Sequence[StoredRecord]:
@@ -594,7 +598,11 @@ class Letters(Protocol):
         """Takes letters in and moves the webhook's position on, both or neither."""
         ...
 
-    async def due(self, now: int, limit: int) -> Sequence[Letter]: ...
+    async def hooks_due(self, now: int) -> Sequence[str]:
+        """The webhooks that have a letter to send, also those that are not set up any more."""
+        ...
+
+    async def due(self, hook: str, now: int, limit: int) -> Sequence[Letter]: ...
 
     async def sent(self, letter: Letter) -> None: ...
 

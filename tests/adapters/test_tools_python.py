@@ -254,6 +254,17 @@ def test_whatever_an_async_function_raises_is_told(function: Callable[[], None],
     assert failure(raising).startswith(expected)
 
 
+async def cancels_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+
+
+def test_an_async_function_that_cancels_its_own_task_has_failed() -> None:
+    assert failure(cancels_itself) == "CancelledError: the tool gave itself up"
+
+
 HALF = "\ud800"  # half a character, for which UTF-8 has no form
 
 

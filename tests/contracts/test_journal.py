@@ -158,6 +158,22 @@ def test_records_after_a_seq_are_those_that_hold_a_later_event(place: Place) -> 
     place.use(story)
 
 
+def test_records_are_read_in_stretches_that_are_no_longer_than_asked_for(place: Place) -> None:
+    async def story(store: Store) -> None:
+        await store.create(a_row(), started())
+        for seq in (3, 4, 5):
+            await store.append(a_row(), replied(seq))
+        row, records = await store.whole("r1")
+        whole = list(records)
+        assert (row, whole) == (await store.row("r1"), list(await store.records("r1")))
+        for after in range(6):
+            later = [record for record in whole if record.last_seq > after]
+            for limit in range(1, 6):
+                assert list(await store.records("r1", after, limit)) == later[:limit]
+
+    place.use(story)
+
+
 def test_the_row_follows_the_newest_record_and_keeps_what_was_fixed_at_creation(place: Place) -> None:
     async def story(store: Store) -> None:
         first = a_row(continues="r0", organization="acme", agent="teacher")
@@ -197,6 +213,7 @@ def test_a_run_that_is_not_there_is_not_found(place: Place) -> None:
         for asking in (
             store.row("r9"),
             store.records("r9"),
+            store.whole("r9"),
             store.append(a_row("r9"), replied(2)),
             store.claim("r9"),
             store.rows(before="r9"),

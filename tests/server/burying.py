@@ -1,4 +1,4 @@
-"""A data folder with a broadcast that reached nobody, as it comes to be: an inbox was full."""
+"""A data folder with a broadcast that did not arrive, as it comes to be: an inbox was full."""
 
 import asyncio
 from pathlib import Path

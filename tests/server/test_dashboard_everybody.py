@@ -106,12 +106,35 @@ def test_a_run_is_started_answered_and_looked_through_without_a_mouse(tmp_path: 
         for tab in (*TABS[1:], TABS[0]):
             page.keyboard.press("ArrowRight")
             expect(page.get_by_role("tab", name=tab)).to_be_focused()
+        look_through_events(page)
         page.get_by_label("Replay").focus()
         page.keyboard.press("Home")
         expect(page.locator(".replay-at")).to_contain_text("run.started")
         page.keyboard.press("End")
         expect(page.locator(".replay-at")).to_contain_text("run.finished")
         look.require_peace(page)
+
+
+def look_through_events(page: Page) -> None:
+    """The list is one tab stop, however long it is; arrows move in it."""
+    page.get_by_role("tab", name="Events").click()
+    rows, whole = page.get_by_role("listbox"), page.locator(".event-whole")
+    rows.focus()
+    for key, kind in (
+        ("Enter", "run.finished"),
+        ("Home", "run.started"),
+        ("ArrowUp", "run.started"),
+        ("ArrowDown", "turn.started"),
+        ("End", "run.finished"),
+    ):
+        page.keyboard.press(key)
+        page.keyboard.press("Enter")
+        expect(whole).to_contain_text(f'"type": "{kind}"')
+        expect(page.locator(".event-row[data-current=true]")).to_contain_text(kind)
+    expect(page.get_by_role("option", selected=True)).to_contain_text("run.finished")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Close")).to_be_focused()
+    page.get_by_role("tab", name="Transcript").click()
 
 
 def require_no_barrier(page: Page, where: str) -> None:

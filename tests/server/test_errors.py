@@ -194,6 +194,7 @@ def webhook(said: dict[str, str]) -> Ask:
 HOOKS = incoming_webhooks({"plain": IncomingHook(types=("known",), token_env="T")}, {"T": "token"})
 
 REACHED: dict[str, Ask] = {
+    "headers-too-large": get("/healthz", x="y" * 20_000),
     "bad-parameter": get("/v1/runs?limit=1001"),
     "bad-event-id": get("/v1/engine/events", **{"last-event-id": "nope"}),
     "event-ahead": get("/v1/engine/events", **{"last-event-id": "1000000"}),
@@ -258,8 +259,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+# Answered before there is a request: see test_sockets.py and test_flood.py.
+BELOW = ("bad-request", "headers-too-slow", "too-many-connections")
+
+
 def test_every_code_has_a_test() -> None:
-    assert sorted([*REACHED, *RACES]) == sorted(CODES)
+    assert sorted([*REACHED, *RACES, *BELOW]) == sorted(CODES)
 
 
 @pytest.mark.parametrize("code", REACHED)
@@ -301,6 +306,48 @@ def test_an_error_that_is_not_for_callers_keeps_its_insides() -> None:
     problem = problem_of(Odd("r", 3))
     assert (problem["status"], problem["code"]) == (500, "internal-error")
     assert "seq 3" not in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("ask", "code"),
+    [
+        (get("/v1/runs/"), "not-found"),
+        (get("/v1/runs?limit=1&limit=2"), "bad-parameter"),
+        (raw("/v1/engine/signals", b'{"type": "a", "type": "b"}'), "bad-json"),
+        (post("/v1/runs/none/cancel", {"why": "because"}), "bad-body"),
+        (lambda office: office.request("DELETE", "/v1/session", json={"all": True}), "bad-body"),
+        (get("/v1/engine/events?after=1000000"), "event-ahead"),
+        (get("/healthz", host="127.0.0.1:1@evil.example"), "host-not-allowed"),
+        (get("/healthz", host="127.0.0.1:8321:1"), "host-not-allowed"),
+        (get("/healthz", host="[::1"), "host-not-allowed"),
+    ],
+)
+def test_what_nobody_would_read_or_could_mean_two_things_is_refused(tmp_path: Path, ask: Ask, code: str) -> None:
+    async def story(office: Office) -> None:
+        assert code_of(await ask(office)) == (CODES[code][0], code)
+
+    played(tmp_path, story)
+
+
+def test_a_server_whose_store_is_gone_is_not_ready(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        await office.box.store.close()
+        ready = await office.get("/readyz")
+        assert (ready.status_code, ready.json()) == (503, {"status": "store-failed"})
+        assert (await office.get("/healthz")).status_code == 200
+
+    played(tmp_path, story)
+
+
+def test_a_disk_that_is_full_closes_the_door_whoever_finds_it_full(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        await office.box.store.limit_bytes(1)
+        said = {"id": "1", "type": "known", "data": "x" * 100_000}
+        headers = {TOKEN_HEADER: "token"}
+        assert code_of(await office.post("/v1/webhooks/plain", json=said, headers=headers)) == (507, "storage-full")
+        assert (await office.get("/readyz")).json() == {"status": "storage-full"}
+
+    played(tmp_path, story, incoming=HOOKS, clock=ManualClock())
 
 
 def test_a_refusal_names_what_is_wrong_in_the_body(tmp_path: Path) -> None:

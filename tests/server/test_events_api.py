@@ -1,6 +1,7 @@
 """Events as pages and as streams."""
 
 import asyncio
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,22 @@ def test_ids_are_positions_of_the_store_and_grow(tmp_path: Path) -> None:
         assert positions == sorted(positions)
         stored = await office.box.store.since(0)
         assert sorted(set(positions)) == [record.position for record in stored]
+
+    played(tmp_path, story)
+
+
+def test_a_page_reads_no_more_of_a_run_than_it_shows(tmp_path: Path) -> None:
+    """What is damaged beyond the page is found by whoever goes there."""
+
+    async def story(office: Office) -> None:
+        path = f"/v1/runs/{(await office.finished('Over to you. [NEXT]'))['id']}/events"
+        whole = (await office.get(path)).json()["events"]
+        with sqlite3.connect(office.box.data / "interlock.db") as connection:
+            connection.execute("update records set body = x'7b7d' where seq = (select max(seq) from records)")
+        connection.close()
+        page = (await office.get(f"{path}?limit=1")).json()
+        assert page == {"events": whole[:1], "next": 1}
+        assert code_of(await office.get(path)) == (500, "damaged-run")
 
     played(tmp_path, story)
 

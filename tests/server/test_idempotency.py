@@ -8,9 +8,10 @@ from typing import Any
 import httpx2
 import pytest
 
+from interlock import Interlock, load_crew
 from interlock.adapters.server_settings import ServerKey, ServerSettings
 from interlock.testing import ManualClock
-from tests.server.office import Office, code_of, played
+from tests.server.office import Office, code_of, crew_file, parrot, played
 
 START = {"crew": "office", "input": "hello"}
 
@@ -38,7 +39,7 @@ def test_the_same_request_again_gets_the_first_answer_also_after_a_restart(tmp_p
 def test_another_request_under_the_key_is_refused_be_it_another_body_or_another_address(tmp_path: Path) -> None:
     async def story(office: Office) -> None:
         run = (await office.post("/v1/runs", json=START, headers=keyed("a"))).json()
-        for path, body in (("/v1/runs", {**START, "input": "x"}), (f"/v1/runs/{run['id']}/cancel", START)):
+        for path, body in (("/v1/runs", {**START, "input": "x"}), (f"/v1/runs/{run['id']}/cancel", {})):
             answer = await office.post(path, json=body, headers=keyed("a"))
             assert code_of(answer) == (409, "idempotency-key-reused")
         assert len(await office.box.journal.rows()) == 1
@@ -109,6 +110,53 @@ def test_while_the_first_is_under_way_the_second_is_told_to_wait(tmp_path: Path)
         assert second.headers["retry-after"] == "1"
         go_on.set()
         assert (await first).status_code == 201
+
+    played(tmp_path, story)
+
+
+def test_a_refusal_that_waiting_helps_is_not_kept(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        folder = office.box.data
+        async with Interlock(folder, models=parrot) as other:
+            handle = await other.start(load_crew(crew_file(folder.parent)), "hang")
+            path = f"/v1/runs/{handle.id}/cancel"
+            refused = await office.post(path, headers=keyed("a"))
+            assert code_of(refused) == (409, "owned-elsewhere")
+            assert refused.headers["retry-after"] == "1"
+        answer = await office.post(path, headers=keyed("a"))
+        assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
+
+    played(tmp_path, story)
+
+
+def test_a_signal_for_later_that_was_asked_for_before_a_crash_is_queued_once(tmp_path: Path) -> None:
+    async def ask(office: Office) -> httpx2.Response:
+        order = {"type": "later", "inMs": 60_000}
+        return await office.post("/v1/engine/signals/delayed", json=order, headers=keyed("a"))
+
+    async def dying(office: Office) -> None:
+        async def die(_: Any) -> None:
+            raise asyncio.CancelledError
+
+        office.box.store.answered = die  # type: ignore[method-assign,assignment]
+        with pytest.raises(asyncio.CancelledError):
+            await ask(office)
+
+    async def again(office: Office) -> None:
+        answer = await ask(office)
+        assert answer.status_code == 201, answer.text
+        queued = (await office.get("/v1/engine/signals/delayed")).json()["delayed"]
+        assert [entry["id"] for entry in queued] == [answer.json()["id"]]
+
+    played(tmp_path, dying)
+    played(tmp_path, again)
+
+
+def test_two_keys_at_once_are_none(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        two = [("idempotency-key", "a"), ("idempotency-key", "b")]
+        answer = await office.post("/v1/runs", json=START, headers=two)
+        assert code_of(answer) == (400, "bad-idempotency-key")
 
     played(tmp_path, story)
 

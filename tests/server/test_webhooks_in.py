@@ -159,25 +159,58 @@ def test_what_says_nothing_is_refused_after_it_was_verified(tmp_path: Path, body
     taking(tmp_path, story)
 
 
-def test_cloudevents_are_understood_whole_and_in_headers(tmp_path: Path) -> None:
+def test_cloudevents_are_understood_whole_and_from_a_sender_with_a_token_in_headers(tmp_path: Path) -> None:
     async def story(office: Office, sender: httpx2.AsyncClient) -> None:
         whole = {"specversion": "1.0", "id": "e1", "source": "/x", "type": "deploy", "data": {"n": 1}}
         body = json.dumps(whole).encode()
         headers = {**signed(NEW, body, "m1"), "content-type": "application/cloudevents+json"}
         assert (await sender.post("/v1/webhooks/ci", content=body, headers=headers)).status_code == 201
-        body = b'{"n": 2}'
-        headers = {
-            **signed(NEW, body, "m2"),
-            "ce-specversion": "1.0",
-            "ce-id": "e2",
-            "ce-source": "/x",
-            "ce-type": "deploy",
-        }
-        assert (await sender.post("/v1/webhooks/ci", content=body, headers=headers)).status_code == 201
+        in_headers = {"ce-specversion": "1.0", "ce-id": "e2", "ce-source": "/x", "ce-type": "deploy"}
+        headers = {TOKEN_HEADER: "a plain token of some length", **in_headers}
+        assert (await sender.post("/v1/webhooks/plain", json={"n": 2}, headers=headers)).status_code == 201
+        again = await sender.post("/v1/webhooks/plain", json={"n": 2}, headers=headers)
+        assert code_of(again) == (409, "webhook-replayed")
         assert [(each["type"], each["data"]) for each in await broadcasts(office)] == [
             ("deploy", {"n": 1}),
             ("deploy", {"n": 2}),
         ]
+
+    taking(tmp_path, story)
+
+
+def test_what_the_signature_does_not_cover_changes_neither_the_type_nor_the_id(tmp_path: Path) -> None:
+    """Whoever got hold of a signed webhook cannot make it a new one, nor another one, by headers of a CloudEvent."""
+
+    async def story(office: Office, sender: httpx2.AsyncClient) -> None:
+        body = json.dumps(SAID).encode()
+        forged = {**signed(NEW, body), "ce-specversion": "1.0", "ce-id": "e1", "ce-source": "/x", "ce-type": "deploy"}
+        assert (await sender.post("/v1/webhooks/ci", content=body, headers=forged)).status_code == 201
+        again = await sender.post("/v1/webhooks/ci", content=body, headers={**forged, "ce-id": "e2"})
+        assert code_of(again) == (409, "webhook-replayed")
+        assert [(each["type"], each["data"]) for each in await broadcasts(office)] == [("build:x:done", {"ok": True})]
+        untyped = b'{"n": 1}'
+        headers = {**forged, **signed(NEW, untyped, "m2")}
+        assert code_of(await sender.post("/v1/webhooks/ci", content=untyped, headers=headers)) == (422, "bad-body")
+
+    taking(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b'{"id": "1", "type": "\xff"}', "bad-json"),
+        (b'{"id": "1", "type": "x", "type": "y"}', "bad-json"),
+        (b'{"id": "1", "type": "x", "data": ' + b"[" * 70 + b"]" * 70 + b"}", "too-deep"),
+        (b'{"id": "1", "type": "x", "data": 1e999}', "bad-json"),
+    ],
+    ids=["no utf-8", "a key twice", "too deep", "beyond numbers"],
+)
+def test_a_body_that_is_no_sound_json_is_refused_whoever_sent_it(tmp_path: Path, body: bytes, code: str) -> None:
+    async def story(office: Office, sender: httpx2.AsyncClient) -> None:
+        headers = {TOKEN_HEADER: "a plain token of some length", "content-type": "application/json"}
+        answer = await sender.post("/v1/webhooks/plain", content=body, headers=headers)
+        assert code_of(answer) == (400, code)
+        assert await broadcasts(office) == []
 
     taking(tmp_path, story)
 

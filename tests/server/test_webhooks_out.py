@@ -309,6 +309,79 @@ def test_a_receiver_that_does_not_answer_is_not_waited_for() -> None:
     asyncio.run(story())
 
 
+def test_a_receiver_that_does_not_answer_holds_up_no_other(tmp_path: Path) -> None:
+    async def say_nothing(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def story() -> None:
+        clock = ManualClock()
+        async with (
+            listening(say_nothing) as port,
+            receiving() as receiver,
+            office(tmp_path, clock=clock) as asking,
+            asyncio.timeout(60),
+        ):
+            hooks = {
+                "a": hook_to(f"http://127.0.0.1:{port}/", "run.finished", timeout_seconds=600),
+                "b": hook_to(receiver.address, "run.finished"),
+            }
+            senders = {name: WebhookSender(hook, SECRET, clock) for name, hook in hooks.items()}
+            telling = WebhooksOut(asking.box.store, asking.box.signals.bus, clock, hooks, senders)
+            await telling.begin()
+            asking.box.watch(telling.wake)
+            running = asyncio.create_task(telling.run())
+            for count in (1, 2, 3):
+                await asking.finished()
+                while len(receiver.requests) < count:
+                    await asyncio.sleep(0)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(story())
+
+
+class Faulty:
+    """A sender with a fault of ours."""
+
+    async def send(self, letter: Letter) -> None:
+        raise ZeroDivisionError(letter.key)
+
+
+def test_a_fault_of_ours_puts_off_one_letter_and_silences_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(office: Office, receiver: Receiver, telling: WebhooksOut) -> None:
+        sound = telling._senders
+        telling._senders = {"ops": Faulty()}  # type: ignore[dict-item]
+        await office.finished()
+        await telling.told()
+        assert "ZeroDivisionError" in caplog.text
+        clock = office.box.clock
+        assert isinstance(clock, ManualClock)
+        clock.advance(PAUSES_MS[0])
+        telling._senders = sound
+        await office.finished()
+        await telling.told()
+        assert len(receiver.requests) == 2
+
+    played(tmp_path, story, "run.finished")
+
+
+def test_letters_of_a_webhook_that_is_set_up_no_more_are_dead(tmp_path: Path) -> None:
+    async def story(office: Office, receiver: Receiver, telling: WebhooksOut) -> None:
+        receiver.answers = ["500 No\r\n"]
+        await office.finished()
+        await telling.told()
+        clock = office.box.clock
+        assert isinstance(clock, ManualClock)
+        clock.advance(PAUSES_MS[0])
+        await WebhooksOut(office.box.store, office.box.signals.bus, clock, {}, {}).told()
+        (dead,) = await office.box.store.dead_letters(10)
+        assert (dead.hook, dead.error) == ("ops", "there is no webhook 'ops' any more")
+
+    played(tmp_path, story, "run.finished")
+
+
 def test_what_was_not_told_before_the_server_died_is_told_by_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,7 +423,15 @@ def _run_once(folder: Path, toml: str) -> None:
         ('url = "ftp://a.example/"\nsecret_env = "S"', "no address"),
         ('url = "https:///x"\nsecret_env = "S"', "no address"),
         ('url = "https://a:b@c.example/"\nsecret_env = "S"', "holds no secrets"),
+        ('url = "https://@c.example/"\nsecret_env = "S"', "holds no secrets"),
         ('url = "https://a.example:x/"\nsecret_env = "S"', "no address"),
+        ('url = "https://a..b/"\nsecret_env = "S"', "no address"),
+        ('url = "https://."\nsecret_env = "S"', "no address"),
+        (f'url = "https://{"a" * 64}.example/"\nsecret_env = "S"', "no address"),
+        ('url = "https://müller.example/"\nsecret_env = "S"', "xn--"),
+        ('url = "https://a.example/a b"\nsecret_env = "S"', "letters of ASCII"),
+        ('url = "https://a.example/\\u007f"\nsecret_env = "S"', "letters of ASCII"),
+        (f'url = "https://a.example/{"a" * 2000}"\nsecret_env = "S"', "up to 2,000"),
         ('url = "https://a.example/"\nsecret = "S"', "holds no secrets"),
         ('url = "https://a.example/"\nsecret_env = "S"\non = ["everything"]', "there is no 'everything'"),
         ('url = "https://a.example/"\nsecret_env = "S"\non = ["broadcast:"]', "pattern"),

@@ -70,12 +70,20 @@ class ServerTables:
 
         await self._write("post letters of a webhook", work, sum(len(letter.body) for letter in letters))
 
-    async def due(self: _Database, now: int, limit: int) -> Sequence[Letter]:
+    async def hooks_due(self: _Database, now: int) -> Sequence[str]:
+        def work(connection: sqlite3.Connection) -> list[str]:
+            query = "select distinct hook from webhook_letters where dead = 0 and due_at <= ? order by hook"
+            return [hook for (hook,) in connection.execute(query, (now,)).fetchall()]
+
+        return await self._read("read which webhooks have letters", work)
+
+    async def due(self: _Database, hook: str, now: int, limit: int) -> Sequence[Letter]:
         def work(connection: sqlite3.Connection) -> list[Letter]:
             query = (
-                f"select {_LETTER} from webhook_letters where dead = 0 and due_at <= ? order by due_at, number limit ?"  # noqa: S608 - constants
+                f"select {_LETTER} from webhook_letters where dead = 0 and due_at <= ? and hook = ?"  # noqa: S608 - constants
+                " order by due_at, number limit ?"
             )
-            return [_as_letter(*found) for found in connection.execute(query, (now, limit)).fetchall()]
+            return [_as_letter(*found) for found in connection.execute(query, (now, hook, limit)).fetchall()]
 
         return await self._read("read letters of webhooks", work)
 

@@ -407,25 +407,28 @@ def _damaged(run: str) -> DamagedRun:
 
 
 class Stretch(NamedTuple):
-    """The records of a run from one point to its end, not yet verified."""
+    """The records of a run from one point to another, not yet verified."""
 
     stored: list[SealedRecord]
     after: Tip
     tip: Tip
 
 
-def stretch(connection: sqlite3.Connection, *, run: str, after: int) -> Stretch:
-    """Begins with the record that holds the event after `after`."""
+def stretch(connection: sqlite3.Connection, *, run: str, after: int, limit: int | None = None) -> Stretch:
+    """Begins with the record that holds the event after `after`, and goes to the end, or as far as it may."""
     known = kept(connection, run)
     number, tip = known.number, known.tip
     if after >= tip.seq:
         return Stretch([], tip, tip)
     found = connection.execute(
         "select seq, crc, link, body from records where run = ? and seq >="
-        " coalesce((select max(seq) from records where run = ? and seq <= ?), 1) order by seq",
-        (number, number, after + 1),
+        " coalesce((select max(seq) from records where run = ? and seq <= ?), 1) order by seq limit ?",
+        (number, number, after + 1, -1 if limit is None else limit + 1),
     ).fetchall()
     stored = [_as_sealed(number, *each) for each in found]
+    if limit is not None and len(stored) > limit:  # the one beyond says where the others must end
+        beyond = stored.pop()
+        tip = Tip(seq=beyond.seq - 1, epoch=0, link=stored[-1].link)
     start = stored[0].seq if stored else 1
     before = connection.execute(
         "select link from records where run = ? and seq < ? order by seq desc limit 1", (number, start)

@@ -218,17 +218,25 @@ class SqliteStore(ServerTables, QuestionTables):
             for position, of, stored in found
         ]
 
-    async def records(self, run: str, after: int = 0) -> Sequence[Record]:
+    async def records(self, run: str, after: int = 0, limit: int | None = None) -> Sequence[Record]:
         def verified(connection: sqlite3.Connection) -> tuple[Record, ...]:
-            found = _stretch(connection, run, after)
+            found = _stretch(connection, run, after, limit)
             connection.execute("commit")  # checking takes longer than reading, and a reader holds up the log
             return journal_format.opened_chain(run, *found)
 
         return await self._read(f"read the journal of run '{run}'", verified)
 
+    async def whole(self, run: str) -> tuple[RunRow, Sequence[Record]]:
+        def verified(connection: sqlite3.Connection) -> tuple[RunRow, Sequence[Record]]:
+            row, found = sqlite_rows.row(connection, run=run), _stretch(connection, run)
+            connection.execute("commit")  # as above
+            return row, journal_format.opened_chain(run, *found)
+
+        return await self._read(f"read the journal of run '{run}'", verified)
+
     async def sealed(self, run: str) -> Sequence[SealedRecord]:
         def verified(connection: sqlite3.Connection) -> list[SealedRecord]:
-            found = _stretch(connection, run, 0)
+            found = _stretch(connection, run)
             journal_format.opened_chain(run, *found)
             return found.stored
 
@@ -402,9 +410,9 @@ def _settings(durability: str) -> tuple[str, ...]:
     return ("journal_mode = wal", f"synchronous = {durability}", f"cache_size = -{CACHE_KB}", *log)
 
 
-def _stretch(connection: sqlite3.Connection, run: str, after: int) -> sqlite_rows.Stretch:
+def _stretch(connection: sqlite3.Connection, run: str, after: int = 0, limit: int | None = None) -> sqlite_rows.Stretch:
     try:
-        return sqlite_rows.stretch(connection, run=run, after=after)
+        return sqlite_rows.stretch(connection, run=run, after=after, limit=limit)
     except sqlite3.DatabaseError as error:
         if is_corrupt(error):
             raise DamagedRun(run, str(error)) from error

@@ -139,15 +139,22 @@ class _Ready:
 
 
 async def _awaited(work: Any) -> Any:
+    """What the work gives, in a task of its own: a tool that cancels its task has given up, and nobody else."""
+    own = asyncio.create_task(_guarded(work))
     try:
-        return await work
-    except GeneratorExit:
-        raise
+        return await own
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
         raise ToolFailed("CancelledError: the tool gave itself up") from error
+
+
+async def _guarded(work: Any) -> Any:
+    try:
+        return await work
+    except (GeneratorExit, asyncio.CancelledError):
+        raise
     except BaseException as error:  # an exit or an interrupt that a tool raises must not reach the loop
         raise _told(error) from error
 

@@ -25,6 +25,7 @@ TOLD = {"run.finished": "run.finished", "question": "input.requested"}
 BROADCAST = "broadcast:"
 
 HOOK_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_PLAIN_ADDRESS = re.compile(r"[!-~]{1,2000}")
 SECRET_PREFIX = "whsec_"  # noqa: S105 - of every secret, and none itself
 # Fewer bytes could be guessed.
 SECRET_BYTES_MIN = 24
@@ -101,12 +102,24 @@ def _require_address(where: str, hook: OutgoingHook) -> None:
         port = address.port
     except ValueError as error:
         raise UsageError(f"{where}.url: {hook.url!r} is no address: {error}") from error
-    if address.scheme not in ("https", "http") or not address.hostname or port == 0:
+    if not _PLAIN_ADDRESS.fullmatch(hook.url):
+        raise UsageError(
+            f"{where}.url: it is up to 2,000 letters of ASCII; write others as xn--… in a name, as %XX in a path"
+        )
+    if address.scheme not in ("https", "http") or port == 0 or not _is_host(address.hostname or ""):
         raise UsageError(f"{where}.url: {hook.url!r} is no address; write https://host/path")
     if address.scheme == "http" and not hook.allow_http:
         raise UsageError(f"{where}.url: what is told would travel unencrypted; use https, or set allow_http = true")
-    if address.username or address.password:
+    if "@" in address.netloc:
         raise UsageError(f"{where}.url: a file holds no secrets; take the user out of the address")
+
+
+def _is_host(name: str) -> bool:
+    """Whether it can be looked up: no part of it is empty or too long."""
+    try:
+        return name.encode("idna") != b""
+    except UnicodeError:
+        return False
 
 
 def incoming_secrets(name: str, hook: IncomingHook, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def result_of(journal: Journal, run: str) -> Result:
-    return await result_from(journal, await journal.row(run), await journal.records(run))
+    return await result_from(journal, *await journal.whole(run))
 
 
 async def result_from(journal: Journal, row: RunRow, records: Sequence[Record]) -> Result:

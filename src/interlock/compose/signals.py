@@ -129,11 +129,15 @@ class Signals:
         repeat: Schedule | None = None,
         repeat_key: str | None = None,
         source: Any = None,
+        id: str = "",  # noqa: A002
     ) -> Delayed:
-        """Queues a signal: `at` a time, in so many milliseconds, or when its schedule says first."""
+        """Queues a signal: `at` a time, in so many milliseconds, or when its schedule says first.
+
+        What is scheduled twice under the same id is there once.
+        """
         now = self._clock.now_ms()
         entry = Delayed(
-            id=new_broadcast_id(),
+            id=id or new_broadcast_id(),
             type=checked_type(type),
             source=checked_source(source, self._own),
             deliver_at=_first(at, in_ms, repeat, now),

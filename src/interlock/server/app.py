@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
-from interlock.errors import InterlockError, RequestRefused, nearest
+from interlock.errors import InterlockError, RequestRefused
 from interlock.server.documents import document_of
 from interlock.server.guard import Gatekeeper, Guard
 from interlock.server.origins import Origins
@@ -30,6 +30,7 @@ from interlock.server.routes_usage import usage_router
 from interlock.server.routes_webhooks import webhooks_router
 from interlock.server.routes_webhooks_in import webhooks_in_router
 from interlock.server.service import Service
+from interlock.server.strict import StrictRoute
 
 STATIC = Path(__file__).parent / "static"
 
@@ -48,7 +49,8 @@ ROUTERS = (
 
 
 def guarded_app(service: Service, origins: Origins) -> Guard:
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(require_known_parameters)])
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    app.router.route_class = StrictRoute
     routers = [router(service) for router in ROUTERS]
     for router in routers:
         app.include_router(router)
@@ -57,7 +59,7 @@ def guarded_app(service: Service, origins: Origins) -> Guard:
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     app.openapi = document_of(app, routes)  # type: ignore[method-assign]
-    app.add_exception_handler(InterlockError, _refused)
+    app.add_exception_handler(InterlockError, _Refused(service))
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _NoRoute(routes))
     app.add_exception_handler(Exception, _failed)
@@ -92,19 +94,16 @@ class _Document:
         return Response(self._text, media_type="application/json")
 
 
-async def require_known_parameters(request: Request) -> None:
-    """A parameter that nobody reads is a mistake, and said to be one."""
-    route = request.scope.get("route")
-    known = [field.alias for field in route.dependant.query_params] if isinstance(route, APIRoute) else []
-    for name in request.query_params:
-        if name not in known:
-            advice = nearest(name, known, f"it has {', '.join(known) or 'none'}")
-            raise RequestRefused("bad-parameter", f"this address has no parameter '{name[:80]}'; {advice}")
+class _Refused:
+    """What a route refuses; the service is told, as a full disk closes the door."""
 
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
-async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, InterlockError), "it is registered for those"
-    return problem_response(error)
+    async def __call__(self, _: Request, error: Exception) -> Response:
+        assert isinstance(error, InterlockError), "it is registered for those"
+        self._service.failed_with(error)
+        return problem_response(error)
 
 
 async def _invalid(_: Request, error: Exception) -> Response:

@@ -1,7 +1,9 @@
 """Bodies of requests: how large, how slow, how deep they may be, and that they are JSON."""
 
 import asyncio
+import json
 import re
+from typing import Any
 
 import msgspec
 from starlette.types import Receive
@@ -10,7 +12,7 @@ from interlock.errors import RequestRefused
 
 JSON_DEPTH_MAX = 64
 
-_TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_TEXTS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
 
 
@@ -43,7 +45,7 @@ def require_size(size: int, bytes_max: int) -> None:
 
 
 def require_json(body: bytes) -> None:
-    """Refuses what is not JSON, or nests without end; numbers are finite, and texts are whole characters."""
+    """Refuses what is not JSON, nests without end or names a key twice; numbers are finite, texts whole characters."""
     try:
         msgspec.json.decode(body)
     except RecursionError:
@@ -52,6 +54,16 @@ def require_json(body: bytes) -> None:
         raise RequestRefused("bad-json", f"the body is not JSON: {error}") from None
     if depth_of(body) > JSON_DEPTH_MAX:
         raise _too_deep()
+    json.loads(body, object_pairs_hook=_require_single_keys)
+
+
+def _require_single_keys(pairs: list[tuple[str, Any]]) -> None:
+    """Nobody can know which of two values is meant; whoever read the body before us may have taken the other."""
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise RequestRefused("bad-json", f"the body names the key {key[:80]!r} twice in one object; keep one")
+        seen.add(key)
 
 
 def depth_of(body: bytes) -> int:

@@ -17,7 +17,7 @@ from interlock.server.shapes import Problem, StreamEvent
 
 Responses = dict[int | str, dict[str, Any]]
 
-ANY = ("host-not-allowed", "origin-not-allowed", "internal-error")
+ANY = ("host-not-allowed", "origin-not-allowed", "headers-too-large", "internal-error")
 KEYED = ("no-key", "wrong-key", "missing-scope", "too-many-requests", "too-many-failures")
 STORED = ("store-failed", "store-broken")
 WITH_BODY = (
@@ -48,7 +48,7 @@ def does(*codes: str) -> Responses:
 
 def takes_away(*codes: str) -> Responses:
     """Refusals of a route that takes something away, which needs no key to be done once."""
-    return looks("bad-parameter", "draining", "admission-closed", "storage-full", *codes)
+    return looks("bad-parameter", *WITH_BODY, "storage-full", *codes)
 
 
 def refusals(*codes: str) -> Responses:

@@ -47,6 +47,9 @@ SESSION = "/v1/session"
 # Whoever sends a webhook has no key: its signature is looked at by its route.
 SIGNED_FOLDER = "/v1/webhooks/"
 
+# Cookies of other servers on this machine come along too; a key and a code are far smaller.
+HEADER_BYTES_MAX = 16 * 1024
+
 # A code or a key, and the names of both.
 SESSION_BYTES_MAX = 4 * 1024
 
@@ -96,6 +99,7 @@ class Guard:
 
     async def _admitted(self, scope: Scope, receive: Receive) -> bytes:
         """Refuses, or tells the routes who asks; gives the body."""
+        require_small_headers(scope)
         headers = _headers(scope)
         self._require_place(scope, headers)
         state: dict[str, Any] = scope.setdefault("state", {})
@@ -200,6 +204,13 @@ class _Answering:
     def _caching(self, message: Message) -> list[tuple[bytes, bytes]]:
         said = any(name.lower() == b"cache-control" for name, _ in message.get("headers", ()))
         return [] if said else [(b"cache-control", b"no-store")]
+
+
+def require_small_headers(scope: Scope) -> None:
+    """The parser looks at headers that come in pieces alone, and not at those that are there at once."""
+    fields = sum(len(name) + len(value) for name, value in scope["headers"])
+    if fields + len(scope["path"]) + len(scope["query_string"]) > HEADER_BYTES_MAX:
+        raise RequestRefused("headers-too-large", f"address and headers have more than {HEADER_BYTES_MAX:,} bytes")
 
 
 def _headers(scope: Scope) -> dict[str, str]:

@@ -3,12 +3,12 @@
 Rule 1: what is asked under a key is stored before it is carried out, with the id that whatever it makes will have; so
 whoever asks again after a crash makes the same thing, or finds it made.
 Rule 2: the same request again gets the first answer, refusals included; another one under the key is refused.
-Rule 3: what failed in us is no answer, and may be asked for again.
+Rule 3: what failed in us is no answer, nor is a refusal that waiting may help: both may be asked for again.
 """
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -43,11 +43,11 @@ class Once:
         self._under_way: set[tuple[str, str]] = set()
 
     async def answer(self, request: Request, work: Work) -> Response:
-        key = request.headers.get(HEADER)
+        keys = request.headers.getlist(HEADER)
         planned = new_run_id(self._clock)
-        if key is None:
+        if not keys:
             return _response(*await self._outcome(work, planned))
-        asked = self._asked(request, key, planned)
+        asked = self._asked(request, keys, planned)
         place = (asked.caller, asked.key)
         if place in self._under_way:
             raise RequestRefused("request-in-progress", "the first request under this key is not answered yet")
@@ -60,9 +60,10 @@ class Once:
         finally:
             self._under_way.discard(place)
 
-    def _asked(self, request: Request, key: str, planned: str) -> Asked:
-        if not _KEY.fullmatch(key):
-            raise RequestRefused("bad-idempotency-key", "a key is 1 to 255 letters, digits and signs of ASCII")
+    def _asked(self, request: Request, keys: Sequence[str], planned: str) -> Asked:
+        key = keys[0]
+        if len(keys) > 1 or not _KEY.fullmatch(key):
+            raise RequestRefused("bad-idempotency-key", "send one key: 1 to 255 letters, digits and signs of ASCII")
         whole = (request.method, request.url.path, request.url.query, request.state.body)
         fingerprint = hashlib.sha256(msgspec.json.encode(whole)).digest()
         caller = request.state.caller.id
@@ -77,7 +78,7 @@ class Once:
         if first.status:
             return _response(first.status, first.body, None)
         status, body, retry_s = await self._outcome(work, first.planned)
-        if status < 500:
+        if status < 500 and retry_s is None:
             await self._requests.answered(msgspec.structs.replace(first, status=status, body=body))
         return _response(status, body, retry_s)
 

@@ -1,8 +1,12 @@
 """By which names a server may be called, and whose pages may ask: a name that leads back to this machine is not ours
 because of that, and a page that a browser shows is not ours because it runs on this machine."""
 
+import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
+
+# An address in brackets or a name, and perhaps a port.
+_HOST = re.compile(r"(?:\[([^\]]+)\]|([^:@/\[\]]+))(?::[0-9]*)?")
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -37,7 +41,6 @@ def _in_address(name: str) -> str:
 
 
 def _name_of(header: str) -> str:
-    name = header.strip().lower()
-    if name.startswith("["):
-        return name[1:].partition("]")[0]
-    return name.partition(":")[0]
+    """The name in a Host header; empty if there is none, or something else."""
+    found = _HOST.fullmatch(header.strip().lower())
+    return (found[1] or found[2]) if found is not None else ""

@@ -15,6 +15,11 @@ from interlock.errors import CannotFork, InterlockError, RequestRefused
 PROBLEM_JSON = "application/problem+json"
 
 CODES: dict[str, tuple[int, str]] = {
+    # Before there is a request
+    "bad-request": (400, "This is no request of HTTP/1.1"),
+    "headers-too-slow": (408, "The headers took too long to arrive"),
+    "headers-too-large": (431, "The headers are too large"),
+    "too-many-connections": (503, "Too many connections are open"),
     # The request itself
     "bad-parameter": (400, "A parameter of the address does not hold what it must"),
     "bad-event-id": (400, "The id of the last event is not one that was given out"),

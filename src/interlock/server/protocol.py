@@ -8,6 +8,7 @@ Rule 4: an answer that nobody takes is not kept: whoever takes less than `TAKEN_
 """
 
 import asyncio
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 import h11
@@ -16,10 +17,9 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from interlock.server.problems import PROBLEM_JSON
-
-HEADER_BYTES_MAX = 16 * 1024
-
+from interlock.errors import RequestRefused
+from interlock.server.guard import HEADER_BYTES_MAX, HEADERS
+from interlock.server.problems import PROBLEM_JSON, problem_of
 
 # The least of an answer that must be taken in the time for it, while more waits: 2 kB a second with the default.
 TAKEN_BYTES_MIN = 64 * 1024
@@ -52,7 +52,9 @@ class BoundedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         if len(self.connections) >= self._bounds.connections_max:
             self.transport = transport
-            transport.write(raw_answer(503, "Service Unavailable", "too-many-connections", "retry-after: 1\r\n"))
+            bound = self._bounds.connections_max
+            refused = RequestRefused("too-many-connections", f"{bound} connections are open; close one, or come back")
+            transport.write(raw_answer(refused, "retry-after: 1\r\n"))
             transport.close()
             return
         super().connection_made(transport)
@@ -87,10 +89,15 @@ class BoundedProtocol(H11Protocol):
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        try:
-            super().send_400_response(msg)
-        except h11.LocalProtocolError:  # an answer is on its way already, and no other can be given
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):  # an answer is on its way already
             self._abort()
+            return
+        detail = f"what was sent is no HTTP/1.1, or its headers are larger than {HEADER_BYTES_MAX:,} bytes"
+        self.transport.write(raw_answer(RequestRefused("bad-request", detail)))
+        self.transport.close()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing is logged, as anybody can ask for a websocket: the request is answered as if it had not."""
 
     def _expect_headers(self) -> None:
         self._headers_due = self.loop.call_later(self._bounds.header_timeout_s, self._too_slow)
@@ -123,16 +130,19 @@ class BoundedProtocol(H11Protocol):
     def _too_slow(self) -> None:
         self._headers_due = None
         if not self.transport.is_closing():
-            self.transport.write(raw_answer(408, "Request Timeout", "headers-too-slow"))
+            detail = f"the headers were not there after {self._bounds.header_timeout_s:g} s; send them faster"
+            self.transport.write(raw_answer(RequestRefused("headers-too-slow", detail)))
             self.transport.close()
 
     def _abort(self) -> None:
         self.transport.abort()
 
 
-def raw_answer(status: int, phrase: str, code: str, more: str = "") -> bytes:
-    """An answer where there is no request yet."""
-    problem = {"type": f"urn:interlock:problem:{code}", "title": phrase, "status": status, "code": code}
+def raw_answer(error: RequestRefused, more: str = "") -> bytes:
+    """A refusal where there is no request yet; it looks like all others."""
+    problem = problem_of(error)
     body = msgspec.json.encode(problem)
-    head = f"HTTP/1.1 {status} {phrase}\r\ncontent-type: {PROBLEM_JSON}\r\ncontent-length: {len(body)}\r\n"
+    first = f"HTTP/1.1 {problem['status']} {HTTPStatus(problem['status']).phrase}\r\n"
+    own = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
+    head = f"{first}content-type: {PROBLEM_JSON}\r\ncontent-length: {len(body)}\r\ncache-control: no-store\r\n{own}"
     return f"{head}{more}connection: close\r\n\r\n".encode() + body

@@ -7,10 +7,11 @@ from starlette.responses import Response
 
 from interlock.engine.in_full import in_full
 from interlock.server.crews import crew_detail, crew_view, graph_of
-from interlock.server.documents import Responses, looks, operation_id
+from interlock.server.documents import Responses, looks
 from interlock.server.routes_runs import json_answer
 from interlock.server.service import Service, needs
 from interlock.server.shapes import CrewDetail, CrewList, Graph, Problems
+from interlock.server.strict import strict_router
 
 CrewName = Annotated[str, Path(description="The name of a crew.", max_length=200)]
 Form = Annotated[Literal["json", "text", "mermaid", "svg"], Query(alias="format", description="How it is drawn.")]
@@ -19,7 +20,7 @@ DRAWN: Responses = {200: {"description": "The graph.", "content": {"text/plain":
 
 
 def crews_router(service: Service) -> APIRouter:
-    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/crews", tags=["crews"], dependencies=[])
+    router = strict_router("/v1/crews", "crews")
     reading = [Depends(needs("read"))]
 
     @router.get("", response_model=CrewList, responses=looks(), dependencies=reading)

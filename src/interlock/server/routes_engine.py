@@ -6,16 +6,17 @@ from fastapi import APIRouter, Depends, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from interlock.server.documents import STREAM, Responses, looks, operation_id
+from interlock.server.documents import STREAM, Responses, looks
 from interlock.server.places import Place
 from interlock.server.service import Service, needs
-from interlock.server.streams import last_place
+from interlock.server.streams import last_place, require_reached
+from interlock.server.strict import strict_router
 
 ANSWER: Responses = {200: {"description": "A stream of events.", "content": STREAM}}
 
 
 def engine_router(service: Service) -> APIRouter:
-    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/engine", tags=["engine"])
+    router = strict_router("/v1/engine", "engine")
 
     @router.get(
         "/events",
@@ -32,9 +33,12 @@ def engine_router(service: Service) -> APIRouter:
         deltas: Annotated[bool, Query(description="Whether it has the pieces of replies.")] = False,
     ) -> Response:
         """The events of all runs in the order of the store."""
-        place = await last_place(request, service.box.store)
+        store = service.box.store
+        place = await last_place(request, store)
+        if place is None and after is not None:
+            await require_reached(store, after, "after")
         if place is None:
-            place = Place(await service.box.store.newest_position() if after is None else after)
+            place = Place(await store.newest_position() if after is None else after)
         reader = service.streams.reader(place, deltas=deltas)
         return service.streams.open(
             request.state.caller, reader, follow=follow, keep_alive_s=service.crews.keep_alive_s

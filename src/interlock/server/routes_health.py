@@ -3,28 +3,28 @@
 from fastapi import APIRouter, Depends
 from starlette.responses import JSONResponse, Response
 
-from interlock.server.documents import Responses, looks, operation_id, refusals
+from interlock.server.documents import ANY, Responses, looks, refusals
 from interlock.server.routes_runs import json_answer
 from interlock.server.service import Service, needs
 from interlock.server.shapes import Health
+from interlock.server.strict import strict_router
 
 NOT_READY: Responses = {503: {"description": "It takes no work now.", "model": Health}}
 TEXT: Responses = {200: {"description": "Counters.", "content": {"text/plain": {"schema": {"type": "string"}}}}}
-PLACE = ("host-not-allowed", "origin-not-allowed", "internal-error")
 
 
 def health_router(service: Service) -> APIRouter:
-    router = APIRouter(generate_unique_id_function=operation_id, tags=["health"])
+    router = strict_router("", "health")
 
-    @router.get("/healthz", response_model=Health, responses=refusals(*PLACE))
+    @router.get("/healthz", response_model=Health, responses=refusals(*ANY))
     async def healthz() -> Response:
         """The process lives and answers."""
         return json_answer({"status": "ok"})
 
-    @router.get("/readyz", response_model=Health, responses={**refusals(*PLACE), **NOT_READY})
+    @router.get("/readyz", response_model=Health, responses={**refusals(*ANY), **NOT_READY})
     async def readyz() -> Response:
-        """Whether it takes work: not while it stops, nor while the disk is full."""
-        status = service.readiness()
+        """Whether it takes work: not while it stops, nor while the disk is full or the data folder out of reach."""
+        status = await service.readiness()
         return JSONResponse({"status": status}, 200 if status == "ready" else 503)
 
     @router.get(

@@ -8,18 +8,19 @@ from starlette.responses import Response
 
 from interlock.errors import RequestRefused, RunNotFound
 from interlock.ids import run_of
-from interlock.server.documents import MOVING_RUN, OF_RUN, does, looks, operation_id
+from interlock.server.documents import MOVING_RUN, OF_RUN, does, looks
 from interlock.server.once import Answer
 from interlock.server.paging import Cursor, Limit, question_page
 from interlock.server.routes_runs import answered, json_answer
 from interlock.server.service import Service, needs
 from interlock.server.shapes import GiveAnswer, QuestionPage, RunDetail
+from interlock.server.strict import strict_router
 
 MessageId = Annotated[str, Path(description="The id of a question.", max_length=300)]
 
 
 def questions_router(service: Service) -> APIRouter:
-    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/questions", tags=["questions"])
+    router = strict_router("/v1/questions", "questions")
 
     @router.get(
         "",

@@ -14,13 +14,14 @@ from interlock.engine.events import NO_CONTEXT, CrewContext
 from interlock.errors import AlreadyResumed, RequestRefused, RunExists
 from interlock.runtime.runner import is_over
 from interlock.server.bodies import require_size
-from interlock.server.documents import MOVING_RUN, OF_RUN, STREAM, Responses, does, leads_to, looks, operation_id
+from interlock.server.documents import MOVING_RUN, OF_RUN, STREAM, Responses, does, leads_to, looks
 from interlock.server.once import Answer
 from interlock.server.paging import Cursor, Limit, run_page
 from interlock.server.places import Place
 from interlock.server.service import Service, needs
 from interlock.server.shapes import EventPage, Explanation, Fork, Resume, RunDetail, RunPage, StartRun, Status
 from interlock.server.streams import last_place, wants_stream
+from interlock.server.strict import strict_router
 from interlock.server.views import events_after, reasons_of, run_detail
 
 RunId = Annotated[str, Path(description="The id of a run.", max_length=200)]
@@ -46,7 +47,7 @@ def json_answer(body: Any, status: int = 200) -> Response:
 
 
 def runs_router(service: Service) -> APIRouter:
-    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/runs", tags=["runs"])
+    router = strict_router("/v1/runs", "runs")
     _add_looking(router, service)
     _add_following(router, service)
     _add_starting(router, service)
@@ -109,7 +110,7 @@ def _add_following(router: APIRouter, service: Service) -> None:
         """A page of events; with `Accept: text/event-stream` a stream of them, until the run is over."""
         place = await last_place(request, service.box.store) or Place(0)
         if not wants_stream(request):
-            return json_answer(events_after(run, await service.box.journal.records(run, after), after, limit))
+            return json_answer(await events_after(service.box.journal, run, after, limit))
         row = await service.box.journal.row(run)
         if is_over(row.status) and not await service.box.store.of_run(run, place.position, 1):
             return Response(status_code=204)

@@ -5,14 +5,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from interlock.server.access import ANYONE, SESSION_COOKIE, Caller
-from interlock.server.documents import ANY, KEYED, WITH_BODY, looks, operation_id, refusals
+from interlock.server.documents import ANY, KEYED, WITH_BODY, looks, refusals
 from interlock.server.routes_runs import json_answer
 from interlock.server.service import Service, known_caller
 from interlock.server.shapes import OpenByCode, OpenByKey, Session
+from interlock.server.strict import strict_router
 
 
 def session_router(service: Service) -> APIRouter:
-    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/session", tags=["session"])
+    router = strict_router("/v1/session", "session")
 
     @router.post("", response_model=Session, responses=refusals(*ANY, *KEYED, *WITH_BODY))
     async def open_session(request: Request, order: OpenByCode | OpenByKey) -> Response:
@@ -39,7 +40,7 @@ def session_router(service: Service) -> APIRouter:
         """Who is asking, and what they may: every key may ask this."""
         return json_answer(_view(request.state.caller))
 
-    @router.delete("", status_code=204, responses=looks("draining"), dependencies=[Depends(known_caller)])
+    @router.delete("", status_code=204, responses=looks(*WITH_BODY), dependencies=[Depends(known_caller)])
     async def close_session() -> Response:
         """Forgets the cookie of this browser."""
         response = Response(status_code=204)

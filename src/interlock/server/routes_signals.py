@@ -7,11 +7,14 @@ from fastapi import APIRouter, Depends, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from interlock.broadcast.delayed import Delayed
+from interlock.broadcast.naming import derived_id
 from interlock.broadcast.record import PROCESS, UNSET
+from interlock.compose.signals import Signals
 from interlock.engine.in_full import in_full
 from interlock.errors import NoSuchSignal
 from interlock.server.announcing import announced
-from interlock.server.documents import GONE, does, looks, operation_id, takes_away
+from interlock.server.documents import GONE, does, looks, takes_away
 from interlock.server.once import Answer
 from interlock.server.paging import Limit
 from interlock.server.routes_runs import json_answer
@@ -29,12 +32,13 @@ from interlock.server.shapes import (
     SubscriptionPage,
     SubscriptionView,
 )
+from interlock.server.strict import strict_router
 
 Word = Annotated[str, Query(min_length=1, max_length=256)]
 
 
 def signals_router(service: Service) -> APIRouter:
-    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/engine/signals", tags=["signals"])
+    router = strict_router("/v1/engine/signals", "signals")
     _add_broadcasts(router, service)
     _add_subscriptions(router, service)
     _add_delayed(router, service)
@@ -136,12 +140,8 @@ def _add_delayed(router: APIRouter, service: Service) -> None:
     async def schedule_signal(request: Request, order: Schedule) -> Response:
         """Announces something later; one with the same type and repeatKey takes the other's place."""
 
-        async def schedule(_: str) -> Answer:
-            data = order.data if "data" in order.model_fields_set else UNSET
-            entry = await signals.schedule(
-                order.type, data, at=order.deliver_at, in_ms=order.in_ms, repeat_key=order.repeat_key
-            )
-            return Answer(_delayed(entry), 201)
+        async def schedule(planned: str) -> Answer:
+            return Answer(_delayed(await _scheduled(signals, order, derived_id(f"http:{planned}"))), 201)
 
         return await service.once.answer(request, schedule)
 
@@ -165,7 +165,7 @@ def _add_dead(router: APIRouter, service: Service) -> None:
         "/dead", response_model=DeadBroadcasts, responses=looks("bad-parameter"), dependencies=[Depends(needs("read"))]
     )
     async def list_dead_broadcasts(limit: Limit = 200) -> Response:
-        """What reached nobody, or was withheld, with the reason; the newest first."""
+        """What did not arrive, at one agent or at everybody, with the reason; the newest first."""
         return json_answer({"dead": await signals.dead(limit)})
 
     @router.post(
@@ -186,7 +186,14 @@ def _add_dead(router: APIRouter, service: Service) -> None:
         return await service.once.answer(request, revive)
 
 
-def _delayed(entry: Any) -> dict[str, Any]:
+async def _scheduled(signals: Signals, order: Schedule, id: str) -> Delayed:  # noqa: A002
+    data = order.data if "data" in order.model_fields_set else UNSET
+    return await signals.schedule(
+        order.type, data, at=order.deliver_at, in_ms=order.in_ms, repeat_key=order.repeat_key, id=id
+    )
+
+
+def _delayed(entry: Delayed) -> dict[str, Any]:
     """As the protocol shows it, with how often it was tried."""
     shown: dict[str, Any] = msgspec.to_builtins(entry)
     return {**shown, "attempts": entry.attempts}

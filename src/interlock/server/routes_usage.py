@@ -10,10 +10,11 @@ from interlock.compose.recovery import pages
 from interlock.compose.usage import DAY_MS, Spent
 from interlock.engine.events import Usage
 from interlock.engine.in_full import in_full
-from interlock.server.documents import looks, operation_id
+from interlock.server.documents import looks
 from interlock.server.routes_runs import json_answer
 from interlock.server.service import Service, needs
 from interlock.server.shapes import UsageReport
+from interlock.server.strict import strict_router
 
 HOUR_MS = 3_600_000
 # So long hours are told apart; beyond it, days.
@@ -22,7 +23,7 @@ PAGE = 1_000
 
 
 def usage_router(service: Service) -> APIRouter:
-    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/usage", tags=["usage"])
+    router = strict_router("/v1/usage", "usage")
 
     @router.get(
         "",

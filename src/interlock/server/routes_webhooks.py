@@ -9,18 +9,19 @@ from starlette.responses import Response
 
 from interlock.errors import RequestRefused
 from interlock.ports import Letter
-from interlock.server.documents import GONE, does, looks, operation_id, takes_away
+from interlock.server.documents import GONE, does, looks, takes_away
 from interlock.server.once import Answer
 from interlock.server.paging import Cursor, Limit, cursor_of, number_of
 from interlock.server.routes_runs import json_answer
 from interlock.server.service import Service, needs
 from interlock.server.shapes import DeadLetter, DeadLetters
+from interlock.server.strict import strict_router
 
 Number = Annotated[int, Path(ge=1, le=2**53, description="The number of a dead letter.")]
 
 
 def webhooks_router(service: Service) -> APIRouter:
-    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/engine/webhooks", tags=["webhooks"])
+    router = strict_router("/v1/engine/webhooks", "webhooks")
     _add_looking(router, service)
     _add_doing(router, service)
     return router

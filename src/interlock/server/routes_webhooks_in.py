@@ -12,11 +12,13 @@ from interlock.adapters.webhook_verifying import IncomingWebhook
 from interlock.broadcast.record import Source
 from interlock.errors import RequestRefused
 from interlock.server.announcing import announced
-from interlock.server.documents import ANY, STORED, WITH_BODY, operation_id, refusals
+from interlock.server.bodies import require_json
+from interlock.server.documents import ANY, STORED, WITH_BODY, refusals
 from interlock.server.rates import Rates
 from interlock.server.routes_runs import json_answer
 from interlock.server.service import Service
 from interlock.server.shapes import BroadcastView
+from interlock.server.strict import strict_router
 
 _log = logging.getLogger("interlock.server")
 
@@ -35,7 +37,7 @@ REFUSED = (
 
 
 def webhooks_in_router(service: Service) -> APIRouter:
-    router = APIRouter(generate_unique_id_function=operation_id, prefix="/v1/webhooks", tags=["webhooks"])
+    router = strict_router("/v1/webhooks", "webhooks")
     hooks: Mapping[str, IncomingWebhook] = service.incoming
     rates = Rates(service.box.clock, service.settings.requests_per_second, 2 * service.settings.requests_per_second)
 
@@ -54,6 +56,7 @@ def webhooks_in_router(service: Service) -> APIRouter:
             raise service.failed(request.scope)
         if wait_ms := rates.wait_ms(hook):  # counted of the sender alone: nobody else may use them up
             raise RequestRefused("too-many-requests", "too many of these webhooks", retry_after_s=-(-wait_ms // 1000))
+        require_json(body)
         said = hooks[hook].said(request.headers, body)
         source = Source(type="webhook", id=hook)
         broadcast, is_news = await announced(service.box, f"webhook:{hook}:{said.id}", said.type, said.data, source)

@@ -8,7 +8,7 @@ from starlette.types import Scope
 from interlock.adapters.server_settings import ServerSettings
 from interlock.adapters.webhook_verifying import IncomingWebhook
 from interlock.compose.box import Interlock
-from interlock.errors import InterlockError, RequestRefused, StorageFull
+from interlock.errors import InterlockError, RequestRefused, StorageFull, StoreFailed
 from interlock.server.access import Access, Caller
 from interlock.server.crews import ServedCrews
 from interlock.server.feed import Feed
@@ -36,30 +36,39 @@ class Service:
         self.metrics = Metrics()
         self.feed = Feed(box.store, box.clock, self._dropped)
         self.streams = Streams(self.feed, settings)
-        self.once = Once(box.store, box.clock, self._failed_with)
+        self.once = Once(box.store, box.clock, self.failed_with)
         self.is_draining = False
         self._full_until_ms = 0
         # Set by the guard: what whoever came with a wrong key is told.
         self.failed: Callable[[Scope], RequestRefused] = _wrong_key
         box.watch(self.feed.observe, self.feed.hear)
 
-    def readiness(self) -> str:
+    async def readiness(self) -> str:
         """`ready`, or why it takes no work now."""
         if self.is_draining:
             return "draining"
-        return "storage-full" if self.box.clock.monotonic_ms() < self._full_until_ms else "ready"
+        if self._is_full:
+            return "storage-full"
+        try:
+            await self.box.store.newest_position()
+        except StoreFailed as error:
+            return error.code
+        return "ready"
+
+    @property
+    def _is_full(self) -> bool:
+        return self.box.clock.monotonic_ms() < self._full_until_ms
 
     def admission(self) -> RequestRefused | None:
         """Why nothing is taken in now, if so."""
-        status = self.readiness()
-        if status == "draining":
+        if self.is_draining:
             wait_s = max(1, round(self.settings.drain_timeout_seconds))
             return RequestRefused("draining", "the server is stopping; ask again soon", retry_after_s=wait_s)
-        if status == "storage-full":
+        if self._is_full:
             return RequestRefused("admission-closed", "the disk was full a moment ago", retry_after_s=1)
         return None
 
-    def _failed_with(self, error: InterlockError) -> None:
+    def failed_with(self, error: InterlockError) -> None:
         """A full disk closes the door for a moment; the next to ask afterwards tries whether there is room."""
         if isinstance(error, StorageFull):
             self._full_until_ms = self.box.clock.monotonic_ms() + FULL_MS

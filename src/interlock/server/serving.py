@@ -33,9 +33,10 @@ from interlock.server.access import Access
 from interlock.server.app import guarded_app
 from interlock.server.crews import ServedCrews as ServedCrews
 from interlock.server.feed import DRAINING
+from interlock.server.guard import HEADER_BYTES_MAX
 from interlock.server.logs import log_as_json_lines
 from interlock.server.origins import Origins
-from interlock.server.protocol import HEADER_BYTES_MAX, BoundedProtocol, Bounds
+from interlock.server.protocol import BoundedProtocol, Bounds
 from interlock.server.service import Service
 from interlock.server.webhooks_out import WebhooksOut
 
@@ -101,8 +102,7 @@ async def _service(order: Order, key: str) -> AsyncIterator[Service]:
     telling = WebhooksOut(box.store, box.signals.bus, box.clock, order.hooks, senders)
     await telling.begin()
     box.watch(telling.wake)
-    working = [asyncio.create_task(service.feed.run())]
-    working += [asyncio.create_task(telling.run())] if order.hooks else []
+    working = [asyncio.create_task(service.feed.run()), asyncio.create_task(telling.run())]
     try:
         yield service
     finally:

@@ -366,6 +366,8 @@ class DeadBroadcast(BaseModel):
     broadcast: BroadcastView
     reason: str
     at: int
+    crew: str = Field("", description="Of the agent that it was for.")
+    agent: str = Field("", description="Whom it was for; empty if it was withheld from everybody.")
 
 
 class DeadBroadcasts(Told):

@@ -80,14 +80,15 @@ def wants_stream(request: Request) -> bool:
 
 
 async def last_place(request: Request, store: Records) -> Place | None:
-    """Where a reader says that it stands; None if it has seen nothing.
-
-    A place that the store has not reached is refused: whoever waited there would miss all that comes before it.
-    """
+    """Where a reader says that it stands; None if it has seen nothing."""
     text = request.headers.get(LAST_EVENT_ID, "").strip()
     place = place_of(text) if text else None
-    if place is not None and max(place.position, place.record) > await store.newest_position():
-        raise RequestRefused(
-            "event-ahead", f"there is no event {text} in this data folder; begin without Last-Event-ID"
-        )
+    if place is not None:
+        await require_reached(store, max(place.position, place.record), "Last-Event-ID")
     return place
+
+
+async def require_reached(store: Records, position: int, where: str) -> None:
+    """A place that the store has not reached is refused: whoever waited there would miss all that comes before it."""
+    if position > await store.newest_position():
+        raise RequestRefused("event-ahead", f"there is no event {position} in this data folder; begin without {where}")

@@ -9,7 +9,7 @@ from interlock.compose.results import result_from
 from interlock.engine.in_full import in_full
 from interlock.engine.reasons import reason
 from interlock.ids import parent_of
-from interlock.ports import OpenQuestion, Record, RunRow, StoredRecord
+from interlock.ports import Journal, OpenQuestion, RunRow, StoredRecord
 from interlock.runtime.runner import is_over
 from interlock.runtime.watching import public_events
 
@@ -32,7 +32,7 @@ def run_view(row: RunRow) -> dict[str, Any]:
 
 
 async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
-    row, records = await box.journal.row(run), await box.journal.records(run)
+    row, records = await box.journal.whole(run)
     result = await result_from(box.journal, row, records)
     open_ = [] if is_over(row.status) else await listed_questions(box.store, run)
     asked = sorted(open_, key=lambda each: (each.run != run, each.since, each.token))
@@ -58,7 +58,9 @@ def question_view(question: OpenQuestion) -> dict[str, Any]:
     }
 
 
-def events_after(run: str, records: Sequence[Record], after: int, limit: int) -> dict[str, Any]:
+async def events_after(journal: Journal, run: str, after: int, limit: int) -> dict[str, Any]:
+    """Of as many records as can be needed: each has an event at least, and one more tells whether there is more."""
+    records = await journal.records(run, after, limit + 1)
     found = [event for record in records for event in public_events(run, record) if event["seq"] > after]
     page = found[:limit]
     return {"events": page, "next": page[-1]["seq"] if len(found) > limit else None}

@@ -4,6 +4,7 @@ Rule 1: the journal is what is told of. Each webhook has a place in it; letters 
 one transaction, so that nothing that was stored is forgotten, whoever stored it and however this process ends.
 Rule 2: at least once, with the same id on every try; what was tried often enough is dead, and kept.
 Rule 3: a webhook that is new begins with what comes: nobody is told of the past.
+Rule 4: each has a task of its own while it has letters, so that a receiver that is slow or gone holds up nobody else.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ _log = logging.getLogger("interlock.server")
 # How long a receiver that failed is left alone, try by try; after the last the letter is dead.
 PAUSES_MS = (5_000, 30_000, 120_000, 600_000, 3_600_000, 21_600_000)
 
-# Letters under way at once: one slow receiver must not hold up the others.
+# Letters under way at once to one receiver.
 AT_ONCE = 16
 PAGE = 200
 LOOK_AGAIN_S = 1.0
@@ -40,7 +41,7 @@ class Store(Feed, Letters, Protocol):
 
 
 class WebhooksOut:
-    """Tells webhooks what happened; one task, and one for each letter under way."""
+    """Tells webhooks what happened: one task that writes letters, and one for each webhook that has some."""
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class WebhooksOut:
     ) -> None:
         self._store, self._bus, self._clock, self._hooks, self._senders = store, bus, clock, hooks, senders
         self._woken = asyncio.Event()
+        self._sending: set[str] = set()
 
     def wake(self, stored: StoredRecord) -> None:
         """Told by the runner that something was stored."""
@@ -68,21 +70,39 @@ class WebhooksOut:
 
     async def run(self) -> None:
         """Until it is cancelled; what is under way then is sent again by the next server."""
-        while True:
-            self._woken.clear()
-            with suppress(StoreFailed):  # it is away; what is to be told is in the journal
-                await self.told()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_AGAIN_S):
-                    await self._woken.wait()
+        async with asyncio.TaskGroup() as sending:
+            while True:
+                self._woken.clear()
+                with suppress(StoreFailed):  # it is away; what is to be told is in the journal
+                    for name in await self._written():
+                        if name not in self._sending:
+                            self._sending.add(name)
+                            sending.create_task(self._send_all(name))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_AGAIN_S):
+                        await self._woken.wait()
 
     async def told(self) -> None:
         """Writes letters of all that happened, and sends all that are due."""
+        await asyncio.gather(*(self._send_all(name) for name in await self._written()))
+
+    async def _written(self) -> Sequence[str]:
+        """The webhooks that have letters to send, once those of all that happened are written."""
         for name, hook in self._hooks.items():
             await self._write_letters(name, hook)
             await self._write_broadcasts(name, hook)
-        while due := await self._store.due(self._clock.now_ms(), AT_ONCE):
-            await asyncio.gather(*(self._send(letter) for letter in due))
+        return await self._store.hooks_due(self._clock.now_ms())
+
+    async def _send_all(self, name: str) -> None:
+        try:
+            while due := await self._store.due(name, self._clock.now_ms(), AT_ONCE):
+                async with asyncio.TaskGroup() as sending:
+                    for letter in due:
+                        sending.create_task(self._send(letter))
+        except* StoreFailed:
+            pass  # as above
+        finally:
+            self._sending.discard(name)
 
     async def _write_letters(self, name: str, hook: OutgoingHook) -> None:
         position = await self._store.read_up_to(name) or 0
@@ -108,6 +128,10 @@ class WebhooksOut:
             await sender.send(letter)
         except NotSent as error:
             await self._store.put_off(self._put_off(letter, error))
+        except Exception as error:  # a fault of ours: it must not silence the letters after this one
+            _log.exception("webhook %s: %s could not be sent", letter.hook, letter.key)
+            failed = NotSent(f"{type(error).__name__}; the log of the server tells more")
+            await self._store.put_off(self._put_off(letter, failed))
         else:
             await self._store.sent(letter)
 

@@ -173,11 +173,14 @@ class MemoryStore:
         self.require_open()
         return self._kept(run).row
 
-    async def records(self, run: str, after: int = 0) -> Sequence[Record]:
+    async def records(self, run: str, after: int = 0, limit: int | None = None) -> Sequence[Record]:
         self.require_open()
         kept = self._kept(run)
         records = journal_format.opened_chain(run, kept.records, journal_format.start_of(run), kept.tip)
-        return tuple(record for record in records if record.last_seq > after)
+        return tuple(record for record in records if record.last_seq > after)[:limit]
+
+    async def whole(self, run: str) -> tuple[RunRow, Sequence[Record]]:
+        return await self.row(run), await self.records(run)
 
     async def rows(
         self,

@@ -143,9 +143,13 @@ class SimulatedStore:
         await self._line("read")
         return await self._memory.row(run)
 
-    async def records(self, run: str, after: int = 0) -> Sequence[Record]:
+    async def records(self, run: str, after: int = 0, limit: int | None = None) -> Sequence[Record]:
         await self._line("read")
-        return await self._memory.records(run, after)
+        return await self._memory.records(run, after, limit)
+
+    async def whole(self, run: str) -> tuple[RunRow, Sequence[Record]]:
+        await self._line("read")
+        return await self._memory.whole(run)
 
     async def rows(
         self,

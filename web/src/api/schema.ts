@@ -167,9 +167,21 @@ export interface components {
         };
         /** DeadBroadcast */
         DeadBroadcast: {
+            /**
+             * Agent
+             * @description Whom it was for; empty if it was withheld from everybody.
+             * @default
+             */
+            agent: string;
             /** At */
             at: number;
             broadcast: components["schemas"]["BroadcastView"];
+            /**
+             * Crew
+             * @description Of the agent that it was for.
+             * @default
+             */
+            crew: string;
             /** Id */
             id: string;
             /** Reason */

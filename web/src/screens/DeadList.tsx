@@ -15,8 +15,8 @@ export function DeadList() {
   const revive = (id: string) => send(() => post(`/v1/engine/signals/dead/${encodeURIComponent(id)}/revive`, {}));
   return (
     <Listing
-      title="Reached nobody"
-      head={["type", "why", "when", ""]}
+      title="Not delivered"
+      head={["type", "for", "why", "when", ""]}
       items={value && value.dead}
       empty={<Empty title="Everything arrived." />}
       {...{ error, again, refused }}
@@ -24,6 +24,15 @@ export function DeadList() {
         <tr key={each.id}>
           <td>
             <bdi>{each.broadcast.type}</bdi>
+          </td>
+          <td>
+            {each.agent ? (
+              <>
+                <bdi>{each.agent}</bdi> of <bdi>{each.crew}</bdi>
+              </>
+            ) : (
+              "everybody"
+            )}
           </td>
           <td>
             <bdi>{each.reason}</bdi>

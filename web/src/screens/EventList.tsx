@@ -2,7 +2,7 @@ import { useState } from "react";
 import type { RunEvent } from "../api/events";
 import { clock } from "../state/words";
 import { Brief, Said } from "../ui/Said";
-import { VirtualList } from "../ui/VirtualList";
+import { VirtualList, type Option } from "../ui/VirtualList";
 
 const ROW = 30;
 const FRAME = new Set(["run", "seq", "at", "type", "path"]);
@@ -16,9 +16,10 @@ export function EventList({ events, upTo }: { events: readonly RunEvent[]; upTo:
         rowHeight={ROW}
         label={`${upTo} events`}
         sticks
-        row={(n) => {
+        choose={(n) => setChosen(events[n] ?? null)}
+        row={(n, option) => {
           const event = events[n];
-          return event && <Row key={`${event.run}.${event.seq}`} event={event} isChosen={event === chosen} choose={setChosen} />;
+          return event && <Row key={`${event.run}.${event.seq}`} {...{ event, option }} isChosen={event === chosen} choose={setChosen} />;
         }}
       />
       {chosen && (
@@ -33,14 +34,21 @@ export function EventList({ events, upTo }: { events: readonly RunEvent[]; upTo:
   );
 }
 
-function Row({ event, isChosen, choose }: { event: RunEvent; isChosen: boolean; choose: (event: RunEvent) => void }) {
+interface RowProps {
+  readonly event: RunEvent;
+  readonly option: Option;
+  readonly isChosen: boolean;
+  readonly choose: (event: RunEvent) => void;
+}
+
+function Row({ event, option, isChosen, choose }: RowProps) {
   return (
-    <button type="button" className="event-row" aria-pressed={isChosen} onClick={() => choose(event)}>
+    <div {...option} className="event-row" aria-selected={isChosen} onClick={() => choose(event)}>
       <span className="number">{event.seq}</span>
       <time>{clock(event.at)}</time>
       <b>{event.type}</b>
       <Brief text={brief(event)} />
-    </button>
+    </div>
   );
 }
 
