@@ -38,7 +38,7 @@ from tests.adapters.hostile_server import (
 T = TypeVar("T")
 
 HASTY = ProviderSettings(
-    connect_timeout_seconds=5,
+    connect_timeout_seconds=0.4,
     first_byte_timeout_seconds=0.5,
     idle_timeout_seconds=0.5,
     total_timeout_seconds=1,
