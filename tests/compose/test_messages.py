@@ -227,6 +227,37 @@ def test_a_hosts_function_that_fails_leaves_the_agent_alone(tmp_path: Path) -> N
     assert "ValueError: out of order; it works alone" in warning
 
 
+def judged_by(folder: Path, check: Any, settings: str = "") -> list[str]:
+    """What the journal warns of, where the host checks reports so."""
+
+    async def story(box: Interlock) -> list[str]:
+        crew = crew_of(folder / "crew", TREE + settings)
+        assert (await (await box.start(crew, "go", run_id="r")).result()).status == "completed"
+        events = [event for record in await box.journal.records("r") for event in record.events]
+        return [event.message for event in events if isinstance(event, Warned)]
+
+    call = {"name": "delegate", "arguments": {"to": "b", "task": "look"}}
+    model = ScriptedModel({"a": ["the host selects", _answer(call), "the host checks", "done", "done"], "b": ["first"]})
+    box = Interlock(folder / "data", models=model, select_children=lambda task, ids: ["b"], check_report=check)
+    return inside(box, story)
+
+
+@pytest.mark.parametrize("gives", [None, 1, ["ok"], object()])
+def test_a_hosts_function_that_gives_no_verdict_rejects_nothing(tmp_path: Path, gives: object) -> None:
+    (warning,) = judged_by(tmp_path, lambda task, report: gives)
+    assert "the host's function to check reports gave" in warning
+    assert warning.endswith("the rules decide alone")
+
+
+def test_a_hosts_function_that_hangs_is_left_alone(tmp_path: Path) -> None:
+    async def hangs(task: str, report: str) -> bool:
+        return await asyncio.Event().wait()
+
+    settings = "settings: {tool_execution_timeout_seconds: 0.01}\n"
+    (warning,) = judged_by(tmp_path, hangs, settings)
+    assert "the host's function took longer than 0.01 s; the rules decide alone" in warning
+
+
 # Approvals
 
 PAYING = "entry_point: a\nagents: [{id: a, is_terminal: true, tools: [pay]}]\n"

@@ -125,6 +125,15 @@ def test_a_deadline_of_less_than_a_millisecond_is_one(tmp_path: Path, rules: int
     assert [wait.deadline_ms for wait in talk.run.state.waits] == [deadline_ms]
 
 
+def test_a_default_counts_as_an_answer_in_its_words_would(tmp_path: Path) -> None:
+    talk = Talk(crew_of(tmp_path, tools="ask_user"))
+    talk.says("root", gives("c0"))
+    talk.says("c0", ("ask_user", {"question": "?", "choices": ["Yes", "No"], "deadline_seconds": 9, "default": " y"}))
+    assert "the default does not fit: 'y' is none of the choices" in talk.outputs("c0")[0]
+    talk.says("c0", ("ask_user", {"question": "?", "choices": ["Yes", "No"], "deadline_seconds": 9, "default": "yes "}))
+    assert [wait.default for wait in talk.run.state.waits] == ["Yes"]
+
+
 @pytest.mark.parametrize(("rules", "asked"), [(1, 1), (2, 0)])
 def test_a_question_whose_schema_says_what_nobody_looks_at_is_refused(tmp_path: Path, rules: int, asked: int) -> None:
     talk = Talk(crew_of(tmp_path, tools="ask_user"), rules)

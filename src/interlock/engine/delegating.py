@@ -329,11 +329,14 @@ def judged(t: Transition, move: Judged) -> Move | None:
     task, tree = move.task, t.crew.delegation
     assert tree is not None, "only crews that delegate have tasks"
     assert task.report is not None, "only reports are judged"
+    remarks = [f"it is about your task {short(task.given_as)}, which was sent back"] if task.follow_ups else []
     if not move.ok:
         hindrance = _no_follow_up(t, task, move.reason, tree.max_follow_ups)
         if not hindrance:
             return _follow_up(t, task, move.reason)
-        t.state.remarks[task.report.message_id] = f"it was not accepted, and {hindrance}: {move.reason}"
+        remarks.append(f"it was not accepted, and {hindrance}: {move.reason}")
+    if remarks:
+        t.state.remarks[task.report.message_id] = "; ".join(remarks)
     mailbox(t, task.report.to).inbox.append(task.report)
     t.drop_task(task)
     return None
@@ -360,6 +363,7 @@ def _follow_up(t: Transition, task: Task, reason: str) -> Move | None:
         context={"follow_up_of": short(task.message), "follow_up": task.follow_ups + 1},
     )
     _send_back(t, message)
+    task.given_as = task.given_as or task.message
     task.message = message.message_id
     task.follow_ups += 1
     if task.turn is None:

@@ -43,9 +43,8 @@ def ask_user(t: Transition, turn: Turn, given: AskUser) -> str:
     id_ = t.new_message_id()
     require_room(t, id_)
     try:
-        rules = _rules(given)
-        if t.state.rules > 1:
-            require_use(rules.schema)
+        rules = _rules(t, given)
+        default = _default(t, given, rules)
         message = RequestUserInput(message_id=id_, from_=turn.agent, question=given.question, context=given.context)
     except (BadQuestion, BadAnswer, BadMessage) as fault:
         raise Refusal(f"{fault.code}: {fault}") from fault
@@ -60,20 +59,30 @@ def ask_user(t: Transition, turn: Turn, given: AskUser) -> str:
         question=given.question,
         rules=rules,
         deadline_ms=_milliseconds(t, given.deadline_seconds),
-        default=given.default,
+        default=default,
     )
     _open(t, wait, given.question)
     return f"question {short(id_)} is before a person; the answer will come to you"
 
 
-def _rules(given: AskUser) -> AnswerRules:
+def _rules(t: Transition, given: AskUser) -> AnswerRules:
     rules = AnswerRules(choices=tuple(given.choices), pattern=given.pattern, schema=given.answer_schema)
     require_rules(rules)
-    if given.default is not None and not given.deadline_seconds:
-        raise BadQuestion("a default counts after a deadline, and there is none; give deadline_seconds too")
-    if given.default is not None:
-        taken(rules, given.default)
+    if t.state.rules > 1:
+        require_use(rules.schema)
     return rules
+
+
+def _default(t: Transition, given: AskUser, rules: AnswerRules) -> str | None:
+    """As an answer of these words would count."""
+    if given.default is None:
+        return None
+    if not given.deadline_seconds:
+        raise BadQuestion("a default counts after a deadline, and there is none; give deadline_seconds too")
+    try:
+        return taken(rules, given.default)
+    except BadAnswer as fault:
+        raise (BadQuestion(f"the default does not fit: {fault}") if t.state.rules > 1 else fault) from fault
 
 
 def _milliseconds(t: Transition, seconds: float) -> int:

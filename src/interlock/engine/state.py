@@ -99,7 +99,8 @@ class Child(msgspec.Struct, kw_only=True, omit_defaults=True):
 class Task(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A DELEGATE at work: an agent has a turn for it, a sub-crew a run. `parent` is the turn that waits for the report.
 
-    `message` is its id. A sub-crew that is sent back begins anew, so what it was told is kept in `context`.
+    `message` is its id, and `given_as` that of the first where follow-ups have come after it. A sub-crew that is sent
+    back begins anew, so what it was told is kept in `context`.
     """
 
     worker: str
@@ -110,6 +111,7 @@ class Task(msgspec.Struct, kw_only=True, omit_defaults=True):
     taken_up: int = 0  # the number of an agent's first turn for it; follow-ups have others
     child: Child | None = None
     context: dict[str, Any] = {}
+    given_as: str = ""
     follow_ups: int = 0
     report: Report | None = None  # being checked
     refused: bool = False  # the report came too late

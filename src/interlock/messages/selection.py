@@ -7,7 +7,7 @@ import msgspec
 
 from interlock.errors import nearest
 from interlock.messages.refusals import BadVerdict
-from interlock.messages.validation import json_of
+from interlock.messages.validation import as_data, json_of
 
 # A model that did not answer with a list of known ids is asked again so often.
 REPAIRS_MAX = 1
@@ -69,7 +69,7 @@ class AgentSelector:
     def prompt(self, task: str, available_agents: Sequence[Selectable]) -> str:
         """What a model is asked. The task is data: it stands between lines."""
         return (
-            f"Task:\n<<<\n{task}\n>>>\n\nAvailable agents:\n{_listed(available_agents)}\n\n"
+            f"Task:\n{as_data(task)}\n\nAvailable agents:\n{_listed(available_agents)}\n\n"
             "Which agents are needed for this task? Return a JSON array of agent IDs, and nothing else.\n"
             "Only select agents that are NECESSARY. Don't select all agents. An empty array means that you do it alone."
         )

@@ -1,5 +1,9 @@
-"""A host's own functions, in place of a model's word: whom a task needs, and whether a report completes it."""
+"""A host's own functions, in place of a model's word: whom a task needs, and whether a report completes it.
 
+Rule 1: they have as long as a tool has. One that is not async must be quick: everything else waits for it.
+"""
+
+import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,7 +21,8 @@ from interlock.runtime.live import LiveRun
 
 # Gets the task and the ids of the children; gives the ids of those that are needed. May be async.
 SelectChildren = Callable[[str, Sequence[str]], Any]
-# Gets the task and the report; gives whether it is done: a bool, a reason why not, or a ValidationResult. May be async.
+# Gets the task and the report; gives whether it is done: a bool, a reason why not (empty if it is), or a
+# ValidationResult. May be async.
 CheckReport = Callable[[str, str], Any]
 
 
@@ -32,7 +37,12 @@ class Judges:
 
     async def reply(self, live: LiveRun, effect: CallModel) -> ModelReplied:
         """As a model would have said it; whatever the function raises is a call that failed."""
-        said = await (self._selected(live, effect) if effect.purpose == SELECT else self._checked(live, effect))
+        seconds = live.crew.settings.tool_execution_timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                said = await (self._selected(live, effect) if effect.purpose == SELECT else self._checked(live, effect))
+        except TimeoutError as error:
+            raise ModelRefused(f"the host's function took longer than {seconds:g} s") from error
         text = msgspec.json.encode(said, order="deterministic").decode()
         return ModelReplied(call=effect.key, agent=effect.agent, text=text, purpose=effect.purpose)
 
@@ -54,9 +64,11 @@ class Judges:
             return {"completed": found.completed, "reason": found.reason}
         if isinstance(found, str):
             return {"completed": not found, "reason": found}
-        return (
-            found if isinstance(found, Mapping) else {"completed": bool(found), "reason": "the host's function says so"}
-        )
+        if isinstance(found, bool):
+            return {"completed": found, "reason": "the host's function says so"}
+        if not isinstance(found, Mapping):
+            raise ModelRefused(f"the host's function to check reports gave {found!r}, and no bool, text or verdict")
+        return found
 
 
 # A host that leaves it to the models.
