@@ -5,7 +5,7 @@ Rule 2: who owns a run is asked apart from what is appended; an append with a st
 Rule 3: foreign errors stop at the adapter: everything a port raises is a `PortError` or one of the refusals below.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -529,6 +529,24 @@ class Questions(Protocol):
     async def list_questions(self, asking: Asking, seq: int) -> None:
         """Keeps what a run asks with this seq as its newest; if it has moved on, nothing."""
         ...
+
+
+class SpentByRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What the calls of a run have cost by agent, up to this seq."""
+
+    run: str
+    seq: int
+    agents: dict[str, Usage]
+
+
+class Sums(Protocol):
+    """What runs have cost, as somebody added it up once; their journals tell it too, and are the truth."""
+
+    async def spent(self, rows: Sequence[RunRow]) -> Mapping[str, Mapping[str, Usage]]:
+        """By run and agent, of those whose sum is of the seq that they have."""
+        ...
+
+    async def keep_spent(self, found: Sequence[SpentByRun]) -> None: ...
 
 
 class Feed(Protocol):
