@@ -605,6 +605,18 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
+class Sessions(Protocol):
+    """Sessions of browsers that were closed before their time."""
+
+    async def close_session(self, session: str, until: int, now: int) -> None:
+        """Keeps it for as long as it would have been open."""
+        ...
+
+    async def closed_sessions(self, now: int) -> Sequence[str]:
+        """Those that would still be open."""
+        ...
+
+
 class Letters(Protocol):
     """What webhooks have to send: as durable as the records that it tells of."""
 

@@ -178,6 +178,10 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             ) strict, without rowid""",
         ),
     ),
+    (
+        "016_closed_sessions",
+        ("create table closed_sessions (session text primary key, until integer not null) strict, without rowid",),
+    ),
 )
 
 SCHEMA = len(MIGRATIONS)
