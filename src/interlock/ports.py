@@ -5,7 +5,7 @@ Rule 2: who owns a run is asked apart from what is appended; an append with a st
 Rule 3: foreign errors stop at the adapter: everything a port raises is a `PortError` or one of the refusals below.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -531,6 +531,24 @@ class Questions(Protocol):
         ...
 
 
+class SpentByRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What the calls of a run have cost by agent, up to this seq."""
+
+    run: str
+    seq: int
+    agents: dict[str, Usage]
+
+
+class Sums(Protocol):
+    """What runs have cost, as somebody added it up once; their journals tell it too, and are the truth."""
+
+    async def spent(self, rows: Sequence[RunRow]) -> Mapping[str, Mapping[str, Usage]]:
+        """By run and agent, of those whose sum is of the seq that they have."""
+        ...
+
+    async def keep_spent(self, found: Sequence[SpentByRun]) -> None: ...
+
+
 class Feed(Protocol):
     """The records of all runs in the one order of the whole store."""
 
@@ -585,6 +603,18 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
     due_at: int = 0
     dead: bool = False
     error: str = ""
+
+
+class Sessions(Protocol):
+    """Sessions of browsers that were closed before their time."""
+
+    async def close_session(self, session: str, until: int, now: int) -> None:
+        """Keeps it for as long as it would have been open."""
+        ...
+
+    async def closed_sessions(self, now: int) -> Sequence[str]:
+        """Those that would still be open."""
+        ...
 
 
 class Letters(Protocol):

@@ -2,7 +2,8 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -118,6 +119,63 @@ def test_times_begin_at_the_step_and_sum_up_to_what_agents_have_cost(tmp_path: P
     ]
 
 
+@contextmanager
+def database(folder: Path) -> Iterator[sqlite3.Connection]:
+    with sqlite3.connect(folder / "data" / "interlock.db") as connection:
+        yield connection
+    connection.close()
+
+
+async def asked(box: Interlock, clock: ManualClock) -> Spent:
+    return await box.usage()
+
+
+def test_a_run_is_added_up_once_and_again_only_when_the_sum_is_damaged(tmp_path: Path) -> None:
+    async def made(box: Interlock, clock: ManualClock) -> Spent:
+        await (await box.start(crew(tmp_path, "one"), "go")).result()
+        return await box.usage()
+
+    first = in_box(tmp_path, made)
+    with database(tmp_path) as connection:
+        kept = connection.execute("select body from spent").fetchall()
+        connection.execute("update records set body = x'00'")
+    assert len(kept) == 1
+    assert in_box(tmp_path, asked) == first
+    with database(tmp_path) as connection:
+        connection.execute("update spent set body = x'7b7d'")
+    assert len(in_box(tmp_path, asked).unread) == 1
+
+
+def test_a_run_that_went_on_is_added_up_anew_and_one_that_is_gone_leaves_nothing(tmp_path: Path) -> None:
+    async def story(box: Interlock, clock: ManualClock) -> None:
+        both = '[{{signal: "[NEXT]", type: pause}}, {{signal: "[OTHER]", type: route, target: b}}]'
+        waits = CREW.replace('[{{signal: "[NEXT]", target: b}}]', both)
+        (tmp_path / "waits.yaml").write_text(waits.format(name="waits"))
+        run = await box.start(load_crew(tmp_path / "waits.yaml"), "go")
+        for calls in (1, 2):
+            await run.result()
+            assert (await box.usage()).usage.calls == calls
+            assert (await box.usage()).usage.calls == calls
+            await box.resume(run.id, "on")
+        await box.cancel(run.id)
+        await box.usage()
+        await box.keeping.delete(run.id, 0)
+
+    in_box(tmp_path, story)
+    with database(tmp_path) as connection:
+        assert connection.execute("select count(*) from spent").fetchone() == (0,)
+
+
+def test_what_runs_have_cost_can_be_asked_while_nothing_can_be_written(tmp_path: Path) -> None:
+    async def story(box: Interlock, clock: ManualClock) -> int:
+        for _ in range(30):
+            await (await box.start(crew(tmp_path, "one"), "go")).result()
+        await box.store.limit_bytes(1)
+        return (await box.usage()).runs
+
+    assert in_box(tmp_path, story) == 30
+
+
 def test_a_damaged_run_is_named_and_hides_no_other(tmp_path: Path) -> None:
     async def made(box: Interlock, clock: ManualClock) -> None:
         for name in ("broken", "whole"):
@@ -127,9 +185,6 @@ def test_a_damaged_run_is_named_and_hides_no_other(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "data" / "interlock.db") as connection:
         connection.execute("update records set body = x'00' where position = 2")
     connection.close()
-
-    async def asked(box: Interlock, clock: ManualClock) -> Spent:
-        return await box.usage()
 
     spent = in_box(tmp_path, asked)
     assert (spent.runs, spent.unread) == (1, ("broken",))

@@ -130,8 +130,9 @@ async def served(
     model: Any = parrot,
 ) -> AsyncIterator[Office]:
     async with Interlock(folder / "data", models=model, clock=clock, recover=True) as box:
-        access = Access(KEY, settings.keys, box.clock, settings.session_hours) if with_keys else None
-        service = Service(box, ServedCrews(loaded), settings, access, incoming)
+        closed = await box.store.closed_sessions(box.clock.now_ms())
+        access = Access(KEY, settings.keys, box.clock, settings.session_hours, port=8321, closed=closed)
+        service = Service(box, ServedCrews(loaded), settings, access if with_keys else None, incoming)
         guard = guarded_app(service, Origins("127.0.0.1", 8321, settings.hosts, settings.origins))
         feeding = asyncio.create_task(service.feed.run())
         transport = httpx2.ASGITransport(guard, raise_app_exceptions=False)

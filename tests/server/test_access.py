@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from interlock.adapters.server_settings import ServerKey, ServerSettings
-from interlock.server.access import OWNER, SESSION_COOKIE, Access
+from interlock.server.access import OWNER, Access
 from interlock.server.guard import CONTENT_POLICY
 from interlock.testing import ManualClock
 from tests.server.office import ADDRESS, KEY, PAGE, Office, code_of, played
@@ -113,7 +113,7 @@ def test_the_code_of_the_printed_address_works_once_and_opens_a_session(tmp_path
             opened = await page.post("/v1/session", json={"code": code}, headers=PAGE)
             assert opened.status_code == 200
             cookie = opened.headers["set-cookie"]
-            assert cookie.startswith(f"{SESSION_COOKIE}=")
+            assert cookie.startswith(f"{access.cookie}=")
             assert "HttpOnly" in cookie
             assert "SameSite=strict" in cookie
             again = await page.post("/v1/session", json={"code": code}, headers=PAGE)
@@ -168,16 +168,16 @@ def test_a_session_of_a_further_key_may_what_the_key_may_and_is_told_so(
 def test_a_session_ends_with_the_key_that_opened_it_and_takes_no_other_name() -> None:
     clock = ManualClock()
     keys = further_key("read").keys
-    access = Access(KEY, keys, clock, 1)
+    access = Access(KEY, keys, clock, 1, port=8321)
     reader = access.of_key(OTHER)
     assert reader is not None
     session = access.new_session(reader)
     assert access.of_session(session) == reader
-    assert Access(KEY, {}, clock, 1).of_session(session) is None
+    assert Access(KEY, {}, clock, 1, port=8321).of_session(session) is None
     replaced = {"ci": ServerKey(sha256="0" * 64, scopes=("read",))}
-    assert Access(KEY, replaced, clock, 1).of_session(session) is None
+    assert Access(KEY, replaced, clock, 1, port=8321).of_session(session) is None
     narrowed = {"ci": ServerKey(sha256=keys["ci"].sha256, scopes=("answer",))}
-    after = Access(KEY, narrowed, clock, 1).of_session(session)
+    after = Access(KEY, narrowed, clock, 1, port=8321).of_session(session)
     assert after is not None
     assert after.allowed == ["answer"]
     assert access.of_session(session.replace(".key:ci.", ".owner.")) is None
@@ -199,17 +199,60 @@ def test_a_session_ends_with_the_key_that_opened_it_and_takes_no_other_name() ->
 )
 def test_a_session_counts_only_from_our_own_page(tmp_path: Path, headers: dict[str, str], counts: bool) -> None:
     async def story(office: Office) -> None:
-        assert office.service.access is not None
-        cookie = f"{SESSION_COOKIE}={office.service.access.new_session(OWNER)}"
+        access = office.service.access
+        assert access is not None
+        cookie = f"{access.cookie}={access.new_session(OWNER)}"
         found = await status_with(office, "/v1/runs", cookie=cookie, **headers)
         assert found == ((200, "") if counts else (401, "no-key"))
 
     played(tmp_path, story)
 
 
+def test_a_session_that_was_closed_is_over_for_every_copy_of_its_cookie_also_after_a_restart(tmp_path: Path) -> None:
+    cookies: list[str] = []
+
+    async def closed(office: Office) -> None:
+        async with stranger(office) as page:
+            for _ in range(2):
+                opened = await page.post("/v1/session", json={"key": KEY}, headers=PAGE)
+                cookies.append(opened.headers["set-cookie"].partition(";")[0])
+                page.cookies.clear()
+        for cookie in cookies:
+            assert (await status_with(office, "/v1/runs", cookie=cookie, **PAGE))[0] == 200
+        async with stranger(office) as page:
+            assert (await page.delete("/v1/session", headers={**PAGE, "cookie": cookies[0]})).status_code == 204
+        await over(office)
+
+    async def over(office: Office) -> None:
+        assert await status_with(office, "/v1/runs", cookie=cookies[0], **PAGE) == (401, "wrong-key")
+        assert (await status_with(office, "/v1/runs", cookie=cookies[1], **PAGE))[0] == 200
+
+    played(tmp_path, closed)
+    played(tmp_path, over)
+
+
+def test_a_session_that_was_closed_is_kept_for_as_long_as_it_would_have_been_open(tmp_path: Path) -> None:
+    async def story(office: Office) -> None:
+        store = office.box.store
+        await store.close_session("a", 100, 10)
+        await store.close_session("b", 200, 10)
+        assert await store.closed_sessions(99) == ["a", "b"]
+        assert await store.closed_sessions(100) == ["b"]
+        await store.close_session("c", 300, 150)
+        assert await store.closed_sessions(0) == ["b", "c"]
+
+    played(tmp_path, story)
+
+
+def test_two_servers_of_one_machine_have_cookies_of_their_own() -> None:
+    """A browser gives a cookie to every port."""
+    clock = ManualClock()
+    assert Access(KEY, {}, clock, 1, port=1).cookie != Access(KEY, {}, clock, 1, port=2).cookie
+
+
 def test_a_session_that_is_forged_old_or_of_another_key_is_none() -> None:
     clock = ManualClock()
-    access, other = Access(KEY, {}, clock, 1), Access(OTHER, {}, clock, 1)
+    access, other = Access(KEY, {}, clock, 1, port=8321), Access(OTHER, {}, clock, 1, port=8321)
     session = access.new_session(OWNER)
     assert access.of_session(session) is not None
     assert other.of_session(session) is None
@@ -223,7 +266,7 @@ def test_a_session_that_is_forged_old_or_of_another_key_is_none() -> None:
 
 def test_a_code_that_nobody_used_in_time_is_none() -> None:
     clock = ManualClock()
-    access = Access(KEY, {}, clock, 1)
+    access = Access(KEY, {}, clock, 1, port=8321)
     assert access.exchanged("") is None
     code = access.new_code()
     assert access.exchanged(code[:-1]) is None
@@ -337,7 +380,7 @@ def test_every_known_hash_is_compared_for_every_key(monkeypatch: pytest.MonkeyPa
         compared.append(len(one) + len(other))
         return one == other
 
-    access = Access(KEY, further_key("read").keys, ManualClock(), 1)
+    access = Access(KEY, further_key("read").keys, ManualClock(), 1, port=8321)
     monkeypatch.setattr("interlock.server.access.hmac.compare_digest", noting)
     found = [access.of_key(key) for key in (KEY, OTHER, "x")]
     assert [caller and caller.id for caller in found] == ["owner", "key:ci", None]

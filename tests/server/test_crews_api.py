@@ -2,15 +2,17 @@
 
 import base64
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from interlock import load_crew
+from interlock.adapters.models.scripted import Answer, ToolCall
 from interlock.adapters.script_files import read_script
 from interlock.crew.diagram import diagram_of
 from interlock.crew.diagram_text import as_text
 from interlock.testing import ScriptedModel
-from tests.server.office import BROKEN, CREW, Office, code_of, played
+from tests.server.office import CREW, Office, code_of, played
 
 TRAVEL = Path(__file__).parents[2] / "examples" / "travel"
 
@@ -117,8 +119,45 @@ def test_counters_tell_requests_by_route_and_what_is_under_way(tmp_path: Path) -
     played(tmp_path, story)
 
 
-def test_the_broken_crew_of_the_tests_is_broken() -> None:
-    assert "nobody" in BROKEN
+ASKING_CREW = """\
+version: "2.0"
+name: office
+entry_point: clerk
+agents: [{id: clerk, tools: [ask_user]}]
+routing: {signals: {clerk: [{signal: "[DONE]"}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rules", "expects", "choices", "wrong", "right"),
+    [
+        ({"choices": ["blue", "red"]}, "one of: blue, red", ["blue", "red"], "green", "BLUE"),
+        ({"pattern": "[0-9]{2}"}, "a text of the form [0-9]{2}", [], "7", "42"),
+        ({"answer_schema": {"type": "integer"}}, 'JSON of the form {"type":"integer"}', [], "many", "7"),
+        ({}, "", [], " ", "anything"),
+    ],
+)
+def test_a_question_tells_what_an_answer_must_look_like_and_is_asked_again_until_one_does(
+    tmp_path: Path, rules: dict[str, Any], expects: str, choices: list[str], wrong: str, right: str
+) -> None:
+    asking = ToolCall(name="ask_user", arguments={"question": "Which?", **rules})
+    replies: list[Answer | str] = [Answer(tool_calls=(asking,)), "So. [DONE]"]
+
+    async def story(office: Office) -> None:
+        run = await office.finished()
+        (first,) = (await office.get("/v1/questions")).json()["questions"]
+        assert first == run["questions"][0]
+        assert (first["question"], first["expects"], first["choices"]) == ("Which?", expects, choices)
+        await office.post(f"/v1/questions/{first['id']}/answer", json={"answer": wrong})
+        await office.box.runner.settled(run["id"])
+        (again,) = (await office.get("/v1/questions")).json()["questions"]
+        assert again["question"].startswith("Which?\n(")
+        assert (again["expects"], again["choices"], again["id"] != first["id"]) == (expects, choices, True)
+        await office.post(f"/v1/questions/{again['id']}/answer", json={"answer": right})
+        await office.box.runner.settled(run["id"])
+        assert (await office.get(f"/v1/runs/{run['id']}")).json()["status"] == "completed"
+
+    played(tmp_path, story, crews={"crew": ASKING_CREW}, model=ScriptedModel({"clerk": replies}))
 
 
 def test_a_question_is_answered_by_the_id_of_its_message_too(tmp_path: Path) -> None:

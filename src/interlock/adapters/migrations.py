@@ -166,6 +166,22 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "insert into unlisted (run) select run from runs where status in ('running', 'paused')",
         ),
     ),
+    (
+        "015_spent",
+        (
+            # What the calls of a run had cost by agent up to this seq; the journals can tell it anew.
+            """create table spent (
+                run text primary key,
+                seq integer not null,
+                body blob not null,
+                crc integer not null
+            ) strict, without rowid""",
+        ),
+    ),
+    (
+        "016_closed_sessions",
+        ("create table closed_sessions (session text primary key, until integer not null) strict, without rowid",),
+    ),
 )
 
 SCHEMA = len(MIGRATIONS)

@@ -1,4 +1,4 @@
-"""What a server keeps in the store: requests that were answered, and letters that webhooks have to send."""
+"""What a server keeps in the store: requests that were answered, sessions that were closed, and letters of webhooks."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ class _Database(Protocol):
 
 
 class ServerTables:
-    """`Requests` and `Letters`, as a part of a store."""
+    """`Requests`, `Sessions` and `Letters`, as a part of a store."""
 
     async def remember(self: _Database, asked: Asked, *, forget_before: int) -> Asked:
         def work(connection: sqlite3.Connection, _tips: Tips) -> Asked:
@@ -47,6 +47,20 @@ class ServerTables:
             )
 
         await self._write("keep the answer of a request", work, len(asked.body))
+
+    async def close_session(self: _Database, session: str, until: int, now: int) -> None:
+        def work(connection: sqlite3.Connection, _tips: Tips) -> None:
+            connection.execute("delete from closed_sessions where until <= ?", (now,))
+            connection.execute("insert or ignore into closed_sessions (session, until) values (?, ?)", (session, until))
+
+        await self._write("close a session", work)
+
+    async def closed_sessions(self: _Database, now: int) -> Sequence[str]:
+        def work(connection: sqlite3.Connection) -> list[str]:
+            query = "select session from closed_sessions where until > ? order by session"
+            return [session for (session,) in connection.execute(query, (now,)).fetchall()]
+
+        return await self._read("read which sessions are closed", work)
 
     async def read_up_to(self: _Database, hook: str) -> int | None:
         def work(connection: sqlite3.Connection) -> int | None:

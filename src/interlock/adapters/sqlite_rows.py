@@ -246,6 +246,7 @@ def delete(connection: sqlite3.Connection, tips: Tips, *, run: str, at: int, own
     left = Tombstone(run=run, crew=found.values[1], seq=found.tip.seq, link=found.tip.link, deleted_at=at)
     keeping_sqlite.bury(connection, found.number, left)
     questions_sqlite.forget(connection, run)
+    connection.execute("delete from spent where run = ?", (run,))
     return left
 
 

@@ -25,6 +25,7 @@ from interlock.adapters.owner_files import OwnerFile, folder_locked, remove_dead
 from interlock.adapters.owner_files import is_alive as is_alive
 from interlock.adapters.question_tables import QuestionTables
 from interlock.adapters.server_tables import ServerTables
+from interlock.adapters.spent_tables import SpentTables
 from interlock.adapters.sqlite_failures import as_store_failed, is_corrupt
 from interlock.adapters.sqlite_writer import Work, Writer
 from interlock.errors import DamagedRun, NotOwner, StoreBroken, StoreFailed, UsageError
@@ -73,7 +74,7 @@ def _after_fork_in_child() -> None:
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-class SqliteStore(ServerTables, QuestionTables):
+class SqliteStore(ServerTables, QuestionTables, SpentTables):
     """`Journal` and `Owners` in a data folder, and with `ServerTables` what a server keeps there.
 
     With durability "full" an acknowledged record survives the loss of power. With "normal" it survives the death of

@@ -359,7 +359,7 @@ class Interlock:
 
     async def usage(self, *, crew: str | None = None, since_ms: int = 0, step_ms: int = DAY_MS) -> Spent:
         """What runs have cost by crew and agent, also over time: those started since then, of one crew or of all."""
-        return await spent_in(self.journal, crew=crew, since_ms=since_ms, step_ms=step_ms)
+        return await spent_in(self.store, crew=crew, since_ms=since_ms, step_ms=step_ms)
 
     async def state(self, run_id: str) -> RunState:
         """The run as its journal tells it; `JournalDiverged` if the engine would now conclude otherwise."""

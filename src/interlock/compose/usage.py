@@ -1,18 +1,21 @@
 """What the runs of a data folder have cost, crew by crew and agent by agent.
 
-Rule 1: it is read from the journals, about 20 µs a record; nothing is kept for it while runs go on.
+Rule 1: it is read from the journals, about 20 µs a record, and what a run that does not move has cost is kept: a run
+is added up once. Nothing is kept for it while runs go on.
 Rule 2: a call counts once. What a fork has from the run that it was made of was paid for there.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from interlock.compose.recovery import pages
 from interlock.engine.accounting import usage_by_agent
 from interlock.engine.events import RunStarted, Usage
-from interlock.errors import DamagedRun, RunNotFound
-from interlock.ports import Journal, Record, RunRow
+from interlock.errors import DamagedRun, RunNotFound, StoreFailed
+from interlock.ports import Journal, Record, RunRow, SpentByRun, Sums
 
 # Rows read in one go.
 PAGE = 1_000
@@ -47,22 +50,21 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
     unread: tuple[str, ...] = ()
 
 
-async def spent_in(journal: Journal, *, crew: str | None = None, since_ms: int = 0, step_ms: int = DAY_MS) -> Spent:
+class Store(Journal, Sums, Protocol):
+    """Where runs are, and what they have cost."""
+
+
+async def spent_in(store: Store, *, crew: str | None = None, since_ms: int = 0, step_ms: int = DAY_MS) -> Spent:
     """By all runs that were started since then, of one crew or of every one; `times` are so long."""
-    counted: dict[str, list[dict[str, Usage]]] = {}
+    counted: dict[str, list[Mapping[str, Usage]]] = {}
     times: dict[tuple[int, str, str], Usage] = {}
     unread: list[str] = []
-    async for page in pages(journal, PAGE, crew=crew):
-        for row in page:
-            if row.created_at < since_ms:
-                continue
-            try:
-                found = await _spent_by(journal, row)
-            except DamagedRun:
-                unread.append(row.run)
-            except RunNotFound:  # deleted meanwhile
-                continue
-            else:
+    async for page in pages(store, PAGE, crew=crew):
+        rows = [row for row in page if row.created_at >= since_ms]
+        added_up = await _added_up(store, rows)
+        unread += added_up.unread
+        for row in rows:
+            if (found := added_up.spent.get(row.run)) is not None:
                 counted.setdefault(row.crew, []).append(found)
                 for agent, usage in found.items():
                     place = (row.created_at // step_ms * step_ms, row.crew, agent)
@@ -79,9 +81,33 @@ async def spent_in(journal: Journal, *, crew: str | None = None, since_ms: int =
     )
 
 
-async def _spent_by(journal: Journal, row: RunRow) -> dict[str, Usage]:
-    records = await journal.records(row.run)
-    return usage_by_agent(record.events for record in records[_inherited(row, records) :])
+class _AddedUp(NamedTuple):
+    """What runs have cost by agent; those that were deleted meanwhile are not there."""
+
+    spent: dict[str, Mapping[str, Usage]]
+    unread: list[str]
+
+
+async def _added_up(store: Store, rows: Sequence[RunRow]) -> _AddedUp:
+    known, unread, new = dict(await store.spent(rows)), [], []
+    for row in rows:
+        if row.run in known:
+            continue
+        try:
+            now, records = await store.whole(row.run)
+        except DamagedRun:
+            unread.append(row.run)
+        except RunNotFound:
+            continue
+        else:
+            agents = usage_by_agent(record.events for record in records[_inherited(now, records) :])
+            known[row.run] = agents
+            if now.status != "running":
+                new.append(SpentByRun(run=row.run, seq=now.seq, agents=agents))
+    if new:
+        with suppress(StoreFailed):  # a disk that is full, or a folder that can only be read, may be asked all the same
+            await store.keep_spent(new)
+    return _AddedUp(known, unread)
 
 
 def _inherited(row: RunRow, records: Sequence[Record]) -> int:

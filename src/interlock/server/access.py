@@ -4,21 +4,23 @@ Rule 1: keys are compared by their hashes, in constant time, all of them whichev
 but in its 0600 file and in the hands of whoever uses it.
 Rule 2: the page gets in by a code that works once, and is then known by a cookie that only this server could have
 made. The cookie is worth something only together with an origin of ours: see `guard`.
-Rule 3: a session may what the key may that opened it. It ends when that key is replaced or removed, and all end when
-the data folder gets a new key.
+Rule 3: a session may what the key may that opened it. It ends when somebody closes it, when that key is replaced or
+removed, and all end when the data folder gets a new key.
 """
 
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
 from interlock.adapters.server_settings import SCOPES, ServerKey
 from interlock.ports import Clock
 
-SESSION_COOKIE = "interlock_session"
+# Of a server on a port: browsers give a cookie to every port of a machine, and there may be several servers.
+SESSION_COOKIE = "interlock_session_{port}"
 
 # The address with the code is opened at once, or the server started anew.
 CODE_LIFE_MS = 15 * 60 * 1000
@@ -39,6 +41,14 @@ class Caller(msgspec.Struct, frozen=True):
         return sorted(scope for scope in SCOPES if self.may(scope))
 
 
+class Session(NamedTuple):
+    """A browser that was let in, until then."""
+
+    id: str
+    until: int
+    caller: Caller
+
+
 # The key of the data folder, and the page that was let in by it, may everything.
 OWNER = Caller("owner", frozenset(SCOPES))
 # With --no-auth.
@@ -48,7 +58,19 @@ ANYONE = Caller("anyone", frozenset(SCOPES))
 class Access:
     """The keys of one server."""
 
-    def __init__(self, key: str, others: Mapping[str, ServerKey], clock: Clock, session_hours: float) -> None:
+    def __init__(
+        self,
+        key: str,
+        others: Mapping[str, ServerKey],
+        clock: Clock,
+        session_hours: float,
+        *,
+        port: int,
+        closed: Iterable[str] = (),
+    ) -> None:
+        """`closed` are the ids of sessions that are over before their time."""
+        self.cookie = SESSION_COOKIE.format(port=port)
+        self._closed = set(closed)
         self._clock, self._session_ms = clock, round(session_hours * 3_600_000)
         self._known = [(_digest(key), OWNER)]
         self._known += [
@@ -85,11 +107,26 @@ class Access:
         return f"{body}.{self._sealed(body, caller)}"
 
     def of_session(self, cookie: str) -> Caller | None:
+        session = self._opened(cookie)
+        if session is None or session.id in self._closed or self._clock.now_ms() >= session.until:
+            return None
+        return session.caller
+
+    def close(self, cookie: str) -> Session | None:
+        """The session of this cookie is over; gives it, if it was one."""
+        session = self._opened(cookie)
+        if session is not None:
+            self._closed.add(session.id)
+        return session
+
+    def _opened(self, cookie: str) -> Session | None:
+        """What a cookie says that we have made, whether or not it is over."""
         body, _, seal = cookie.rpartition(".")
         caller = next((known for _, known in self._known if known.id == body.rpartition(".")[2]), None)
         if caller is None or not hmac.compare_digest(_digest(self._sealed(body, caller)), _digest(seal)):
             return None
-        return caller if self._clock.now_ms() < int(body.partition(".")[0]) else None
+        until, session, _ = body.split(".")
+        return Session(session, int(until), caller)
 
     def _sealed(self, body: str, caller: Caller) -> str:
         """With the key of the caller, so that it holds no longer than that."""

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from interlock.adapters.server_settings import ServerSettings
 from interlock.errors import InterlockError, RequestRefused
 from interlock.ports import Clock
-from interlock.server.access import ANYONE, SESSION_COOKIE, Access, Caller
+from interlock.server.access import ANYONE, Access, Caller
 from interlock.server.bodies import read_body, require_json, require_size
 from interlock.server.metrics import Metrics
 from interlock.server.origins import Origins
@@ -149,7 +149,7 @@ class Guard:
         scheme, _, key = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and key.strip():
             caller = access.of_key(key.strip())
-        elif (cookie := _session(headers.get("cookie", ""))) and self._keeper.origins.is_ours(headers):
+        elif (cookie := cookie_of(headers.get("cookie", ""), access.cookie)) and self._keeper.origins.is_ours(headers):
             caller = access.of_session(cookie)
         else:
             raise RequestRefused("no-key", "send 'Authorization: Bearer KEY'; the key is in server.key of the folder")
@@ -217,9 +217,9 @@ def _headers(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
-def _session(cookies: str) -> str:
+def cookie_of(cookies: str, name: str) -> str:
     try:
-        found = SimpleCookie(cookies).get(SESSION_COOKIE)
+        found = SimpleCookie(cookies).get(name)
     except CookieError:
         return ""
     return found.value if found is not None else ""

@@ -4,8 +4,9 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from interlock.server.access import ANYONE, SESSION_COOKIE, Caller
+from interlock.server.access import ANYONE, Caller
 from interlock.server.documents import ANY, KEYED, WITH_BODY, looks, refusals
+from interlock.server.guard import cookie_of
 from interlock.server.routes_runs import json_answer
 from interlock.server.service import Service, known_caller
 from interlock.server.shapes import OpenByCode, OpenByKey, Session
@@ -26,7 +27,7 @@ def session_router(service: Service) -> APIRouter:
             raise service.failed(request.scope)
         response = json_answer(_view(caller))
         response.set_cookie(
-            SESSION_COOKIE,
+            access.cookie,
             access.new_session(caller),
             max_age=access.session_seconds,
             httponly=True,
@@ -40,11 +41,17 @@ def session_router(service: Service) -> APIRouter:
         """Who is asking, and what they may: every key may ask this."""
         return json_answer(_view(request.state.caller))
 
-    @router.delete("", status_code=204, responses=looks(*WITH_BODY), dependencies=[Depends(known_caller)])
-    async def close_session() -> Response:
-        """Forgets the cookie of this browser."""
+    @router.delete(
+        "", status_code=204, responses=looks(*WITH_BODY, "storage-full"), dependencies=[Depends(known_caller)]
+    )
+    async def close_session(request: Request) -> Response:
+        """Ends the session of this browser, also for whoever has a copy of its cookie."""
         response = Response(status_code=204)
-        response.delete_cookie(SESSION_COOKIE, httponly=True, samesite="strict")
+        if (access := service.access) is not None:
+            session = access.close(cookie_of(request.headers.get("cookie", ""), access.cookie))
+            if session is not None:
+                await service.box.store.close_session(session.id, session.until, service.box.clock.now_ms())
+            response.delete_cookie(access.cookie, httponly=True, samesite="strict")
         return response
 
     return router

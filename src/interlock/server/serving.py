@@ -76,8 +76,8 @@ async def serve(order: Order) -> None:
         key = server_key(order.box.data) if order.with_keys else ""
         log_as_json_lines(KnownKeys((key, *order.secrets.values(), *order.box.known_keys().keys)))
         stop.listen()
-        async with order.box, _service(order, key) as service:
-            port: int = listener.getsockname()[1]
+        port: int = listener.getsockname()[1]
+        async with order.box, _service(order, key, port) as service:
             app = guarded_app(service, Origins(order.host, port, order.settings.hosts, order.settings.origins))
             server = _Server(_config(app, order.settings))
             serving = asyncio.create_task(server.serve([listener]))
@@ -89,12 +89,11 @@ async def serve(order: Order) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _service(order: Order, key: str) -> AsyncIterator[Service]:
+async def _service(order: Order, key: str, port: int) -> AsyncIterator[Service]:
     box, settings = order.box, order.settings
     for aside in box.set_aside:
         _log.warning("run %s does not go on here: %s", aside.run, aside.reason)
-    access = Access(key, settings.keys, box.clock, settings.session_hours) if order.with_keys else None
-    service = Service(box, order.crews, settings, access, order.incoming)
+    service = Service(box, order.crews, settings, await _access(order, key, port), order.incoming)
     for each in order.crews.all():
         if each.is_sound:
             await box.listen(each.crew)
@@ -109,6 +108,14 @@ async def _service(order: Order, key: str) -> AsyncIterator[Service]:
         for task in working:
             task.cancel()
         await asyncio.gather(*working, return_exceptions=True)
+
+
+async def _access(order: Order, key: str, port: int) -> Access | None:
+    if not order.with_keys:
+        return None
+    box, settings = order.box, order.settings
+    closed = await box.store.closed_sessions(box.clock.now_ms())
+    return Access(key, settings.keys, box.clock, settings.session_hours, port=port, closed=closed)
 
 
 async def _drain(service: Service) -> None:
