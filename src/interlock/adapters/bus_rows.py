@@ -11,8 +11,11 @@ from zlib import crc32
 
 import msgspec
 
+from interlock.adapters.bus_rules import Aged
 from interlock.adapters.hearing_sqlite import Hearing
 from interlock.broadcast.delayed import Dead, Delayed, in_order
+from interlock.broadcast.lifecycle import Lifecycle, broadcasts_of, packed, unpacked
+from interlock.broadcast.naming import NAME_CHARS
 from interlock.broadcast.pattern import matches
 from interlock.broadcast.record import Broadcast, Heard, decoded, encoded
 from interlock.broadcast.subscriptions import Directory, Hearer, Subscribed
@@ -26,6 +29,13 @@ _encode = msgspec.json.Encoder().encode
 _decode_delayed = msgspec.json.Decoder(Delayed).decode
 _decode_dead = msgspec.json.Decoder(Dead).decode
 
+# Everything that is kept; a row whose `quiet` is 1 stands for several.
+ANNOUNCEMENTS = (
+    "select position, crc, body, quiet from (select position, crc, body, 0 as quiet from broadcasts"
+    " union all select position, crc, body, 1 as quiet from lifecycle)"
+)
+_NEWEST = "coalesce((select max(position) from {}), 0)"
+_HEAD = f"select max({_NEWEST.format('broadcasts')}, {_NEWEST.format('lifecycle')})"
 _HEARD = "select broadcasts.position, hops, crc, body from inbox join broadcasts on position = inbox.broadcast"
 
 
@@ -42,6 +52,32 @@ def opened(position: int, crc: int, body: bytes) -> Broadcast | None:
         return decoded(body)
     except ValueError:
         return None
+
+
+def opened_lifecycle(position: int, crc: int, body: bytes) -> Lifecycle | None:
+    if signed_crc(body, position) != crc:
+        return None
+    try:
+        return unpacked(body)
+    except ValueError:
+        return None
+
+
+def expanded(position: int, crc: int, body: bytes, quiet: int) -> list[tuple[int, Broadcast]]:
+    """The broadcasts that a row of `ANNOUNCEMENTS` stands for, each with its position; none if it is damaged."""
+    if not quiet:
+        broadcast = opened(position, crc, body)
+        return [(position, broadcast)] if broadcast is not None else []
+    lifecycle = opened_lifecycle(position, crc, body)
+    broadcasts = broadcasts_of(lifecycle) if lifecycle is not None else []
+    return list(enumerate(broadcasts, position - len(broadcasts) + 1))
+
+
+def lines(position: int, crc: int, body: bytes, quiet: int) -> list[tuple[int, bytes]]:
+    """The same as lines of JSON, without their ends."""
+    if not quiet:
+        return [(position, body)] if signed_crc(body, position) == crc else []
+    return [(at, encoded(each)) for at, each in expanded(position, crc, body, quiet)]
 
 
 class SqliteTables:
@@ -76,9 +112,20 @@ class SqliteTables:
             self._head = head(self._connection)
         return self._head
 
-    def page(self, after: int, limit: int) -> Sequence[tuple[int, Broadcast | None]]:
-        query = "select position, crc, body from broadcasts where position > ? order by position limit ?"
-        return [(row[0], opened(*row)) for row in self._execute(query, (after, limit))]
+    def keep_quietly(self, lifecycle: Lifecycle) -> None:
+        body, position = packed(lifecycle), self.head() + lifecycle.count
+        self._execute(
+            "insert into lifecycle (position, crc, body) values (?, ?, ?)",
+            (position, signed_crc(body, position), body),
+        )
+        self._head = position
+
+    def kept_quietly(self, ids: Sequence[str]) -> Set[str]:
+        return positions_of_quiet(self._connection, ids).keys()
+
+    def page(self, after: int, limit: int) -> Sequence[Aged]:
+        query = f"{ANNOUNCEMENTS} where position > ? order by position limit ?"
+        return [_aged(row) for row in self._execute(query, (after, limit))]
 
     def awaited(self, first: int, last: int) -> Set[int]:
         tables = ("select broadcast from inbox", "select broadcast from deliveries")
@@ -86,7 +133,9 @@ class SqliteTables:
         return {position for (position,) in self._execute(query, (first, last) * 2)}
 
     def forget(self, positions: Iterable[int]) -> None:
-        self._connection.executemany("delete from broadcasts where position = ?", [(each,) for each in positions])
+        for table in ("broadcasts", "lifecycle"):
+            query = f"delete from {table} where position = ?"  # noqa: S608 - constants
+            self._connection.executemany(query, [(each,) for each in positions])
 
     def hearers(self, kind: str, crew: str, agent: str) -> tuple[Hearer, ...]:
         if self._directory is None:
@@ -274,7 +323,23 @@ class SqliteTables:
 
 
 def head(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("select coalesce(max(position), 0) from broadcasts").fetchone()[0])
+    return int(connection.execute(_HEAD).fetchone()[0])
+
+
+def positions_of_quiet(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
+    """Of those of the ids that belong to waking and sleeping that nobody heard; looks at every row of it."""
+    if not ids:
+        return {}
+    wanted, names = set(ids), _encode(sorted({each[:NAME_CHARS] for each in ids})).decode()
+    name = f"cast(substr(body, 3, {NAME_CHARS}) as text)"
+    query = f"{ANNOUNCEMENTS} where quiet and {name} in (select value from json_each(?))"  # noqa: S608 - constants
+    found = [each for row in connection.execute(query, (names,)) for each in expanded(*row)]
+    return {broadcast.id: position for position, broadcast in found if broadcast.id in wanted}
+
+
+def _aged(row: tuple[int, int, bytes, int]) -> Aged:
+    found = expanded(*row)
+    return Aged(row[0], len(found), found[0][1].created_at if found else None)
 
 
 def _heard(rows: Sequence[tuple[int, int, int, bytes]]) -> Iterator[Heard]:
@@ -290,22 +355,20 @@ def newest(connection: sqlite3.Connection, *, limit: int, pattern: str | None) -
     size = limit if pattern is None else PAGE
     while len(found) < limit:
         rows = connection.execute(
-            "select position, crc, body from broadcasts where position < ? order by position desc limit ?",
-            (before, size),
+            f"{ANNOUNCEMENTS} where position < ? order by position desc limit ?", (before, size)
         ).fetchall()
         if not rows:
             break
         before = rows[-1][0]
-        sound = [each for each in (opened(*row) for row in rows) if each is not None]
+        sound = [each for row in rows for _, each in reversed(expanded(*row))]
         found += [each for each in sound if pattern is None or matches(pattern, each.type)]
     return found[:limit][::-1]
 
 
 def since(connection: sqlite3.Connection, *, position: int, limit: int) -> list[tuple[int, Broadcast]]:
-    rows = connection.execute(
-        "select position, crc, body from broadcasts where position > ? order by position", (position,)
-    )
-    return list(islice(((row[0], each) for row in rows if (each := opened(*row)) is not None), limit))
+    rows = connection.execute(f"{ANNOUNCEMENTS} where position > ? order by position", (position,))
+    after = (each for row in rows for each in expanded(*row) if each[0] > position)
+    return list(islice(after, limit))
 
 
 def subscriptions(connection: sqlite3.Connection, test: str = "", values: tuple[object, ...] = ()) -> list[Subscribed]:
@@ -369,9 +432,9 @@ def dead(connection: sqlite3.Connection, *, limit: int) -> list[Dead]:
 
 def damaged(connection: sqlite3.Connection) -> list[str]:
     """What is wrong with what reading leaves out."""
-    rows = connection.execute("select position, crc, body from broadcasts")
+    rows = connection.execute(ANNOUNCEMENTS)
     found = [
-        f"the broadcast at position {row[0]} is damaged: its crc does not hold" for row in rows if not opened(*row)
+        f"the broadcast at position {row[0]} is damaged: its crc does not hold" for row in rows if not expanded(*row)
     ]
     later = connection.execute("select id, crc, body from delayed")
     return found + [f"the delayed signal '{row[0]}' is damaged" for row in later if not opened_entry(*row[1:])]
