@@ -296,14 +296,14 @@ def _turned(
 ) -> tuple[str, ...]:
     """The agents, with "" in place of those for whom nothing has changed."""
     crew, run = activity.crew, activity.run
-    turned = [change(crew, agent, run) and not tables.is_active_elsewhere(crew, agent, run) for agent, _ in agents]
-    return tuple([agent if has_turned else "" for (agent, _), has_turned in zip(agents, turned, strict=True)])
+    elsewhere = tables.is_active_elsewhere
+    return tuple([agent if change(crew, agent, run) and not elsewhere(crew, agent, run) else "" for agent, _ in agents])
 
 
 def _is_heard(tables: Tables, crew: str, lifecycle: Lifecycle) -> bool:
-    types = [(sleep_type(agent), agent) for agent in lifecycle.slept if agent]
-    types += [(wake_type(agent), agent) for agent in lifecycle.woken if agent]
-    return any(tables.hearers(kind, crew, agent) for kind, agent in types)
+    asleep = [agent and tables.hearers(sleep_type(agent), crew, agent) for agent in lifecycle.slept]
+    awake = [agent and tables.hearers(wake_type(agent), crew, agent) for agent in lifecycle.woken]
+    return any(asleep) or any(awake)
 
 
 def _emissions(activity: Activity, lifecycle: Lifecycle) -> list[Emission]:

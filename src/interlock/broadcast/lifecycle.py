@@ -24,7 +24,8 @@ class Lifecycle(msgspec.Struct, frozen=True, array_like=True):
     @property
     def count(self) -> int:
         """How many broadcasts it stands for."""
-        return sum(map(bool, self.slept)) + sum(map(bool, self.woken))
+        agents = self.slept + self.woken
+        return len(agents) - agents.count("")
 
 
 _encoder = msgspec.json.Encoder()

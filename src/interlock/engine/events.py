@@ -31,6 +31,15 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             cost_micros=self.cost_micros + other.cost_micros,
         )
 
+    def with_call(self, other: "Usage") -> "Usage":
+        """With one more call, which cost so much."""
+        return Usage(
+            calls=self.calls + other.calls + 1,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_micros=self.cost_micros + other.cost_micros,
+        )
+
     @property
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens

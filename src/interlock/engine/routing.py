@@ -139,12 +139,12 @@ class RoutingTable:
             (counted if counts(mark) and own.reading(mark.inner).names else refused).append(mark)
         for inner in reply.emitted:
             (counted if own.reading(inner).names else refused).append(_Placed(inner, 0, 0, 0, 0, 0))
-        once: dict[str, _Placed] = {}  # the first of each; a reply may repeat one for ever
-        for mark in refused:
-            once.setdefault(mark.inner, mark)
-        named = list(once.values())[:REJECTIONS_MAX]
-        rejected = tuple(self._rejection(own, agent.id, mark) for mark in named)
+        rejected = self._rejections(own, agent.id, refused) if refused else ()
         return self._decision(agent, own.candidates(counted), rejected)
+
+    def tools_of(self, agent: str) -> tuple[str, ...]:
+        """None if there is no such agent."""
+        return self._agents[agent].tools if agent in self._agents else ()
 
     def route(self, agent: str, signal: str) -> Route:
         return self._marks_of(agent).ways[signal].route
@@ -214,6 +214,13 @@ class RoutingTable:
         if self.crew.settings.signal_mode == "tool":
             return _no_mark_counts
         return _position_rule(self._position, seen, text, self._known.recognizes)
+
+    def _rejections(self, own: "_OwnMarks", agent: str, refused: list["_Placed"]) -> tuple[Rejection, ...]:
+        once: dict[str, _Placed] = {}  # the first of each; a reply may repeat one for ever
+        for mark in refused:
+            once.setdefault(mark.inner, mark)
+        named = list(once.values())[:REJECTIONS_MAX]
+        return tuple(self._rejection(own, agent, mark) for mark in named)
 
     def _rejection(self, own: "_OwnMarks", agent: str, mark: "_Placed") -> Rejection:
         if own.reading(mark.inner).names:

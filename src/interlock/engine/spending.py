@@ -14,15 +14,17 @@ from interlock.engine.transition import Transition
 
 NOTHING = Usage()
 
+_PER_RUN = {what: f"max_{what}_per_run" for what in ("calls", "tokens", "cost")}
+
 
 def account_for(t: Transition, turn: Turn, usage: Usage, *, failed: bool = False) -> None:
     """A call is over: what it cost counts from now on, in place of what was held for it."""
     before = t.state.usage
-    t.state.usage = before + usage + Usage(calls=1)
+    t.state.usage = before.with_call(usage)
     if turn.reserved:
         model = t.budgets.of(turn.agent).agent.model(backup=turn.backup)
         server = model.server if model is not None else ""
-        whole = usage + Usage(calls=1)
+        whole = NOTHING.with_call(usage)
         t.order(Settle(key=turn.reserved, agent=turn.agent, usage=whole, failed=failed, provider=server))
         _let_go(turn)
         _warn(t, turn, before.cost_micros, usage)
@@ -96,7 +98,9 @@ def room_left(t: Transition, what: str) -> Given | None:
 
 def _tightest(t: Transition, what: str) -> Given | None:
     """Of two that are equal its own, which is a caller's to handle and stops nobody else."""
-    most = getattr(t.settings, f"max_{what}_per_run")
+    most = getattr(t.settings, _PER_RUN[what])
+    if most is None and not t.state.bounds.given:
+        return None
     bounds = [given for given in t.state.bounds.given if given.what == what]
     if most is not None:
         bounds.insert(0, Given(what=what, most=micros(most) if what == "cost" else most, above=0))

@@ -76,10 +76,10 @@ class Switchboard:
     ) -> Alongside:
         """With what the transition means for the bus."""
         activity = _activity(live, event, step, seq, at)
-        heard = _taken_in(event, step)
-        effects = [effect for effect in step.effects if isinstance(effect, _OF_BUS)]
+        heard = _taken_in(event, step) if isinstance(event, BroadcastHeard | RunStarted) else ()
         if activity is not None or heard:
             also = msgspec.structs.replace(also, activity=activity, heard=heard)
+        effects = [effect for effect in step.effects if isinstance(effect, _OF_BUS)]
         if not effects:
             return also
         return msgspec.structs.replace(
@@ -98,6 +98,8 @@ class Switchboard:
         if also.put_back or also.handed_back:
             self.wanted.set()
         self.announced(appended.announced)
+        if not also.taking:
+            return NO_MAIL
         for each, mail in zip(also.taking, appended.mail, strict=True):
             if not mail:
                 self._mail.get(each.crew, {}).pop(each.agent, None)
@@ -197,8 +199,8 @@ def _emission(live: LiveRun, order: Announce, at: int) -> Emission:
     return Emission(broadcast=broadcast, crew=live.crew.name, agent=order.agent, hops=order.hops, told=order.told)
 
 
-def _taken_in(event: IncomingEvent, step: Step) -> tuple[tuple[int, str], ...]:
-    if not isinstance(event, BroadcastHeard | RunStarted) or event.heard is None or not event.delivery:
+def _taken_in(event: BroadcastHeard | RunStarted, step: Step) -> tuple[tuple[int, str], ...]:
+    if event.heard is None or not event.delivery:
         return ()
     is_stale = any(isinstance(fact, WentStale) for fact in step.facts)
     return () if is_stale else ((event.delivery, event.heard.broadcast.id),)

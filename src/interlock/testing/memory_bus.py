@@ -39,7 +39,7 @@ class MemoryTables:
         self.deliveries: dict[int, Delivery] = {}
         self.try_at: dict[int, int] = {}
         self.queued = 0
-        self.active: set[tuple[str, str, str]] = set()
+        self.active: dict[tuple[str, str], set[str]] = {}  # the runs in which an agent is at work
         self.announced: dict[tuple[str, str], tuple[int, int]] = {}
         self.delayed: dict[str, Delayed] = {}
         self.dead: dict[tuple[str, str, str], Dead] = {}
@@ -158,17 +158,20 @@ class MemoryTables:
         self.try_at = {number: 0 if at > after else at for number, at in self.try_at.items()}
 
     def activate(self, crew: str, agent: str, run: str) -> bool:
-        is_new = (crew, agent, run) not in self.active
-        self.active.add((crew, agent, run))
+        runs = self.active.setdefault((crew, agent), set())
+        is_new = run not in runs
+        runs.add(run)
         return is_new
 
     def deactivate(self, crew: str, agent: str, run: str) -> bool:
-        was_there = (crew, agent, run) in self.active
-        self.active.discard((crew, agent, run))
+        runs = self.active.get((crew, agent), set())
+        was_there = run in runs
+        runs.discard(run)
         return was_there
 
     def is_active_elsewhere(self, crew: str, agent: str, run: str) -> bool:
-        return any((c, a) == (crew, agent) and r != run for c, a, r in self.active)
+        runs = self.active.get((crew, agent), ())
+        return len(runs) > (run in runs)
 
     def counted(self, crew: str, agent: str) -> tuple[int, int]:
         return self.announced.get((crew, agent), (0, 0))
