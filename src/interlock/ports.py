@@ -15,7 +15,7 @@ from interlock.broadcast.record import Broadcast, Emission, Heard
 from interlock.broadcast.subscriptions import Hearer, Subscribed
 from interlock.crew.definition import Crew
 from interlock.engine.bounds import Limit
-from interlock.engine.events import Event, ToolRequest, Usage
+from interlock.engine.events import NO_USAGE, Event, ToolRequest, Usage
 from interlock.engine.grammar import Ending
 from interlock.engine.state import Message
 
@@ -659,7 +659,7 @@ class Delta(msgspec.Struct, frozen=True):
 
 class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     text: str
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     tool_calls: tuple[ToolRequest, ...] = ()
     constrained: bool = False  # the reply was held to the request's ending
     uncounted: bool = False  # the provider counts tokens, and said nothing of them: an estimate takes their place

@@ -59,15 +59,15 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A routed mark of the reply, with everything the choice looks at. What was emitted stands on line 0."""
 
     signal: str
-    method: MatchMethod
+    method: MatchMethod = MatchMethod.EXACT
     start: int
     end: int
     line: int = 1
-    priority: int
+    priority: int = 50
     order: int = 0
-    verb: Verb
+    verb: Verb = Verb.HAND_OVER
     target: str
-    outcome: Outcome
+    outcome: Outcome = Outcome.WON
     conflicts: bool = False
 
 
