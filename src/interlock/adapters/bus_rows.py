@@ -137,10 +137,16 @@ class SqliteTables:
             query = f"delete from {table} where position = ?"  # noqa: S608 - constants
             self._connection.executemany(query, [(each,) for each in positions])
 
+    def has_hearers(self) -> bool:
+        return len(self._who_hears()) > 0
+
     def hearers(self, kind: str, crew: str, agent: str) -> tuple[Hearer, ...]:
+        return self._who_hears().hearers(kind, crew=crew, agent=agent)
+
+    def _who_hears(self) -> Directory:
         if self._directory is None:
             self._directory = self._hearing.directory(self._connection)
-        return self._directory.hearers(kind, crew=crew, agent=agent)
+        return self._directory
 
     # Inboxes
 

@@ -70,6 +70,10 @@ class Tables(Allowances, Protocol):
 
     def forget(self, positions: Iterable[int]) -> None: ...
 
+    def has_hearers(self) -> bool:
+        """Whether anybody hears anything."""
+        ...
+
     def hearers(self, kind: str, crew: str, agent: str) -> tuple[Hearer, ...]: ...
 
     def put(self, crew: str, agent: str, position: int) -> int:
@@ -285,7 +289,7 @@ def rouse(tables: Tables, activity: Activity) -> Announced:
     if not any(slept) and not any(woken):
         return NOTHING_ANNOUNCED
     lifecycle = Lifecycle(activity.name, activity.place, activity.at, slept, woken)
-    if _is_heard(tables, activity.crew, lifecycle):
+    if tables.has_hearers() and _is_heard(tables, activity.crew, lifecycle):
         return announce(tables, _emissions(activity, lifecycle))
     tables.keep_quietly(lifecycle)
     return KEPT_QUIETLY

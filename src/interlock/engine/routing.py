@@ -252,13 +252,13 @@ class RoutingTable:
 
     def _decision(self, agent: Agent, candidates: tuple[Candidate, ...], rejected: tuple[Rejection, ...]) -> Decision:
         """What the candidates, best first, come to."""
-        winner = next((c for c in candidates if c.outcome is Outcome.WON), None)
-        if winner is None:
+        winners = [candidate for candidate in candidates if candidate.outcome is Outcome.WON]
+        if not winners:
             decision = self._without_signal(agent)
             if not candidates and not rejected:
                 return decision
             return msgspec.structs.replace(decision, candidates=candidates, rejected=rejected)
-        on_conflict = self.crew.settings.on_conflict
+        winner, on_conflict = winners[0], self.crew.settings.on_conflict
         undecided = on_conflict != "priority" and any(c.conflicts for c in candidates)
         return Decision(
             agent=agent.id,

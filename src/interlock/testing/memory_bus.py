@@ -94,6 +94,9 @@ class MemoryTables:
     def position_of(self, id: str) -> int | None:  # noqa: A002 - ids are called id everywhere
         return self.positions.get(id)
 
+    def has_hearers(self) -> bool:
+        return len(self.directory) > 0
+
     def hearers(self, kind: str, crew: str, agent: str) -> tuple[Hearer, ...]:
         return self.directory.hearers(kind, crew=crew, agent=agent)
 
