@@ -12,13 +12,13 @@ from zlib import crc32
 import msgspec
 
 from interlock.adapters.bus_rules import Aged
-from interlock.adapters.hearing_sqlite import Hearing
+from interlock.adapters.remembered_sqlite import Remembered
 from interlock.broadcast.delayed import Dead, Delayed, in_order
 from interlock.broadcast.lifecycle import Lifecycle, broadcasts_of, packed, unpacked
 from interlock.broadcast.naming import NAME_CHARS
 from interlock.broadcast.pattern import matches
 from interlock.broadcast.record import Broadcast, Heard, decoded, encoded
-from interlock.broadcast.subscriptions import Directory, Hearer, Subscribed
+from interlock.broadcast.subscriptions import Hearer, Subscribed
 from interlock.limits import DEAD_LETTERS_MAX
 from interlock.ports import Delivery
 
@@ -83,12 +83,10 @@ def lines(position: int, crc: int, body: bytes, quiet: int) -> list[tuple[int, b
 class SqliteTables:
     """`bus_rules.Tables` on a connection that is in a transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, hearing: Hearing) -> None:
-        self._connection, self._hearing = connection, hearing
+    def __init__(self, connection: sqlite3.Connection, remembered: Remembered) -> None:
+        self._connection, self._remembered = connection, remembered
         self._execute = connection.execute
-        # As long as the transaction lasts nobody else changes them.
-        self._directory: Directory | None = None
-        self._head: int | None = None
+        remembered.renew(connection)
 
     # Broadcasts
 
@@ -100,7 +98,7 @@ class SqliteTables:
         )
         if done.rowcount != 1:
             return None
-        self._head = position
+        self._remembered.head = position
         return position
 
     def position_of(self, id: str) -> int | None:  # noqa: A002 - ids are called id everywhere
@@ -108,9 +106,9 @@ class SqliteTables:
         return int(found[0]) if found is not None else None
 
     def head(self) -> int:
-        if self._head is None:
-            self._head = head(self._connection)
-        return self._head
+        if self._remembered.head is None:
+            self._remembered.head = head(self._connection)
+        return self._remembered.head
 
     def keep_quietly(self, lifecycle: Lifecycle) -> None:
         body, position = packed(lifecycle), self.head() + lifecycle.count
@@ -118,7 +116,7 @@ class SqliteTables:
             "insert into lifecycle (position, crc, body) values (?, ?, ?)",
             (position, signed_crc(body, position), body),
         )
-        self._head = position
+        self._remembered.head = position
 
     def kept_quietly(self, ids: Sequence[str]) -> Set[str]:
         return positions_of_quiet(self._connection, ids).keys()
@@ -138,15 +136,10 @@ class SqliteTables:
             self._connection.executemany(query, [(each,) for each in positions])
 
     def has_hearers(self) -> bool:
-        return len(self._who_hears()) > 0
+        return len(self._remembered.directory(self._connection)) > 0
 
     def hearers(self, kind: str, crew: str, agent: str) -> tuple[Hearer, ...]:
-        return self._who_hears().hearers(kind, crew=crew, agent=agent)
-
-    def _who_hears(self) -> Directory:
-        if self._directory is None:
-            self._directory = self._hearing.directory(self._connection)
-        return self._directory
+        return self._remembered.directory(self._connection).hearers(kind, crew=crew, agent=agent)
 
     # Inboxes
 
@@ -228,15 +221,16 @@ class SqliteTables:
 
     def activate(self, crew: str, agent: str, run: str) -> bool:
         done = self._execute("insert or ignore into active (crew, agent, run) values (?, ?, ?)", (crew, agent, run))
+        self._remembered.activated(crew, agent, run)
         return done.rowcount == 1
 
     def deactivate(self, crew: str, agent: str, run: str) -> bool:
         done = self._execute("delete from active where crew = ? and agent = ? and run = ?", (crew, agent, run))
+        self._remembered.deactivated(crew, agent, run)
         return done.rowcount == 1
 
     def is_active_elsewhere(self, crew: str, agent: str, run: str) -> bool:
-        query = "select 1 from active where crew = ? and agent = ? and run <> ? limit 1"
-        return self._execute(query, (crew, agent, run)).fetchone() is not None
+        return self._remembered.is_active_elsewhere(self._connection, crew, agent, run)
 
     def counted(self, crew: str, agent: str) -> tuple[int, int]:
         query = "select start, number from announced where crew = ? and agent = ?"
@@ -261,15 +255,13 @@ class SqliteTables:
             "insert or replace into subscriptions (crew, agent, pattern, silent, origin) values (?, ?, ?, ?, ?)",
             (*subscribed.key, int(subscribed.silent), subscribed.origin),
         )
-        self._hearing.changed(self._connection, added=subscribed)
-        self._directory = None
+        self._remembered.changed(self._connection, added=subscribed)
 
     def drop_subscription(self, crew: str, agent: str, pattern: str) -> bool:
         key = (crew, agent, pattern)
         done = self._execute("delete from subscriptions where crew = ? and agent = ? and pattern = ?", key)
         if done.rowcount:
-            self._hearing.changed(self._connection, removed=key)
-            self._directory = None
+            self._remembered.changed(self._connection, removed=key)
         return done.rowcount == 1
 
     def set_crew(self, crew: str, sha: str) -> None:

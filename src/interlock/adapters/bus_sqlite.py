@@ -33,7 +33,7 @@ class SqliteBus:
 
     async def _change(self, doing: str, rule: Any, *values: Any, size: int = 0) -> Any:
         def work(connection: sqlite3.Connection, tips: Tips) -> Any:
-            return rule(SqliteTables(connection, tips.hearing), *values)
+            return rule(SqliteTables(connection, tips.bus), *values)
 
         return await self._store.write(doing, work, size)
 
