@@ -72,7 +72,7 @@ def carry_out(connection: sqlite3.Connection, remembered: Remembered, also: Alon
         )
     if also.asking is not None:
         questions_sqlite.keep(connection, also.asking)
-    grants = carry_out_spending(connection, also.spending)
+    grants = carry_out_spending(connection, also.spending) if also.spending else ()
     if not also.concerns_bus:
         return Appended(position, grants)
     mail, announced = carry_out_on_bus(SqliteTables(connection, remembered), also)

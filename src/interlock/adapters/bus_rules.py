@@ -261,7 +261,7 @@ def carry_out_on_bus(tables: Tables, also: Alongside) -> tuple[tuple[tuple[Heard
     for crew, agent, name in also.handed_back:
         if (position := tables.position_of(name)) is not None:
             tables.queue(crew, agent, position)
-    mail = tuple(take(tables, taking) for taking in also.taking)
+    mail = tuple([take(tables, taking) for taking in also.taking])
     announced = announce(tables, also.broadcasts) if also.broadcasts else NOTHING_ANNOUNCED
     return mail, both(announced, rouse(tables, also.activity)) if also.activity is not None else announced
 

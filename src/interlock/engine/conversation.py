@@ -196,11 +196,11 @@ class Conversation:
         if view is None or len(view.messages) > length:
             view = self._views[agent, scale] = _View()
         if len(view.messages) < length:
-            window, share = self._window(agent, scale), 1 - self.crew.settings.context_trim_percent / 100
-            for n in range(len(view.messages), length):
-                view.add(self._seen(agent, history[n]))
+            window = self._window(agent, scale)
+            for entry in history[len(view.messages) : length]:
+                view.add(self._seen(agent, entry))
                 if view.shown > window:
-                    view.leave_out(int(window * share))
+                    view.leave_out(int(window * (1 - self.crew.settings.context_trim_percent / 100)))
         return view
 
     def _window(self, agent: str, scale: int) -> int:

@@ -174,10 +174,10 @@ def _activity(live: LiveRun, event: IncomingEvent, step: Step, seq: int, at: int
     for agent in before:
         del live.at_work[agent]
     live.at_work |= now
+    if before.keys() == now.keys():
+        return None
     ended = tuple([each for each in before.items() if each[0] not in now])
     begun = tuple([each for each in now.items() if each[0] not in before])
-    if not ended and not begun:
-        return None
     return Activity(name=live.series, place=seq, crew=live.crew.name, run=live.id, at=at, ended=ended, begun=begun)
 
 
