@@ -436,7 +436,8 @@ def _reasons(part: Parts, memory: Pair, normal: Pair, record_bytes: int) -> list
         f" decides by two `rfind`; the request, the record as JSON and all bookkeeping take {rest:.0f} µs more",
         f"- alone: an append takes {part.append.cpu_us:.0f} µs of CPU, where the floor's whole step takes"
         f" {normal.floor.cpu_us:.0f}: it writes three pages (the run's row, the record, its index) where the floor"
-        " writes one; the rest is the step in memory, slower because every commit takes the caches",
+        " writes one, and a handoff two more (who is at work, who woke and slept); the rest is the step in memory,"
+        " slower because every commit takes the caches",
         "- together: commits are shared, and what is left is the CPU time of a step in memory and of two SQL"
         " statements, on one core",
         f"- journal: a step's record has {record_bytes} B around {SMALL} B of reply: {EVENTS_PER_STEP} events, one of"

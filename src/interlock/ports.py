@@ -15,7 +15,7 @@ from interlock.broadcast.record import Broadcast, Emission, Heard
 from interlock.broadcast.subscriptions import Hearer, Subscribed
 from interlock.crew.definition import Crew
 from interlock.engine.bounds import Limit
-from interlock.engine.events import Event, ToolRequest, Usage
+from interlock.engine.events import NO_USAGE, Event, ToolRequest, Usage
 from interlock.engine.grammar import Ending
 from interlock.engine.state import Message
 
@@ -140,18 +140,18 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Activity(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent of a run has begun or ended its work; the first to begin wakes it, the last to end lets it sleep.
+    """Agents of a run have ended or begun their work; the first to begin wakes one, the last to end lets it sleep.
 
-    `id` is that of the broadcast, should there be one.
+    Each comes with the hops of what is announced of it. `name` and `place` are what the ids of broadcasts are made of.
     """
 
-    id: str
+    name: str
+    place: int
     crew: str
-    agent: str
     run: str
-    active: bool
     at: int
-    hops: int = 0
+    ended: tuple[tuple[str, int], ...] = ()
+    begun: tuple[tuple[str, int], ...] = ()
 
 
 class Taking(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,7 +210,7 @@ class Alongside(msgspec.Struct, frozen=True, kw_only=True):
     spending: tuple[Reservation | Settlement, ...] = ()
     outgoing: tuple[Outgoing, ...] = ()
     broadcasts: tuple[Emission, ...] = ()
-    activity: tuple[Activity, ...] = ()
+    activity: Activity | None = None
     heard: tuple[tuple[int, str], ...] = ()
     taking: tuple[Taking, ...] = ()
     taken: tuple[str, ...] = ()
@@ -221,7 +221,7 @@ class Alongside(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def concerns_bus(self) -> bool:
         taken = self.taking or self.taken or self.put_back or self.heard or self.handed_back
-        return bool(self.broadcasts or self.activity or taken)
+        return bool(self.broadcasts or self.activity is not None or taken)
 
 
 NOTHING_ELSE = Alongside()
@@ -454,7 +454,7 @@ class Bus(Protocol):
 
     async def delivery_failed(self, number: int, reason: str, now: int) -> Dead | None: ...
 
-    async def work(self, activity: Sequence[Activity]) -> Announced:
+    async def work(self, activity: Activity) -> Announced:
         """In a transaction of its own, for runs that were taken up in the middle."""
         ...
 
@@ -697,7 +697,7 @@ class Delta(msgspec.Struct, frozen=True):
 
 class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     text: str
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     tool_calls: tuple[ToolRequest, ...] = ()
     constrained: bool = False  # the reply was held to the request's ending
     uncounted: bool = False  # the provider counts tokens, and said nothing of them: an estimate takes their place

@@ -18,10 +18,11 @@ from interlock.adapters.signal_files import DELAYED, EVENTS, VIEWS, Busy, Signal
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.view_keeper import SqliteTruth, ViewKeeper
 from interlock.broadcast.delayed import Delayed
-from interlock.broadcast.naming import derived_id
+from interlock.broadcast.naming import derived_id, series_name
 from interlock.broadcast.record import PROCESS, Broadcast, Emission, decoded, encoded
 from interlock.broadcast.subscriptions import Subscribed
 from interlock.limits import EVENTS_FILES_KEPT
+from interlock.ports import Activity
 
 NOW = 1_800_000_000_000
 
@@ -478,6 +479,48 @@ def test_after_commits_the_views_follow_by_themselves(store: SqliteStore, tmp_pa
     asyncio.run(story())
     assert len((tmp_path / "signals" / EVENTS).read_bytes().splitlines()) == 3
     assert "later" in (tmp_path / "signals" / DELAYED).read_text()
+
+
+def test_waking_that_nobody_heard_stands_in_the_view_line_by_line(store: SqliteStore, tmp_path: Path) -> None:
+    """Also where the file begins, or breaks off, in the midst of what the store keeps as one."""
+
+    async def story() -> list[bytes]:
+        bus, name = SqliteBus(store), series_name("r")
+        for place, agents in enumerate(("ab", "cd"), 1):
+            begun = tuple((agent, 0) for agent in agents)
+            await bus.work(Activity(name=name, place=place, crew="ci", run="r", at=NOW, begun=begun))
+        return [encoded(each) for each in await bus.newest(10)]
+
+    lines = asyncio.run(story())
+    path, truth = tmp_path / "signals" / EVENTS, SqliteTruth(store.one_more_connection())
+    path.parent.mkdir()
+    for begins in range(3):
+        path.write_bytes(b"\n".join(lines[begins:])[:-5])
+        path.with_name(VIEWS).unlink(missing_ok=True)
+        SignalFiles(tmp_path, truth, print, lambda: NOW).refresh()
+        assert path.read_bytes().splitlines() == lines[begins:]
+    path.unlink()
+    SignalFiles(tmp_path, truth, print, lambda: NOW, bytes_max=sum(map(len, lines[1:])) + 3).refresh()
+    assert path.read_bytes().splitlines() == lines[1:]
+    assert not list(path.parent.glob("*damaged*"))
+    truth.close()
+    asyncio.run(store.close())
+
+
+def test_damaged_waking_in_the_store_is_reported_and_hides_no_other(store: SqliteStore) -> None:
+    async def story() -> list[str]:
+        bus = SqliteBus(store)
+        for place, agent in enumerate("abc", 1):
+            activity = Activity(name=series_name("r"), place=place, crew="ci", run="r", at=NOW, begun=((agent, 0),))
+            await bus.work(activity)
+        await store.write("damage", lambda c, _: c.execute("update lifecycle set body = x'5b' where position = 2"))
+        assert [position for position, _ in await bus.since(0, 10)] == [1, 3]
+        assert (await bus.prune(NOW + 1)).gone == 1, "the newest stays, and so does what is damaged"
+        problems = list(await store.problems())
+        await store.close()
+        return problems
+
+    assert any("position 2 is damaged" in problem for problem in asyncio.run(story()))
 
 
 def test_a_damaged_broadcast_in_the_store_hides_no_other_from_the_view(store: SqliteStore, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from interlock.adapters import migrations, owner_files, sqlite_rows, sqlite_writ
 from interlock.adapters.bus_rows import SqliteTables
 from interlock.adapters.bus_sqlite import SqliteBus
 from interlock.adapters.bus_tables import DELAYED_IN_ORDER
-from interlock.adapters.hearing_sqlite import Hearing
+from interlock.adapters.remembered_sqlite import Remembered
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.broadcast.delayed import Delayed
 from interlock.broadcast.record import PROCESS
@@ -195,7 +195,7 @@ def test_signals_for_later_of_an_older_database_are_still_queued(tmp_path: Path)
         for _, statements in migrations.MIGRATIONS[:before]:
             for statement in statements:
                 connection.execute(statement)
-        tables = SqliteTables(connection, Hearing())
+        tables = SqliteTables(connection, Remembered())
         for entry in entries:
             tables.put_entry(entry)
         connection.execute(f"pragma application_id = {migrations.APPLICATION_ID}")

@@ -13,6 +13,7 @@ from interlock.broadcast.naming import (
     derived_id,
     id_in_series,
     is_broadcast_id,
+    series_name,
     sleep_type,
     wake_type,
 )
@@ -127,13 +128,14 @@ def test_a_source_says_itself_and_a_name_has_bounds() -> None:
 
 def test_ids_of_a_series_have_the_form_of_a_cuid2_differ_and_stand_in_order() -> None:
     places = [(place, n) for place in (0, 1, 9, 10, 15, 16, 10**6, PLACES_MAX - 1) for n in (0, 1, AT_A_PLACE_MAX - 1)]
-    ids = [id_in_series("run at work", place, n) for place, n in places]
+    name = series_name("run at work")
+    ids = [id_in_series(name, place, n) for place, n in places]
     assert all(is_broadcast_id(each) and len(each) == 24 for each in ids)
     assert ids == sorted(set(ids))
-    assert {id_in_series("run taken up", *each) for each in places}.isdisjoint(ids)
+    assert {id_in_series(series_name("run taken up"), *each) for each in places}.isdisjoint(ids)
     for beyond in ((PLACES_MAX, 0), (0, AT_A_PLACE_MAX)):
         with pytest.raises(AssertionError):
-            id_in_series("run", *beyond)
+            id_in_series(name, *beyond)
 
 
 @settings(max_examples=200, derandomize=True, deadline=None, database=None)

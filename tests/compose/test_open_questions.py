@@ -155,6 +155,7 @@ def test_a_folder_of_an_older_interlock_is_listed_once_when_it_is_opened(tmp_pat
         connection.execute("drop table unlisted")
         connection.execute("drop table spent")
         connection.execute("drop table closed_sessions")
+        connection.execute("drop table lifecycle")
         older = [name for name, _ in migrations.MIGRATIONS].index("013_questions")
         connection.execute(f"pragma user_version = {older}")
     inside(tmp_path, after)

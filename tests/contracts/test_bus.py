@@ -14,6 +14,7 @@ from interlock.adapters.bus_rules import PRUNED_AT_ONCE
 from interlock.adapters.bus_sqlite import SqliteBus
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.broadcast.delayed import Delayed
+from interlock.broadcast.naming import series_name
 from interlock.broadcast.record import PROCESS, Broadcast, Emission, Heard, Source
 from interlock.broadcast.schedules import Schedule
 from interlock.broadcast.subscriptions import Hearer, Subscribed
@@ -452,17 +453,20 @@ def test_what_nobody_hears_counts_for_nothing(place: Place) -> None:
 # Waking and sleeping
 
 
-def activity(agent: str, *, active: bool, run: str = "r", key: str = "") -> Activity:
-    return Activity(id=key or f"{run}{agent}{active}", crew="ci", agent=agent, run=run, active=active, at=NOW)
+def activity(*, ended: str = "", begun: str = "", run: str = "r", place: int = 1, at: int = NOW) -> Activity:
+    """Of agents with names of one letter."""
+    slept, woken = tuple((agent, 0) for agent in ended), tuple((agent, 0) for agent in begun)
+    return Activity(name=series_name(run), place=place, crew="ci", run=run, at=at, ended=slept, begun=woken)
 
 
 def test_an_agent_wakes_with_its_first_turn_anywhere_and_sleeps_after_its_last(place: Place) -> None:
     async def story(bus: Bus, store: Store) -> None:
-        await bus.work([activity("a", active=True, run="r1")])
-        await bus.work([activity("a", active=True, run="r1"), activity("a", active=True, run="r2")])
-        await bus.work([activity("a", active=False, run="r1")])
-        await bus.work([activity("a", active=False, run="r1")])
-        await bus.work([activity("a", active=False, run="r2"), activity("b", active=False, run="r2")])
+        await bus.work(activity(begun="a", run="r1"))
+        await bus.work(activity(begun="a", run="r1"))
+        await bus.work(activity(begun="a", run="r2"))
+        await bus.work(activity(ended="a", run="r1"))
+        await bus.work(activity(ended="a", run="r1"))
+        await bus.work(activity(ended="ab", run="r2"))
         kept = await bus.newest(10)
         assert [each.type for each in kept] == ["agent:a:wake", "agent:a:sleep"]
         assert {each.source.type for each in kept} == {"system"}
@@ -474,7 +478,7 @@ def test_nobody_hears_that_they_woke_themselves(place: Place) -> None:
     async def story(bus: Bus, store: Store) -> None:
         await bus.subscribe(hears("a", "agent:*:wake"))
         await bus.subscribe(hears("b", "agent:*:wake"))
-        announced = await bus.work([activity("a", active=True)])
+        announced = await bus.work(activity(begun="a"))
         assert announced.reached == (Hearer("ci", "b", True),)
 
     place.use(story)
@@ -482,8 +486,80 @@ def test_nobody_hears_that_they_woke_themselves(place: Place) -> None:
 
 def test_waking_goes_with_the_record_of_the_turn(place: Place) -> None:
     async def story(bus: Bus, store: Store) -> None:
-        await started(store, also=Alongside(activity=(activity("a", active=True),)))
+        await started(store, also=Alongside(activity=activity(begun="a")))
         assert [each.type for each in await bus.newest(10)] == ["agent:a:wake"]
+
+    place.use(story)
+
+
+def test_what_somebody_hears_of_waking_is_kept_as_what_nobody_hears(place: Place) -> None:
+    """Ids, types, order and positions are the same, however a store keeps them."""
+
+    async def handed_over(bus: Bus, run: str, *listens: str) -> list[tuple[int, Broadcast]]:
+        for agent in listens:
+            await bus.subscribe(hears(agent, "agent:*:*"))
+        before = await bus.head()
+        await bus.work(activity(begun="a", run=run))
+        await bus.work(activity(ended="a", begun="bc", run=run, place=2))
+        await bus.work(activity(ended="bc", run=run, place=3))
+        return [(position - before, each) for position, each in await bus.since(before, 10)]
+
+    async def story(bus: Bus, store: Store) -> None:
+        quiet, heard = await handed_over(bus, "r"), await handed_over(bus, "s", "z")
+        assert [each.type for _, each in quiet] == [
+            *("agent:a:wake", "agent:a:sleep", "agent:b:wake", "agent:c:wake", "agent:b:sleep", "agent:c:sleep")
+        ]
+        assert [position for position, _ in quiet] == [1, 2, 3, 4, 5, 6]
+        renamed = [
+            (position, msgspec.structs.replace(each, id=each.id.replace(series_name("s"), series_name("r"))))
+            for position, each in heard
+        ]
+        assert renamed == quiet
+
+    place.use(story)
+
+
+def test_whoever_reads_in_pages_misses_nothing_of_what_is_kept_as_one(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.emit(emission("first"))
+        await bus.work(activity(begun="abc"))
+        await bus.emit(emission("last"))
+        everything = [each for _, each in await bus.since(0, 10)]
+        assert len(everything) == 5 == await bus.head()
+        for size in (1, 2, 3, 4):
+            found: list[Broadcast] = []
+            position = 0
+            while page := await bus.since(position, size):
+                position, found = page[-1][0], [*found, *(each for _, each in page)]
+            assert found == everything
+            assert await bus.newest(size) == everything[-size:]
+        assert [each.type for each in await bus.newest(2, "agent:*:wake")] == ["agent:b:wake", "agent:c:wake"]
+
+    place.use(story)
+
+
+def test_what_is_kept_as_one_is_pruned_as_one_and_the_newest_stays(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.work(activity(begun="ab", at=NOW - 10))
+        await bus.work(activity(ended="ab", place=2, at=NOW - 10))
+        assert (await bus.prune(NOW)).gone == 2
+        assert [(position, each.type) for position, each in await bus.since(0, 10)] == [
+            *((3, "agent:a:sleep"), (4, "agent:b:sleep"))
+        ]
+        await bus.emit(emission("new"))
+        assert (await bus.prune(NOW)).gone == 2
+        assert [position for position, _ in await bus.since(0, 10)] == [5]
+
+    place.use(story)
+
+
+def test_waking_that_comes_back_from_a_file_is_not_kept_twice(place: Place) -> None:
+    async def story(bus: Bus, store: Store) -> None:
+        await bus.work(activity(begun="ab"))
+        known = await bus.newest(10)
+        other = msgspec.structs.replace(known[0], id="otherwise")
+        assert await bus.restore((*known, other)) == 1
+        assert await bus.newest(10) == [*known, other]
 
     place.use(story)
 

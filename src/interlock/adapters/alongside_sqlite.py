@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from interlock.adapters import questions_sqlite
 from interlock.adapters.bus_rows import SqliteTables
 from interlock.adapters.bus_rules import carry_out_on_bus
-from interlock.adapters.hearing_sqlite import Hearing
+from interlock.adapters.remembered_sqlite import Remembered
 from interlock.adapters.spending import Counter, Held, spend
 from interlock.ports import Alongside, Appended, Grant, Outgoing, Reservation, Settlement
 
@@ -65,17 +65,17 @@ class SqliteLedger:
         self._connection.execute("delete from reservations where at < ?", (at,))
 
 
-def carry_out(connection: sqlite3.Connection, hearing: Hearing, also: Alongside, position: int) -> Appended:
+def carry_out(connection: sqlite3.Connection, remembered: Remembered, also: Alongside, position: int) -> Appended:
     for each in also.outgoing:
         connection.execute(
             "insert or ignore into outbox (key, run, body) values (?, ?, ?)", (each.key, each.run, each.body)
         )
     if also.asking is not None:
         questions_sqlite.keep(connection, also.asking)
-    grants = carry_out_spending(connection, also.spending)
+    grants = carry_out_spending(connection, also.spending) if also.spending else ()
     if not also.concerns_bus:
         return Appended(position, grants)
-    mail, announced = carry_out_on_bus(SqliteTables(connection, hearing), also)
+    mail, announced = carry_out_on_bus(SqliteTables(connection, remembered), also)
     return Appended(position, grants, mail, announced)
 
 

@@ -11,11 +11,14 @@ from zlib import crc32
 
 import msgspec
 
-from interlock.adapters.hearing_sqlite import Hearing
+from interlock.adapters.bus_rules import Aged
+from interlock.adapters.remembered_sqlite import Remembered
 from interlock.broadcast.delayed import Dead, Delayed, in_order
+from interlock.broadcast.lifecycle import Lifecycle, broadcasts_of, packed, unpacked
+from interlock.broadcast.naming import NAME_CHARS
 from interlock.broadcast.pattern import matches
 from interlock.broadcast.record import Broadcast, Heard, decoded, encoded
-from interlock.broadcast.subscriptions import Directory, Hearer, Subscribed
+from interlock.broadcast.subscriptions import Hearer, Subscribed
 from interlock.limits import DEAD_LETTERS_MAX
 from interlock.ports import Delivery
 
@@ -26,6 +29,13 @@ _encode = msgspec.json.Encoder().encode
 _decode_delayed = msgspec.json.Decoder(Delayed).decode
 _decode_dead = msgspec.json.Decoder(Dead).decode
 
+# Everything that is kept; a row whose `quiet` is 1 stands for several.
+ANNOUNCEMENTS = (
+    "select position, crc, body, quiet from (select position, crc, body, 0 as quiet from broadcasts"
+    " union all select position, crc, body, 1 as quiet from lifecycle)"
+)
+_NEWEST = "coalesce((select max(position) from {}), 0)"
+_HEAD = f"select max({_NEWEST.format('broadcasts')}, {_NEWEST.format('lifecycle')})"
 _HEARD = "select broadcasts.position, hops, crc, body from inbox join broadcasts on position = inbox.broadcast"
 
 
@@ -44,15 +54,39 @@ def opened(position: int, crc: int, body: bytes) -> Broadcast | None:
         return None
 
 
+def opened_lifecycle(position: int, crc: int, body: bytes) -> Lifecycle | None:
+    if signed_crc(body, position) != crc:
+        return None
+    try:
+        return unpacked(body)
+    except ValueError:
+        return None
+
+
+def expanded(position: int, crc: int, body: bytes, quiet: int) -> list[tuple[int, Broadcast]]:
+    """The broadcasts that a row of `ANNOUNCEMENTS` stands for, each with its position; none if it is damaged."""
+    if not quiet:
+        broadcast = opened(position, crc, body)
+        return [(position, broadcast)] if broadcast is not None else []
+    lifecycle = opened_lifecycle(position, crc, body)
+    broadcasts = broadcasts_of(lifecycle) if lifecycle is not None else []
+    return list(enumerate(broadcasts, position - len(broadcasts) + 1))
+
+
+def lines(position: int, crc: int, body: bytes, quiet: int) -> list[tuple[int, bytes]]:
+    """The same as lines of JSON, without their ends."""
+    if not quiet:
+        return [(position, body)] if signed_crc(body, position) == crc else []
+    return [(at, encoded(each)) for at, each in expanded(position, crc, body, quiet)]
+
+
 class SqliteTables:
     """`bus_rules.Tables` on a connection that is in a transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, hearing: Hearing) -> None:
-        self._connection, self._hearing = connection, hearing
+    def __init__(self, connection: sqlite3.Connection, remembered: Remembered) -> None:
+        self._connection, self._remembered = connection, remembered
         self._execute = connection.execute
-        # As long as the transaction lasts nobody else changes them.
-        self._directory: Directory | None = None
-        self._head: int | None = None
+        remembered.renew(connection)
 
     # Broadcasts
 
@@ -64,7 +98,7 @@ class SqliteTables:
         )
         if done.rowcount != 1:
             return None
-        self._head = position
+        self._remembered.head = position
         return position
 
     def position_of(self, id: str) -> int | None:  # noqa: A002 - ids are called id everywhere
@@ -72,13 +106,24 @@ class SqliteTables:
         return int(found[0]) if found is not None else None
 
     def head(self) -> int:
-        if self._head is None:
-            self._head = head(self._connection)
-        return self._head
+        if self._remembered.head is None:
+            self._remembered.head = head(self._connection)
+        return self._remembered.head
 
-    def page(self, after: int, limit: int) -> Sequence[tuple[int, Broadcast | None]]:
-        query = "select position, crc, body from broadcasts where position > ? order by position limit ?"
-        return [(row[0], opened(*row)) for row in self._execute(query, (after, limit))]
+    def keep_quietly(self, lifecycle: Lifecycle) -> None:
+        body, position = packed(lifecycle), self.head() + lifecycle.count
+        self._execute(
+            "insert into lifecycle (position, crc, body) values (?, ?, ?)",
+            (position, signed_crc(body, position), body),
+        )
+        self._remembered.head = position
+
+    def kept_quietly(self, ids: Sequence[str]) -> Set[str]:
+        return positions_of_quiet(self._connection, ids).keys()
+
+    def page(self, after: int, limit: int) -> Sequence[Aged]:
+        query = f"{ANNOUNCEMENTS} where position > ? order by position limit ?"
+        return [_aged(row) for row in self._execute(query, (after, limit))]
 
     def awaited(self, first: int, last: int) -> Set[int]:
         tables = ("select broadcast from inbox", "select broadcast from deliveries")
@@ -86,12 +131,15 @@ class SqliteTables:
         return {position for (position,) in self._execute(query, (first, last) * 2)}
 
     def forget(self, positions: Iterable[int]) -> None:
-        self._connection.executemany("delete from broadcasts where position = ?", [(each,) for each in positions])
+        for table in ("broadcasts", "lifecycle"):
+            query = f"delete from {table} where position = ?"  # noqa: S608 - constants
+            self._connection.executemany(query, [(each,) for each in positions])
+
+    def has_hearers(self) -> bool:
+        return len(self._remembered.directory(self._connection)) > 0
 
     def hearers(self, kind: str, crew: str, agent: str) -> tuple[Hearer, ...]:
-        if self._directory is None:
-            self._directory = self._hearing.directory(self._connection)
-        return self._directory.hearers(kind, crew=crew, agent=agent)
+        return self._remembered.directory(self._connection).hearers(kind, crew=crew, agent=agent)
 
     # Inboxes
 
@@ -173,15 +221,16 @@ class SqliteTables:
 
     def activate(self, crew: str, agent: str, run: str) -> bool:
         done = self._execute("insert or ignore into active (crew, agent, run) values (?, ?, ?)", (crew, agent, run))
+        self._remembered.activated(crew, agent, run)
         return done.rowcount == 1
 
     def deactivate(self, crew: str, agent: str, run: str) -> bool:
         done = self._execute("delete from active where crew = ? and agent = ? and run = ?", (crew, agent, run))
+        self._remembered.deactivated(crew, agent, run)
         return done.rowcount == 1
 
     def is_active_elsewhere(self, crew: str, agent: str, run: str) -> bool:
-        query = "select 1 from active where crew = ? and agent = ? and run <> ? limit 1"
-        return self._execute(query, (crew, agent, run)).fetchone() is not None
+        return self._remembered.is_active_elsewhere(self._connection, crew, agent, run)
 
     def counted(self, crew: str, agent: str) -> tuple[int, int]:
         query = "select start, number from announced where crew = ? and agent = ?"
@@ -206,15 +255,13 @@ class SqliteTables:
             "insert or replace into subscriptions (crew, agent, pattern, silent, origin) values (?, ?, ?, ?, ?)",
             (*subscribed.key, int(subscribed.silent), subscribed.origin),
         )
-        self._hearing.changed(self._connection, added=subscribed)
-        self._directory = None
+        self._remembered.changed(self._connection, added=subscribed)
 
     def drop_subscription(self, crew: str, agent: str, pattern: str) -> bool:
         key = (crew, agent, pattern)
         done = self._execute("delete from subscriptions where crew = ? and agent = ? and pattern = ?", key)
         if done.rowcount:
-            self._hearing.changed(self._connection, removed=key)
-            self._directory = None
+            self._remembered.changed(self._connection, removed=key)
         return done.rowcount == 1
 
     def set_crew(self, crew: str, sha: str) -> None:
@@ -274,7 +321,23 @@ class SqliteTables:
 
 
 def head(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("select coalesce(max(position), 0) from broadcasts").fetchone()[0])
+    return int(connection.execute(_HEAD).fetchone()[0])
+
+
+def positions_of_quiet(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, int]:
+    """Of those of the ids that belong to waking and sleeping that nobody heard; looks at every row of it."""
+    if not ids:
+        return {}
+    wanted, names = set(ids), _encode(sorted({each[:NAME_CHARS] for each in ids})).decode()
+    name = f"cast(substr(body, 3, {NAME_CHARS}) as text)"
+    query = f"{ANNOUNCEMENTS} where quiet and {name} in (select value from json_each(?))"  # noqa: S608 - constants
+    found = [each for row in connection.execute(query, (names,)) for each in expanded(*row)]
+    return {broadcast.id: position for position, broadcast in found if broadcast.id in wanted}
+
+
+def _aged(row: tuple[int, int, bytes, int]) -> Aged:
+    found = expanded(*row)
+    return Aged(row[0], len(found), found[0][1].created_at if found else None)
 
 
 def _heard(rows: Sequence[tuple[int, int, int, bytes]]) -> Iterator[Heard]:
@@ -290,22 +353,20 @@ def newest(connection: sqlite3.Connection, *, limit: int, pattern: str | None) -
     size = limit if pattern is None else PAGE
     while len(found) < limit:
         rows = connection.execute(
-            "select position, crc, body from broadcasts where position < ? order by position desc limit ?",
-            (before, size),
+            f"{ANNOUNCEMENTS} where position < ? order by position desc limit ?", (before, size)
         ).fetchall()
         if not rows:
             break
         before = rows[-1][0]
-        sound = [each for each in (opened(*row) for row in rows) if each is not None]
+        sound = [each for row in rows for _, each in reversed(expanded(*row))]
         found += [each for each in sound if pattern is None or matches(pattern, each.type)]
     return found[:limit][::-1]
 
 
 def since(connection: sqlite3.Connection, *, position: int, limit: int) -> list[tuple[int, Broadcast]]:
-    rows = connection.execute(
-        "select position, crc, body from broadcasts where position > ? order by position", (position,)
-    )
-    return list(islice(((row[0], each) for row in rows if (each := opened(*row)) is not None), limit))
+    rows = connection.execute(f"{ANNOUNCEMENTS} where position > ? order by position", (position,))
+    after = (each for row in rows for each in expanded(*row) if each[0] > position)
+    return list(islice(after, limit))
 
 
 def subscriptions(connection: sqlite3.Connection, test: str = "", values: tuple[object, ...] = ()) -> list[Subscribed]:
@@ -369,9 +430,9 @@ def dead(connection: sqlite3.Connection, *, limit: int) -> list[Dead]:
 
 def damaged(connection: sqlite3.Connection) -> list[str]:
     """What is wrong with what reading leaves out."""
-    rows = connection.execute("select position, crc, body from broadcasts")
+    rows = connection.execute(ANNOUNCEMENTS)
     found = [
-        f"the broadcast at position {row[0]} is damaged: its crc does not hold" for row in rows if not opened(*row)
+        f"the broadcast at position {row[0]} is damaged: its crc does not hold" for row in rows if not expanded(*row)
     ]
     later = connection.execute("select id, crc, body from delayed")
     return found + [f"the delayed signal '{row[0]}' is damaged" for row in later if not opened_entry(*row[1:])]

@@ -7,25 +7,36 @@ Rule 3: what is beyond a bound of storms is kept, reaches nobody, and is a dead 
 Rule 4: an agent wakes when the first of its turns begins anywhere, and sleeps when the last one has ended.
 """
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import suppress
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from interlock.broadcast.delayed import Dead, Delayed, after_dispatch, after_failure, buried, emission_of, planned_anew
+from interlock.broadcast.lifecycle import Lifecycle, broadcasts_of
 from interlock.broadcast.naming import sleep_type, wake_type
 from interlock.broadcast.record import SYSTEM, Broadcast, Emission, Heard
 from interlock.broadcast.storms import Allowances, why, withheld
 from interlock.broadcast.subscriptions import Hearer, Subscribed
 from interlock.errors import AlreadyHeard, BadBroadcast, NoSuchSignal, UsageError
 from interlock.limits import DELIVERY_PAUSES_MS, INBOX_MAX, INBOX_TAKEN_MAX, SUBSCRIPTIONS_PER_AGENT_MAX
-from interlock.ports import Activity, Alongside, Announced, Delivery, Pruned, Taking
+from interlock.ports import NOTHING_ANNOUNCED, Activity, Alongside, Announced, Delivery, Pruned, Taking
 
 # Broadcasts looked at in one transaction, which others wait for.
 PRUNED_AT_ONCE = 1_000
 
+KEPT_QUIETLY = Announced(news=True)
+
 INBOX_FULL = "too many are waiting for this agent, and newer ones came"
+
+
+class Aged(NamedTuple):
+    """How many broadcasts are kept as one, their last position, and when they were made; None if that is damaged."""
+
+    position: int
+    broadcasts: int
+    created_at: int | None
 
 
 class Tables(Allowances, Protocol):
@@ -41,8 +52,16 @@ class Tables(Allowances, Protocol):
         """The position of the newest; 0 if there is none."""
         ...
 
-    def page(self, after: int, limit: int) -> Sequence[tuple[int, Broadcast | None]]:
-        """What is kept after a position; None for what is damaged."""
+    def keep_quietly(self, lifecycle: Lifecycle) -> None:
+        """What nobody hears, as one thing."""
+        ...
+
+    def kept_quietly(self, ids: Sequence[str]) -> Set[str]:
+        """Those of the ids that are kept so."""
+        ...
+
+    def page(self, after: int, limit: int) -> Sequence[Aged]:
+        """What is kept after a position."""
         ...
 
     def awaited(self, first: int, last: int) -> Set[int]:
@@ -50,6 +69,10 @@ class Tables(Allowances, Protocol):
         ...
 
     def forget(self, positions: Iterable[int]) -> None: ...
+
+    def has_hearers(self) -> bool:
+        """Whether anybody hears anything."""
+        ...
 
     def hearers(self, kind: str, crew: str, agent: str) -> tuple[Hearer, ...]: ...
 
@@ -146,8 +169,9 @@ def announce(tables: Tables, emissions: Iterable[Emission]) -> Announced:
     return Announced(reached=tuple(reached), withheld=tuple(held_back), news=news)
 
 
-def restore(tables: Tables, broadcasts: Iterable[Broadcast]) -> int:
-    return sum(tables.keep(broadcast, 0) is not None for broadcast in broadcasts)
+def restore(tables: Tables, broadcasts: Sequence[Broadcast]) -> int:
+    known = tables.kept_quietly([each.id for each in broadcasts if each.source == SYSTEM])
+    return sum(each.id not in known and tables.keep(each, 0) is not None for each in broadcasts)
 
 
 def prune(tables: Tables, before: int, after: int) -> Pruned:
@@ -159,12 +183,12 @@ def prune(tables: Tables, before: int, after: int) -> Pruned:
     page = tables.page(after, PRUNED_AT_ONCE)
     if not page:
         return Pruned(gone=0, further=None)
-    first, last = page[0][0], page[-1][0]
+    first, last = page[0].position, page[-1].position
     stay = {*tables.awaited(first, last), tables.head()}
-    old = [position for position, each in page if each is not None and each.created_at < before]
-    gone = [position for position in old if position not in stay]
-    tables.forget(gone)
-    return Pruned(gone=len(gone), further=last if old else None)
+    old = [each for each in page if each.created_at is not None and each.created_at < before]
+    gone = [each for each in old if each.position not in stay]
+    tables.forget([each.position for each in gone])
+    return Pruned(gone=sum(each.broadcasts for each in gone), further=last if old else None)
 
 
 def _hearers(tables: Tables, emission: Emission) -> tuple[Hearer, ...]:
@@ -237,9 +261,9 @@ def carry_out_on_bus(tables: Tables, also: Alongside) -> tuple[tuple[tuple[Heard
     for crew, agent, name in also.handed_back:
         if (position := tables.position_of(name)) is not None:
             tables.queue(crew, agent, position)
-    mail = tuple(take(tables, taking) for taking in also.taking)
-    announced = announce(tables, also.broadcasts)
-    return mail, both(announced, rouse(tables, also.activity)) if also.activity else announced
+    mail = tuple([take(tables, taking) for taking in also.taking])
+    announced = announce(tables, also.broadcasts) if also.broadcasts else NOTHING_ANNOUNCED
+    return mail, both(announced, rouse(tables, also.activity)) if also.activity is not None else announced
 
 
 def require_queued(tables: Tables, run: str, also: Alongside) -> None:
@@ -258,18 +282,41 @@ def _is_queued(tables: Tables, number: int, name: str) -> bool:
 # Waking and sleeping
 
 
-def rouse(tables: Tables, activity: Iterable[Activity]) -> Announced:
-    return announce(tables, [each for each in (_lifecycle(tables, one) for one in activity) if each is not None])
+def rouse(tables: Tables, activity: Activity) -> Announced:
+    """What follows from turns that end and begin, unless others are under way, or it was known."""
+    slept = _turned(tables, tables.deactivate, activity, activity.ended)
+    woken = _turned(tables, tables.activate, activity, activity.begun)
+    if not any(slept) and not any(woken):
+        return NOTHING_ANNOUNCED
+    lifecycle = Lifecycle(activity.name, activity.place, activity.at, slept, woken)
+    if tables.has_hearers() and _is_heard(tables, activity.crew, lifecycle):
+        return announce(tables, _emissions(activity, lifecycle))
+    tables.keep_quietly(lifecycle)
+    return KEPT_QUIETLY
 
 
-def _lifecycle(tables: Tables, one: Activity) -> Emission | None:
-    """What follows from a turn that begins or ends, unless another one is under way, or it was known."""
-    change = tables.activate if one.active else tables.deactivate
-    if not change(one.crew, one.agent, one.run) or tables.is_active_elsewhere(one.crew, one.agent, one.run):
-        return None
-    kind = wake_type(one.agent) if one.active else sleep_type(one.agent)
-    broadcast = Broadcast(id=one.id, type=kind, source=SYSTEM, created_at=one.at)
-    return Emission(broadcast=broadcast, crew=one.crew, agent=one.agent, hops=one.hops)
+def _turned(
+    tables: Tables, change: Callable[[str, str, str], bool], activity: Activity, agents: tuple[tuple[str, int], ...]
+) -> tuple[str, ...]:
+    """The agents, with "" in place of those for whom nothing has changed."""
+    crew, run = activity.crew, activity.run
+    elsewhere = tables.is_active_elsewhere
+    return tuple([agent if change(crew, agent, run) and not elsewhere(crew, agent, run) else "" for agent, _ in agents])
+
+
+def _is_heard(tables: Tables, crew: str, lifecycle: Lifecycle) -> bool:
+    asleep = [agent and tables.hearers(sleep_type(agent), crew, agent) for agent in lifecycle.slept]
+    awake = [agent and tables.hearers(wake_type(agent), crew, agent) for agent in lifecycle.woken]
+    return any(asleep) or any(awake)
+
+
+def _emissions(activity: Activity, lifecycle: Lifecycle) -> list[Emission]:
+    changes = zip((*activity.ended, *activity.begun), (*lifecycle.slept, *lifecycle.woken), strict=True)
+    about = [(agent, hops) for (agent, hops), turned in changes if turned]
+    return [
+        Emission(broadcast=broadcast, crew=activity.crew, agent=agent, hops=hops)
+        for broadcast, (agent, hops) in zip(broadcasts_of(lifecycle), about, strict=True)
+    ]
 
 
 # Inboxes and deliveries

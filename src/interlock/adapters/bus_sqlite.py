@@ -33,7 +33,7 @@ class SqliteBus:
 
     async def _change(self, doing: str, rule: Any, *values: Any, size: int = 0) -> Any:
         def work(connection: sqlite3.Connection, tips: Tips) -> Any:
-            return rule(SqliteTables(connection, tips.hearing), *values)
+            return rule(SqliteTables(connection, tips.bus), *values)
 
         return await self._store.write(doing, work, size)
 
@@ -66,7 +66,7 @@ class SqliteBus:
         size = sum(len(encoded(broadcast)) for broadcast in broadcasts)
         return int(await self._change("restore broadcasts", bus_rules.restore, broadcasts, size=size))
 
-    async def work(self, activity: Sequence[Activity]) -> Announced:
+    async def work(self, activity: Activity) -> Announced:
         announced: Announced = await self._change("note who works", bus_rules.rouse, activity)
         return announced
 

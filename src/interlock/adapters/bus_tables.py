@@ -95,6 +95,15 @@ BUS_MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
 )
 
+QUIET_LIFECYCLE: tuple[str, tuple[str, ...]] = (
+    "014_lifecycle",
+    (
+        # Who fell asleep and woke with a record, where nobody heard of it. Positions are those of broadcasts; a row has
+        # that of its last one. No index of ids: it would be a page more with every turn.
+        "create table lifecycle (position integer primary key, crc integer not null, body blob not null) strict",
+    ),
+)
+
 DELAYED_IN_ORDER: tuple[str, tuple[str, ...]] = (
     "012_delayed_in_order",
     (

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from interlock.adapters.bus_tables import BUS_MIGRATIONS, DELAYED_IN_ORDER
+from interlock.adapters.bus_tables import BUS_MIGRATIONS, DELAYED_IN_ORDER, QUIET_LIFECYCLE
 from interlock.errors import StoreFailed
 
 # "ILCK": tells our databases from those of other programs.
@@ -166,6 +166,7 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "insert into unlisted (run) select run from runs where status in ('running', 'paused')",
         ),
     ),
+    QUIET_LIFECYCLE,
     (
         "015_spent",
         (

@@ -19,9 +19,9 @@ from interlock.adapters import journal_format, keeping_sqlite, questions_sqlite
 from interlock.adapters.alongside_sqlite import carry_out
 from interlock.adapters.bus_rows import SqliteTables
 from interlock.adapters.bus_rules import require_queued
-from interlock.adapters.hearing_sqlite import Hearing
 from interlock.adapters.journal_format import Tip
 from interlock.adapters.owner_files import is_alive
+from interlock.adapters.remembered_sqlite import Remembered
 from interlock.engine.events import Usage
 from interlock.errors import DamagedRun, OwnedElsewhere, RunExists, StoreFailed
 from interlock.ids import CHILD_MARK
@@ -70,15 +70,15 @@ def _known(number: int, values: tuple[Any, ...]) -> Kept:
 
 
 class Tips(dict[str, Kept]):
-    """Where runs end, and who hears what: all that is remembered of the database beside the connection that writes."""
+    """Where runs end, and how the bus stands: all that is remembered beside the connection that writes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.hearing = Hearing()
+        self.bus = Remembered()
 
     def forget(self) -> None:
         self.clear()
-        self.hearing.forget()
+        self.bus.forget()
 
 
 def row_crc(number: int, values: Sequence[object]) -> int:
@@ -129,7 +129,7 @@ def create(
     also: Alongside,
 ) -> Appended:
     if also.heard:
-        require_queued(SqliteTables(connection, tips.hearing), row.run, also)
+        require_queued(SqliteTables(connection, tips.bus), row.run, also)
     if keeping_sqlite.is_taken(connection, row.run):
         raise RunExists(row.run)
     journal_format.require_first(row.run, record)
@@ -137,7 +137,7 @@ def create(
     made = _insert_run(connection, row, Tip(seq=record.last_seq, epoch=row.epoch, link=link), owner)
     _remember(tips, row.run, made)
     position = _insert_record(connection, made.number, record.seq, crc32(body), link, body)
-    return carry_out(connection, tips.hearing, also, position) if also is not NOTHING_ELSE else Appended(position)
+    return carry_out(connection, tips.bus, also, position) if also is not NOTHING_ELSE else Appended(position)
 
 
 def add(connection: sqlite3.Connection, tips: Tips, *, row: RunRow, records: Sequence[SealedRecord], tip: Tip) -> None:
@@ -168,7 +168,7 @@ def append(
     connection: sqlite3.Connection, tips: Tips, *, row: RunRow, record: Record, body: bytes, also: Alongside
 ) -> Appended:
     position = _append(connection, tips, row, record, body)
-    return carry_out(connection, tips.hearing, also, position) if also is not NOTHING_ELSE else Appended(position)
+    return carry_out(connection, tips.bus, also, position) if also is not NOTHING_ELSE else Appended(position)
 
 
 def _append(connection: sqlite3.Connection, tips: Tips, row: RunRow, record: Record, body: bytes) -> int:

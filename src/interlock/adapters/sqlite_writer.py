@@ -53,7 +53,7 @@ LOCKED_WAIT_MS = 5_000
 
 # The log is written back to the database after about this much: 1,000 pages, as SQLite does by itself.
 LOG_BYTES = 4 * 1024 * 1024
-# What a commit writes besides its bodies: a page of runs, one of records, one of their index.
+# What a commit writes besides its bodies: a page of runs, one of records, one of their index. A handoff has two more.
 COMMIT_BYTES = 3 * 4096
 
 # With durability "normal": how old a commit may get before it is forced to the disk.

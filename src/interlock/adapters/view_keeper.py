@@ -40,18 +40,18 @@ class SqliteTruth:
 
     def bodies(self, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Without damaged ones: the doctor names those."""
-        query = "select position, crc, body from broadcasts where position > ? order by position limit ?"
+        query = f"{bus_rows.ANNOUNCEMENTS} where position > ? order by position limit ?"
         rows = self._connection.execute(query, (after, limit)).fetchall()
-        sound = [(row[0], row[2]) for row in rows if bus_rows.signed_crc(row[2], row[0]) == row[1]]
+        sound = [line for row in rows for line in bus_rows.lines(*row) if line[0] > after]
         return sound if sound or not rows else self.bodies(rows[-1][0], limit)
 
     def start_of_newest(self, bytes_max: int) -> int:
-        query = "select position, length(body) from broadcasts order by position desc"
         left = bytes_max
-        for position, length in self._connection.execute(query):
-            left -= length + 1
-            if left < 0:
-                return int(position)
+        for row in self._connection.execute(f"{bus_rows.ANNOUNCEMENTS} order by position desc"):
+            for position, line in reversed(bus_rows.lines(*row)):
+                left -= len(line) + 1
+                if left < 0:
+                    return position
         return 0
 
     def position_of(self, body: bytes) -> int | None:
@@ -60,7 +60,9 @@ class SqliteTruth:
         except ValueError:
             return None
         found = self._connection.execute("select position from broadcasts where id = ?", (name,)).fetchone()
-        return int(found[0]) if found is not None else None
+        if found is not None:
+            return int(found[0])
+        return bus_rows.positions_of_quiet(self._connection, (name,)).get(name)
 
     def delayed_number(self) -> int:
         return int(self._connection.execute("select number from bus_changes where name = 'delayed'").fetchone()[0])

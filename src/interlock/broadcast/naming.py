@@ -5,7 +5,6 @@ after a crash, announces the same thing. It has the form of a cuid2: 24 letters 
 """
 
 import unicodedata
-from functools import lru_cache
 from hashlib import sha3_256
 
 ID_CHARS = 24
@@ -16,6 +15,7 @@ _PAIRS = tuple(low + high for high in _DIGITS for low in _DIGITS)
 _HALF = 36**12
 
 # Of an id in a series; a run may wake thousands of agents at once.
+NAME_CHARS = 13
 PLACES_MAX, AT_A_PLACE_MAX = 16**7, 16**4
 
 
@@ -37,18 +37,18 @@ def _twelve(number: int) -> str:
     return _PAIRS[a] + _PAIRS[b] + _PAIRS[c] + _PAIRS[d] + _PAIRS[e] + _PAIRS[number]
 
 
-def id_in_series(series: str, place: int, n: int = 0) -> str:
+def series_name(key: str) -> str:
+    """How the ids of a series begin."""
+    return derived_id(key)[:NAME_CHARS]
+
+
+def id_in_series(name: str, place: int, n: int = 0) -> str:
     """An id of the same form; those of one series stand in the order of their places.
 
     So an index has them on the same page: every turn announces two, and an id by chance would touch a page each.
     """
     assert place < PLACES_MAX and n < AT_A_PLACE_MAX, "there is room for all that can be"
-    return f"{_beginning(series)}{place:07x}{n:04x}"
-
-
-@lru_cache(maxsize=256)
-def _beginning(series: str) -> str:
-    return derived_id(series)[:13]
+    return f"{name}{place:07x}{n:04x}"
 
 
 def is_broadcast_id(text: str) -> bool:

@@ -120,6 +120,9 @@ class AgentBehavior(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
 
 
+_NO_BEHAVIOR = AgentBehavior()
+
+
 class SubCrewCaps(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of a child that are tighter than its own."""
 
@@ -250,7 +253,7 @@ class Crew(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def behavior_of(self, agent: str) -> AgentBehavior:
-        return self.behaviors.get(agent, AgentBehavior())
+        return self.behaviors.get(agent, _NO_BEHAVIOR)
 
     def is_terminal(self, agent: Agent) -> bool:
         return agent.is_terminal or self.behavior_of(agent.id).is_terminal

@@ -9,7 +9,9 @@ PathPart = str | int
 Path = tuple[PathPart, ...]
 
 
-class Place(msgspec.Struct, frozen=True):
+# A document has tens of thousands of these two. They hold nothing that could lead back to them, so that the garbage
+# collector need not look at all of them again and again while a document is read.
+class Place(msgspec.Struct, frozen=True, gc=False):
     """Where something stands; line and column count from 1."""
 
     file: str
@@ -17,8 +19,7 @@ class Place(msgspec.Struct, frozen=True):
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(msgspec.Struct, frozen=True, gc=False):
     """One value. `text` is its spelling, for values that are text whatever they look like."""
 
     value: str | int | float | bool | None

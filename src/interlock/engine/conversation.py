@@ -53,7 +53,14 @@ class Shown(Sequence[Message]):
     def __init__(self, head: tuple[Message, ...], body: "_View", start: int, tail: "_View", tail_start: int) -> None:
         self._head, self._body, self._tail = head, body.messages, tail.messages
         self._stretch, self._tail_stretch = slice(start, len(body.messages)), slice(tail_start, len(tail.messages))
-        self.tokens = sum(map(tokens_of, head)) + body.tokens_from(start) + tail.tokens_from(tail_start)
+        self._views = body, tail
+
+    @property
+    def tokens(self) -> int:
+        """Of all that is shown."""
+        body, tail = self._views
+        shown = body.tokens_between(self._stretch) + tail.tokens_between(self._tail_stretch)
+        return sum(map(tokens_of, self._head)) + shown
 
     def __len__(self) -> int:
         stretches = (self._stretch, self._tail_stretch)
@@ -92,6 +99,10 @@ class _View(msgspec.Struct):
     def tokens_from(self, start: int) -> int:
         whole = self.tokens[-1] if self.tokens else 0
         return whole - (self.tokens[start - 1] if start else 0)
+
+    def tokens_between(self, stretch: slice) -> int:
+        before = self.tokens[stretch.start - 1] if stretch.start else 0
+        return self.tokens[stretch.stop - 1] - before if stretch.stop else 0
 
     def leave_out(self, tokens: int) -> None:
         """Shows as many of the newest as fit into so many tokens beside the first and the marker."""
@@ -185,11 +196,11 @@ class Conversation:
         if view is None or len(view.messages) > length:
             view = self._views[agent, scale] = _View()
         if len(view.messages) < length:
-            window, share = self._window(agent, scale), 1 - self.crew.settings.context_trim_percent / 100
-            for n in range(len(view.messages), length):
-                view.add(self._seen(agent, history[n]))
+            window = self._window(agent, scale)
+            for entry in history[len(view.messages) : length]:
+                view.add(self._seen(agent, entry))
                 if view.shown > window:
-                    view.leave_out(int(window * share))
+                    view.leave_out(int(window * (1 - self.crew.settings.context_trim_percent / 100)))
         return view
 
     def _window(self, agent: str, scale: int) -> int:

@@ -38,6 +38,8 @@ def only_emits(crew: Crew, requests: Sequence[ToolRequest]) -> bool:
 
 def emitted(requests: Sequence[ToolRequest]) -> tuple[str, ...]:
     """The insides of the marks that the emissions among these calls name, in their order."""
+    if not requests:
+        return ()
     names = (_name(request) for request in requests if request.name == EMIT_SIGNAL)
     return tuple(name for name in names if name is not None)
 

@@ -3,6 +3,7 @@
 Rule 1: an incoming event comes from the driver; a derived one is what the engine concluded from it.
 Rule 2: a transition is one incoming event and all it led to. It is stored whole, or not at all.
 Rule 3: replaying the incoming events must give the same derived ones.
+Rule 4: the journal leaves out what holds its default, so the default is what most events have.
 """
 
 from typing import Any
@@ -31,9 +32,22 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             cost_micros=self.cost_micros + other.cost_micros,
         )
 
+    def with_call(self, other: "Usage") -> "Usage":
+        """With one more call, which cost so much."""
+        return Usage(
+            calls=self.calls + other.calls + 1,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_micros=self.cost_micros + other.cost_micros,
+        )
+
     @property
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens
+
+
+# Told apart from others by itself, so that the journal leaves it out.
+NO_USAGE = Usage()
 
 
 class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +124,7 @@ class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):
     call: str
     agent: str
     text: str
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     tool_calls: tuple[ToolRequest, ...] = ()
     estimate: int = 0  # of the tokens shown, where the provider counted more
     cut: bool = False  # nothing after a line of steering marks was wanted
@@ -135,7 +149,7 @@ class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):
     reason: str = "model_error"
     retry_after_ms: int = 0
     model: str = ""
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
 
 
 class Reserved(Incoming, frozen=True, kw_only=True, tag="budget.reserved"):
@@ -217,7 +231,7 @@ class ChildReturned(Incoming, frozen=True, kw_only=True, tag="child.returned"):
     status: str
     reason: str
     text: str = ""
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     memory: dict[str, Any] = {}
     history: tuple[Entry, ...] = ()
     calls: dict[str, int] = {}
@@ -279,8 +293,8 @@ class ToolCalled(Derived, frozen=True, kw_only=True, tag="tool.called"):
 class SignalSeen(Derived, frozen=True, kw_only=True, tag="signal.seen"):
     agent: str
     signal: str
-    method: MatchMethod
-    steers: bool
+    method: MatchMethod = MatchMethod.EXACT
+    steers: bool = True
 
 
 class SignalRejected(Derived, frozen=True, kw_only=True, tag="signal.rejected"):
@@ -292,10 +306,10 @@ class SignalRejected(Derived, frozen=True, kw_only=True, tag="signal.rejected"):
 
 class Decided(Derived, frozen=True, kw_only=True, tag="decision"):
     agent: str
-    verb: Verb | None
+    verb: Verb | None = Verb.HAND_OVER
     signal: str
     target: str
-    because: str
+    because: str = "signal"
     candidates: tuple[Candidate, ...]
 
 

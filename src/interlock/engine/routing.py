@@ -59,15 +59,15 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A routed mark of the reply, with everything the choice looks at. What was emitted stands on line 0."""
 
     signal: str
-    method: MatchMethod
+    method: MatchMethod = MatchMethod.EXACT
     start: int
     end: int
     line: int = 1
-    priority: int
+    priority: int = 50
     order: int = 0
-    verb: Verb
+    verb: Verb = Verb.HAND_OVER
     target: str
-    outcome: Outcome
+    outcome: Outcome = Outcome.WON
     conflicts: bool = False
 
 
@@ -139,12 +139,12 @@ class RoutingTable:
             (counted if counts(mark) and own.reading(mark.inner).names else refused).append(mark)
         for inner in reply.emitted:
             (counted if own.reading(inner).names else refused).append(_Placed(inner, 0, 0, 0, 0, 0))
-        once: dict[str, _Placed] = {}  # the first of each; a reply may repeat one for ever
-        for mark in refused:
-            once.setdefault(mark.inner, mark)
-        named = list(once.values())[:REJECTIONS_MAX]
-        rejected = tuple(self._rejection(own, agent.id, mark) for mark in named)
+        rejected = self._rejections(own, agent.id, refused) if refused else ()
         return self._decision(agent, own.candidates(counted), rejected)
+
+    def tools_of(self, agent: str) -> tuple[str, ...]:
+        """None if there is no such agent."""
+        return self._agents[agent].tools if agent in self._agents else ()
 
     def route(self, agent: str, signal: str) -> Route:
         return self._marks_of(agent).ways[signal].route
@@ -215,6 +215,13 @@ class RoutingTable:
             return _no_mark_counts
         return _position_rule(self._position, seen, text, self._known.recognizes)
 
+    def _rejections(self, own: "_OwnMarks", agent: str, refused: list["_Placed"]) -> tuple[Rejection, ...]:
+        once: dict[str, _Placed] = {}  # the first of each; a reply may repeat one for ever
+        for mark in refused:
+            once.setdefault(mark.inner, mark)
+        named = list(once.values())[:REJECTIONS_MAX]
+        return tuple(self._rejection(own, agent, mark) for mark in named)
+
     def _rejection(self, own: "_OwnMarks", agent: str, mark: "_Placed") -> Rejection:
         if own.reading(mark.inner).names:
             return _rejected(mark, self._why_it_does_not_count())
@@ -245,13 +252,13 @@ class RoutingTable:
 
     def _decision(self, agent: Agent, candidates: tuple[Candidate, ...], rejected: tuple[Rejection, ...]) -> Decision:
         """What the candidates, best first, come to."""
-        winner = next((c for c in candidates if c.outcome is Outcome.WON), None)
-        if winner is None:
+        winners = [candidate for candidate in candidates if candidate.outcome is Outcome.WON]
+        if not winners:
             decision = self._without_signal(agent)
             if not candidates and not rejected:
                 return decision
             return msgspec.structs.replace(decision, candidates=candidates, rejected=rejected)
-        on_conflict = self.crew.settings.on_conflict
+        winner, on_conflict = winners[0], self.crew.settings.on_conflict
         undecided = on_conflict != "priority" and any(c.conflicts for c in candidates)
         return Decision(
             agent=agent.id,

@@ -7,22 +7,22 @@ import msgspec
 from interlock.engine.bounds import WAIT, Given
 from interlock.engine.budgets import fits, micros
 from interlock.engine.effects import MailRead, Settle
-from interlock.engine.events import Reserved, Usage, Warned
+from interlock.engine.events import NO_USAGE, Reserved, Usage, Warned
 from interlock.engine.state import Turn
 from interlock.engine.timing import BUDGET, start_timer
 from interlock.engine.transition import Transition
 
-NOTHING = Usage()
+_PER_RUN = {what: f"max_{what}_per_run" for what in ("calls", "tokens", "cost")}
 
 
 def account_for(t: Transition, turn: Turn, usage: Usage, *, failed: bool = False) -> None:
     """A call is over: what it cost counts from now on, in place of what was held for it."""
     before = t.state.usage
-    t.state.usage = before + usage + Usage(calls=1)
+    t.state.usage = before.with_call(usage)
     if turn.reserved:
         model = t.budgets.of(turn.agent).agent.model(backup=turn.backup)
         server = model.server if model is not None else ""
-        whole = usage + Usage(calls=1)
+        whole = NO_USAGE.with_call(usage)
         t.order(Settle(key=turn.reserved, agent=turn.agent, usage=whole, failed=failed, provider=server))
         _let_go(turn)
         _warn(t, turn, before.cost_micros, usage)
@@ -36,7 +36,7 @@ def abandon_call(t: Transition, turn: Turn) -> None:
         turn.taking = ""
     if turn.reserving:
         if t.give_up(turn.reserving):
-            t.order(Settle(key=turn.reserving, agent=turn.agent, usage=NOTHING))
+            t.order(Settle(key=turn.reserving, agent=turn.agent, usage=NO_USAGE))
         turn.reserving = ""
     if turn.reserved:
         t.order(Settle(key=turn.reserved, agent=turn.agent, usage=None))
@@ -45,7 +45,7 @@ def abandon_call(t: Transition, turn: Turn) -> None:
 
 def give_back(t: Transition, turn: Turn, event: Reserved) -> None:
     """The call is not made after all."""
-    t.order(Settle(key=event.call, agent=turn.agent, usage=NOTHING))
+    t.order(Settle(key=event.call, agent=turn.agent, usage=NO_USAGE))
 
 
 def wait_for_window(t: Transition, turn: Turn, event: Reserved) -> None:
@@ -96,7 +96,9 @@ def room_left(t: Transition, what: str) -> Given | None:
 
 def _tightest(t: Transition, what: str) -> Given | None:
     """Of two that are equal its own, which is a caller's to handle and stops nobody else."""
-    most = getattr(t.settings, f"max_{what}_per_run")
+    most = getattr(t.settings, _PER_RUN[what])
+    if most is None and not t.state.bounds.given:
+        return None
     bounds = [given for given in t.state.bounds.given if given.what == what]
     if most is not None:
         bounds.insert(0, Given(what=what, most=micros(most) if what == "cost" else most, above=0))

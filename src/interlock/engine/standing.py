@@ -22,11 +22,9 @@ def parent_of(crew: Crew, agent: str) -> str:
     return crew.delegation.parents.get(agent, "") if crew.delegation is not None else ""
 
 
-def speaks(crew: Crew, agent: str) -> bool:
+def _speaks(t: Transition, agent: str) -> bool:
     """Whether the agent has to do with messages."""
-    if children_of(crew, agent) or parent_of(crew, agent):
-        return True
-    return ASK_USER in next((each.tools for each in crew.agents if each.id == agent), ())
+    return ASK_USER in t.table.tools_of(agent) or bool(children_of(t.crew, agent) or parent_of(t.crew, agent))
 
 
 def state_of(t: Transition, agent: str) -> AgentState:
@@ -35,7 +33,7 @@ def state_of(t: Transition, agent: str) -> AgentState:
 
 def moved(t: Transition, agent: str, cause: Cause) -> None:
     """Makes the move, and writes it down."""
-    if agent not in t.state.agents and not speaks(t.crew, agent):
+    if agent not in t.state.agents and not _speaks(t, agent):
         return
     before = state_of(t, agent)
     assert (before, cause) in MOVES, f"the engine moves agents by the table alone, not from {before} by {cause}"

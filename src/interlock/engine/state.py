@@ -249,6 +249,11 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     written: list[str] = []  # keys of the memory that this run has written, or that came back to it
 
 
+def tokens_of(state: RunState) -> tuple[str, ...]:
+    """Of what people are asked, and of what children wait for."""
+    return tuple([wait.token for wait in state.waits]) if state.waits else ()
+
+
 def turns_of(state: RunState) -> list[Turn]:
     """The turns under way: the one with the floor or those of the group's members at work, tasks and errands."""
     turns = with_the_floor(state)
@@ -276,7 +281,9 @@ def turn_of(state: RunState, agent: str) -> Turn | None:
 def turns_by(state: RunState, agent: str) -> list[Turn]:
     """All that the agent has under way: its turn and its errands."""
     turns = [turn for turn in with_the_floor(state) if turn.agent == agent]
-    task = state.tasks.get(agent)
-    if task is not None and task.turn is not None and task.report is None:
-        turns.append(task.turn)
-    return turns + [errand for errand in state.errands.values() if errand.agent == agent]
+    if state.tasks or state.errands:
+        task = state.tasks.get(agent)
+        if task is not None and task.turn is not None and task.report is None:
+            turns.append(task.turn)
+        turns += [errand for errand in state.errands.values() if errand.agent == agent]
+    return turns

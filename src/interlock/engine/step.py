@@ -69,7 +69,7 @@ from interlock.engine.nesting import call, child_goes_on, child_returned, child_
 from interlock.engine.questions import question_expired
 from interlock.engine.routing import RoutingTable
 from interlock.engine.side_turns import aside_first, end_aside, heard_aside, step_aside
-from interlock.engine.state import RunState
+from interlock.engine.state import RunState, tokens_of
 from interlock.engine.steering import depart, finish, follow
 from interlock.engine.timing import (
     ACK,
@@ -148,7 +148,7 @@ class Run:
                 t.order(Settle(key=event.call, agent=event.agent, usage=Usage()))
             t.conclude(WentStale(about=event.__struct_config__.tag))  # type: ignore[arg-type]
             return Step(tuple(t.facts), tuple(t.effects))
-        waited_for, status = tuple(wait.token for wait in self.state.waits), self.state.status
+        waited_for, status = tokens_of(self.state), self.state.status
         move = _out_of_working_time(t, event) or _RECEIVED[type(event)](t, event) or deliver(t)
         while move is not None:
             if self.state.side:
@@ -156,7 +156,7 @@ class Run:
             move = _CARRIED_OUT[type(move)](t, move) or deliver(t)
         if self.state.waits:
             pause_if_idle(t)
-        changed = status != self.state.status or waited_for != tuple(wait.token for wait in self.state.waits)
+        changed = status != self.state.status or waited_for != tokens_of(self.state)
         if changed or t.timers_started:
             keep_time(t, all_=changed)
         return Step(tuple(t.facts), tuple(t.effects))

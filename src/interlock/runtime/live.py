@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from interlock.broadcast.naming import series_name
 from interlock.crew.definition import Agent, Crew
 from interlock.engine.conversation import Conversation
 from interlock.engine.effects import CallModel
@@ -37,8 +38,9 @@ class LiveRun:
     def __init__(self, run: Run, row: RunRow) -> None:
         self.run, self.row = run, row
         self.conversation = Conversation(run.crew, run.table)
-        # Who is at work in it, as the bus knows; each with the hops of what it announces.
+        # Who is at work in it, as the bus knows; each with the hops of what it announces. And how ids of that begin.
         self.at_work, self.is_waiting = agents_at_work(run.state), True
+        self.series = series_name(self.key("at work"))
         # Nothing but a wake-up call is None: somebody else took an event in, and the run may be over.
         self.inbox: asyncio.Queue[IncomingEvent | None] = asyncio.Queue()
         self.tasks: dict[str, asyncio.Task[None]] = {}

@@ -453,6 +453,8 @@ class Performer:
 
 def own_schemas(crew: Crew, agent: Agent, turn: Turn) -> tuple[ToolSchema, ...]:
     """What a model is told of the tools that Interlock itself carries out."""
+    if not agent.tools and not turn.children and not turn.kind:  # nearly always
+        return ()
     inside = tuple(
         ToolSchema(name=name, description=description, parameters=parameters)
         for name, description, parameters in shown_to(crew, agent, turn)
@@ -515,14 +517,18 @@ def _storable_call(call: ToolRequest) -> ToolRequest:
 
 def _turn(live: LiveRun, effect: CallModel | Reserve) -> Turn:
     """The turn that has just ordered something."""
+    floor = live.run.state.turn
+    if floor is not None and floor.number == effect.turn:  # nearly always
+        return floor
     return next(turn for turn in turns_by(live.run.state, effect.agent) if turn.number == effect.turn)
 
 
 def _group(live: LiveRun, turn: Turn) -> str:
     """The group that the turn is a member's of."""
     group = live.run.state.group
-    is_member = group is not None and any(branch.turn is turn for branch in group.branches)
-    return group.name if group is not None and is_member else ""
+    if group is None:
+        return ""
+    return group.name if any(branch.turn is turn for branch in group.branches) else ""
 
 
 def _replied(live: LiveRun, call: Call, heard: HeardOut, cost_of: CostOf) -> ModelReplied:

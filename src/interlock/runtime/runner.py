@@ -663,7 +663,8 @@ class Runner:
         step = live.run.apply(event)
         record = Record(seq=seq, at=self.clock.now_ms(), events=(event, *step.facts))
         live.row = row_of(live.run, live.row, record.at)
-        live.asked.note(record)
+        if live.run.state.waits:  # else nobody is asked anything
+            live.asked.note(record)
         also = NOTHING_ELSE if _is_one_call(step.effects) else self._alongside(live, step.effects, record.at)
         also = live.with_questions(self.board.alongside(live, event, step, seq, record.at, also))
         try:

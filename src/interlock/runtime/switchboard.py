@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from interlock.broadcast.naming import id_in_series
+from interlock.broadcast.naming import series_name
 from interlock.broadcast.record import Broadcast, Emission, Heard, Source
 from interlock.broadcast.storms import why
 from interlock.engine.effects import Announce, Effect, HandBack, MailRead, TakeMail
@@ -76,10 +76,10 @@ class Switchboard:
     ) -> Alongside:
         """With what the transition means for the bus."""
         activity = _activity(live, event, step, seq, at)
-        heard = _taken_in(event, step)
-        effects = [effect for effect in step.effects if isinstance(effect, _OF_BUS)]
-        if activity or heard:
+        heard = _taken_in(event, step) if isinstance(event, BroadcastHeard | RunStarted) else ()
+        if activity is not None or heard:
             also = msgspec.structs.replace(also, activity=activity, heard=heard)
+        effects = [effect for effect in step.effects if isinstance(effect, _OF_BUS)]
         if not effects:
             return also
         return msgspec.structs.replace(
@@ -98,6 +98,8 @@ class Switchboard:
         if also.put_back or also.handed_back:
             self.wanted.set()
         self.announced(appended.announced)
+        if not also.taking:
+            return NO_MAIL
         for each, mail in zip(also.taking, appended.mail, strict=True):
             if not mail:
                 self._mail.get(each.crew, {}).pop(each.agent, None)
@@ -105,12 +107,15 @@ class Switchboard:
 
     async def is_awake(self, live: LiveRun) -> None:
         """A run was taken up in the middle: whoever works in it is awake. Mostly that is known; of a fork it is not."""
-        at, series, seq = self._clock.now_ms(), live.key("taken up"), live.run.state.seq
+        awake = Activity(
+            name=series_name(live.key("taken up")),
+            place=live.run.state.seq,
+            crew=live.crew.name,
+            run=live.id,
+            at=self._clock.now_ms(),
+            begun=tuple(live.at_work.items()),
+        )
         try:
-            awake = [
-                _one(live, agent, id_in_series(series, seq, n), at, active=True, hops=hops)
-                for n, (agent, hops) in enumerate(live.at_work.items())
-            ]
             self.announced(await self.bus.work(awake))
         except PortError as error:
             _log.warning("that agents of run %s are awake could not be noted: %s", live.id, error)
@@ -161,36 +166,31 @@ def taking(live: LiveRun, order: TakeMail) -> Taking:
     return Taking(key=live.key(order.key), crew=live.crew.name, agent=order.agent)
 
 
-def _activity(live: LiveRun, event: IncomingEvent, step: Step, seq: int, at: int) -> tuple[Activity, ...]:
-    """Those who end first: an agent that hands over to another falls asleep before the other wakes."""
+def _activity(live: LiveRun, event: IncomingEvent, step: Step, seq: int, at: int) -> Activity | None:
+    """Who has ended and who has begun to work, if anybody has."""
     before, now = _seen_anew(live, event, step)
-    ended = [(agent, hops) for agent, hops in before.items() if agent not in now]
-    begun = [(agent, hops) for agent, hops in now.items() if agent not in before]
+    if before == now:
+        return None
     for agent in before:
         del live.at_work[agent]
     live.at_work |= now
-    series = live.key("at work")
-    changes = [*((agent, False, hops) for agent, hops in ended), *((agent, True, hops) for agent, hops in begun)]
-    return tuple(
-        _one(live, agent, id_in_series(series, seq, n), at, active=active, hops=hops)
-        for n, (agent, active, hops) in enumerate(changes)
-    )
+    if before.keys() == now.keys():
+        return None
+    ended = tuple([each for each in before.items() if each[0] not in now])
+    begun = tuple([each for each in now.items() if each[0] not in before])
+    return Activity(name=live.series, place=seq, crew=live.crew.name, run=live.id, at=at, ended=ended, begun=begun)
 
 
 def _seen_anew(live: LiveRun, event: IncomingEvent, step: Step) -> tuple[dict[str, int], dict[str, int]]:
     """Who was at work and who is: those whom the transition concerns, or everybody where people are waited for."""
     state, was_waiting = live.run.state, live.is_waiting
     live.is_waiting = state.status != "running" or bool(state.waits)
-    if was_waiting or live.is_waiting:
+    if was_waiting or live.is_waiting or not (state.group or state.tasks or state.errands):
         return dict(live.at_work), agents_at_work(state)
     concerned = agents_concerned(event, step.facts)
     before = {agent: live.at_work[agent] for agent in concerned if agent in live.at_work}
     hops = {agent: hops_at_work(state, agent) for agent in concerned}
     return before, {agent: number for agent, number in hops.items() if number is not None}
-
-
-def _one(live: LiveRun, agent: str, name: str, at: int, *, active: bool, hops: int) -> Activity:
-    return Activity(id=name, crew=live.crew.name, agent=agent, run=live.id, active=active, at=at, hops=hops)
 
 
 def _emission(live: LiveRun, order: Announce, at: int) -> Emission:
@@ -199,8 +199,8 @@ def _emission(live: LiveRun, order: Announce, at: int) -> Emission:
     return Emission(broadcast=broadcast, crew=live.crew.name, agent=order.agent, hops=order.hops, told=order.told)
 
 
-def _taken_in(event: IncomingEvent, step: Step) -> tuple[tuple[int, str], ...]:
-    if not isinstance(event, BroadcastHeard | RunStarted) or event.heard is None or not event.delivery:
+def _taken_in(event: BroadcastHeard | RunStarted, step: Step) -> tuple[tuple[int, str], ...]:
+    if event.heard is None or not event.delivery:
         return ()
     is_stale = any(isinstance(fact, WentStale) for fact in step.facts)
     return () if is_stale else ((event.delivery, event.heard.broadcast.id),)

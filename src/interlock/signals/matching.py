@@ -7,7 +7,7 @@ Rule 3: one pass; the cost grows with the text, never with the number of signals
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 import msgspec
@@ -86,14 +86,13 @@ class SignalMatcher:
         return MatchMethod.NORMALIZED, self._normalized.get(normalized(inner), ())
 
 
-def marks(text: str, wanted: Callable[[str], bool]) -> Iterator[Mark]:
+def marks(text: str, wanted: Callable[[str], bool]) -> list[Mark]:
     """The visible marks whose inside is wanted. Asking first keeps prose with brackets cheap."""
-    found = [brackets for brackets in _BRACKETS.finditer(text) if wanted(brackets[1])]
-    page = Page(text) if found and not is_plain(text) else None
-    for brackets in found:
-        start, end = brackets.span()
-        if page is None or page.shows(start, end - 1):
-            yield Mark(brackets[1], start, end)
+    found = [Mark(found[1], *found.span()) for found in _BRACKETS.finditer(text) if wanted(found[1])]
+    if not found or is_plain(text):
+        return found
+    page = Page(text)
+    return [mark for mark in found if page.shows(mark.start, mark.end - 1)]
 
 
 def normalized(inner: str) -> str:

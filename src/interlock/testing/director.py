@@ -330,7 +330,7 @@ class Director:
         lost = [each for each in said if each not in self.shelf.bus.tables.positions]
         if lost and not self.plot.past:
             self.referee.complain("what is announced is kept", f"{lost[0]} is in the journal and not on the bus")
-        awake = [agent for _, agent, run in self.shelf.bus.tables.active if run == self.run]
+        awake = [agent for (_, agent), runs in self.shelf.bus.tables.active.items() if self.run in runs]
         if self.referee.is_over() and awake:
             self.referee.complain("whoever has ended sleeps", f"the run is over, and {', '.join(awake)} is awake")
         if self.referee.is_over() and (held := self.shelf.held_keys()):

@@ -1,12 +1,14 @@
 """A `Bus` in memory, for tests: the same rules as on disk, over dictionaries."""
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import islice
 
 import msgspec
 
 from interlock.adapters import bus_rules
+from interlock.adapters.bus_rules import Aged
 from interlock.broadcast.delayed import Dead, Delayed, in_order
+from interlock.broadcast.lifecycle import Lifecycle, broadcasts_of
 from interlock.broadcast.pattern import matches
 from interlock.broadcast.record import Broadcast, Emission, Heard, decoded, encoded
 from interlock.broadcast.subscriptions import Directory, Hearer, Subscribed
@@ -28,6 +30,8 @@ class MemoryTables:
 
     def __init__(self) -> None:
         self.broadcasts: dict[int, tuple[bytes, int]] = {}
+        self.lifecycle: dict[int, Lifecycle] = {}
+        self.newest = 0
         self.positions: dict[str, int] = {}
         self.directory = Directory()
         self.crews: dict[str, str] = {}
@@ -35,7 +39,7 @@ class MemoryTables:
         self.deliveries: dict[int, Delivery] = {}
         self.try_at: dict[int, int] = {}
         self.queued = 0
-        self.active: set[tuple[str, str, str]] = set()
+        self.active: dict[tuple[str, str], set[str]] = {}  # the runs in which an agent is at work
         self.announced: dict[tuple[str, str], tuple[int, int]] = {}
         self.delayed: dict[str, Delayed] = {}
         self.dead: dict[tuple[str, str, str], Dead] = {}
@@ -48,17 +52,34 @@ class MemoryTables:
     def keep(self, broadcast: Broadcast, hops: int) -> int | None:
         if broadcast.id in self.positions:
             return None
-        position = self.head() + 1
-        self.broadcasts[position] = (encoded(broadcast), hops)
-        self.positions[broadcast.id] = position
-        return position
+        self.newest += 1
+        self.broadcasts[self.newest] = (encoded(broadcast), hops)
+        self.positions[broadcast.id] = self.newest
+        return self.newest
+
+    def keep_quietly(self, lifecycle: Lifecycle) -> None:
+        self.newest += lifecycle.count
+        self.lifecycle[self.newest] = lifecycle
+
+    def kept_quietly(self, ids: Sequence[str]) -> Set[str]:
+        return {each.id for lifecycle in self.lifecycle.values() for each in broadcasts_of(lifecycle)}.intersection(ids)
 
     def head(self) -> int:
-        return next(reversed(self.broadcasts), 0)
+        return self.newest
 
-    def page(self, after: int, limit: int) -> Sequence[tuple[int, Broadcast]]:
-        kept = ((position, body) for position, (body, _) in self.broadcasts.items() if position > after)
-        return [(position, decoded(body)) for position, body in islice(kept, limit)]
+    def since(self, after: int) -> Iterator[list[tuple[int, Broadcast]]]:
+        """What is kept after a position; in lists of what is kept as one."""
+        for position in sorted({**self.broadcasts, **self.lifecycle}):
+            if position > after:
+                together = (
+                    broadcasts_of(self.lifecycle[position])
+                    if position in self.lifecycle
+                    else [self.heard(position).broadcast]
+                )
+                yield list(enumerate(together, position - len(together) + 1))
+
+    def page(self, after: int, limit: int) -> Sequence[Aged]:
+        return [Aged(each[-1][0], len(each), each[0][1].created_at) for each in islice(self.since(after), limit)]
 
     def awaited(self, first: int, last: int) -> Set[int]:
         queued = {self.positions[each.heard.broadcast.id] for each in self.deliveries.values()}
@@ -66,11 +87,15 @@ class MemoryTables:
 
     def forget(self, positions: Iterable[int]) -> None:
         for position in positions:
-            body, _ = self.broadcasts.pop(position)
-            del self.positions[decoded(body).id]
+            if self.lifecycle.pop(position, None) is None:
+                body, _ = self.broadcasts.pop(position)
+                del self.positions[decoded(body).id]
 
     def position_of(self, id: str) -> int | None:  # noqa: A002 - ids are called id everywhere
         return self.positions.get(id)
+
+    def has_hearers(self) -> bool:
+        return len(self.directory) > 0
 
     def hearers(self, kind: str, crew: str, agent: str) -> tuple[Hearer, ...]:
         return self.directory.hearers(kind, crew=crew, agent=agent)
@@ -136,17 +161,20 @@ class MemoryTables:
         self.try_at = {number: 0 if at > after else at for number, at in self.try_at.items()}
 
     def activate(self, crew: str, agent: str, run: str) -> bool:
-        is_new = (crew, agent, run) not in self.active
-        self.active.add((crew, agent, run))
+        runs = self.active.setdefault((crew, agent), set())
+        is_new = run not in runs
+        runs.add(run)
         return is_new
 
     def deactivate(self, crew: str, agent: str, run: str) -> bool:
-        was_there = (crew, agent, run) in self.active
-        self.active.discard((crew, agent, run))
+        runs = self.active.get((crew, agent), set())
+        was_there = run in runs
+        runs.discard(run)
         return was_there
 
     def is_active_elsewhere(self, crew: str, agent: str, run: str) -> bool:
-        return any((c, a) == (crew, agent) and r != run for c, a, r in self.active)
+        runs = self.active.get((crew, agent), ())
+        return len(runs) > (run in runs)
 
     def counted(self, crew: str, agent: str) -> tuple[int, int]:
         return self.announced.get((crew, agent), (0, 0))
@@ -224,18 +252,19 @@ class MemoryBus:
     async def restore(self, broadcasts: Sequence[Broadcast]) -> int:
         return bus_rules.restore(self._tables, broadcasts)
 
-    async def work(self, activity: Sequence[Activity]) -> Announced:
+    async def work(self, activity: Activity) -> Announced:
         done = bus_rules.rouse(self._tables, activity)
         self.changed()
         return done
 
     async def newest(self, limit: int, pattern: str | None = None) -> Sequence[Broadcast]:
         assert limit > 0, "callers bound their pages"
-        kept = [each for _, each in self._tables.page(0, len(self._tables.broadcasts))]
+        kept = [each for together in self._tables.since(0) for _, each in together]
         return [each for each in kept if pattern is None or matches(pattern, each.type)][-limit:]
 
     async def since(self, position: int, limit: int) -> Sequence[tuple[int, Broadcast]]:
-        return self._tables.page(position, limit)
+        kept = (each for together in self._tables.since(position) for each in together if each[0] > position)
+        return list(islice(kept, limit))
 
     async def head(self) -> int:
         return self._tables.head()

@@ -359,7 +359,7 @@ class MemoryStore:
         mail, announced = carry_out_on_bus(self._shelf.tables, also)
         if announced.reached:
             self.bus.changed()
-        return Appended(position, tuple(grant for grant in grants if grant is not None), mail, announced)
+        return Appended(position, tuple([grant for grant in grants if grant is not None]), mail, announced)
 
     def _kept(self, run: str) -> _Kept:
         if run in self._shelf.tombstones:
