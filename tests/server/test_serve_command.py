@@ -260,3 +260,14 @@ def test_a_key_is_made_with_what_belongs_into_the_file(tmp_path: Path) -> None:
     with serving(tmp_path, toml=toml) as server, server.asking(headers={"authorization": f"Bearer {key}"}) as client:
         assert client.get("/v1/session").json() == {"id": "key:ci", "scopes": ["read", "run"]}
         assert key not in toml
+
+
+def test_a_crew_that_nobody_answers_for_is_said_aloud(tmp_path: Path) -> None:
+    (tmp_path / "none.yaml").write_text("[]", "utf-8")
+    words = ["serve", "examples/travel", str(tmp_path / "none.yaml"), "--data", str(tmp_path / "data")]
+    told = CliRunner().invoke(interlock, words)
+    assert told.exit_code == 2
+    assert "no run of crew 'travel' can start: no model answers for 'planner', 'flights'" in told.stderr
+    with_script = CliRunner().invoke(interlock, [*words, "--script", "examples/travel/script.yaml"])
+    assert "there is no crew to show" in with_script.stderr
+    assert "no model answers" not in with_script.stderr

@@ -18,6 +18,7 @@ from interlock.cli.crews import config_option, open_crew, show_problems
 from interlock.cli.run import data_option, script_option
 from interlock.compose.box import Interlock
 from interlock.compose.crews import host_settings
+from interlock.crew.definition import Crew
 from interlock.crew.problem import Severity
 from interlock.errors import UsageError
 
@@ -52,7 +53,7 @@ def serve(
     outgoing = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, OutgoingHook)}
     order = serving.Order(
         box=Interlock(data, host=settings, script=script, recover=True),
-        crews=serving.ServedCrews(_loaded(crews, config)),
+        crews=serving.ServedCrews(_loaded(crews, config, has_script=script is not None)),
         settings=settings.server,
         host=host,
         port=port,
@@ -76,13 +77,25 @@ def _server_parts() -> ModuleType:
         ) from error
 
 
-def _loaded(crews: Sequence[str], config: str | None) -> list[LoadedCrew]:
+def _loaded(crews: Sequence[str], config: str | None, *, has_script: bool) -> list[LoadedCrew]:
     loaded = [open_crew(crew, config) for crew in crews]
     for path, each in zip(crews, loaded, strict=True):
         show_problems((p for p in each.problems if p.severity is Severity.ERROR), err=True)
         if each.crew is None:
             raise UsageError(f"there is no crew to show in {path}; mend what is said above")
+        if not has_script:
+            _say_who_has_no_model(each.crew)
     return loaded
+
+
+def _say_who_has_no_model(crew: Crew) -> None:
+    silent = [agent.id for each in crew.whole_tree() for agent in each.agents if agent.primary is None]
+    if silent:
+        agents = ", ".join(f"'{agent}'" for agent in silent)
+        advice = "write 'model: PROVIDER:NAME' in each file, or serve with --script FILE"
+        click.echo(
+            f"interlock: no run of crew '{crew.name}' can start: no model answers for {agents}; {advice}", err=True
+        )
 
 
 def _taken_in(settings: HostSettings) -> dict[str, IncomingHook]:
