@@ -282,7 +282,7 @@ class AlreadyResumed(RunError):
     code = "already-resumed"
 
     def __init__(self, run: str, token: str | None, *, same: bool) -> None:
-        super().__init__(run, f"token '{token}' of run '{run}' was answered before; the first answer counts")
+        super().__init__(run, f"'{token}' of run '{run}' was answered before; the first answer counts")
         self.token, self.same = token, same
 
 

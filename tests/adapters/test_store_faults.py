@@ -101,7 +101,7 @@ def a_crew(folder: Path) -> Crew:
 def test_a_run_holds_its_reply_while_the_disk_is_full_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
     clock = ManualClock()
     asked: list[str] = []
-    text = "x" * 200_000 + "\n[END]"
+    text = "x" * 400_000 + "\n[END]"
 
     async def told() -> None:
         refused = asyncio.Event()
@@ -116,7 +116,7 @@ def test_a_run_holds_its_reply_while_the_disk_is_full_and_goes_on_when_there_is_
                     raise
 
             store.append = noticed  # type: ignore[method-assign]
-            await store.limit_bytes(200_000)
+            await store.limit_bytes(400_000)  # an empty one has about half of that
             run = await box.start(a_crew(tmp_path), "go")
             await refused.wait()
             assert (await store.row(run.id)).status == "running"

@@ -85,7 +85,7 @@ def test_a_bad_answer_says_what_is_wrong_although_the_run_waits_for_another_one_
     assert said("run", "crew.yaml", "go", "--script", "script.yaml").exit_code == 3
     asked = {each["agent"]: each for each in map(json.loads, said("runs", "questions", "--json").stdout.splitlines())}
     bad = said("runs", "answer", asked["a"]["id"], "green", "--script", "script.yaml", "--plain").stdout
-    assert "  a asks: Which? ('green' is none of the choices; answer with one of: red, blue)\n" in bad
+    assert "  a asks again: Which? ('green' is none of the choices; answer with one of: red, blue)\n" in bad
     assert "asked: When?" in bad
 
 
@@ -101,7 +101,7 @@ def test_a_second_answer_is_told_so(trip: str) -> None:
     assert answered(trip, "5").exit_code == 0
     other = answered(trip, "6")
     assert other.exit_code == 1
-    assert "the first answer counts" in other.stderr
+    assert f"'{trip}' of run '{trip.partition(':')[0]}' was answered before; the first answer counts" in other.stderr
 
 
 def test_what_is_no_question_is_refused(trip: str) -> None:

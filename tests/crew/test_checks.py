@@ -96,6 +96,7 @@ RULE_BREAKERS = {
     "addresses_are_addresses": "agents: [{id: teacher, is_terminal: true, primary: {provider: openai-compatible, "
     "model: m, provider_url: 'https://me:secret@h/v1'}}]\n",
     "emit_signal_is_for_tool_mode": "agents: [{id: teacher, is_terminal: true, tools: [emit_signal]}]\n",
+    "tools_have_their_place": "agents: [{id: teacher, is_terminal: true, tools: [delegate]}]\n",
     "reports_that_are_measured_are_checked": "agents: [{id: teacher, is_terminal: true}, {id: a}]\n"
     "delegation: {children: {teacher: [a]}, report_check: none, min_report_chars: 9}\n",
     "templates_use_known_fields": ROUTED
@@ -538,6 +539,28 @@ def test_delegation_faults_are_told_apart(load: Load) -> None:
     assert messages("{teacher: [a], a: [b], b: [teacher]}") == ["'teacher' is the root and a child of 'b'"]
     assert messages("{a: [b], b: [a]}") == ["delegation runs in a circle: a <- b <- a"]
     assert messages("{a: [b]}") == ["'a' does not hang from root 'teacher'"]
+
+
+@pytest.mark.parametrize(
+    ("tools", "places"),
+    [
+        ("[delegate, answer_child]", []),
+        ("[report]", [("misplaced-key", "agents[0].tools[0]")]),
+        ("[delegate, query_parent]", [("misplaced-key", "agents[0].tools[1]")]),
+    ],
+)
+def test_tools_of_delegation_need_their_place_in_the_tree(
+    load: Load, tools: str, places: list[tuple[str, str]]
+) -> None:
+    agents = f"agents: [{{id: teacher, is_terminal: true, tools: {tools}}}, {{id: a, tools: [report]}}]\n"
+    assert found(load(f"{CREW}{agents}delegation: {{children: {{teacher: [a]}}}}\n")) == places
+
+
+def test_without_a_tree_nobody_has_them(load: Load) -> None:
+    problem = only(load(CREW + "agents: [{id: teacher, is_terminal: true, tools: [delegate]}]\n"))
+    assert problem.message == (
+        "agent 'teacher' lists 'delegate', which comes with children in the delegation tree, and has none"
+    )
 
 
 DELEGATES = "delegation: {{children: {{teacher: [{children}]}}, max_depth: {most}}}\n"

@@ -149,6 +149,25 @@ def test_an_answer_of_the_wrong_type_is_out_of_turn() -> None:
         box.deliver(Answer(message_id="x", from_="flights", to="root", answer="?", in_response_to="m1"))
 
 
+def test_one_message_is_not_acknowledged_by_the_answer_to_another() -> None:
+    root = AgentMailbox("root")
+    for id_ in ("1", "2"):
+        root.send(Delegate(message_id=id_, from_="root", to="flights", task="go"))
+    to_two = Report(message_id="3", from_="flights", to="root", result="x", in_response_to="2")
+    with pytest.raises(WrongConversation, match="it answers '2', and not '1'"):
+        root.acknowledge("1", to_two)
+    assert (root.settled, list(root.sent)) == ({}, ["1", "2"])
+
+
+def test_what_is_undelivered_is_not_carried_any_more() -> None:
+    root = AgentMailbox("root", ack_timeout_ms=10)
+    root.send(Delegate(message_id="1", from_="root", to="flights", task="go"), now_ms=0)
+    root.overdue(10)
+    assert len(root.outbox) == 2, "nobody carries it"
+    root.overdue(20)
+    assert (root.settled, root.outbox) == ({"1": "undelivered"}, [])
+
+
 def test_a_late_answer_is_refused_with_what_became_of_the_question() -> None:
     box = AgentMailbox("root", ack_timeout_ms=10, answer_timeout_ms=20)
     box.send(TASK, now_ms=0)

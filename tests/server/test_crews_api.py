@@ -133,7 +133,7 @@ routing: {signals: {clerk: [{signal: "[DONE]"}]}}
     [
         ({"choices": ["blue", "red"]}, "one of: blue, red", ["blue", "red"], "green", "BLUE"),
         ({"pattern": "[0-9]{2}"}, "a text of the form [0-9]{2}", [], "7", "42"),
-        ({"answer_schema": {"type": "integer"}}, 'JSON of the form {"type":"integer"}', [], "many", "7"),
+        ({"answer_schema": {"type": "integer"}}, "a whole number", [], "many", "7"),
         ({}, "", [], " ", "anything"),
     ],
 )

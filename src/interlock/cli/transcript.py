@@ -65,8 +65,8 @@ def _note(event: dict[str, Any], path: tuple[str, ...]) -> str:
             return f"{placed(path, event['agent'])} uses {event['name']} {_as_text(event['arguments'])}"
         case "tool.returned" if not event["ok"]:
             return f"the tool failed: {event['output']}"
-        case "input.requested" if _is_new(event):
-            return f"{placed(path, event['agent'])} asks: {' '.join(event['question'].split())}"
+        case "input.requested":
+            return _asked(event, path)
         case "child.started" | "child.finished" | "run.paused":
             return _crew_note(event, path)
         case kind if kind in _NOTED:
@@ -76,10 +76,13 @@ def _note(event: dict[str, Any], path: tuple[str, ...]) -> str:
             return ""
 
 
-def _is_new(event: dict[str, Any]) -> bool:
+def _asked(event: dict[str, Any], path: tuple[str, ...]) -> str:
     """An approval, or a question that is asked again and why; what is asked first is a message."""
-    asks_again = event["message_id"] not in ("", event["token"])
-    return asks_again or bool(event["expects"] and not event["message_id"])
+    question = " ".join(event["question"].split())
+    message = event.get("message_id", "")
+    if message not in ("", event["token"]):
+        return f"{placed(path, event['agent'])} asks again: {question}"
+    return f"a person decides: {question}" if event.get("expects") and not message else ""
 
 
 def _mail(event: dict[str, Any], path: tuple[str, ...]) -> str:

@@ -309,7 +309,10 @@ class Interlock:
         run_id = question.rpartition(":")[0]
         if not run_id:
             raise UsageError(f"'{question[:80]}' is no question's id; 'interlock runs questions' lists those there are")
-        return await self.resume(run_id, text, token=token_of(await self.state(run_id), question))
+        try:
+            return await self.resume(run_id, text, token=token_of(await self.state(run_id), question))
+        except AlreadyResumed as error:  # by the name that whoever answers knows
+            raise AlreadyResumed(run_id, question, same=error.same) from error
 
     async def questions(self) -> list[OpenQuestion]:
         """What people are asked in this folder, the oldest first."""

@@ -54,8 +54,6 @@ def settle(t: Transition, message: AnyMessage, outcome: str, fault: MessageError
     box, id_ = mailbox(t, message.sender), message.message_id
     if id_ in box.sent:
         box.settle(id_, outcome)
-    if message in box.outbox:
-        box.outbox.remove(message)
     _settled(t, id_, outcome, fault, why)
 
 

@@ -160,6 +160,8 @@ class AgentMailbox(msgspec.Struct):
         sent = self._sent(message_id)
         if response is not None:
             self._require_answer(response)
+            if response.answers != message_id:
+                raise WrongConversation(response.message_id, f"it answers '{response.answers}', and not '{message_id}'")
             self.settle(message_id, ANSWERED)
             self.received[response.message_id] = response.type
         elif sent.message.asks:
@@ -168,9 +170,11 @@ class AgentMailbox(msgspec.Struct):
             self.settle(message_id, ANSWERED)
 
     def settle(self, message_id: str, outcome: str) -> None:
-        """What became of a message; once."""
+        """What became of a message; once. What is settled is not on its way any more."""
         assert outcome in OUTCOMES, "a message ends in one of four ways"
-        self._sent(message_id)
+        message = self._sent(message_id).message
+        while message in self.outbox:
+            self.outbox.remove(message)
         del self.sent[message_id]
         self.settled[message_id] = outcome
 

@@ -12,6 +12,7 @@ from interlock.crew.checks.agents import (
     prompts_use_known_marks,
     providers_exist,
     tools_exist,
+    tools_have_their_place,
 )
 from interlock.crew.checks.bounds import groups_end_before_the_run, groups_have_members, strict_settings_are_written_out
 from interlock.crew.checks.definitions import (
@@ -93,6 +94,7 @@ CHECKS: tuple[Check, ...] = (
     agents_hand_over_to_agents,
     agents_narrow_to_known_signals,
     tools_exist,
+    tools_have_their_place,
     providers_exist,
     providers_are_installed,
     addresses_are_addresses,

@@ -55,6 +55,25 @@ def tools_exist(s: Subject) -> None:
                 s.at_agent(agent.id, ("tools", n), "unknown-tool", message, fix, severity)
 
 
+# Tools that come with a place in the delegation tree, whether or not a file lists them.
+_OF_PARENTS, _OF_CHILDREN = ("delegate", "answer_child"), ("report", "query_parent")
+
+
+def tools_have_their_place(s: Subject) -> None:
+    tree = s.crew.delegation
+    parents, children = (tree.children, tree.parents) if tree is not None else ({}, {})
+    for agent in s.crew.agents:
+        has = (*(_OF_PARENTS if parents.get(agent.id) else ()), *(_OF_CHILDREN if agent.id in children else ()))
+        for n, tool in enumerate(agent.tools):
+            if tool in (*_OF_PARENTS, *_OF_CHILDREN) and tool not in has:
+                needs = "children" if tool in _OF_PARENTS else "a parent"
+                message = (
+                    f"agent '{agent.id}' lists '{tool}', which comes with {needs} in the delegation tree, and has none"
+                )
+                fix = f"give it {needs} under delegation.children, or take the tool from its list"
+                s.at_agent(agent.id, ("tools", n), "misplaced-key", message, fix, Severity.WARNING)
+
+
 def _unserved(host: Host, tool: str) -> tuple[str, str]:
     """What is wrong with the name of an MCP server's tool, and what mends it; nothing if nothing is."""
     server, _, name = tool.removeprefix("mcp:").partition("/")
