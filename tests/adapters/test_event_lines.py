@@ -26,6 +26,14 @@ def test_the_lines_of_an_event_are_its_payload_however_they_end_and_are_cut(stre
         assert found == STREAMS[stream], cut
 
 
+def test_breaks_of_every_kind_may_be_mixed_and_come_byte_by_byte() -> None:
+    lines = EventLines(100)
+    found: list[bytes] = []
+    for byte in b"data: a\r\n\ndata: b\r\rdata: c\n\r\ndata: d\r\n\r\n":
+        found += lines.add(bytes([byte]))
+    assert found == [b"a", b"b", b"c", b"d"]
+
+
 def test_a_line_or_an_event_without_end_is_overlong() -> None:
     for piece in (b"x" * 40, b"data: " + b"x" * 34 + b"\n"):
         lines = EventLines(100)

@@ -184,6 +184,79 @@ def test_a_server_that_goes_and_comes_back_loses_nothing_on_the_open_page(tmp_pa
             look.require_peace(page)
 
 
+# As when somebody looks at another tab, and comes back; without a screen all tabs are seen.
+HIDE = """(isHidden) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => isHidden });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def test_tabs_that_nobody_sees_hold_up_none_that_is_seen_and_miss_nothing(tmp_path: Path) -> None:
+    """A browser has six connections to a server for all its tabs together."""
+    with serving(tmp_path, script=ASKING) as server, looking(server) as look:
+        first = entered(look, server)
+        hidden = [first, *(look.tab() for _ in range(5))]
+        for page in hidden:
+            page.get_by_text("live", exact=True).wait_for()
+            page.evaluate(HIDE, True)
+        last = look.tab()
+        last.get_by_text("live", exact=True).wait_for()
+        start_run(last, "a lamp")
+        answer(last, "blue")
+        status_of(last, "completed")
+        expect(first.locator(".run-row")).to_have_count(0)
+        first.evaluate(HIDE, False)
+        first.locator("a.run-row .badge-completed").wait_for()
+        look.require_peace(last, *hidden)
+
+
+def test_a_history_that_could_not_be_read_is_read_when_the_server_is_back(tmp_path: Path) -> None:
+    with serving(tmp_path, script=ASKING) as server, looking(server) as look:
+        page = entered(look, server)
+        page.route("**/events?follow=false*", lambda route: route.abort())
+        start_run(page, "a lamp")
+        page.get_by_role("dialog").get_by_role("button", name="Later").click()
+        page.get_by_text("Failed to fetch").wait_for()
+        page.unroute("**/events?follow=false*")
+        page.evaluate(HIDE, True)
+        page.evaluate(HIDE, False)
+        page.locator(".entry", has_text="Which colour?").wait_for()
+        expect(page.get_by_text("Failed to fetch")).to_have_count(0)
+        look.require_peace(page)
+
+
+def test_back_and_forward_lead_through_the_screens(tmp_path: Path) -> None:
+    with serving(tmp_path, script=SLOW) as server, looking(server) as look:
+        page = entered(look, server)
+        run = start_run(page, "go")
+        page.get_by_role("link", name="Crews").click()
+        page.get_by_role("heading", name="Crews").wait_for()
+        page.go_back()
+        page.locator(".run-head", has_text=run).wait_for()
+        page.go_back()
+        page.get_by_role("heading", name="Runs").wait_for()
+        assert "code" not in page.url
+        page.go_forward()
+        page.locator(".run-head", has_text=run).wait_for()
+        look.require_peace(page)
+
+
+def test_who_leaves_is_told_if_the_session_could_not_be_closed(tmp_path: Path) -> None:
+    with serving(tmp_path, script=ASKING) as server, looking(server) as look:
+        page = entered(look, server)
+        page.route("**/v1/session", lambda route: route.abort())
+        page.get_by_role("button", name="Leave").click()
+        page.get_by_text("Your session could not be closed").wait_for()
+        page.unroute("**/v1/session")
+        page.reload()
+        page.get_by_role("heading", name="Runs").wait_for()
+        page.get_by_role("button", name="Leave").click()
+        page.get_by_label("Key").wait_for()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        page.reload()
+        page.get_by_label("Key").wait_for()
+
+
 def test_the_page_fits_a_telephone_and_a_keyboard(tmp_path: Path) -> None:
     with serving(tmp_path, script=ASKING) as server, looking(server, width=360, height=740) as look:
         page = entered(look, server)

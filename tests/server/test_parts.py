@@ -25,7 +25,7 @@ from interlock.server.logs import JsonLines
 from interlock.server.places import Place, event_id, place_of
 from interlock.server.protocol import TAKEN_BYTES_MIN, BoundedProtocol, Bounds
 from interlock.server.rates import BUCKETS_MAX, Rates
-from interlock.server.serving import UNACKNOWLEDGED_MS, _config, _listening, is_loopback
+from interlock.server.serving import UNACKNOWLEDGED_MS, _config, _listening, at_work, is_loopback
 from interlock.testing import ManualClock
 from tests.server.office import crew_file
 
@@ -238,3 +238,18 @@ def test_who_takes_too_little_of_an_answer_in_time_is_cut_off(left: tuple[int, .
     assert (waiting.aborted, len(waiting.later)) == (aborted, 0 if aborted else 1)
     protocol.resume_writing()
     assert waiting.later == []
+
+
+@pytest.mark.parametrize(("fault", "told"), [(ZeroDivisionError("insides"), True), (asyncio.CancelledError(), False)])
+def test_work_that_a_fault_of_ours_ended_is_told_at_once(
+    caplog: pytest.LogCaptureFixture, fault: BaseException, told: bool
+) -> None:
+    async def fail() -> None:
+        raise fault
+
+    async def story() -> None:
+        await asyncio.gather(at_work("webhooks", fail()), return_exceptions=True)
+
+    asyncio.run(story())
+    assert ("webhooks are served no more" in caplog.text) is told
+    assert ("ZeroDivisionError" in caplog.text) is told

@@ -13,9 +13,9 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import uvicorn
 
@@ -101,13 +101,25 @@ async def _service(order: Order, key: str, port: int) -> AsyncIterator[Service]:
     telling = WebhooksOut(box.store, box.signals.bus, box.clock, order.hooks, senders)
     await telling.begin()
     box.watch(telling.wake)
-    working = [asyncio.create_task(service.feed.run()), asyncio.create_task(telling.run())]
+    working = [at_work("streams", service.feed.run()), at_work("webhooks", telling.run())]
     try:
         yield service
     finally:
         for task in working:
             task.cancel()
         await asyncio.gather(*working, return_exceptions=True)
+
+
+def at_work(what: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    """A task that ends by being cancelled; if a fault of ours ends it before, the log tells at once."""
+
+    def tell(task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.critical("%s are served no more; start the server again", what, exc_info=error)
+
+    task = asyncio.create_task(work)
+    task.add_done_callback(tell)
+    return task
 
 
 async def _access(order: Order, key: str, port: int) -> Access | None:

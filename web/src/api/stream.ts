@@ -21,7 +21,9 @@ export class Stream {
   private readonly parser = new MessageParser();
   private stopping = new AbortController();
   private failures = 0;
+  private isResting = false;
   private wake: () => void = () => undefined;
+  private letGo: () => void = () => undefined;
 
   constructor(private readonly options: StreamOptions) {}
 
@@ -34,9 +36,16 @@ export class Stream {
     this.wake();
   }
 
-  /** Tries again at once. */
+  /** Tries again at once, also after a rest. */
   hurry(): void {
+    this.isResting = false;
     this.wake();
+  }
+
+  /** Lets go of the line until it is told to hurry: a browser has six for all tabs together. */
+  rest(): void {
+    this.isResting = true;
+    this.letGo();
   }
 
   private async keepReading(): Promise<void> {
@@ -56,13 +65,15 @@ export class Stream {
         }
       }
       this.options.onLink("lost");
-      await this.pause(WAITS_MS[Math.min(this.failures++, WAITS_MS.length - 1)] ?? 5_000);
+      if (this.isResting) await this.pause();
+      else await this.pause(WAITS_MS[Math.min(this.failures++, WAITS_MS.length - 1)] ?? 5_000);
     }
   }
 
   private async read(): Promise<void> {
     const reading = new AbortController();
     const giveUp = () => reading.abort();
+    this.letGo = giveUp;
     this.stopping.signal.addEventListener("abort", giveUp);
     let watchdog = setTimeout(giveUp, SILENCE_MS);
     try {
@@ -91,9 +102,10 @@ export class Stream {
     }
   }
 
-  private pause(ms: number): Promise<void> {
+  /** So long, or until it is woken. */
+  private pause(ms?: number): Promise<void> {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms);
+      const timer = ms === undefined ? undefined : setTimeout(resolve, ms);
       this.wake = () => {
         clearTimeout(timer);
         resolve();

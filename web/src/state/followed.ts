@@ -3,7 +3,7 @@ import { useEffect, useState } from "react";
 import { wordsOf } from "../api/client";
 import type { RunEvent, Told } from "../api/events";
 import { readWhole } from "../api/stream";
-import { listen } from "./live";
+import { link, listen } from "./live";
 import { PerFrame } from "./frames";
 import { Following } from "./following";
 import { Story } from "./story";
@@ -25,6 +25,7 @@ export function useFollowed(run: string): Followed {
     const early: Told[][] = [];
     const stopping = new AbortController();
     let isLoaded = false;
+    let hasFailed = false;
     let version = 0;
     const show = (error = ""): void =>
       setView({ events: following.events, story: following.story, version: ++version, isLoaded, error });
@@ -50,12 +51,19 @@ export function useFollowed(run: string): Followed {
         for (const told of early) following.take(told);
         show();
       } catch (error) {
+        hasFailed = true;
         if (!stopping.signal.aborted) show(wordsOf(error));
       }
     };
     void load();
+    const unwatch = link.watch(() => {
+      if (!hasFailed || link.get() !== "live") return;
+      hasFailed = false;
+      void load();
+    });
     return () => {
       stopping.abort();
+      unwatch();
       deaf();
     };
   }, [run]);

@@ -23,6 +23,7 @@ export function connect(): void {
     onLink: (now) => link.set(now),
   });
   stream.start();
+  if (document.hidden) stream.rest();
 }
 
 export function disconnect(): void {
@@ -37,6 +38,4 @@ export function listen(listener: Listener): () => void {
 }
 
 window.addEventListener("online", () => stream?.hurry());
-document.addEventListener("visibilitychange", () => {
-  if (!document.hidden) stream?.hurry();
-});
+document.addEventListener("visibilitychange", () => (document.hidden ? stream?.rest() : stream?.hurry()));

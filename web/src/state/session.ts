@@ -1,5 +1,5 @@
 /** Whether this browser was let in, and how it gets in. */
-import { get, post, Refused, remove, UNREACHABLE } from "../api/client";
+import { get, post, Refused, remove, UNREACHABLE, wordsOf } from "../api/client";
 import type { Session } from "../api/types";
 import { connect, disconnect, link } from "./live";
 import { Store, useStore } from "./store";
@@ -50,9 +50,15 @@ export async function enterWith(key: string): Promise<void> {
 }
 
 export async function leave(): Promise<void> {
-  await remove("/v1/session").catch(() => undefined);
+  const why = await remove("/v1/session").then(() => "", notClosed);
   disconnect();
-  outside("");
+  outside(why);
+}
+
+/** Without a session there is none to close; otherwise nobody should believe that it is. */
+function notClosed(error: unknown): string {
+  const isOver = error instanceof Refused && error.status === 401;
+  return isOver ? "" : `Your session could not be closed, come back and leave again: ${wordsOf(error)}`;
 }
 
 /** Without `read` there is nothing to show, so such a key stays at the door. */

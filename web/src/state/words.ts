@@ -29,7 +29,7 @@ export function clock(at: number): string {
 export function when(at: number): string {
   const then = new Date(at);
   const isToday = then.toDateString() === new Date().toDateString();
-  return isToday ? clock(at) : `${then.toISOString().slice(0, 10)} ${clock(at).slice(0, 5)}`;
+  return isToday ? clock(at) : `${then.toLocaleDateString("sv-SE")} ${clock(at).slice(0, 5)}`; // Swedes write years first
 }
 
 export function plural(number: number, word: string, words = `${word}s`): string {

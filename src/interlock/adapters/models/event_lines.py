@@ -36,10 +36,11 @@ class EventLines:
 
     def _with_plain_breaks(self, data: bytes) -> bytes:
         """A line ends in CR, LF or both, and the two may come in two pieces."""
-        if self._ended_in_cr and data:
-            data = data.removeprefix(b"\n")
-        self._ended_in_cr = data.endswith(b"\r") if data else self._ended_in_cr
-        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
+        if not data:
+            return data
+        told = data.removeprefix(b"\n") if self._ended_in_cr else data
+        self._ended_in_cr = data.endswith(b"\r")
+        return told.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in told else told
 
     def _taken(self) -> bytes:
         line = b"".join(self._pieces)
