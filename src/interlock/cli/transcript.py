@@ -78,11 +78,10 @@ def _note(event: dict[str, Any], path: tuple[str, ...]) -> str:
 
 def _asked(event: dict[str, Any], path: tuple[str, ...]) -> str:
     """An approval, or a question that is asked again and why; what is asked first is a message."""
-    question = " ".join(event["question"].split())
-    message = event.get("message_id", "")
-    if message not in ("", event["token"]):
+    question, id_ = " ".join(event["question"].split()), event.get("message_id", "")
+    if id_ and id_ != event["token"]:
         return f"{placed(path, event['agent'])} asks again: {question}"
-    return f"a person decides: {question}" if event.get("expects") and not message else ""
+    return f"a person decides: {question}" if event.get("expects") and not id_ else ""
 
 
 def _mail(event: dict[str, Any], path: tuple[str, ...]) -> str:

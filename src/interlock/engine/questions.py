@@ -82,7 +82,9 @@ def _default(t: Transition, given: AskUser, rules: AnswerRules) -> str | None:
     try:
         return taken(rules, given.default)
     except BadAnswer as fault:
-        raise (BadQuestion(f"the default does not fit: {fault}") if t.state.rules > 1 else fault) from fault
+        if t.state.rules == 1:
+            raise
+        raise BadQuestion(f"the default does not fit: {fault}") from fault
 
 
 def _milliseconds(t: Transition, seconds: float) -> int:
