@@ -130,7 +130,7 @@ def test_a_run_holds_its_reply_while_the_disk_is_full_and_goes_on_when_there_is_
                     raise
 
             store.append = noticed  # type: ignore[method-assign]
-            await store.limit_bytes(200_000)
+            await store.limit_bytes(300_000)
             run = await box.start(a_crew(tmp_path), "go")
             await refused.wait()
             assert (await store.row(run.id)).status == "running"
