@@ -34,6 +34,11 @@ class ManualClock:
             heappop(self._sleepers)
         return self._sleepers[0][0] if self._sleepers else None
 
+    async def somebody_sleeps(self, within_ms: int) -> None:
+        """Returns once there is a sleeper that so much time would wake: who advances earlier may wake nobody."""
+        while (due := self.next_wake_ms()) is None or due > self._monotonic_ms + within_ms:
+            await asyncio.sleep(0)
+
     def advance(self, ms: int) -> None:
         """Moves both clocks, and wakes who is due: the earliest first, equals in the order of falling asleep."""
         assert ms >= 0, "monotonic time does not go back; `jump` moves the wall clock"
