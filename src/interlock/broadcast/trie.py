@@ -77,15 +77,19 @@ class PatternTrie(Generic[T]):
         nodes = [self._root]
         for segment in segments:
             following = []
-            for node in nodes:
-                if (exact := node.get(segment)) is not None:
-                    following.append(exact)
-                if segment != "*" and (any_one := node.get("*")) is not None:
-                    following.append(any_one)
+            for node in nodes:  # most have neither: asking with `in` is cheaper than `get`
+                if segment in node:
+                    following.append(node[segment])
+                if "*" in node and segment != "*":
+                    following.append(node["*"])
             if not following:
                 return ()
             nodes = following
-        return tuple(value for node in nodes for value in node.get(_HERE, ()))
+        found: list[T] = []
+        for node in nodes:
+            if _HERE in node:
+                found += node[_HERE]
+        return tuple(found)
 
 
 def _segments(text: str) -> list[str]:
