@@ -1,7 +1,8 @@
 """Messages through the whole box: people answer, restart, are late; hosts decide; tools wait for approval."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +264,26 @@ def test_a_hosts_function_that_hangs_is_left_alone(tmp_path: Path) -> None:
 PAYING = "entry_point: a\nagents: [{id: a, is_terminal: true, tools: [pay]}]\n"
 
 
+@asynccontextmanager
+async def paying(folder: Path) -> AsyncIterator[tuple[Interlock, ScriptedModel, list[int]]]:
+    """A run that wants to pay 500 and waits for a person; with what its model is asked, and what was paid."""
+    done: list[int] = []
+
+    @tool(needs_approval=True)
+    def pay(dollars: int) -> str:
+        done.append(dollars)
+        return f"paid {dollars}"
+
+    (folder / "crew").mkdir()
+    (folder / "crew" / "crew.yaml").write_text(f'version: "2.0"\nname: story\n{PAYING}', "utf-8")
+    crew = load_crew(folder / "crew", host=Host(tools=("pay",)))
+    model = ScriptedModel({"a": [_answer({"name": "pay", "arguments": {"dollars": 500}}), "done"]})
+    async with Interlock(folder / "data", models=model, tools=[pay]) as box:
+        result = await (await box.start(crew, "go", run_id="r")).result()
+        assert (result.status, result.reason, done) == ("paused", "approval", [])
+        yield box, model, done
+
+
 @pytest.mark.parametrize(
     ("answer", "paid", "told"),
     [
@@ -274,58 +295,28 @@ PAYING = "entry_point: a\nagents: [{id: a, is_terminal: true, tools: [pay]}]\n"
 def test_a_tool_that_needs_approval_runs_as_the_person_says(
     tmp_path: Path, answer: str, paid: list[int], told: str
 ) -> None:
-    done: list[int] = []
-
-    @tool(needs_approval=True)
-    def pay(dollars: int) -> str:
-        done.append(dollars)
-        return f"paid {dollars}"
-
-    (tmp_path / "crew").mkdir()
-    (tmp_path / "crew" / "crew.yaml").write_text(f'version: "2.0"\nname: story\n{PAYING}', "utf-8")
-
-    async def story() -> list[str]:
-        crew = load_crew(tmp_path / "crew", host=Host(tools=("pay",)))
-        call = {"name": "pay", "arguments": {"dollars": 500}}
-        model = ScriptedModel({"a": [_answer(call), "done"]})
-        async with Interlock(tmp_path / "data", models=model, tools=[pay]) as box:
-            result = await (await box.start(crew, "go", run_id="r")).result()
-            assert (result.status, result.reason, done) == ("paused", "approval", [])
+    async def story() -> None:
+        async with paying(tmp_path) as (box, model, done):
             (question,) = await box.questions()
             await (await box.answer(question.id, answer)).result()
-            return [message.text for message in model.asked[-1].messages]
+            assert (model.asked[-1].messages[-1].text, done) == (told, paid)
 
-    assert asyncio.run(story())[-1] == told
-    assert done == paid
+    asyncio.run(story())
 
 
 def test_arguments_that_the_tool_cannot_take_go_back_to_the_person_who_wrote_them(tmp_path: Path) -> None:
-    done: list[int] = []
-
-    @tool(needs_approval=True)
-    def pay(dollars: int) -> str:
-        done.append(dollars)
-        return f"paid {dollars}"
-
-    (tmp_path / "crew").mkdir()
-    (tmp_path / "crew" / "crew.yaml").write_text(f'version: "2.0"\nname: story\n{PAYING}', "utf-8")
-
-    async def story() -> list[str]:
-        crew = load_crew(tmp_path / "crew", host=Host(tools=("pay",)))
-        call = {"name": "pay", "arguments": {"dollars": 500}}
-        model = ScriptedModel({"a": [_answer(call), "done"]})
-        async with Interlock(tmp_path / "data", models=model, tools=[pay]) as box:
-            await (await box.start(crew, "go", run_id="r")).result()
+    async def story() -> None:
+        async with paying(tmp_path) as (box, model, done):
             (question,) = await box.questions()
             assert (await (await box.answer(question.id, '{"dollars": "few"}')).result()).reason == "approval"
             (again,) = await box.questions()
             assert len(model.asked) == 1, "the model has nothing to do with it"
+            wrong = "a wants to use pay with {\"dollars\":500}\n(wrong arguments for 'pay': Expected `int`"
+            assert again.question.startswith(wrong)
             await (await box.answer(again.id, "yes")).result()
-            return [again.question, model.asked[-1].messages[-1].text]
+            assert (model.asked[-1].messages[-1].text, done) == ("paid 500", [500])
 
-    asked, told = asyncio.run(story())
-    assert asked.startswith("a wants to use pay with {\"dollars\":500}\n(wrong arguments for 'pay': Expected `int`")
-    assert (told, done) == ("paid 500", [500])
+    asyncio.run(story())
 
 
 def test_arguments_that_only_the_model_wrote_are_its_own_to_mend(tmp_path: Path) -> None:
