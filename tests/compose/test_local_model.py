@@ -8,12 +8,11 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-import pytest
-
 from interlock import Interlock, load_crew
 from interlock.adapters.models import local_files
 from interlock.engine.events import Decided, Event, ModelFailed, ModelReplied, Nudged, Warned
 from interlock.errors import ModelRefused
+from tests.tools import needs
 
 PATIENCE_SECONDS = 100
 RUNS = 3
@@ -28,7 +27,7 @@ def missing() -> str:
     return ""
 
 
-pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+pytestmark = needs(not missing(), missing())
 
 
 def test_every_reply_of_a_constrained_crew_steers_and_every_run_ends_as_the_crew_says(tmp_path: Path) -> None:

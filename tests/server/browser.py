@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
 from playwright.sync_api import BrowserContext, Dialog, Page, expect, sync_playwright
 
 from tests.server.process import Served
+from tests.tools import needs
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
-needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="chromium is not here: make browser")
+needs_chromium = needs(bool(CHROMIUM), "chromium is not here: make browser")
 
 QUIET = [
     "--no-sandbox",

@@ -11,12 +11,13 @@ from tests.server.browser import answer, entered, looking, needs_chromium, requi
 from tests.server.burying import bury
 from tests.server.process import PATIENT, serving
 from tests.server.receiving import SECRET, SECRET_VALUE, receiving
+from tests.tools import needs
 from web.stamp import WEB
 
 pytestmark = [needs_chromium, pytest.mark.timeout(240)]
 
 AXE = WEB / "node_modules" / "axe-core" / "axe.min.js"
-needs_axe = pytest.mark.skipif(not AXE.is_file(), reason="web/node_modules is not here: make web")
+needs_axe = needs(AXE.is_file(), "web/node_modules is not here: make page-tools")
 ASKING = """\
 replies:
   clerk: ["Which colour? [WAIT]", {text: "Blue. [NEXT]", usage: {input_tokens: 9, cost: 0.1}}]

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from interlock.server.guard import CONTENT_POLICY
+from tests.tools import needs
 from web.document import FILE as DOCUMENT
 from web.document import document_text
 from web.stamp import FILE, SOURCES, STATIC, WEB, Stamp, hashes, stamp
@@ -25,8 +25,9 @@ def test_the_types_of_the_page_are_those_of_the_server() -> None:
     assert DOCUMENT.read_text("utf-8") == document_text(), AGAIN
 
 
-@pytest.mark.skipif(
-    shutil.which("npm") is None or not (WEB / "node_modules").is_dir(), reason="Node and web/node_modules are not here"
+@needs(
+    shutil.which("npm") is not None and (WEB / "node_modules").is_dir(),
+    "Node and web/node_modules are not here: make page-tools",
 )
 def test_a_build_gives_the_same_bytes(tmp_path: Path) -> None:
     command = ["npx", "vite", "build", "--outDir", str(tmp_path), "--emptyOutDir", "--logLevel", "warn"]
