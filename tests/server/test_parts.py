@@ -19,8 +19,9 @@ from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.served_folder import SERVER_KEY, served, server_key
 from interlock.adapters.server_settings import ServerSettings
 from interlock.errors import FolderServed, RequestRefused, StoreFailed
+from interlock.messages.reading import depth_of
 from interlock.runtime.draining import drained
-from interlock.server.bodies import JSON_DEPTH_MAX, depth_of, require_json
+from interlock.server.bodies import JSON_DEPTH_MAX, require_json
 from interlock.server.logs import JsonLines
 from interlock.server.places import Place, event_id, place_of
 from interlock.server.protocol import TAKEN_BYTES_MIN, BoundedProtocol, Bounds
@@ -42,7 +43,7 @@ def depth(value: Any) -> int:
 
 @given(JSON)
 def test_the_depth_of_a_body_is_that_of_its_value(value: Any) -> None:
-    assert depth_of(json.dumps(value).encode()) == depth(value)
+    assert depth_of(json.dumps(value)) == depth(value)
 
 
 @pytest.mark.parametrize(

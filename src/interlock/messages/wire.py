@@ -5,8 +5,6 @@ Rule 2: a message is checked when it is made, whoever makes it; what is wrong is
 Rule 3: people have one name here, `user`: a question to them has no `to`, an answer of theirs no `from`.
 """
 
-import json
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -14,7 +12,7 @@ import msgspec
 
 from interlock.errors import nearest
 from interlock.limits import MESSAGE_ID_CHARS_MAX
-from interlock.messages.reading import read_json
+from interlock.messages.reading import read_json, repeated_key
 from interlock.messages.refusals import BadMessage
 
 USER = "user"
@@ -213,15 +211,9 @@ def _decoded(text: str | bytes) -> Any:
         body = read_json(text)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadMessage(f"a message is a JSON object, and this is no JSON: {error}") from error
-    json.loads(text, object_pairs_hook=_require_each_key_once)
+    if (key := repeated_key(text)) is not None:
+        raise BadMessage(f"the key '{key}' stands there more than once; say it once")
     return body
-
-
-def _require_each_key_once(pairs: list[tuple[str, Any]]) -> None:
-    """Readers differ in which of two they believe, so that neither is."""
-    twice = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
-    if twice:
-        raise BadMessage(f"the key '{twice[0]}' stands there more than once; say it once")
 
 
 def _require_json(body: Mapping[str, Any]) -> None:

@@ -1,19 +1,14 @@
 """Bodies of requests: how large, how slow, how deep they may be, and that they are JSON."""
 
 import asyncio
-import json
-import re
-from typing import Any
 
 import msgspec
 from starlette.types import Receive
 
 from interlock.errors import RequestRefused
+from interlock.messages.reading import depth_of, repeated_key
 
 JSON_DEPTH_MAX = 64
-
-_TEXTS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_BRACKETS = re.compile(rb"[\[\]{}]")
 
 
 async def read_body(receive: Receive, bytes_max: int, timeout_s: float) -> bytes:
@@ -52,27 +47,11 @@ def require_json(body: bytes) -> None:
         raise _too_deep() from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RequestRefused("bad-json", f"the body is not JSON: {error}") from None
-    if depth_of(body) > JSON_DEPTH_MAX:
+    text = body.decode()
+    if depth_of(text) > JSON_DEPTH_MAX:
         raise _too_deep()
-    json.loads(body, object_pairs_hook=_require_single_keys)
-
-
-def _require_single_keys(pairs: list[tuple[str, Any]]) -> None:
-    """Nobody can know which of two values is meant; whoever read the body before us may have taken the other."""
-    seen: set[str] = set()
-    for key, _ in pairs:
-        if key in seen:
-            raise RequestRefused("bad-json", f"the body names the key {key[:80]!r} twice in one object; keep one")
-        seen.add(key)
-
-
-def depth_of(body: bytes) -> int:
-    """How deep a body nests that is known to be JSON: every text in it ends."""
-    depth = deepest = 0
-    for bracket in _BRACKETS.findall(_TEXTS.sub(b"", body)):
-        depth += 1 if bracket in b"[{" else -1
-        deepest = max(depth, deepest)
-    return deepest
+    if (key := repeated_key(text)) is not None:
+        raise RequestRefused("bad-json", f"the body names the key {key[:80]!r} twice in one object; keep one")
 
 
 def _too_deep() -> RequestRefused:
