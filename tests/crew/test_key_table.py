@@ -611,6 +611,12 @@ COVERED: dict[str, Case] = {
 COVERED |= RUNS | SERVED
 
 LEGACY: tuple[str, ...] = (
+    "agents[].cost_alert_threshold",
+    "agents[].enforce_cost_limits",
+    "agents[].enforce_quotas",
+    "agents[].max_cost_per_day",
+    "agents[].max_tokens_per_call",
+    "agents[].max_tokens_per_day",
     "agents[].logging",
     "agents[].memory_limits",
     "routing.agent_behaviors.*.parallel_execution",

@@ -14,7 +14,7 @@ from interlock.crew.problem import Severity
 from interlock.engine.routing import OwnReply, RoutingTable, Verb
 from interlock.signals.definition import SignalBehavior
 
-ERROR, NOTE = Severity.ERROR, Severity.NOTE
+ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 VERSIONS = ("1.0", "2.0")
 
 SEED_000_3_ROUTE = """\
@@ -423,8 +423,11 @@ def test_seed_000_section_6_example_1_simple_route_without_its_agent_files(tmp_p
 
 
 def test_seed_000_section_6_example_1_simple_route_with_a_reporter_that_cannot_end(tmp_path: Path) -> None:
+    """As the seed has it: the reporter's reply completes the run."""
     loaded = read(tmp_path, SEED_000_6_EXAMPLE_1, agent_files("teacher", "reporter"))
-    assert found(loaded) == [("unregistered-signal", NOTE), ("no-way-on", ERROR)]
+    assert found(loaded) == [("unregistered-signal", NOTE), ("no-way-on", WARNING)]
+    strict = SEED_000_6_EXAMPLE_1.replace("1.0", "2.0")
+    assert found(read(tmp_path, strict)) == [("unregistered-signal", ERROR), ("no-way-on", ERROR)]
 
 
 @pytest.mark.parametrize(("version", "severity"), [("1.0", NOTE), ("2.0", ERROR)])

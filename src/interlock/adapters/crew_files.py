@@ -21,22 +21,30 @@ from interlock.crew.nodes import Mapping, Node, Place, Scalar
 from interlock.crew.parse import parse_crew
 from interlock.crew.problem import Problem, Problems, in_file_order, is_sound
 from interlock.crew.source import AgentFile, CrewSource
+from interlock.crew.version_1 import as_meant
 from interlock.limits import CREW_DEPTH_MAX
 
 CREW_FILES = ("crew.yaml", "crew.yml")
 
 
 @dataclass(frozen=True, slots=True)
-class CrewFile:
-    """One crew file as it was read: where, from which bytes, and the crew in it without those inside it."""
+class ReadFile:
+    """One file as it was read: where, and which bytes."""
 
     path: Path
     data: bytes
-    crew: Crew
 
     @property
     def real(self) -> Path:
         return Path(os.path.realpath(self.path))
+
+
+@dataclass(frozen=True, slots=True)
+class CrewFile(ReadFile):
+    """A crew file, with the crew in it without those inside it, and the files of its agents."""
+
+    crew: Crew
+    agents: tuple[ReadFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +115,13 @@ class _Reader:
                 fix="begin with 'version: \"2.0\"'",
             )
             return None
+        before = len(self.problems.found)
         files = self._agent_files(folder, file)
         source = CrewSource(node, folder.root.name, files or (), agents_lost=files is None)
         crew = parse_crew(source, self.problems)
         crew = self._with_scripts(crew, source, folder)
-        self.files.append(CrewFile(file, self.bytes_read[folder.root / file.name], crew))
+        at = len(self.files)
+        bare = crew
         self.trail.append(real)
         crew = msgspec.structs.replace(
             crew,
@@ -119,7 +129,15 @@ class _Reader:
         )
         self.trail.pop()
         check_crew(crew, source, self.problems, knowing_models_of(crew, self.host))
+        if is_sound(self.problems.found[before:]):
+            crew, bare = as_meant(crew), as_meant(bare)
+        self.files.insert(at, self._crew_file(file, bare, folder, source))
         return crew
+
+    def _crew_file(self, file: Path, crew: Crew, folder: Folder, source: CrewSource) -> CrewFile:
+        names = (os.path.relpath(agent.file, file.parent) for agent in source.agent_files if agent.node is not None)
+        agents = tuple(ReadFile(file.parent / name, self.bytes_read[folder.root / name]) for name in names)
+        return CrewFile(file, self.bytes_read[folder.root / file.name], crew, agents)
 
     def _agent_files(self, folder: Folder, crew_file: Path) -> tuple[AgentFile, ...] | None:
         """The files of the agents folder; None where there is one that may not or cannot be listed."""

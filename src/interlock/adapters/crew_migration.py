@@ -1,6 +1,7 @@
 """Crew files of version 1.0 as 2.0: the text is edited where it must be, and every other character stays.
 
-Rule 1: a crew means the same afterwards. What 1.0 took for granted and 2.0 does not is written out under `settings`.
+Rule 1: a crew means the same afterwards. What 1.0 took for granted and 2.0 does not is written out: under `settings`,
+as `is_terminal` of an agent with no way on, as the provider of a model.
 Rule 2: nothing is believed: the edited files are read as if they were there, and must give the same crews.
 Rule 3: what cannot be edited so is refused as a whole; nothing is guessed, and nothing is written in part.
 """
@@ -8,16 +9,17 @@ Rule 3: what cannot be edited so is refused as a whole; nothing is guessed, and 
 import codecs
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
 
-from interlock.adapters.crew_files import CrewFile, LoadedCrew, read_crew
+from interlock.adapters.crew_files import CrewFile, LoadedCrew, ReadFile, read_crew
 from interlock.adapters.yaml_layout import Written, layout_of
-from interlock.crew.definition import VERSION_1_SETTINGS, Crew
+from interlock.crew.definition import DEFAULT_PROVIDERS, VERSION_1_SETTINGS, Crew
 from interlock.crew.host import Host
 from interlock.crew.problem import Problem, Severity
+from interlock.crew.version_1 import as_meant
 from interlock.errors import UsageError
 
 OLD, NEW = "1.0", "2.0"
@@ -43,7 +45,7 @@ class CannotMigrate(UsageError):
 class Migration(NamedTuple):
     """Every file that changes, with its new bytes, and what keeps the new crew from being sound."""
 
-    files: tuple[tuple[CrewFile, bytes], ...]
+    files: tuple[tuple[ReadFile, bytes], ...]
     errors: tuple[Problem, ...]
 
 
@@ -56,70 +58,135 @@ class _Edit(NamedTuple):
 def migration_of(path: str | os.PathLike[str], loaded: LoadedCrew, host: Host | None = None) -> Migration:
     """What makes a sound crew and all crews inside it 2.0. `CannotMigrate` where a file cannot be edited."""
     old = [file for file in loaded.files if file.crew.version == OLD]
-    new = {file.real: _migrated(file) for file in old}
-    after = read_crew(path, host, instead=new)
+    new = {file.real: (file, data) for crew_file in old for file, data in _migrated(crew_file)}
+    after = read_crew(path, host, instead={real: data for real, (_, data) in new.items()})
     crews = {file.real: file.crew for file in after.files}
     for file in loaded.files:
-        if crews.get(file.real) != as_version_2(file.crew):
+        if not _means_the_same(file.crew, crews.get(file.real)):
             raise CannotMigrate(str(file.path))
     errors = tuple(problem for problem in after.problems if problem.severity is Severity.ERROR)
-    return Migration(tuple((file, new[file.real]) for file in old), errors)
+    return Migration(tuple(new.values()), errors)
 
 
 def as_version_2(crew: Crew) -> Crew:
     return msgspec.structs.replace(crew, version=NEW)
 
 
-def _migrated(file: CrewFile) -> bytes:
-    data = file.data.removeprefix(codecs.BOM_UTF8)
+def _means_the_same(before: Crew, after: Crew | None) -> bool:
+    """Whether an edited file gives the same crew; agents that 1.0 leaves out are an error in 2.0, and named as such."""
+    if after is None or before.version != OLD:
+        return after == before
+    return after.version == NEW and as_meant(msgspec.structs.replace(after, version=OLD)) == before
+
+
+def _migrated(file: CrewFile) -> Iterator[tuple[ReadFile, bytes]]:
+    """The crew's file, and those of its agents that change."""
+    yield file, _edited(file.data, lambda text: _edits(text, file.crew))
+    for agent in file.agents:
+        data = _edited(agent.data, lambda text: _agent_edits(text, layout_of(text)))
+        if data != agent.data:
+            yield agent, data
+
+
+def _edited(written: bytes, edits_of: Callable[[str], Iterable[_Edit]]) -> bytes:
+    data = written.removeprefix(codecs.BOM_UTF8)
     text = data.decode("utf-8")
-    edits = sorted(_edits(text), reverse=True)  # from the end, so that indices stay true
-    for edit in edits:
+    for edit in sorted(edits_of(text), reverse=True):  # from the end, so that indices stay true
         text = text[: edit.start] + edit.text + text[edit.end :]
-    return file.data[: len(file.data) - len(data)] + text.encode("utf-8")
+    return written[: len(written) - len(data)] + text.encode("utf-8")
 
 
-def _edits(text: str) -> Iterator[_Edit]:
+def _edits(text: str, crew: Crew) -> Iterator[_Edit]:
     root = layout_of(text)
     version = root.get("version")
     assert version is not None, "a sound crew says its version"
     yield _Edit(version[1].start, version[1].end, _as_new(text[version[1].start : version[1].end]))
+    yield from _additions(text, root, version[1], _written_out(root, crew))
+    agents = root.get("agents")
+    for agent in agents[1].items if agents else ():
+        yield from _agent_edits(text, agent)
+
+
+def _agent_edits(text: str, agent: Written) -> Iterator[_Edit]:
+    """A model without a provider is given the one that 1.0 takes for granted."""
+    for holder in (agent, *(entry[1] for name in ("primary", "backup") if (entry := agent.get(name)))):
+        model = holder.get("model")
+        if model is None or holder.get("provider") or ":" in model[1].name:
+            continue
+        value, quoted = model[1], text[model[1].start] in "'\""
+        prefix = f"{DEFAULT_PROVIDERS[OLD]}:"
+        if quoted or text[value.start : value.end] == value.name:
+            yield _Edit(value.start + quoted, value.start + quoted, prefix)
+        else:  # over several lines
+            yield _Edit(value.start, value.end, f'"{prefix}{value.name.strip()}"')
+
+
+# What stands under a key: more keys, or a value.
+_Tree = dict[str, "_Tree | str | bool"]
+
+
+def _written_out(root: Written, crew: Crew) -> _Tree:
+    """What 1.0 takes for granted, by where 2.0 wants it said."""
     settings = root.get("settings")
     known = [key.name for key, _ in settings[1].entries or ()] if settings else []
-    missing = {name: value for name, value in VERSION_1_SETTINGS.items() if name not in known}
-    if not missing:
+    tree: _Tree = {}
+    missing: _Tree = {name: value for name, value in VERSION_1_SETTINGS.items() if name not in known}
+    if missing:
+        tree["settings"] = missing
+    endings: _Tree = {agent: {"is_terminal": True} for agent in _endings(root, crew)}
+    if endings:
+        tree["routing"] = {"agent_behaviors": endings}
+    return tree
+
+
+def _endings(root: Written, crew: Crew) -> Iterator[str]:
+    """Agents that are terminal because they have no way on, which the file does not say."""
+    said = _at(root, "routing", "agent_behaviors")
+    for agent, behavior in crew.behaviors.items():
+        ending = _at(said, agent, "is_terminal")
+        if behavior.is_terminal and (ending is None or ending.name.lower() != "true"):
+            yield agent
+
+
+def _at(value: Written | None, *names: str) -> Written | None:
+    for name in names:
+        entry = value.get(name) if value is not None else None
+        value = entry[1] if entry is not None else None
+    return value
+
+
+def _additions(text: str, holder: Written, before: Written, tree: _Tree) -> Iterator[_Edit]:
+    """What writes a tree into a mapping; new lines go below the one that holds `before`."""
+    new = {name: inner for name, inner in tree.items() if holder.get(name) is None}
+    for name, inner in tree.items():
+        entry = holder.get(name)
+        if entry is not None:
+            yield from _under(text, holder, *entry, inner)
+    if not new:
         return
-    if settings is None:
-        yield _new_settings(text, root, version, missing)
+    if holder.flow:
+        yield _into_flow(text, holder, ", ".join(_in_flow(new, holder, text)))
     else:
-        yield _more_settings(text, root, *settings, missing)
+        yield _after_line(text, before.end, holder.column, list(_in_block(new, holder, text)))
+
+
+def _under(text: str, holder: Written, key: Written, value: Written, inner: "_Tree | str | bool") -> Iterator[_Edit]:
+    """What writes a tree, or a value, under a key that is there."""
+    if not isinstance(inner, dict):
+        yield _Edit(value.start, value.end, _value(inner, holder, text))
+    elif value.entries or value.flow:
+        yield from _additions(text, value, key, inner)
+    elif value.start == value.end and not holder.flow:
+        yield _after_line(text, key.end, holder.column + _INDENT, list(_in_block(inner, holder, text)))
+    else:
+        space = " " if value.start == value.end and not text[value.start - 1].isspace() else ""
+        yield _Edit(value.start, value.end, f"{space}{{{', '.join(_in_flow(inner, holder, text))}}}")
 
 
 def _as_new(written: str) -> str:
     """The version's value in its own quotes; where it is spelled with escapes, in plain ones."""
     before, old, after = written.rpartition(OLD)  # the last one: before it there may be a comment
     return f"{before}{NEW}{after}" if old else f'"{NEW}"'
-
-
-def _new_settings(text: str, root: Written, version: tuple[Written, Written], missing: dict[str, str]) -> _Edit:
-    """Beside the version: the one place of which it is known that a line may follow."""
-    key, lines = _like("settings", root, text), _lines(missing, root, text)
-    if root.flow:
-        return _into_flow(text, root, f"{key}: {{{', '.join(lines)}}}")
-    block = [f"{key}:", *(" " * _INDENT + line for line in lines)]
-    return _after_line(text, version[1].end, root.column, block)
-
-
-def _more_settings(text: str, root: Written, key: Written, value: Written, missing: dict[str, str]) -> _Edit:
-    lines, was_empty = _lines(missing, value if value.entries else root, text), value.start == value.end
-    if value.flow:
-        return _into_flow(text, value, ", ".join(lines))
-    if value.entries:
-        return _after_line(text, key.end, value.column, lines)
-    if was_empty and not root.flow:
-        return _after_line(text, key.end, root.column + _INDENT, lines)
-    space = " " if was_empty and not text[value.start - 1].isspace() else ""
-    return _Edit(value.start, value.end, f"{space}{{{', '.join(lines)}}}")
 
 
 def _into_flow(text: str, mapping: Written, words: str) -> _Edit:
@@ -139,8 +206,24 @@ def _after_line(text: str, index: int, column: int, lines: list[str]) -> _Edit:
     return _Edit(len(text), len(text), "".join(ending + line for line in lines))
 
 
-def _lines(missing: dict[str, str], beside: Written, text: str) -> list[str]:
-    return [f"{_like(name, beside, text)}: {_like(value, beside, text)}" for name, value in missing.items()]
+def _in_block(tree: _Tree, beside: Written, text: str) -> Iterator[str]:
+    for name, inner in tree.items():
+        if isinstance(inner, dict):
+            yield f"{_like(name, beside, text)}:"
+            yield from (" " * _INDENT + line for line in _in_block(inner, beside, text))
+        else:
+            yield f"{_like(name, beside, text)}: {_value(inner, beside, text)}"
+
+
+def _in_flow(tree: _Tree, beside: Written, text: str) -> Iterator[str]:
+    for name, inner in tree.items():
+        nested = isinstance(inner, dict)
+        words = f"{{{', '.join(_in_flow(inner, beside, text))}}}" if nested else _value(inner, beside, text)
+        yield f"{_like(name, beside, text)}: {words}"
+
+
+def _value(inner: str | bool, beside: Written, text: str) -> str:
+    return str(inner).lower() if isinstance(inner, bool) else _like(inner, beside, text)
 
 
 def _like(word: str, mapping: Written, text: str) -> str:

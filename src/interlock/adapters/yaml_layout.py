@@ -18,7 +18,8 @@ class Written:
     column: int
     flow: bool = False
     entries: tuple[tuple["Written", "Written"], ...] | None = None  # of a mapping: keys and values
-    name: str = ""  # of a key: what it says
+    items: tuple["Written", ...] = ()  # of a list
+    name: str = ""  # of a key or another single value: what it says
 
     def get(self, name: str) -> "tuple[Written, Written] | None":
         """The key of this name with its value."""
@@ -41,9 +42,13 @@ def _written(event: yaml.Event, events: Iterator[yaml.Event]) -> Written:
         entries = tuple(_entries(events))
         return Written(start, end, column, bool(event.flow_style), entries)
     if isinstance(event, yaml.SequenceStartEvent):
-        while not isinstance(inner := next(events), yaml.SequenceEndEvent):
-            _written(inner, events)
+        return Written(start, end, column, bool(event.flow_style), items=tuple(_items(events)))
     return Written(start, end, column, name=event.value if isinstance(event, yaml.ScalarEvent) else "")
+
+
+def _items(events: Iterator[yaml.Event]) -> Iterator[Written]:
+    while not isinstance(item := next(events), yaml.SequenceEndEvent):
+        yield _written(item, events)
 
 
 def _entries(events: Iterator[yaml.Event]) -> Iterator[tuple[Written, Written]]:

@@ -218,6 +218,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 # What a 1.0 file means where it says nothing; the defaults above are those of 2.0.
 VERSION_1_SETTINGS = {"signal_registration": "inferred", "signal_position": "anywhere"}
 
+# Who serves a model of which a file of this version names no provider.
+DEFAULT_PROVIDERS = {"1.0": "openai"}
+
 
 class Crew(msgspec.Struct, frozen=True, kw_only=True):
     version: str

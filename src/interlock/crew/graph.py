@@ -81,6 +81,10 @@ class ControlGraph:
                     queue.append(spot)
         return found
 
+    def is_dead_end(self, agent: str) -> bool:
+        """Whether control that has come to the agent can neither leave it nor end there."""
+        return all(step.kind == "present" for step in self.steps[control(agent)])
+
     def loops_among(self, spots: set[Spot]) -> list[tuple[Spot, ...]]:
         """The parts of a set that lead back into themselves and nowhere else in it."""
         parts = _strongly_connected({spot: self.steps[spot] for spot in self.steps if spot in spots})

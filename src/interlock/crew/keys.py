@@ -107,6 +107,17 @@ AGENT = Section(
         Key("cost_limits", COST_LIMITS, "Budgets and prices of this agent."),
         Key("error_limits", ERROR_LIMITS, "When to stop calling its model."),
         Key("signals", ListOf(SignalText()), "The only signals it may emit, if given."),
+        *(
+            _legacy(name, "limits of an agent stand under cost_limits")
+            for name in (
+                "max_tokens_per_call",
+                "max_tokens_per_day",
+                "max_cost_per_day",
+                "cost_alert_threshold",
+                "enforce_cost_limits",
+                "enforce_quotas",
+            )
+        ),
         _legacy("memory_limits", OLD_INNARDS),
         _legacy("logging", "every event is journalled and the log is set up by the host"),
     ),

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from interlock.crew.definition import (
+    DEFAULT_PROVIDERS,
     VERSION_1_SETTINGS,
     Agent,
     AgentBehavior,
@@ -30,7 +31,7 @@ from interlock.crew.nodes import Mapping, Path, Scalar, Sequence
 from interlock.crew.problem import Problems, Severity
 from interlock.crew.shapes import MISSING, Values
 from interlock.crew.source import CrewSource, Reporter
-from interlock.signals.builtin import ACKNOWLEDGING, BUILT_IN
+from interlock.signals.builtin import BUILT_IN, STATUS_SIGNALS
 from interlock.signals.definition import PRIORITY_BY_BEHAVIOR, SignalBehavior, SignalDefinition
 
 _BUILT_IN = {definition.name: definition for definition in BUILT_IN}
@@ -41,7 +42,8 @@ def parse_crew(source: CrewSource, problems: Problems) -> Crew:
     values = CREW.read(source.root, (), problems)
     assert isinstance(values, Values), "the root is a mapping, so the section could be read"
     report = Reporter(source, problems)
-    agents = _agents(values, source, report)
+    version = values.get("version", "2.0")
+    agents = _agents(source, report, DEFAULT_PROVIDERS.get(version, ""))
     settings = _settings(values)
     signals = tuple(_definition(entry) for entry in values.get("signals", ()) if "name" in entry)
     routing = values.get("routing", {})
@@ -52,9 +54,10 @@ def parse_crew(source: CrewSource, problems: Problems) -> Crew:
     routes = _Routes({agent.id for agent in agents}, groups, signals, settings, report)
     routes.unstated = _without_behavior(values)
     routes.is_versioned = "version" in values
+    routes.acknowledging = routes.inferred or version == "1.0"
     table = {agent: routes.of(agent, entries) for agent, entries in routing.get("signals", {}).items()}
     return Crew(
-        version=values.get("version", "2.0"),
+        version=version,
         name=values.get("name", source.folder_name),
         description=values.get("description", ""),
         entry_point=values.get("entry_point", ""),
@@ -82,13 +85,13 @@ def _definition(entry: Values) -> SignalDefinition:
 
 
 def _without_behavior(values: Values) -> set[str]:
-    """New signals that do not say what they do: it is inferred where they are routed."""
+    """Signals that do not say what they do: it is that of the built-in one, or inferred where they are routed."""
     entries = [entry for entry in values.get("signals", ()) if "name" in entry and "behavior" not in entry]
-    return {entry["name"] for entry in entries if entry["name"] not in _BUILT_IN}
+    return {entry["name"] for entry in entries}
 
 
 def _as_used(definition: SignalDefinition, unstated: set[str], table: dict[str, tuple[Route, ...]]) -> SignalDefinition:
-    if definition.name not in unstated:
+    if definition.name not in unstated or definition.name in _BUILT_IN:
         return definition
     used = (route.behavior for routes in table.values() for route in routes if route.signal == definition.name)
     return msgspec.structs.replace(definition, behavior=next(used, definition.behavior))
@@ -123,14 +126,15 @@ def _subscriptions(values: Values) -> tuple[Subscription, ...]:
 # Agents
 
 
-def _agents(values: Values, source: CrewSource, report: Reporter) -> tuple[Agent, ...]:
+def _agents(source: CrewSource, report: Reporter, provider: str) -> tuple[Agent, ...]:
+    """The agents, in the order of the file; `provider` serves models of which the file names none."""
     listed = source.root.get("agents")
     items = listed.items if isinstance(listed, Sequence) else ()
     agents: dict[str, Agent] = {}
     for n, item in enumerate(items):
-        agent = _agent_in_place(item, n, source, report) if isinstance(item, Mapping) else None
+        agent = _agent_in_place(item, n, source, report, provider) if isinstance(item, Mapping) else None
         if isinstance(item, Scalar) and isinstance(item.value, str) and item.value.strip():
-            agent = _agent_by_id(item.value, n, source, report)
+            agent = _agent_by_id(item.value, n, source, report, provider)
         if agent is None:
             continue
         if agent.id in agents:
@@ -147,7 +151,7 @@ def _agents(values: Values, source: CrewSource, report: Reporter) -> tuple[Agent
     return tuple(agents.values())
 
 
-def _agent_in_place(item: Mapping, n: int, source: CrewSource, report: Reporter) -> Agent | None:
+def _agent_in_place(item: Mapping, n: int, source: CrewSource, report: Reporter, provider: str) -> Agent | None:
     path: Path = ("agents", n)
     # The crew's section has read it already and reported what is wrong; here only the values count.
     values = AGENT.read(item, path, Problems())
@@ -156,10 +160,10 @@ def _agent_in_place(item: Mapping, n: int, source: CrewSource, report: Reporter)
             report.at(path, "missing-key", "an agent in place needs 'id'", "add 'id:' (text)")
         return None
     source.agents.setdefault(values["id"], (source.root, path))
-    return _agent(values["id"], values, report)
+    return _agent(values["id"], values, report, provider)
 
 
-def _agent_by_id(id: str, n: int, source: CrewSource, report: Reporter) -> Agent:  # noqa: A002
+def _agent_by_id(id: str, n: int, source: CrewSource, report: Reporter, provider: str) -> Agent:  # noqa: A002
     files = [file for file in source.agent_files if _id_in(file.node, file.stem) == id]
     if not files:
         if not source.agents_lost:
@@ -183,7 +187,7 @@ def _agent_by_id(id: str, n: int, source: CrewSource, report: Reporter) -> Agent
     if values is MISSING:
         source.unclear.add(id)
         return Agent(id=id, name=id)
-    return _agent(id, values, report)
+    return _agent(id, values, report, provider)
 
 
 def _id_in(node: Any, stem: str) -> str:
@@ -216,15 +220,18 @@ def _agent_file(report: Reporter, file: str, message: str, fix: str) -> None:
     report.problems.add("agent-file", message, place=place, path=("id",), fix=fix)
 
 
-def _agent(id: str, values: Values, report: Reporter) -> Agent:  # noqa: A002
+def _agent(id: str, values: Values, report: Reporter, provider: str) -> Agent:  # noqa: A002
     flat = {key: values.pop(key) for key in ("model", "provider", "provider_url") if key in values}
     for name in ("primary", "backup"):
         if name in values:
-            values[name] = _model(id, values[name], (name,), report)
+            values[name] = _model(id, values[name], (name,), report, provider)
     if "model" in flat:
-        if "primary" in values:
-            report.at_agent(id, ("model",), "bad-value", "give either model or primary, not both", "remove model")
-        values.setdefault("primary", _model(id, flat, (), report))
+        if "primary" in values:  # as in the old program, which files of version 1.0 were written for
+            severity = Severity.WARNING if provider else Severity.ERROR
+            message = "give either model or primary, not both: primary counts"
+            report.at_agent(id, ("model",), "bad-value", message, "remove model", severity)
+        else:
+            values["primary"] = _model(id, flat, (), report, provider)
     elif flat:
         key = next(iter(flat))
         report.at_agent(id, (key,), "missing-key", f"{key} without a model does nothing", "add 'model:'")
@@ -253,10 +260,18 @@ def _enforced(id: str, limits: Values, alias: str, name: str, report: Reporter) 
     return limits
 
 
-def _model(id: str, values: dict[str, str], path: Path, report: Reporter) -> ModelRef | None:  # noqa: A002
+def _model(
+    id: str,  # noqa: A002
+    values: dict[str, str],
+    path: Path,
+    report: Reporter,
+    default: str,
+) -> ModelRef | None:
     model, provider = values.get("model"), values.get("provider", "")
     if model is None:  # reported as a missing key
         return None
+    if not provider and default and ":" not in model:
+        provider, model = default, model.strip()
     if not provider:
         provider, colon, rest = model.partition(":")
         if not colon or not provider.strip() or not rest.strip():
@@ -294,6 +309,7 @@ class _Routes:
         self.inferred = settings.signal_registration == "inferred"
         self.unstated: set[str] = set()
         self.is_versioned = True
+        self.acknowledging = False
 
     def of(self, agent: str, entries: tuple[Values, ...]) -> tuple[Route, ...]:
         written = self.report.source.root.get("routing")
@@ -356,12 +372,13 @@ class _Routes:
                 "write 'type: route' to say so",
             )
             return SignalBehavior.ROUTE, False
-        if self.inferred and signal in ACKNOWLEDGING and not target:
-            self._note(
-                path,
+        if self.acknowledging and behavior is SignalBehavior.ROUTE and not target and not self._was_misread(path):
+            self.report.at(
+                (*path, "signal"),
                 "wrong-target",
                 f"'{signal}' without a target acknowledges: it is noted and steers nothing",
                 "give it a target if it should lead somewhere",
+                Severity.NOTE if signal in STATUS_SIGNALS else Severity.WARNING,
             )
             return behavior, True
         return behavior, False

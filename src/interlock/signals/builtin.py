@@ -22,8 +22,8 @@ BUILT_IN = tuple(
     )
 )
 
-# With inferred registration an empty target makes these acknowledge instead of steer.
-ACKNOWLEDGING = ("[OK]", "[ERROR]", "[RETRY]")
+# Those of seed 000 that tell how something went: files may route them without saying where to.
+STATUS_SIGNALS = ("[OK]", "[ERROR]", "[RETRY]")
 
 
 def load_default_signals() -> SignalRegistry:

@@ -7,6 +7,7 @@ from interlock.crew.checks.subject import Subject
 from interlock.crew.definition import Route
 from interlock.crew.graph import END, Spot, control, present
 from interlock.crew.nodes import Mapping, Node, Path, Scalar, Sequence, node_at
+from interlock.crew.problem import Severity
 from interlock.signals.definition import SignalBehavior
 
 
@@ -20,9 +21,19 @@ def agents_can_be_reached(s: Subject) -> None:
                 agent,
                 (),
                 "unreachable-agent",
-                f"agent '{agent}' can never get a turn",
+                f"agent '{agent}' can never get a turn" + _in_old_files(s, ": it is left out"),
                 "route a signal to it, make it a default, a handoff target or a group's member, or remove it",
+                _severity(s),
             )
+
+
+def _severity(s: Subject) -> Severity:
+    """Old files keep working: `version_1` says what they mean instead."""
+    return Severity.WARNING if s.crew.version == "1.0" else Severity.ERROR
+
+
+def _in_old_files(s: Subject, words: str) -> str:
+    return words if s.crew.version == "1.0" else ""
 
 
 def _mentioned_in_what_was_misread(s: Subject) -> set[str]:
@@ -54,19 +65,17 @@ def agents_have_a_way_on(s: Subject) -> None:
             agent,
             (),
             "no-way-on",
-            f"agent '{agent}' has no way on: no route, no default, no handoff target, no ending",
+            f"agent '{agent}' has no way on: no route, no default, no handoff target, no ending"
+            + _in_old_files(s, "; its reply completes the run"),
             "route one of its signals, give it a default, or set is_terminal: true",
+            _severity(s),
         )
 
 
 def _stuck(s: Subject) -> list[str]:
     unclear = _unclear(s)
     return [
-        agent
-        for agent in s.ids
-        if control(agent) in s.reached
-        and agent not in unclear
-        and all(step.kind == "present" for step in s.graph.steps[control(agent)])
+        agent for agent in s.ids if control(agent) in s.reached and agent not in unclear and s.graph.is_dead_end(agent)
     ]
 
 

@@ -1,0 +1,76 @@
+"""What a sound crew of version 1.0 means where 2.0 would refuse it.
+
+Rule 1: an agent that can never get a turn is left out, with all that the file says of it.
+Rule 2: an agent with no way on is terminal.
+Rule 3: nothing here reports: `checks.flow` warns of both, and proves the rest of the crew.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from interlock.crew.definition import Crew, Group, Route
+from interlock.crew.graph import ControlGraph, control, present
+from interlock.signals.definition import SignalBehavior, SignalDefinition
+
+
+def as_meant(crew: Crew) -> Crew:
+    """The sound crew as it runs. A crew of version 2.0 is returned as it is."""
+    if crew.version != "1.0":
+        return crew
+    graph = ControlGraph(crew)
+    reached = graph.reached()
+    unreached = {agent for agent in graph.agents if control(agent) not in reached and present(agent) not in reached}
+    dead_ends = [agent for agent in graph.agents if control(agent) in reached and graph.is_dead_end(agent)]
+    return _with_endings(_without(crew, unreached) if unreached else crew, dead_ends)
+
+
+def _with_endings(crew: Crew, agents: Iterable[str]) -> Crew:
+    endings = {agent: msgspec.structs.replace(crew.behavior_of(agent), is_terminal=True) for agent in agents}
+    return msgspec.structs.replace(crew, behaviors={**crew.behaviors, **endings}) if endings else crew
+
+
+def _without(crew: Crew, agents: set[str]) -> Crew:
+    groups = {name: group for name, group in crew.groups.items() if not _names_any(group, agents)}
+    gone = agents | (crew.groups.keys() - groups.keys())
+    return msgspec.structs.replace(
+        crew,
+        agents=tuple(agent for agent in crew.agents if agent.id not in agents),
+        signals=tuple(_without_names(definition, gone) for definition in crew.signals),
+        routes={
+            agent: tuple(_without_goal(route, gone) for route in routes)
+            for agent, routes in crew.routes.items()
+            if agent not in agents
+        },
+        defaults={agent: to for agent, to in crew.defaults.items() if agent not in agents and to not in agents},
+        behaviors={agent: behavior for agent, behavior in crew.behaviors.items() if agent not in agents},
+        groups=groups,
+        subscriptions=tuple(each for each in crew.subscriptions if each.agent not in agents),
+    )
+
+
+def _names_any(group: Group, agents: set[str]) -> bool:
+    """A group that names an agent which is never reached is never started."""
+    return group.next_agent in agents or any(member in agents for member in group.agents)
+
+
+def _without_goal(route: Route, gone: set[str]) -> Route:
+    """A mark of a group's member that would lead to what is gone: it never steers, so it acknowledges."""
+    if gone.isdisjoint((route.target, route.return_to, route.on_error)):
+        return route
+    return Route(
+        signal=route.signal,
+        behavior=SignalBehavior.ROUTE,
+        priority=route.priority,
+        description=route.description,
+        acknowledges=True,
+    )
+
+
+def _without_names(definition: SignalDefinition, gone: set[str]) -> SignalDefinition:
+    return msgspec.structs.replace(
+        definition,
+        allowed_agents=[agent for agent in definition.allowed_agents if agent not in gone],
+        valid_targets=[target for target in definition.valid_targets if target not in gone],
+        default_target="" if definition.default_target in gone else definition.default_target,
+    )
