@@ -2,7 +2,7 @@
 
 InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew     defined in crew/unsound.py
                 │             └─ SignalError ─┬─ BadSignalFormat  BadDefinition  UnknownSignal  DuplicateSignal
-                │                             └─ EmitterNotAllowed  UnknownTarget  WrongTarget  InvalidTarget
+                │                             └─ EmitterNotAllowed  UnknownEmitter  UnknownTarget  WrongTarget  InvalidTarget
                 ├─ UsageError     the caller named something that is not there, or a host file is wrong
                 │  ├─ FolderServed     one server a data folder
                 │  └─ BadBroadcast  NoSuchSignal     a broadcast, a subscription or a time that cannot be
@@ -22,6 +22,7 @@ Rule 3: the four sentences of the signal protocol are kept word for word; advice
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import Self
 
 
 class InterlockError(Exception):
@@ -85,6 +86,15 @@ class SignalError(CrewError):
         super().__init__(f"{sentence}; {advice}")
         self.signal, self.sentence, self.advice = signal, sentence, advice
 
+    # Whose route it is about, where it was found in a routing table.
+    agent = ""
+
+    def in_route_of(self, agent: str) -> Self:
+        """The same error, which names the agent whose route it is about."""
+        self.agent = agent
+        self.args = (f"{self.sentence}; routed by agent '{agent}'; {self.advice}",)
+        return self
+
 
 class BadSignalFormat(SignalError):
     code = "bad-format"
@@ -135,6 +145,19 @@ class EmitterNotAllowed(SignalError):
             f"add it to allowed_agents ({', '.join(allowed)}) or use another signal",
         )
         self.agent, self.allowed = agent, tuple(allowed)
+
+
+class UnknownEmitter(SignalError):
+    """Routes of an agent that is not there."""
+
+    code = "unknown-agent"
+
+    def __init__(self, signal: str, agent: str, known: Sequence[str]) -> None:
+        otherwise = f"known: {', '.join(known[:12])}" if known else "there are no agents"
+        super().__init__(
+            signal, f"signal '{signal}' is routed by unknown agent '{agent}'", nearest(agent, known, otherwise)
+        )
+        self.agent = agent
 
 
 class UnknownTarget(SignalError):

@@ -3,7 +3,7 @@
 Crew files are checked by `interlock.crew.checks`, which reports every problem with its place.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from interlock.errors import (
@@ -11,6 +11,7 @@ from interlock.errors import (
     EmitterNotAllowed,
     InvalidTarget,
     SignalError,
+    UnknownEmitter,
     UnknownSignal,
     UnknownTarget,
     WrongTarget,
@@ -51,12 +52,18 @@ class SignalValidator:
     def validate_configuration(
         self, signals: Mapping[str, Iterable[Any]], agents: Collection[str]
     ) -> list[SignalError]:
-        """Every error of a routing table: agent to routes, each a mapping or an object with signal and target."""
+        """Every error of a routing table: agent to routes, each a mapping or an object with signal and target.
+
+        Each names the agent whose route it is about, in its message and as `agent`. An agent that is not among
+        `agents` is one error, whatever it routes; its routes are looked at too.
+        """
         errors: list[SignalError] = []
         for agent, routes in signals.items():
-            for route in routes or ():
-                signal, target = _field(route, "signal") or "", _field(route, "target")
-                errors += self._refusals(signal, target, agent, agents)
+            pairs = [(_field(route, "signal") or "", _field(route, "target")) for route in routes or ()]
+            if pairs and agent not in agents:
+                errors.append(UnknownEmitter(pairs[0][0], agent, _in_order(agents)))
+            for signal, target in pairs:
+                errors += [error.in_route_of(agent) for error in self._refusals(signal, target, agent, agents)]
         return errors
 
     def validate_signal_in_content(self, signal: str, content: str) -> tuple[bool, str]:
@@ -82,13 +89,13 @@ class SignalValidator:
             self._definition(signal)
         except SignalError as error:  # without a definition the two checks below would repeat it
             return [error]
+        checks: list[Callable[[], None]] = [lambda: self.validate_signal_target(signal, target, agents)]
+        if agent in agents:  # what an agent that is not there may emit is not asked
+            checks.insert(0, lambda: self.validate_signal_emission(signal, agent))
         refusals = []
-        for check, args in (
-            (self.validate_signal_emission, (signal, agent)),
-            (self.validate_signal_target, (signal, target, agents)),
-        ):
+        for check in checks:
             try:
-                check(*args)
+                check()
             except SignalError as error:
                 refusals.append(error)
         return refusals
