@@ -2,7 +2,8 @@
 
 InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew     defined in crew/unsound.py
                 │             └─ SignalError ─┬─ BadSignalFormat  BadDefinition  UnknownSignal  DuplicateSignal
-                │                             └─ EmitterNotAllowed  UnknownEmitter  UnknownTarget  WrongTarget  InvalidTarget
+                │                             ├─ EmitterNotAllowed  UnknownEmitter
+                │                             └─ UnknownTarget  WrongTarget  InvalidTarget
                 ├─ UsageError     the caller named something that is not there, or a host file is wrong
                 │  ├─ FolderServed     one server a data folder
                 │  └─ BadBroadcast  NoSuchSignal     a broadcast, a subscription or a time that cannot be

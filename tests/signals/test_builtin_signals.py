@@ -3,7 +3,7 @@
 import pytest
 
 from interlock.signals import SignalDefinition, SignalMatcher, is_signal_name, load_default_signals
-from interlock.signals.builtin import ACKNOWLEDGING, BUILT_IN
+from interlock.signals.builtin import BUILT_IN, STATUS_SIGNALS
 
 TABLE = """
 END terminate 100
@@ -76,5 +76,5 @@ def test_a_custom_signal_joins_the_built_in_ones() -> None:
 
 def test_the_acknowledging_signals_are_built_in_routes() -> None:
     registry = load_default_signals()
-    definitions = [registry.get(name) for name in ACKNOWLEDGING]
+    definitions = [registry.get(name) for name in STATUS_SIGNALS]
     assert [d and d.behavior for d in definitions] == ["route"] * 3
