@@ -179,6 +179,7 @@ class Interlock:
         crew = await self.runner.crews.of(sha)
         if delivery.agent not in crew.agent_ids:
             raise UsageError(f"the newest file of crew '{delivery.crew}' has no agent '{delivery.agent}'")
+        self.runner.crews.require_proven(crew, sha)
         await self._require_usable(crew)
         self._require_models(crew)
         name = derived_id(f"{delivery.heard.broadcast.id}:{delivery.crew}:{delivery.agent}:{delivery.number}")
@@ -225,10 +226,12 @@ class Interlock:
         What is not silent starts runs of it, if this host was opened with `recover`.
         """
         self._require_open()
+        form = self.runner.crews.proven_form(crew)
         for each in crew.whole_tree():
             require_drivable(each)
         await self._require_usable(crew)
-        await self.signals.declare(*(await self.runner.crews.keep(crew)))
+        await self.runner.crews.keep(form)
+        await self.signals.declare(form.crew, form.sha)
 
     async def continue_run(self, crew: Crew, text: str, finished: str, *, run_id: str | None = None) -> RunHandle:
         """A new run that starts from the history of a finished one."""
@@ -250,6 +253,7 @@ class Interlock:
         context: CrewContext = NO_CONTEXT,
     ) -> RunHandle:
         self._require_open()
+        form = self.runner.crews.proven_form(crew)
         for each in crew.whole_tree():
             require_drivable(each)
         await self._require_usable(crew)
@@ -259,9 +263,11 @@ class Interlock:
         text = self._models.keys().hidden(text)
         for each in crew.whole_tree():
             require_no_key(each, self._models.keys())
-        kept, sha = await self.runner.crews.keep(crew)
-        await self.signals.declare(kept, sha)
-        await self.runner.start(kept, sha, text, run_id=run_id, history=history, continues=continues, context=context)
+        await self.runner.crews.keep(form)
+        await self.signals.declare(form.crew, form.sha)
+        await self.runner.start(
+            form.crew, form.sha, text, run_id=run_id, history=history, continues=continues, context=context
+        )
         return RunHandle(self, run_id)
 
     def _require_models(self, crew: Crew, run_id: str = "") -> None:
@@ -348,6 +354,7 @@ class Interlock:
             raise UsageError(f"run '{run_id}' is part of run '{root}' and has bounds of its callers; fork '{root}'")
         row = await self.journal.row(run_id)
         crew, new_id, now = await self.crew_of(row), self._id_for(new_id), self.clock.now_ms()
+        self.runner.crews.require_proven(crew, row.crew_sha)
         await self._require_usable(crew)
         run, records = forked(crew, run_id, await self.journal.records(run_id), after, new_id)
         self._require_models(crew)

@@ -14,8 +14,14 @@ class UnsoundCrew(CrewError):
     def __init__(self, path: str, problems: Sequence[Problem]) -> None:
         self.path, self.problems = path, tuple(problems)
         errors = [problem for problem in problems if problem.severity is Severity.ERROR]
-        lines = [f"{p.file}:{p.line}: {p.message} ({p.code}); {p.fix}" for p in errors]
-        super().__init__("\n".join([f"crew '{path}' has {len(errors)} errors", *lines]))
+        lines = [f"{_where(p)}: {p.message} ({p.code}); {p.fix}" for p in errors]
+        count = f"{len(errors)} error{'s' if len(errors) != 1 else ''}"
+        super().__init__("\n".join([f"crew '{path}' has {count}", *lines]))
+
+
+def _where(problem: Problem) -> str:
+    """A line of a file; of a crew that comes from no file, the path to what is wrong."""
+    return f"{problem.file}:{problem.line}" if problem.line else f"{problem.file}, {problem.path or 'as a whole'}"
 
 
 class UnreadableCrew(UnsoundCrew):

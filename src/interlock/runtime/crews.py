@@ -2,31 +2,63 @@
 
 Rule 1: a run goes on with the crew that it started with, never with the files of today.
 Rule 2: a crew that many others call is kept once, and read once.
+Rule 3: what starts runs is proven, whoever built it: once a crew and process, by its sum, so that no mark on an object
+has to be believed.
 """
 
 import asyncio
 import hashlib
+from typing import NamedTuple
 
 import msgspec
 
 from interlock.crew.definition import Crew, SubCrew
+from interlock.crew.proof import require_sound
 from interlock.ports import Journal
 
 # Crews that are kept read; beyond them everything is read anew.
 CREWS_MAX = 1_000
 
 
+class StoredForm(NamedTuple):
+    """A crew naming its sub-crews by their sums, its own sum, and the canonical form of each by its sum."""
+
+    crew: Crew
+    sha: str
+    bodies: dict[str, bytes]
+
+
 class StoredCrews:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._reading: dict[str, asyncio.Task[Crew]] = {}
+        self._proven: set[str] = set()
 
-    async def keep(self, crew: Crew) -> tuple[Crew, str]:
-        """Stores a crew and all that it calls; gives it back naming them, and its own sha256."""
-        kept, sha, bodies = stored_form(crew)
-        for each, body in bodies.items():
+    def proven_form(self, crew: Crew) -> StoredForm:
+        """What is stored of a crew; `UnsoundCrew` with every problem unless it and all that it calls are sound."""
+        try:
+            whole = all(sub.crew is not None for each in crew.whole_tree() for sub in each.sub_crews.values())
+            form = stored_form(crew) if whole else None
+        except (AttributeError, TypeError):  # its fields hold what they cannot hold
+            form = None
+        if form is None:
+            require_sound(crew)
+        assert form is not None, "a sound crew has its sub-crews, and fields of the right types"
+        self.require_proven(crew, form.sha)
+        return form
+
+    def require_proven(self, crew: Crew, sha: str) -> None:
+        """Refuses a crew of this sum that is not sound, as `proven_form` does."""
+        if sha not in self._proven:
+            require_sound(crew)
+            if len(self._proven) >= CREWS_MAX:
+                self._proven.clear()
+            self._proven.add(sha)
+
+    async def keep(self, form: StoredForm) -> None:
+        """Stores a crew and all that it calls."""
+        for each, body in form.bodies.items():
             await self._journal.put_crew(each, body)
-        return kept, sha
 
     async def of(self, sha: str) -> Crew:
         """The crew with its sub-crews, decoded once however many ask for it at a time."""
@@ -43,8 +75,7 @@ class StoredCrews:
         return _with_sub_crews(crew, inner) if inner else crew
 
 
-def stored_form(crew: Crew) -> tuple[Crew, str, dict[str, bytes]]:
-    """The crew naming its sub-crews by their sums, its own sum, and the canonical form of each by its sum."""
+def stored_form(crew: Crew) -> StoredForm:
     bodies: dict[str, bytes] = {}
     done: dict[int, tuple[Crew, str]] = {}
 
@@ -60,7 +91,7 @@ def stored_form(crew: Crew) -> tuple[Crew, str, dict[str, bytes]]:
             done[id(each)] = named, sha
         return done[id(each)]
 
-    return (*form(crew), bodies)
+    return StoredForm(*form(crew), bodies)
 
 
 def _inner(entry: SubCrew) -> Crew:

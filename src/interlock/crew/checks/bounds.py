@@ -29,9 +29,8 @@ def groups_have_members(s: Subject) -> None:
 def _group_path(s: Subject, name: str) -> Path:
     if not s.crew.groups[name].unnamed:
         return ("routing", "parallel_groups", name)
-    agent = name.partition(":")[0]
-    at = next(n for n, route in enumerate(s.crew.routes[agent]) if route.target == name)
-    return s.source.routes[agent][at]
+    paths = (path for _, route, path in s.routes() if route.target == name)
+    return next(paths, ("routing", "parallel_groups", name))  # a crew of a program may have one that no route names
 
 
 def groups_end_before_the_run(s: Subject) -> None:

@@ -1,0 +1,116 @@
+"""A crew as the document that would give it, so that the rules for files can judge crews that come from no file.
+
+Rule 1: only what differs from a default is written, since some rules ask what an author wrote.
+Rule 2: it is not read back into a crew; whoever judges a crew judges the crew itself, with paths into this.
+"""
+
+from collections.abc import Sequence as Listed
+from typing import Any
+
+import msgspec
+
+from interlock.crew.definition import VERSION_1_SETTINGS, Agent, Crew, Group, HistoryShare, Route, Settings
+from interlock.crew.keys import KEYS_OF_BEHAVIOR, STRICT_SETTINGS
+from interlock.crew.nodes import Mapping, Node, Place, Scalar, Sequence
+from interlock.signals.builtin import BUILT_IN
+from interlock.signals.definition import SignalDefinition
+
+_BUILT_IN = {definition.name: definition for definition in BUILT_IN}
+
+
+def document_of(crew: Crew) -> Mapping:
+    """The crew's file as it could have been written. Everything stands at line 0 of a file that does not exist."""
+    words = {
+        **_written(crew, "version", "name", "entry_point", "description"),
+        "agents": [_agent(agent) for agent in crew.agents],
+        "signals": [_definition(definition) for definition in crew.signals],
+        "routing": {
+            "signals": {agent: [_route(route, crew) for route in routes] for agent, routes in crew.routes.items()},
+            "defaults": crew.defaults,
+            "agent_behaviors": {agent: _written(behavior) for agent, behavior in crew.behaviors.items()},
+            "parallel_groups": {name: _group(group) for name, group in crew.groups.items() if not group.unnamed},
+        },
+        "sub_crews": {
+            name: {
+                **_written(sub, "description"),
+                "config_path": sub.config_path or name,
+                "settings": _written(sub.settings),
+            }
+            for name, sub in crew.sub_crews.items()
+        },
+        **({"delegation": _written(crew.delegation)} if crew.delegation is not None else {}),
+        "subscriptions": _subscriptions(crew),
+        "settings": _settings(crew.settings),
+    }
+    node = _node(words, Place(f"crew '{crew.name}'", 0, 0))
+    assert isinstance(node, Mapping), "a document of a mapping is one"
+    return node
+
+
+def _written(struct: msgspec.Struct, *names: str) -> dict[str, Any]:
+    """The fields of a definition that differ from their defaults, or those of them that are named."""
+    found = {}
+    for field in msgspec.structs.fields(struct):
+        value = getattr(struct, field.name)
+        if (not names or field.name in names) and (field.required or value != field.default):
+            found[field.name] = value
+    return found
+
+
+def _agent(agent: Agent) -> dict[str, Any]:
+    inner = {
+        key: _written(value)
+        for key in ("primary", "backup", "cost_limits", "error_limits")
+        if (value := getattr(agent, key)) is not None
+    }
+    return {**_written(agent), **inner}
+
+
+def _definition(definition: SignalDefinition) -> dict[str, Any]:
+    built_in = _BUILT_IN.get(definition.name)
+    found = {name: value for name, value in msgspec.structs.asdict(definition).items() if value is not None}
+    if built_in is not None and definition.behavior == built_in.behavior:
+        del found["behavior"]  # a built-in signal that is only described differs from one that is defined as a route
+    return found
+
+
+def _route(route: Route, crew: Crew) -> dict[str, Any]:
+    found = _written(route)
+    for name in ("behavior", "target", "acknowledges", "context"):
+        found.pop(name, None)
+    group = crew.groups.get(route.target)
+    if group is not None and group.unnamed:
+        found["parallel_targets"] = group.agents
+    elif route.target and route.behavior in KEYS_OF_BEHAVIOR["target"]:
+        found["target"] = route.target
+    if route.context != HistoryShare():
+        found["context"] = {key: "all" if n == -1 else n for key, n in _written(route.context).items()}
+    return {**found, "type": route.behavior}
+
+
+def _group(group: Group) -> dict[str, Any]:
+    found = _written(group)
+    del found["name"]
+    return found
+
+
+def _subscriptions(crew: Crew) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for each in crew.subscriptions:
+        found.setdefault(each.agent, []).append({"pattern": each.pattern, "silent": each.silent})
+    return found
+
+
+def _settings(settings: Settings) -> dict[str, Any]:
+    always = (*VERSION_1_SETTINGS, *(STRICT_SETTINGS if settings.config_mode == "strict" else ()))
+    found = {name: getattr(settings, name) for name in always}
+    return {name: value for name, value in {**found, **_written(settings)}.items() if value is not None}
+
+
+def _node(value: Any, place: Place) -> Node:
+    if isinstance(value, dict):
+        entries = ((Scalar(str(name), str(name), place), _node(inner, place)) for name, inner in value.items())
+        return Mapping(tuple(entries), place)
+    if isinstance(value, Listed) and not isinstance(value, str):
+        return Sequence(tuple(_node(inner, place) for inner in value), place)
+    return Scalar(value, str(value), place)

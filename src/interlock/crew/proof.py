@@ -1,0 +1,77 @@
+"""Whether a crew that comes from anywhere is sound: the rules for files, asked of a crew.
+
+Rule 1: what a host must have (tools, models, servers) is not asked here: whoever drives the crew asks that.
+Rule 2: the crew that is judged is the crew that runs, not one read back from its document.
+"""
+
+import msgspec
+
+from interlock.crew.checks import check_crew
+from interlock.crew.definition import Crew
+from interlock.crew.document import document_of
+from interlock.crew.host import Host
+from interlock.crew.nodes import Place
+from interlock.crew.parse import parse_crew
+from interlock.crew.problem import Problem, Problems, is_sound
+from interlock.crew.source import CrewSource
+from interlock.crew.unsound import UnsoundCrew
+from interlock.limits import CREW_DEPTH_MAX
+
+
+def require_sound(crew: Crew) -> None:
+    """Refuses a crew that is not sound, or that calls one that is not, with every problem of all of them."""
+    misfit = _misfit(crew)
+    found = [misfit] if misfit else [problem for each in crew.whole_tree() for problem in problems_of(each)]
+    if not misfit and _levels(crew, {}) > CREW_DEPTH_MAX + 1:
+        found.append(_problem(crew, "too-deep", f"crews are nested deeper than {CREW_DEPTH_MAX} levels", "nest fewer"))
+    if not is_sound(found):
+        raise UnsoundCrew(str(crew.name), found)
+
+
+def problems_of(crew: Crew) -> list[Problem]:
+    """Every problem of one crew, without those of the crews that it calls. Their paths are those of its file."""
+    problems = Problems()
+    source = CrewSource(document_of(crew), crew.name)
+    read = parse_crew(source, problems)
+    is_readable = is_sound(problems.found)
+    check_crew(crew if is_readable else read, source, problems, _host_for(crew))
+    for name, sub in crew.sub_crews.items():
+        if sub.crew is None:
+            place, path = source.place(()), ("sub_crews", name)
+            message, fix = f"sub-crew '{name}' holds no crew", "give it one, or load the crew from its file"
+            problems.add("bad-path", message, place=place, path=path, fix=fix)
+    return problems.found
+
+
+def _misfit(crew: Crew) -> Problem | None:
+    """A value of a type that the definition does not allow: such a crew could not be stored, nor judged."""
+    try:
+        msgspec.convert(msgspec.to_builtins(crew), Crew)
+    except (TypeError, ValueError, RecursionError) as error:  # a ValidationError is a ValueError
+        return _problem(crew, "bad-value", f"this is not a crew: {error}", "give its fields values of their types")
+    return None
+
+
+def _problem(crew: Crew, code: str, message: str, fix: str) -> Problem:
+    problems = Problems()
+    problems.add(code, message, place=Place(f"crew '{crew.name}'", 0, 0), fix=fix)
+    return problems.found[0]
+
+
+def _levels(crew: Crew, known: dict[int, int]) -> int:
+    """How many levels of crews there are, this one included; a crew that stands in many places is counted once."""
+    if id(crew) not in known:
+        inner = [sub.crew for sub in crew.sub_crews.values() if sub.crew is not None]
+        known[id(crew)] = 1 + max((_levels(each, known) for each in inner), default=0)
+    return known[id(crew)]
+
+
+def _host_for(crew: Crew) -> Host:
+    """A host that has all that the crew names."""
+    tools = [tool for agent in crew.agents for tool in agent.tools]
+    models = [model for agent in crew.agents for model in (agent.primary, agent.backup) if model is not None]
+    return Host(
+        tools=tuple(tools),
+        mcp_servers=tuple(tool.removeprefix("mcp:").partition("/")[0] for tool in tools if tool.startswith("mcp:")),
+        providers=tuple(model.provider for model in models),
+    )

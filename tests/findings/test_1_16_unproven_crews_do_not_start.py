@@ -1,0 +1,190 @@
+"""`box.start` refuses a crew that was not proven, whoever built it; so does every other way to start a run."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from interlock import Crew, Interlock, UnsoundCrew, load_crew
+from interlock.crew.definition import Agent, Group, Route, Settings, SubCrew, Subscription
+from interlock.runtime import crews
+from interlock.runtime.crews import StoredForm, stored_form
+from interlock.signals.definition import SignalBehavior
+from interlock.testing import ScriptedModel
+from tests.boxes import inside
+from tests.findings.test_1_03_files_of_version_1_keep_working import crew_in
+
+ROUTE, END = SignalBehavior.ROUTE, SignalBehavior.TERMINATE
+TEACHER = Agent(id="teacher", name="teacher", is_terminal=True)
+SOUND = Crew(version="2.0", name="school", entry_point="teacher", agents=(TEACHER,))
+GHOSTLY = msgspec.structs.replace(
+    SOUND,
+    name="ghostly",
+    routes={
+        "teacher": (
+            Route(signal="[NEXT]", behavior=ROUTE, priority=50, target="ghost"),
+            Route(signal="[END]", behavior=END, priority=100, target="teacher"),
+        )
+    },
+    defaults={"teacher": "nobody"},
+)
+
+
+def refusal(folder: Path, ask: Callable[[Interlock], Awaitable[Any]]) -> UnsoundCrew:
+    box = Interlock(folder / "data", models=ScriptedModel({"teacher": ["Hello."] * 3}))
+
+    async def asked(box: Interlock) -> list[Any]:
+        with pytest.raises(UnsoundCrew) as refused:
+            await ask(box)
+        return [refused.value, [row.run for row in await box.journal.rows()]]
+
+    error, runs = inside(box, asked)
+    assert "ghost" not in "".join(runs)
+    return error  # type: ignore[no-any-return]
+
+
+def test_a_crew_of_ghosts_is_refused_with_every_problem(tmp_path: Path) -> None:
+    error = refusal(tmp_path, lambda box: box.start(GHOSTLY, "go", run_id="ghost"))
+    assert [problem.code for problem in error.problems] == ["unknown-agent", "unknown-target", "wrong-target"]
+    assert str(error).splitlines()[0] == "crew 'ghostly' has 3 errors"
+    assert (
+        "crew 'ghostly', routing.signals.teacher[0].target: signal '[NEXT]' targets unknown agent 'ghost' "
+        "(unknown-target)" in str(error)
+    )
+
+
+def test_a_sound_crew_that_was_built_by_hand_runs(tmp_path: Path) -> None:
+    box = Interlock(tmp_path / "data", models=ScriptedModel({"teacher": ["Hello."]}))
+
+    async def story(box: Interlock) -> str:
+        return (await (await box.start(SOUND, "go")).result()).reason
+
+    assert inside(box, story) == "terminal_agent"
+
+
+def nested(levels: int) -> Crew:
+    crew = SOUND
+    for n in range(levels):
+        crew = msgspec.structs.replace(
+            SOUND, name=f"level{n}", sub_crews={"inner": SubCrew(name="inner", config_path="", crew=crew)}
+        )
+    return crew
+
+
+replace = msgspec.structs.replace
+UNSOUND = {
+    "a dead end": (
+        replace(
+            SOUND, agents=(Agent(id="teacher", name="teacher"), Agent(id="b", name="b")), defaults={"teacher": "b"}
+        ),
+        "no-way-on",
+    ),
+    "an agent that nobody reaches": (replace(SOUND, agents=(TEACHER, Agent(id="b", name="b"))), "unreachable-agent"),
+    "two agents of one id": (replace(SOUND, agents=(TEACHER, TEACHER)), "name-clash"),
+    "no agents": (replace(SOUND, agents=()), "unknown-agent"),
+    "a setting out of range": (replace(SOUND, settings=Settings(max_handoffs=-5)), "bad-value"),
+    "a version that there is not": (replace(SOUND, version="9.9"), "bad-value"),
+    "a mark that is none": (
+        replace(SOUND, routes={"teacher": (Route(signal="END", behavior=END, priority=1),)}),
+        "bad-format",
+    ),
+    "an unnamed group of nobody": (
+        replace(SOUND, groups={"teacher:[X]": Group(name="teacher:[X]", agents=("ghost",), unnamed=True)}),
+        "unknown-agent",
+    ),
+    "a pattern that matches nothing": (
+        replace(SOUND, subscriptions=(Subscription(agent="teacher", pattern=" "),)),
+        "bad-value",
+    ),
+    "a sub-crew without a crew": (
+        replace(SOUND, sub_crews={"team": SubCrew(name="team", config_path="team")}),
+        "bad-path",
+    ),
+    "an unsound sub-crew": (
+        replace(SOUND, sub_crews={"team": SubCrew(name="team", config_path="team", crew=GHOSTLY)}),
+        "unknown-target",
+    ),
+    "crews nested too deep": (nested(12), "too-deep"),
+    "values of the wrong type": (replace(SOUND, agents=("teacher",)), "bad-value"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("what", UNSOUND)
+def test_whatever_a_file_would_be_refused_for_is_refused(tmp_path: Path, what: str) -> None:
+    crew, code = UNSOUND[what]
+    error = refusal(tmp_path, lambda box: box.start(crew, "go", run_id="ghost"))
+    assert code in {problem.code for problem in error.problems}
+
+
+def test_a_crew_that_was_changed_after_it_was_proven_is_proven_again(tmp_path: Path) -> None:
+    """The proof is of what the crew says, not of the object."""
+    crew = replace(SOUND, defaults={})
+
+    async def changed(box: Interlock) -> None:
+        await (await box.start(crew, "go")).result()
+        crew.defaults["teacher"] = "ghost"
+        await box.start(crew, "go", run_id="ghost")
+
+    assert [problem.code for problem in refusal(tmp_path, changed).problems] == ["unknown-agent"]
+
+
+def test_a_finished_run_is_not_continued_with_an_unproven_crew(tmp_path: Path) -> None:
+    async def continued(box: Interlock) -> None:
+        await (await box.start(SOUND, "go", run_id="first")).result()
+        await box.continue_run(GHOSTLY, "more", "first", run_id="ghost")
+
+    refusal(tmp_path, continued)
+
+
+def test_an_unproven_crew_does_not_listen(tmp_path: Path) -> None:
+    refusal(tmp_path, lambda box: box.listen(GHOSTLY))
+
+
+async def stored(box: Interlock) -> StoredForm:
+    """The crew as a program of another time may have left it: in the store, and proven by nobody."""
+    form = stored_form(GHOSTLY)
+    await box.runner.crews.keep(form)
+    return form
+
+
+def test_a_run_of_an_unproven_crew_is_not_forked(tmp_path: Path) -> None:
+    async def forked(box: Interlock) -> None:
+        form = await stored(box)
+        await box.runner.start(form.crew, form.sha, "go", run_id="first")
+        await box.runner.settled("first")
+        await box.fork("first", 2, new_id="ghost")
+
+    refusal(tmp_path, forked)
+
+
+def test_a_broadcast_starts_no_run_of_an_unproven_crew(tmp_path: Path) -> None:
+    async def started(box: Interlock) -> None:
+        form = await stored(box)
+        await box.signals.declare(form.crew, form.sha)
+        await box._start_for(_Delivery())  # type: ignore[arg-type]
+
+    refusal(tmp_path, started)
+
+
+class _Delivery:
+    """What is looked at of a delivery before the proof."""
+
+    crew, agent = "ghostly", "teacher"
+
+
+def test_a_crew_that_load_crew_gives_is_proven_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(crews, "require_sound", lambda crew: asked.append(crew.name))
+    text = 'version: "2.0"\nname: solo\nentry_point: teacher\nagents: [{id: teacher, is_terminal: true}]\n'
+    crew = load_crew(crew_in(tmp_path / "crew", text))
+
+    async def twice() -> None:
+        async with Interlock(tmp_path / "data", models=ScriptedModel({"teacher": ["Hi."] * 2})) as box:
+            for _ in range(2):
+                await (await box.start(crew, "go")).result()
+
+    asyncio.run(twice())
+    assert asked == ["solo"]
