@@ -19,9 +19,12 @@ QUIET = {
     "deprecated-signal",
     "differing-return",
     "legacy-key",
+    "limit-below-prompt",
     "missing-api-key",
     "missing-package",
+    "unfilled-field",
     "unknown-mark-in-prompt",
+    "unused",
 }
 
 # A machine without a key; without a host nobody asks.
@@ -99,6 +102,9 @@ RULE_BREAKERS = {
     "tools_have_their_place": "agents: [{id: teacher, is_terminal: true, tools: [delegate]}]\n",
     "reports_that_are_measured_are_checked": "agents: [{id: teacher, is_terminal: true}, {id: a}]\n"
     "delegation: {children: {teacher: [a]}, report_check: none, min_report_chars: 9}\n",
+    "prompts_have_values_for_their_fields": "agents: [{id: teacher, is_terminal: true, system_prompt: '{{role}}'}]\n",
+    "sub_crews_are_used": AGENTS + "sub_crews: {team: {config_path: nowhere}}\n",
+    "memory_is_read": "agents: [{id: teacher, is_terminal: true, tools: [memory_write]}]\n",
     "templates_use_known_fields": ROUTED
     % "{signal: '[A]', type: sub_crew, target_crew: x, input_template: '{{.Nonsense}}'}",
 }
@@ -426,7 +432,7 @@ def test_an_input_template_knows_its_fields_and_no_others(tmp_path: Path, field:
     (tmp_path / "crew.yaml").write_text(
         CREW
         + textwrap.dedent(f"""\
-        agents: [{{id: teacher}}]
+        agents: [{{id: teacher, tools: [memory_read, memory_write]}}]
         sub_crews: {{library: {{config_path: library}}}}
         routing:
           signals:
@@ -752,7 +758,7 @@ def test_siblings_that_contain_each_other_are_a_cycle(tmp_path: Path) -> None:
     write("alpha", "../beta")
     write("beta", "../alpha")
     found = {p.code: p.message for p in read_crew(tmp_path).problems}
-    assert set(found) == {"bad-path", "crew-cycle"}
+    assert set(found) == {"bad-path", "crew-cycle", "unused"}  # nothing calls them either
     assert found["crew-cycle"].endswith("alpha/crew.yaml -> beta/crew.yaml -> alpha/crew.yaml")
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from interlock.adapters.crew_files import read_crew
 from interlock.crew.host import Host
-from interlock.crew.proof import problems_of, require_sound
+from interlock.crew.proof import problems_of, require_sound_crew
 from tests.crew.test_parse_never_raises import few, mutated
 
 CREWS = sorted([*Path("examples").rglob("crew.y*ml"), *Path("src/interlock/templates").rglob("crew.y*ml")])
@@ -18,7 +18,7 @@ TOOLS = Host(tools=("find_order", "refund", "sun_times", "tide_table"), mcp_serv
 def test_every_sound_crew_of_the_repository(file: Path) -> None:
     loaded = read_crew(file, TOOLS)
     if loaded.is_sound and loaded.crew is not None:
-        require_sound(loaded.crew)
+        require_sound_crew(loaded.crew)
 
 
 @settings(few, derandomize=True, max_examples=400)
@@ -33,7 +33,7 @@ def test_real_crews_with_lines_deleted_doubled_moved_cut_or_replaced(
         (folder / "crew.yaml").write_bytes(written.encode("utf-8", "surrogatepass"))
         loaded = read_crew(folder)
         if loaded.is_sound and loaded.crew is not None:
-            require_sound(loaded.crew)
+            require_sound_crew(loaded.crew)
 
 
 def test_what_the_check_refuses_the_proof_refuses() -> None:

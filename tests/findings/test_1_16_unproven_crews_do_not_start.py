@@ -177,7 +177,7 @@ class _Delivery:
 
 def test_a_crew_that_load_crew_gives_is_proven_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(crews, "require_sound", lambda crew: asked.append(crew.name))
+    monkeypatch.setattr(crews, "require_sound_crew", lambda crew: asked.append(crew.name))
     text = 'version: "2.0"\nname: solo\nentry_point: teacher\nagents: [{id: teacher, is_terminal: true}]\n'
     crew = load_crew(crew_in(tmp_path / "crew", text))
 

@@ -117,7 +117,7 @@ class _Reader:
             return None
         before = len(self.problems.found)
         files = self._agent_files(folder, file)
-        source = CrewSource(node, folder.root.name, files or (), agents_lost=files is None)
+        source = CrewSource(node, folder.root.name, files or (), is_called=bool(self.trail), agents_lost=files is None)
         crew = parse_crew(source, self.problems)
         crew = self._with_scripts(crew, source, folder)
         at = len(self.files)

@@ -17,6 +17,7 @@ CODES = {
     "empty-group": "A parallel group has no members.",
     "invalid-target": "A target is not among the signal's `valid_targets`.",
     "legacy-key": "A key of the old program that means nothing here.",
+    "limit-below-prompt": "A limit of tokens for one call that the agent's own prompt does not fit.",
     "misplaced-key": "A key has no effect here: on a route of this type, or in this signal mode.",
     "missing-api-key": "A provider's key is not in the environment here.",
     "missing-key": "A key that must be there is not.",
@@ -29,6 +30,7 @@ CODES = {
     "timeout-beyond-run": "A group may take longer than the whole run.",
     "too-deep": "Crews are nested too deep.",
     "trap": "From these agents no ending can be reached.",
+    "unfilled-field": "A placeholder that is empty: no way leads past what would fill it before it is used.",
     "unknown-agent": "An entry point, member, next agent, default or return_to is no agent of the crew.",
     "unknown-field": "A placeholder that nothing fills.",
     "unknown-key": "A key that means nothing.",
@@ -40,5 +42,6 @@ CODES = {
     "unreachable-agent": "An agent that can never get a turn.",
     "unreadable": "There is no file to read.",
     "unregistered-signal": "A signal that is neither built in nor declared.",
+    "unused": "A sub-crew, a group or the shared memory that nothing uses.",
     "wrong-target": "A target does not fit what the signal does.",
 }

@@ -18,7 +18,7 @@ from interlock.crew.unsound import UnsoundCrew
 from interlock.limits import CREW_DEPTH_MAX
 
 
-def require_sound(crew: Crew) -> None:
+def require_sound_crew(crew: Crew) -> None:
     """Refuses a crew that is not sound, or that calls one that is not, with every problem of all of them."""
     misfit = _misfit(crew)
     found = [misfit] if misfit else [problem for each in crew.whole_tree() for problem in problems_of(each)]

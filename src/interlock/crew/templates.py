@@ -19,6 +19,19 @@ def unknown_prompt_fields(prompt: str) -> Iterator[str]:
             yield field[0]
 
 
+def fields_of_prompt(prompt: str) -> Iterator[str]:
+    """The known fields that a prompt uses."""
+    names = (field[1].strip() for field in _PROMPT_FIELD.finditer(prompt))
+    return (name for name in names if name in PROMPT_FIELDS)
+
+
+def fields_of_input(template: str) -> Iterator[tuple[str, str]]:
+    """The fields that an input template uses, each with what stands behind its dot."""
+    for field in _INPUT_FIELD.finditer(template):
+        name, _, key = field[1].strip().removeprefix(".").partition(".")
+        yield name, key
+
+
 def unknown_input_fields(template: str, crews: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Fields of an input template that nothing fills, each with what to write instead."""
     for field in _INPUT_FIELD.finditer(template):
@@ -31,6 +44,11 @@ def unknown_input_fields(template: str, crews: tuple[str, ...]) -> Iterator[tupl
             yield field[0], "the fields are " + ", ".join(f"{{{{.{name}}}}}" for name in known)
         elif family == "PreviousResults" and key not in crews:
             yield field[0], f"the sub-crews are {', '.join(crews) or 'none'}"
+
+
+def named(field: str, key: str) -> str:
+    """A field of an input template as it is written."""
+    return f"{{{{.{field}.{key}}}}}" if key else f"{{{{.{field}}}}}"
 
 
 def filled(template: str, value_of: Callable[[str, str], str]) -> str:

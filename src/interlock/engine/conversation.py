@@ -18,6 +18,7 @@ from typing import overload
 import msgspec
 
 from interlock.crew.definition import Agent, Crew
+from interlock.crew.tokens import BYTES_PER_TOKEN, text_tokens
 from interlock.engine.contract import contract
 from interlock.engine.events import Entry
 from interlock.engine.grammar import Ending, ending_of
@@ -29,8 +30,7 @@ from interlock.engine.transition import TASK
 from interlock.ids import RESERVED_IDS
 from interlock.limits import MARK_CHARS_MAX
 
-# A token is rarely shorter than three bytes; taking it so keeps the estimate on the safe side.
-BYTES_PER_TOKEN = 3
+# What the roles and the frame of a message add to its text.
 TOKENS_PER_MESSAGE = 8
 
 # Scales are in thousandths: 1,000 is the estimate as it stands.
@@ -307,9 +307,3 @@ def tokens_of(message: Message) -> int:
         calls = message.tool_calls
         tokens += sum(text_tokens(call.name) + text_tokens(call.arguments) + TOKENS_PER_MESSAGE for call in calls)
     return tokens
-
-
-def text_tokens(text: str) -> int:
-    """An upper estimate."""
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-    return -(-size // BYTES_PER_TOKEN)

@@ -7,11 +7,11 @@ they did not use is the caller's again.
 Rule 4: a child's own bound or failure is the caller's to handle; a bound of a caller, reached below, stops the tree.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import count
 
 from interlock.crew.definition import HistoryShare, Route
-from interlock.crew.templates import filled
+from interlock.crew.templates import fields_of_input, filled, named
 from interlock.engine.bounds import Given
 from interlock.engine.budgets import micros
 from interlock.engine.effects import StartChild, StopChild
@@ -128,7 +128,24 @@ def _input(t: Transition, route: Route) -> str:
             return as_text(state.memory.get(key, ""))
         return fields[field]
 
+    if t.state.rules >= 3:
+        _warn_of_unfilled(t, route)
     return filled(route.input_template, value_of)
+
+
+def _warn_of_unfilled(t: Transition, route: Route) -> None:
+    """Names every field that nothing has filled yet; the sub-crew gets an empty text in its place."""
+    has: dict[str, Container[str]] = {
+        "PreviousResult": ("",) if t.state.last_result else (),
+        "PreviousResults": t.state.results,
+        "SharedMemory": t.state.memory,
+    }
+    for field, key in dict.fromkeys(fields_of_input(route.input_template)):
+        if key not in has.get(field, (key,)):
+            message = f"{named(field, key)} in the input_template of {route.signal} has no value"
+            t.conclude(
+                Warned(code="unfilled-field", message=f"{message}; {route.target_crew} gets nothing in its place")
+            )
 
 
 # Sharing out

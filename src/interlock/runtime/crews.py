@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.crew.definition import Crew, SubCrew
-from interlock.crew.proof import require_sound
+from interlock.crew.proof import require_sound_crew
 from interlock.ports import Journal
 
 # Crews that are kept read; beyond them everything is read anew.
@@ -42,7 +42,7 @@ class StoredCrews:
         except (AttributeError, TypeError):  # its fields hold what they cannot hold
             form = None
         if form is None:
-            require_sound(crew)
+            require_sound_crew(crew)
         assert form is not None, "a sound crew has its sub-crews, and fields of the right types"
         self.require_proven(crew, form.sha)
         return form
@@ -50,7 +50,7 @@ class StoredCrews:
     def require_proven(self, crew: Crew, sha: str) -> None:
         """Refuses a crew of this sum that is not sound, as `proven_form` does."""
         if sha not in self._proven:
-            require_sound(crew)
+            require_sound_crew(crew)
             if len(self._proven) >= CREWS_MAX:
                 self._proven.clear()
             self._proven.add(sha)

@@ -8,9 +8,10 @@ import msgspec
 
 from interlock.broadcast.record import Heard
 from interlock.crew.definition import Agent, Crew
+from interlock.crew.tokens import BYTES_PER_TOKEN, text_tokens
 from interlock.engine.budgets import CostOf, cost_of, priced
 from interlock.engine.contract import usable_marks
-from interlock.engine.conversation import BYTES_PER_TOKEN, UNSCALED, text_tokens
+from interlock.engine.conversation import UNSCALED
 from interlock.engine.effects import (
     Announce,
     CallModel,

@@ -22,6 +22,7 @@ from interlock.crew.checks.definitions import (
     deprecated_signals_lead_on,
     required_signals_are_routed,
 )
+from interlock.crew.checks.filling import fields_are_filled_before_use, prompts_have_values_for_their_fields
 from interlock.crew.checks.flow import agents_can_be_reached, agents_can_reach_an_ending, agents_have_a_way_on
 from interlock.crew.checks.hearing import (
     delegation_is_a_tree,
@@ -61,6 +62,7 @@ from interlock.crew.checks.routes import (
     templates_use_known_fields,
 )
 from interlock.crew.checks.subject import Check, Subject
+from interlock.crew.checks.usage import groups_are_used, memory_is_read, prompts_fit_their_limits, sub_crews_are_used
 from interlock.crew.definition import Crew
 from interlock.crew.host import Host
 from interlock.crew.problem import Problems
@@ -112,6 +114,12 @@ CHECKS: tuple[Check, ...] = (
     agents_can_be_reached,
     agents_have_a_way_on,
     agents_can_reach_an_ending,
+    fields_are_filled_before_use,
+    prompts_have_values_for_their_fields,
+    prompts_fit_their_limits,
+    sub_crews_are_used,
+    groups_are_used,
+    memory_is_read,
 )
 
 

@@ -1,0 +1,94 @@
+"""Rules about what is written in vain: limits that leave no room, and things that nothing uses."""
+
+from collections.abc import Iterator
+
+from interlock.crew.checks.filling import writes_memory
+from interlock.crew.checks.subject import Subject
+from interlock.crew.definition import Agent, Crew
+from interlock.crew.graph import control, present
+from interlock.crew.nodes import Path
+from interlock.crew.problem import Severity
+from interlock.crew.templates import fields_of_input
+from interlock.crew.tokens import text_tokens
+from interlock.errors import closest
+
+
+def prompts_fit_their_limits(s: Subject) -> None:
+    """A call shows the prompt and more: under such a limit there is none."""
+    for agent in s.crew.agents:
+        tokens = text_tokens(agent.system_prompt)
+        for limit, path in _limits_of_calls(s, agent):
+            if tokens > limit:
+                message = f"the prompt of agent '{agent.id}' is about {tokens} tokens, max_tokens_per_call is {limit}"
+                fix = "raise the limit, or shorten the prompt"
+                if path:
+                    s.at_agent(agent.id, path, "limit-below-prompt", message, fix, Severity.WARNING)
+                else:
+                    where = ("settings", "max_tokens_per_call")
+                    s.at(where, "limit-below-prompt", message, fix, Severity.WARNING)
+
+
+def _limits_of_calls(s: Subject, agent: Agent) -> Iterator[tuple[int, Path]]:
+    own, of_crew = agent.cost_limits, s.crew.settings.max_tokens_per_call
+    if own is not None and own.max_tokens_per_call is not None:
+        yield own.max_tokens_per_call, ("cost_limits", "max_tokens_per_call")
+    if of_crew is not None:
+        yield of_crew, ()
+
+
+def sub_crews_are_used(s: Subject) -> None:
+    if s.is_misread(("routing",)) or s.is_misread(("delegation",)):
+        return
+    used = {_meant(s, name) for name in _called(s)}
+    for name in s.crew.sub_crews:
+        if name not in used:
+            _unused(s, ("sub_crews", name), f"nothing calls sub-crew '{name}'", "route a signal to it, or remove it")
+
+
+def _called(s: Subject) -> Iterator[str]:
+    yield from (route.target_crew for _, route, _ in s.routes() if route.target_crew)
+    for group in s.crew.groups.values():
+        yield from group.agents
+    for children in s.crew.delegation.children.values() if s.crew.delegation else ():
+        yield from children
+
+
+def _meant(s: Subject, name: str) -> str:
+    """The sub-crew that a name means: a mistyped one is reported as such, and does not leave the other unused."""
+    known = name in s.ids or name in s.crew.sub_crews
+    return name if known else closest(name, list(s.crew.sub_crews)) or name
+
+
+def groups_are_used(s: Subject) -> None:
+    """A group whose members nobody else reaches is not reported: they are, and that is the same mistake."""
+    if s.is_misread(("routing",)):
+        return
+    used = {s.mender.target(route.target) for _, route, _ in s.routes()}
+    for name in s.named_groups:
+        members = [member for member in s.crew.groups[name].agents if member in s.ids]
+        reached = all(control(member) in s.reached or present(member) in s.reached for member in members)
+        if name not in used and name not in s.clashing and members and reached:
+            path = ("routing", "parallel_groups", name)
+            _unused(s, path, f"nothing starts group '{name}'", "route a signal to it, or remove it")
+
+
+def memory_is_read(s: Subject) -> None:
+    """What a sub-crew writes comes back to its caller, so only the outermost crew can say that nobody reads it."""
+    if s.source.is_called or not writes_memory(s.crew) or any(map(_reads_memory, s.crew.whole_tree())):
+        return
+    for agent in s.crew.agents:
+        if "memory_write" in agent.tools:
+            message = f"agent '{agent.id}' writes into the shared memory, and nothing reads it"
+            fix = "give an agent the tool memory_read, use {{.SharedMemory.KEY}} in a template, or take the tool out"
+            path = ("tools", agent.tools.index("memory_write"))
+            s.at_agent(agent.id, path, "unused", message, fix, Severity.WARNING)
+
+
+def _reads_memory(crew: Crew) -> bool:
+    templates = (route.input_template for routes in crew.routes.values() for route in routes)
+    named = (field for template in templates for field, _ in fields_of_input(template))
+    return "SharedMemory" in named or any("memory_read" in agent.tools for agent in crew.agents)
+
+
+def _unused(s: Subject, path: Path, message: str, fix: str) -> None:
+    s.at(path, "unused", message, fix, Severity.WARNING)
