@@ -9,6 +9,7 @@ INPUT_FIELD_FAMILIES = ("PreviousResults", "SharedMemory")
 
 # In a prompt double braces may be anything, JSON for instance; a word, dotted or piped too, is meant as a field.
 _PROMPT_FIELD = re.compile(r"\{\{[ \t]*\.?([A-Za-z_][\w.\-]*(?:[ \t]*\|[^{}\n]*)?)[ \t]*\}\}")
+_KNOWN_FIELD = re.compile(rf"\{{\{{[ \t]*\.?({'|'.join(PROMPT_FIELDS)})[ \t]*\}}\}}")
 _INPUT_FIELD = re.compile(r"\{\{([^{}]*)\}\}")
 
 
@@ -17,6 +18,11 @@ def unknown_prompt_fields(prompt: str) -> Iterator[str]:
     for field in _PROMPT_FIELD.finditer(prompt):
         if field[1].strip() not in PROMPT_FIELDS:
             yield field[0]
+
+
+def filled_prompt(prompt: str, values: object) -> str:
+    """The prompt with its fields filled from what an agent is called and is, in one pass."""
+    return _KNOWN_FIELD.sub(lambda field: str(getattr(values, field[1])), prompt)
 
 
 def fields_of_prompt(prompt: str) -> Iterator[str]:

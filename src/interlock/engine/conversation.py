@@ -18,6 +18,7 @@ from typing import overload
 import msgspec
 
 from interlock.crew.definition import Agent, Crew
+from interlock.crew.templates import filled_prompt
 from interlock.crew.tokens import BYTES_PER_TOKEN, text_tokens
 from interlock.engine.contract import contract
 from interlock.engine.events import Entry
@@ -40,7 +41,6 @@ UNSCALED = 1_000
 TRIMMED_SHARE = (3, 4)
 
 _BRACKETS = re.compile(rf"\[([^\[\]]{{1,{MARK_CHARS_MAX - 2}}})\]")
-_FIELD = re.compile(r"\{\{[ \t]*\.?(name|role|description|backstory)[ \t]*\}\}")
 
 LEFT_OUT = {"en": "[{count} earlier entries are left out here]", "vi": "[{count} mục trước đó được lược bỏ ở đây]"}
 CUT_OUT = {"en": "[{count} characters are left out here]", "vi": "[{count} ký tự được lược bỏ ở đây]"}
@@ -161,7 +161,7 @@ class Conversation:
         """
         if (agent_id, group) not in self._instructions:
             agent = self._agents[agent_id]
-            filled = _FIELD.sub(lambda field: str(getattr(agent, field[1])), agent.system_prompt)
+            filled = filled_prompt(agent.system_prompt, agent)
             rules = contract(self.table, agent, group)
             self._instructions[agent_id, group] = f"{filled.rstrip()}\n\n{rules}".strip() if rules else filled
         return self._instructions[agent_id, group]
@@ -174,7 +174,7 @@ class Conversation:
         rules = briefing(self.crew, turn.kind, parent_of(self.crew, turn.agent))
         if turn.kind != TASK:
             return rules
-        filled = _FIELD.sub(lambda field: str(getattr(agent, field[1])), agent.system_prompt)
+        filled = filled_prompt(agent.system_prompt, agent)
         return f"{filled.rstrip()}\n\n{rules}".strip()
 
     def ending_of(self, turn: Turn, group: str = "") -> Ending | None:

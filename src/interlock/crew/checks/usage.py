@@ -8,7 +8,7 @@ from interlock.crew.definition import Agent, Crew
 from interlock.crew.graph import control, present
 from interlock.crew.nodes import Path
 from interlock.crew.problem import Severity
-from interlock.crew.templates import fields_of_input
+from interlock.crew.templates import fields_of_input, filled_prompt
 from interlock.crew.tokens import text_tokens
 from interlock.errors import closest
 
@@ -16,7 +16,7 @@ from interlock.errors import closest
 def prompts_fit_their_limits(s: Subject) -> None:
     """A call shows the prompt and more: under such a limit there is none."""
     for agent in s.crew.agents:
-        tokens = text_tokens(agent.system_prompt)
+        tokens = text_tokens(filled_prompt(agent.system_prompt, agent))
         for limit, path in _limits_of_calls(s, agent):
             if tokens > limit:
                 message = f"the prompt of agent '{agent.id}' is about {tokens} tokens, max_tokens_per_call is {limit}"
