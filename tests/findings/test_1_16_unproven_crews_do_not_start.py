@@ -108,7 +108,7 @@ UNSOUND = {
         "unknown-target",
     ),
     "crews nested too deep": (nested(12), "too-deep"),
-    "values of the wrong type": (replace(SOUND, agents=("teacher",)), "bad-value"),  # type: ignore[arg-type]
+    "values of the wrong type": (replace(SOUND, agents=("teacher",)), "bad-value"),
 }
 
 

@@ -42,6 +42,7 @@ STORIES = (
     "a_conversation_within_the_window_that_is_refused_as_too_long_gets_shorter",
     "a_group_may_go_on_without_its_sub_crew",
     "a_group_without_a_success_fails_the_run",
+    "a_field_that_nothing_has_filled_is_a_warning",
     "a_question_has_a_deadline_and_a_default",
     "a_question_inside_a_sub_crew_stops_the_clock_of_its_task",
     "a_report_is_judged_by_the_parents_model",

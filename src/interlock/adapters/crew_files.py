@@ -120,8 +120,7 @@ class _Reader:
         source = CrewSource(node, folder.root.name, files or (), is_called=bool(self.trail), agents_lost=files is None)
         crew = parse_crew(source, self.problems)
         crew = self._with_scripts(crew, source, folder)
-        at = len(self.files)
-        bare = crew
+        at, bare = len(self.files), crew
         self.trail.append(real)
         crew = msgspec.structs.replace(
             crew,

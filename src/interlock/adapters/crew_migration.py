@@ -68,10 +68,6 @@ def migration_of(path: str | os.PathLike[str], loaded: LoadedCrew, host: Host | 
     return Migration(tuple(new.values()), errors)
 
 
-def as_version_2(crew: Crew) -> Crew:
-    return msgspec.structs.replace(crew, version=NEW)
-
-
 def _means_the_same(before: Crew, after: Crew | None) -> bool:
     """Whether an edited file gives the same crew; agents that 1.0 leaves out are an error in 2.0, and named as such."""
     if after is None or before.version != OLD:
@@ -217,8 +213,10 @@ def _in_block(tree: _Tree, beside: Written, text: str) -> Iterator[str]:
 
 def _in_flow(tree: _Tree, beside: Written, text: str) -> Iterator[str]:
     for name, inner in tree.items():
-        nested = isinstance(inner, dict)
-        words = f"{{{', '.join(_in_flow(inner, beside, text))}}}" if nested else _value(inner, beside, text)
+        if isinstance(inner, dict):
+            words = f"{{{', '.join(_in_flow(inner, beside, text))}}}"
+        else:
+            words = _value(inner, beside, text)
         yield f"{_like(name, beside, text)}: {words}"
 
 

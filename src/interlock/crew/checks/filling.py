@@ -56,9 +56,9 @@ def _how_to_fill(field: str, key: str) -> str:
 def _after_filling(s: Subject, field: str, key: str) -> Iterator[Spot]:
     """Where control may be right after something has filled the field."""
     crew = s.graph.crew
-    for agent, routes in crew.routes.items():
-        for route in routes if _is_reached(s, agent) else ():
-            yield from _after_route(s, agent, route, field, key)
+    for emitter, routes in crew.routes.items():
+        for route in routes if _is_reached(s, emitter) else ():
+            yield from _after_route(s, emitter, route, field, key)
     for agent in crew.agents:
         if field == "SharedMemory" and "memory_write" in agent.tools:
             yield from (control(agent.id), present(agent.id)) if control(agent.id) in s.reached else s.reached
