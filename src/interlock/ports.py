@@ -12,6 +12,7 @@ import msgspec
 
 from interlock.broadcast.delayed import Dead, Delayed
 from interlock.broadcast.record import Broadcast, Emission, Heard
+from interlock.broadcast.run_schedules import RunSchedule
 from interlock.broadcast.subscriptions import Hearer, Subscribed
 from interlock.crew.definition import Crew
 from interlock.engine.bounds import Limit
@@ -652,6 +653,26 @@ class Letters(Protocol):
 
     async def discard(self, number: int) -> bool:
         """A dead letter is gone; whether there was one."""
+        ...
+
+
+class RunSchedules(Protocol):
+    """Schedules that start runs."""
+
+    async def add_schedule(self, schedule: RunSchedule) -> None:
+        """`UsageError` if there are too many."""
+        ...
+
+    async def replace_schedule(self, old: RunSchedule, new: RunSchedule) -> bool:
+        """Whether it was still as `old`; if not, nothing is changed."""
+        ...
+
+    async def remove_schedule(self, schedule_id: str) -> bool:
+        """Whether there was one."""
+        ...
+
+    async def run_schedules(self) -> Sequence[RunSchedule]:
+        """The next one first."""
         ...
 
 

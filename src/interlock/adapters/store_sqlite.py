@@ -24,6 +24,7 @@ from interlock.adapters.owner_files import OWNERS as OWNERS
 from interlock.adapters.owner_files import OwnerFile, folder_locked, remove_dead_owners
 from interlock.adapters.owner_files import is_alive as is_alive
 from interlock.adapters.question_tables import QuestionTables
+from interlock.adapters.schedule_tables import ScheduleTables, damaged_schedules
 from interlock.adapters.server_tables import ServerTables
 from interlock.adapters.spent_tables import SpentTables
 from interlock.adapters.sqlite_failures import as_store_failed, is_corrupt
@@ -74,7 +75,7 @@ def _after_fork_in_child() -> None:
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-class SqliteStore(ServerTables, QuestionTables, SpentTables):
+class SqliteStore(ServerTables, QuestionTables, SpentTables, ScheduleTables):
     """`Journal` and `Owners` in a data folder, and with `ServerTables` what a server keeps there.
 
     With durability "full" an acknowledged record survives the loss of power. With "normal" it survives the death of
@@ -261,7 +262,7 @@ class SqliteStore(ServerTables, QuestionTables, SpentTables):
 
         def found(connection: sqlite3.Connection) -> list[str]:
             damaged = [*sqlite_rows.damaged(connection), *bus_rows.damaged(connection)]
-            return [*keeping_sqlite.problems(connection), *damaged]
+            return [*keeping_sqlite.problems(connection), *damaged, *damaged_schedules(connection)]
 
         return await self._read("check the database", found)
 

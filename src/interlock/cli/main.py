@@ -29,6 +29,7 @@ _COMMANDS = {
     "resume": ("interlock.cli.run", "resume"),
     "run": ("interlock.cli.run", "run"),
     "runs": ("interlock.cli.runs", "runs"),
+    "schedule": ("interlock.cli.schedule", "schedule"),
     "schema": ("interlock.cli.schema", "schema"),
     "serve": ("interlock.cli.serve", "serve"),
     "signals": ("interlock.cli.signals", "signals"),

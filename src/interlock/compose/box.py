@@ -1,8 +1,9 @@
 """One process, one folder: the adapters that serve it."""
 
+import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -12,6 +13,7 @@ import msgspec
 from interlock.adapters.bus_sqlite import SqliteBus
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.crash_points import crash_point
+from interlock.adapters.cron import next_cron
 from interlock.adapters.host_file import HostSettings
 from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.models.known_keys import KnownKeys
@@ -21,12 +23,14 @@ from interlock.adapters.tools_hiding import HidingToolbox
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
 from interlock.adapters.view_keeper import ViewKeeper
 from interlock.broadcast.naming import derived_id
+from interlock.broadcast.run_schedules import RunSchedule
 from interlock.compose.fitness import require_context, require_drivable, require_no_key, require_run_id, require_size
 from interlock.compose.models import AnyModel, Models
 from interlock.compose.questions import list_unlisted, open_questions, runs_with_deadlines, token_of
 from interlock.compose.recovery import SetAside, recover_all
 from interlock.compose.results import Result as Result
 from interlock.compose.results import result_of
+from interlock.compose.schedules import Schedules
 from interlock.compose.signals import Signals
 from interlock.compose.tools import HostTools
 from interlock.compose.usage import DAY_MS, Spent, spent_in
@@ -40,6 +44,7 @@ from interlock.runtime.delivery import OnExternal
 from interlock.runtime.forking import forked
 from interlock.runtime.judging import CheckReport, Judges, SelectChildren
 from interlock.runtime.performing import storable
+from interlock.runtime.run_scheduler import RunScheduler
 from interlock.runtime.runner import Runner, replayed, row_of
 from interlock.runtime.watching import Public
 
@@ -100,6 +105,7 @@ class Interlock:
     keeping: Keeping
     trees: KeepingTrees
     signals: Signals
+    schedules: Schedules
     # Whether this process dispatches and delivers signals, rather than looks.
     _listens = True
     # Runs that were found running when the folder was opened with `recover`, and cannot go on here.
@@ -134,14 +140,26 @@ class Interlock:
                 listens=self._listens,
             )
         )
-        self.runner.board.on_news = keeper.notice
+        scheduler = RunScheduler(store, self.clock, self._start_scheduled, next_cron)
+        self.runner.board.on_news = _both(keeper.notice, scheduler.wake)
         self.signals = Signals(self.runner.board, self.clock)
+        self.schedules = Schedules(store, self.clock, scheduler.wake)
         if self._listens:
             keeper.notice()  # what a crash left behind
         await self._list_questions()
         if self._recover:
             await self._recover_all()
+            self._run_until_closed(scheduler.run())
         return self
+
+    def _run_until_closed(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+
+        async def stop() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        self._stack.push_async_callback(stop)
 
     def _require_open(self) -> None:
         if not hasattr(self, "runner"):
@@ -184,6 +202,14 @@ class Interlock:
         name = derived_id(f"{delivery.heard.broadcast.id}:{delivery.crew}:{delivery.agent}:{delivery.number}")
         run_id = f"{delivery.heard.broadcast.created_at:012x}{name[:8]}"
         await self.runner.start_for(crew, sha, delivery, run_id)
+
+    async def _start_scheduled(self, schedule: RunSchedule, run_id: str) -> None:
+        """The run of one occurrence, with the newest file of the crew that is known in this folder."""
+        sha = await self.signals.bus.crew_sha(schedule.crew)
+        if not sha:
+            raise UsageError(f"no file of crew '{schedule.crew}' is known here; serve it, or start a run of it once")
+        crew = await self.runner.crews.of(sha)
+        await self._start(crew, schedule.input, run_id, schedule=schedule.id)
 
     async def _recovered(self, crew: Crew, run_id: str) -> None:
         await self._require_usable(crew, run_id)
@@ -230,6 +256,13 @@ class Interlock:
         await self._require_usable(crew)
         await self.signals.declare(*(await self.runner.crews.keep(crew)))
 
+    async def schedule_runs(self, crew: Crew, text: str, **when: Any) -> RunSchedule:
+        """Plans runs of a crew; `when` is as for `schedules.add`. The runs use the newest file known of that crew."""
+        self._require_open()
+        require_size(crew, text)
+        await self.signals.declare(*(await self.runner.crews.keep(crew)))
+        return await self.schedules.add(crew.name, self._models.keys().hidden(text), **when)
+
     async def continue_run(self, crew: Crew, text: str, finished: str, *, run_id: str | None = None) -> RunHandle:
         """A new run that starts from the history of a finished one."""
         row = await self.journal.row(finished)
@@ -248,6 +281,7 @@ class Interlock:
         history: tuple[Entry, ...] = (),
         continues: str = "",
         context: CrewContext = NO_CONTEXT,
+        schedule: str = "",
     ) -> RunHandle:
         self._require_open()
         for each in crew.whole_tree():
@@ -261,7 +295,16 @@ class Interlock:
             require_no_key(each, self._models.keys())
         kept, sha = await self.runner.crews.keep(crew)
         await self.signals.declare(kept, sha)
-        await self.runner.start(kept, sha, text, run_id=run_id, history=history, continues=continues, context=context)
+        await self.runner.start(
+            kept,
+            sha,
+            text,
+            run_id=run_id,
+            history=history,
+            continues=continues,
+            context=context,
+            schedule=schedule,
+        )
         return RunHandle(self, run_id)
 
     def _require_models(self, crew: Crew, run_id: str = "") -> None:
@@ -372,6 +415,14 @@ class Interlock:
     async def crew_of(self, row: RunRow) -> Crew:
         """The crew as it was when the run started, never the files of today."""
         return await self.runner.crews.of(row.crew_sha)
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def call() -> None:
+        first()
+        second()
+
+    return call
 
 
 def new_run_id(clock: Clock) -> str:

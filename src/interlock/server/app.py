@@ -24,6 +24,7 @@ from interlock.server.routes_engine import engine_router
 from interlock.server.routes_health import health_router
 from interlock.server.routes_questions import questions_router
 from interlock.server.routes_runs import runs_router
+from interlock.server.routes_schedules import schedules_router
 from interlock.server.routes_session import session_router
 from interlock.server.routes_signals import signals_router
 from interlock.server.routes_usage import usage_router
@@ -40,6 +41,7 @@ ROUTERS = (
     crews_router,
     engine_router,
     signals_router,
+    schedules_router,
     usage_router,
     webhooks_router,
     webhooks_in_router,

@@ -53,6 +53,7 @@ CODES: dict[str, tuple[int, str]] = {
     "question-not-found": (404, "There is no such question"),
     "bad-broadcast": (422, "The broadcast, subscription or time cannot be"),
     "no-such-signal": (404, "Nothing is scheduled, subscribed or dead under this name"),
+    "no-such-schedule": (404, "There is no such schedule"),
     "webhook-not-found": (404, "There is no such webhook, or it has no secret"),
     "webhook-type-not-allowed": (403, "The webhook may not announce this type"),
     "webhook-replayed": (409, "The webhook was taken before"),
