@@ -510,6 +510,14 @@ class KeepingTrees(Protocol):
         """All of them or none, the run itself first; `OwnedElsewhere` while another process works on one of them."""
         ...
 
+    async def finished_before(self, before: int, after: str, limit: int) -> Sequence[str]:
+        """Finished runs that no other run called and that changed last before a time, by id, after an id."""
+        ...
+
+    async def expire_tombstones(self, before: int) -> int:
+        """Forgets which runs were deleted before a time; how many those were."""
+        ...
+
 
 class Questions(Protocol):
     """What people are asked in all runs, as it was kept with their records."""

@@ -18,6 +18,7 @@ from typing import TypeVar
 from weakref import WeakSet
 
 from interlock.adapters import alongside_sqlite, bus_rows, journal_format, keeping_sqlite, migrations, sqlite_rows
+from interlock.adapters.compacting_sqlite import compact
 from interlock.adapters.migrations import Connect
 from interlock.adapters.mounts import require_local
 from interlock.adapters.owner_files import OWNERS as OWNERS
@@ -188,6 +189,16 @@ class SqliteStore(ServerTables, QuestionTables, SpentTables, ScheduleTables):
         work = partial(sqlite_rows.delete_tree, run=run, at=at, owner=self.owner, folder=self.folder)
         return await self._write(f"delete run '{run}' with its children", work)
 
+    async def finished_before(self, before: int, after: str, limit: int) -> Sequence[str]:
+        work = partial(keeping_sqlite.finished_before, before=before, after=after, limit=limit)
+        return await self._read("list finished runs", work)
+
+    async def expire_tombstones(self, before: int) -> int:
+        def work(connection: sqlite3.Connection, _tips: sqlite_rows.Tips) -> int:
+            return keeping_sqlite.expire_tombstones(connection, before=before)
+
+        return await self._write("forget deleted runs", work)
+
     async def limit_bytes(self, bytes_max: int) -> None:
         """The database grows no further than this, until the limit is set anew or the store is opened again."""
         await self._write("limit the database", partial(sqlite_rows.limit_bytes, bytes_max=bytes_max))
@@ -271,6 +282,15 @@ class SqliteStore(ServerTables, QuestionTables, SpentTables, ScheduleTables):
         self._require_usable()
         with as_store_failed(f"write the backup '{file}'"):
             await asyncio.to_thread(keeping_sqlite.back_up, self.folder / DATABASE, self._mode, file, self._connect)
+
+    async def compact(self) -> tuple[int, int]:
+        """Gives the space of what was deleted back to the disk; the sizes before and after, in bytes.
+
+        While it works no process can write to the folder: live runs are held until it is done.
+        """
+        self._require_usable()
+        with as_store_failed(f"compact the data folder '{self.folder}'"):
+            return await asyncio.to_thread(compact, self.folder / DATABASE, self.owner, self._connect)
 
     async def since(self, position: int, limit: int = 200) -> Sequence[StoredRecord]:
         """The records of all runs after a position, in order; without damaged ones, which reading their run reports."""

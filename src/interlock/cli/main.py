@@ -17,6 +17,7 @@ _COMMANDS = {
     "backup": ("interlock.cli.doctor", "backup"),
     "broadcast": ("interlock.cli.broadcast", "broadcast"),
     "check": ("interlock.cli.check", "check"),
+    "compact": ("interlock.cli.doctor", "compact"),
     "demo": ("interlock.cli.demo", "demo"),
     "doctor": ("interlock.cli.doctor", "doctor"),
     "explain": ("interlock.cli.explain", "explain"),

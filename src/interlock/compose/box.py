@@ -30,6 +30,7 @@ from interlock.compose.questions import list_unlisted, open_questions, runs_with
 from interlock.compose.recovery import SetAside, recover_all
 from interlock.compose.results import Result as Result
 from interlock.compose.results import result_of
+from interlock.compose.retention import TOMBSTONE_DAYS, Retention, RetentionSettings
 from interlock.compose.schedules import Schedules
 from interlock.compose.signals import Signals
 from interlock.compose.tools import HostTools
@@ -98,6 +99,11 @@ class Interlock:
         self._on_external, self._observers = on_external, observers
         self._judges = Judges(select_children, check_report)
         self._recover = recover
+        self._retention = RetentionSettings(
+            days=settings.retention_days,
+            broadcast_days=settings.broadcast_days,
+            tombstone_days=TOMBSTONE_DAYS if settings.tombstone_days is None else settings.tombstone_days,
+        )
         self._durability = settings.durability if durability is None else durability
         self._stack = AsyncExitStack()
 
@@ -150,6 +156,7 @@ class Interlock:
         if self._recover:
             await self._recover_all()
             self._run_until_closed(scheduler.run())
+            self._run_until_closed(Retention(store, self.signals.bus, self.clock, self._retention).run())
         return self
 
     def _run_until_closed(self, work: Coroutine[Any, Any, None]) -> None:
