@@ -72,7 +72,7 @@ def guarded_app(service: Service, origins: Origins) -> Guard:
         clock=service.box.clock,
         metrics=service.metrics,
         admission=service.admission,
-        body_bytes_max=service.crews.body_bytes_max,
+        body_bytes_max=lambda: service.crews.body_bytes_max,
         hooks=service.incoming,
     )
     guard = Guard(app, keeper)

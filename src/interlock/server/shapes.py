@@ -177,6 +177,9 @@ class CrewView(Told):
     entry_point: str
     agents: list[str]
     problems: int
+    revision: str = Field(description="The beginning of the sum of what is served; empty if it has errors.")
+    loaded_at: int = Field(description="When it was read, in milliseconds since 1970.")
+    newer_problems: int = Field(description="What keeps a newer file from being served; 0 if there is none.")
 
 
 class CrewList(Told):
