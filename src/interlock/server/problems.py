@@ -56,7 +56,6 @@ CODES: dict[str, tuple[int, str]] = {
     "no-such-schedule": (404, "There is no such schedule"),
     "webhook-not-found": (404, "There is no such webhook, or it has no secret"),
     "webhook-type-not-allowed": (403, "The webhook may not announce this type"),
-    "webhook-replayed": (409, "The webhook was taken before"),
     "letter-not-found": (404, "There is no such dead letter"),
     "run-not-found": (404, "There is no such run"),
     "run-deleted": (410, "The run was deleted"),
