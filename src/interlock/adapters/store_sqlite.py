@@ -53,8 +53,9 @@ Query = Callable[[sqlite3.Connection], T]
 DATABASE = "interlock.db"
 DURABILITIES = ("full", "normal")  # also the words of SQLite's `synchronous`
 
-# Of pages that the writer keeps. Ids are random, so writing touches all of an index; it should stay in memory.
-CACHE_KB = 16 * 1024
+# Of pages that the writer keeps. Ids of runs and of what they announce grow with time, so writing touches the newest
+# pages of every index; more than this only makes a server seem to grow for days, until its cache is full.
+CACHE_KB = 4 * 1024
 
 # The write-ahead log is cut back to this size when a long reader has let it grow.
 LOG_BYTES_MAX = 64 * 1024 * 1024
