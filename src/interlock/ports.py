@@ -701,7 +701,8 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `ending` says how the reply must end: a client that can constrain decoding does so (by `ending.grammar`, or by
     `ending.schema` and then `ending.reply_of`), and says `constrained` in its reply. `ending.marks` are the marks.
-    `purpose` is what the call is for, if not the agent's own turn: `select` children for a task, `check` a report.
+    `purpose` is what the call is for, if not the agent's own turn: `select` children for a task, `check` a report;
+    it is the `purpose_number`th of these.
     """
 
     key: str
@@ -715,6 +716,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     top_k: int | None = None
     ending: Ending | None = None
     purpose: str = ""
+    purpose_number: int = 0
     path: tuple[str, ...] = ()  # of a sub-crew: how it is named from the outermost crew down; `team#2` is a second one
 
 
