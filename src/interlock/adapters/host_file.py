@@ -61,6 +61,7 @@ def host_of(settings: HostSettings) -> Host:
         return Host()
     modules = read_tool_modules(settings.file, settings.modules)
     return Host(
+        file=str(settings.file),
         tools=tuple(name for module in modules for name in module.tools),
         mcp_servers=tuple(settings.mcp),
         mcp_tools={name: server.tools for name, server in settings.mcp.items() if server.tools is not None},

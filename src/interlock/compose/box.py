@@ -14,7 +14,6 @@ from interlock.adapters.bus_sqlite import SqliteBus
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.crash_points import crash_point
 from interlock.adapters.cron import next_cron
-from interlock.adapters.host_file import HostSettings
 from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.store_sqlite import SqliteStore
@@ -24,7 +23,16 @@ from interlock.adapters.tools_python import PythonTool, PythonToolbox
 from interlock.adapters.view_keeper import ViewKeeper
 from interlock.broadcast.naming import derived_id
 from interlock.broadcast.run_schedules import RunSchedule
-from interlock.compose.fitness import require_context, require_drivable, require_no_key, require_run_id, require_size
+from interlock.compose.crews import AnyHost, settings_from
+from interlock.compose.fitness import (
+    require_context,
+    require_crew,
+    require_drivable,
+    require_no_key,
+    require_run_id,
+    require_size,
+    require_text,
+)
 from interlock.compose.models import AnyModel, Models
 from interlock.compose.questions import list_unlisted, open_questions, runs_with_deadlines, token_of
 from interlock.compose.recovery import SetAside, recover_all
@@ -58,6 +66,9 @@ class RunHandle:
     def __init__(self, box: "Interlock", run_id: str) -> None:
         self._box, self.id = box, run_id
 
+    def __repr__(self) -> str:
+        return f"<run {self.id} in {self._box.data}>"
+
     def events(self, after: int = 0) -> AsyncIterator[Public]:
         """What has happened and what happens, until the run is over or paused."""
         return self._box.runner.follow(self.id, after)
@@ -74,7 +85,7 @@ class Interlock:
         self,
         data: str | os.PathLike[str] = DATA_FOLDER,
         *,
-        host: HostSettings | None = None,
+        host: AnyHost | None = None,
         tools: Sequence[PythonTool | Callable[..., Any]] = (),
         models: AnyModel | Mapping[str, AnyModel] | None = None,
         script: str | os.PathLike[str] | None = None,
@@ -86,12 +97,13 @@ class Interlock:
         durability: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """With `host` the modules that it names are imported now, and its durability counts unless one is given.
+        """`host` is the path of an interlock.toml, or what `load_host` gives: the modules that it names are imported
+        now, and its durability counts unless one is given.
 
         `select_children(task, ids)` and `check_report(task, report)` decide in place of a model where a crew's
         delegation says `select: model` or `report_check: model`.
         """
-        settings = host or HostSettings()
+        settings = settings_from(host)
         self.data = Path(data)
         self.toolbox = HostTools(PythonToolbox([*tools, *imported_tools(settings)]), settings.mcp)
         self.clock = clock or SystemClock()
@@ -291,6 +303,8 @@ class Interlock:
         schedule: str = "",
     ) -> RunHandle:
         self._require_open()
+        require_crew(crew)
+        require_text(text, "the input of a run")
         for each in crew.whole_tree():
             require_drivable(each)
         await self._require_usable(crew)
@@ -328,6 +342,8 @@ class Interlock:
     async def resume(self, run_id: str, text: str = "", *, token: str | None = None) -> RunHandle:
         """Answers a wait. The same answer again gives the first outcome; another one is refused."""
         self._require_open()
+        require_text(run_id, "the id of a run")
+        require_text(text, "an answer")
         text = self._models.keys().hidden(text)
         row = await self.journal.row(run_id)
         crew = await self.crew_of(row)
@@ -406,6 +422,12 @@ class Interlock:
         await self._list_questions()
         await self.runner.recover(crew, new_id)
         return RunHandle(self, new_id)
+
+    def run(self, run_id: str) -> RunHandle:
+        """A handle of a run in this folder, wherever it is driven; using it raises `RunNotFound` if there is none."""
+        self._require_open()
+        require_text(run_id, "the id of a run")
+        return RunHandle(self, run_id)
 
     async def result(self, run_id: str) -> Result:
         return await result_of(self.journal, run_id)
