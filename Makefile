@@ -60,6 +60,7 @@ campaign: model ## the long runs of crashes, power losses, simulations, bad inpu
 	@$(BIN)/python -m campaign.powerloss
 	@$(BIN)/python -m campaign.simulation
 	@$(BIN)/python -m campaign.trees
+	@$(BIN)/python -m campaign.memory
 	@$(BIN)/python -m campaign.fuzz
 	@$(BIN)/python -m campaign.local_model
 

@@ -6,7 +6,7 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 │                             └─ UnknownTarget  WrongTarget  InvalidTarget
                 ├─ UsageError     the caller named something that is not there, or a host file is wrong
                 │  ├─ FolderServed     one server a data folder
-                │  └─ BadBroadcast  NoSuchSignal     a broadcast, a subscription or a time that cannot be
+                │  └─ BadBroadcast  NoSuchSignal  NoSuchSchedule     what is announced, heard or planned cannot be
                 ├─ RequestRefused     whoever sent the request acts; its codes stand in server/problems.py
                 ├─ RunError ──┬─ RunNotFound  RunExists  AlreadyHeard  OutOfOrder  NotOwner  OwnedElsewhere  DamagedRun
                 │             └─ AlreadyResumed  NotWaiting  ParentIsOver  JournalDiverged     the caller acts
@@ -76,6 +76,17 @@ class NoSuchSignal(UsageError):
     """Nothing is scheduled, subscribed or dead under this name."""
 
     code = "no-such-signal"
+
+
+class NoSuchSchedule(UsageError):
+    """No schedule of runs has this id, or several begin like this."""
+
+    code = "no-such-schedule"
+
+    def __init__(self, name: str, found: Sequence[str]) -> None:
+        advice = f"it fits {', '.join(found[:5])}" if found else "'interlock schedule list' shows all"
+        super().__init__(f"there is no schedule '{name[:80]}'; {advice}")
+        self.name, self.found = name, tuple(found)
 
 
 class SignalError(CrewError):

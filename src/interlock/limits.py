@@ -91,6 +91,9 @@ HORIZON_MS = 10 * 366 * 24 * 3600 * 1000
 # A schedule that repeats faster is a loop.
 REPEAT_MS_MIN = 1_000
 
+# Schedules of runs in one folder. All of them are looked at whenever one is due.
+RUN_SCHEDULES_MAX = 1_000
+
 # A delivery that fails is tried again after these pauses, then it is a dead letter.
 DELIVERY_PAUSES_MS = (1_000, 5_000, 30_000, 300_000)
 

@@ -12,6 +12,7 @@ import msgspec
 
 from interlock.broadcast.delayed import Dead, Delayed
 from interlock.broadcast.record import Broadcast, Emission, Heard
+from interlock.broadcast.run_schedules import RunSchedule
 from interlock.broadcast.subscriptions import Hearer, Subscribed
 from interlock.crew.definition import Crew
 from interlock.engine.bounds import Limit
@@ -509,6 +510,14 @@ class KeepingTrees(Protocol):
         """All of them or none, the run itself first; `OwnedElsewhere` while another process works on one of them."""
         ...
 
+    async def finished_before(self, before: int, after: str, limit: int) -> Sequence[str]:
+        """Finished runs that no other run called and that changed last before a time, by id, after an id."""
+        ...
+
+    async def expire_tombstones(self, before: int) -> int:
+        """Forgets which runs were deleted before a time; how many those were."""
+        ...
+
 
 class Questions(Protocol):
     """What people are asked in all runs, as it was kept with their records."""
@@ -655,6 +664,26 @@ class Letters(Protocol):
         ...
 
 
+class RunSchedules(Protocol):
+    """Schedules that start runs."""
+
+    async def add_schedule(self, schedule: RunSchedule) -> None:
+        """`UsageError` if there are too many."""
+        ...
+
+    async def replace_schedule(self, old: RunSchedule, new: RunSchedule) -> bool:
+        """Whether it was still as `old`; if not, nothing is changed."""
+        ...
+
+    async def remove_schedule(self, schedule_id: str) -> bool:
+        """Whether there was one."""
+        ...
+
+    async def run_schedules(self) -> Sequence[RunSchedule]:
+        """The next one first."""
+        ...
+
+
 class ToolSchema(msgspec.Struct, frozen=True, kw_only=True):
     """What a model is told of a tool."""
 
@@ -672,7 +701,8 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `ending` says how the reply must end: a client that can constrain decoding does so (by `ending.grammar`, or by
     `ending.schema` and then `ending.reply_of`), and says `constrained` in its reply. `ending.marks` are the marks.
-    `purpose` is what the call is for, if not the agent's own turn: `select` children for a task, `check` a report.
+    `purpose` is what the call is for, if not the agent's own turn: `select` children for a task, `check` a report;
+    it is the `purpose_number`th of these.
     """
 
     key: str
@@ -686,6 +716,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     top_k: int | None = None
     ending: Ending | None = None
     purpose: str = ""
+    purpose_number: int = 0
     path: tuple[str, ...] = ()  # of a sub-crew: how it is named from the outermost crew down; `team#2` is a second one
 
 

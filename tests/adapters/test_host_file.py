@@ -21,7 +21,9 @@ def host(folder: Path, toml: str | bytes, modules: dict[str, str] | None = None)
         (folder / name).write_text(source, encoding="utf-8")
     file = folder / "interlock.toml"
     file.write_bytes(toml if isinstance(toml, bytes) else toml.encode())
-    return read_host_file(file)
+    found = read_host_file(file)
+    assert found.file == str(file)
+    return msgspec.structs.replace(found, file="")
 
 
 FULL = """\
@@ -218,8 +220,8 @@ def test_a_file_that_is_not_there_or_no_file_is_refused(tmp_path: Path) -> None:
 
 
 def without_keys(host: Host) -> Host:
-    """Which keys are not set is not the file's business."""
-    return msgspec.structs.replace(host, unset_keys={})
+    """Which keys are not set, and where it stands, is not the file's business."""
+    return msgspec.structs.replace(host, unset_keys={}, file="")
 
 
 def test_the_file_of_the_working_folder_is_taken_if_there_is_one(

@@ -507,6 +507,38 @@ def test_a_deleted_run_leaves_a_tombstone_and_keeps_its_id(place: Place) -> None
     place.use(story)
 
 
+def test_finished_runs_are_listed_by_age_in_pages(place: Place) -> None:
+    async def story(store: Store) -> None:
+        for run, status, at in (
+            ("a", "completed", 5),
+            ("b", "failed", 5),
+            ("c", "paused", 5),
+            ("d", "running", 5),
+            ("e", "stopped", 9),
+            ("a~1.0", "completed", 5),
+        ):
+            await store.create(a_row(run, status=status, updated_at=at), started())
+        assert list(await store.finished_before(6, "", 10)) == ["a", "b"]
+        assert list(await store.finished_before(6, "", 1)) == ["a"]
+        assert list(await store.finished_before(6, "a", 1)) == ["b"]
+        assert list(await store.finished_before(10, "b", 10)) == ["e"]
+
+    place.use(story)
+
+
+def test_tombstones_expire_and_then_the_id_is_free(place: Place) -> None:
+    async def story(store: Store) -> None:
+        for run, at in (("r1", 10), ("r2", 20)):
+            await store.create(a_row(run), started())
+            await store.delete(run, at=at)
+        assert await store.expire_tombstones(20) == 1
+        assert [left.run for left in await store.tombstones()] == ["r2"]
+        await store.create(a_row("r1"), started())
+        assert await store.expire_tombstones(20) == 0
+
+    place.use(story)
+
+
 def test_a_run_that_another_process_works_on_is_not_deleted(place: Place) -> None:
     async def story(store: Store) -> None:
         await store.create(a_row(), started())

@@ -228,7 +228,7 @@ REACHED: dict[str, Ask] = {
     "no-such-signal": post("/v1/engine/signals/dead/none/revive"),
     "webhook-not-found": post("/v1/webhooks/none", {"type": "x"}),
     "webhook-type-not-allowed": webhook({"id": "1", "type": "other"}),
-    "webhook-replayed": again(webhook({"id": "1", "type": "known"}), 2),
+    "no-such-schedule": post("/v1/schedules/none/pause"),
     "letter-not-found": post("/v1/engine/webhooks/dead/7/retry"),
     "run-not-found": get("/v1/runs/none"),
     "run-deleted": deleted,

@@ -76,11 +76,11 @@ def test_a_replay_has_no_effect_also_after_a_restart(tmp_path: Path) -> None:
     async def first(office: Office, sender: httpx2.AsyncClient) -> None:
         assert (await sender.post("/v1/webhooks/ci", content=body, headers=headers)).status_code == 201
         again = await sender.post("/v1/webhooks/ci", content=body, headers=headers)
-        assert code_of(again) == (409, "webhook-replayed")
+        assert again.status_code == 200
 
     async def second(office: Office, sender: httpx2.AsyncClient) -> None:
         again = await sender.post("/v1/webhooks/ci", content=body, headers=headers)
-        assert code_of(again) == (409, "webhook-replayed")
+        assert again.status_code == 200
         assert len(await broadcasts(office)) == 1
 
     taking(tmp_path, first)
@@ -169,7 +169,7 @@ def test_cloudevents_are_understood_whole_and_from_a_sender_with_a_token_in_head
         headers = {TOKEN_HEADER: "a plain token of some length", **in_headers}
         assert (await sender.post("/v1/webhooks/plain", json={"n": 2}, headers=headers)).status_code == 201
         again = await sender.post("/v1/webhooks/plain", json={"n": 2}, headers=headers)
-        assert code_of(again) == (409, "webhook-replayed")
+        assert again.status_code == 200
         assert [(each["type"], each["data"]) for each in await broadcasts(office)] == [
             ("deploy", {"n": 1}),
             ("deploy", {"n": 2}),
@@ -186,7 +186,7 @@ def test_what_the_signature_does_not_cover_changes_neither_the_type_nor_the_id(t
         forged = {**signed(NEW, body), "ce-specversion": "1.0", "ce-id": "e1", "ce-source": "/x", "ce-type": "deploy"}
         assert (await sender.post("/v1/webhooks/ci", content=body, headers=forged)).status_code == 201
         again = await sender.post("/v1/webhooks/ci", content=body, headers={**forged, "ce-id": "e2"})
-        assert code_of(again) == (409, "webhook-replayed")
+        assert again.status_code == 200
         assert [(each["type"], each["data"]) for each in await broadcasts(office)] == [("build:x:done", {"ok": True})]
         untyped = b'{"n": 1}'
         headers = {**forged, **signed(NEW, untyped, "m2")}
@@ -221,7 +221,7 @@ def test_a_plain_token_is_enough_where_it_is_set_up(tmp_path: Path) -> None:
         right = {TOKEN_HEADER: "a plain token of some length"}
         assert (await sender.post("/v1/webhooks/plain", json=said, headers=right)).status_code == 201
         again = await sender.post("/v1/webhooks/plain", json=said, headers=right)
-        assert code_of(again) == (409, "webhook-replayed")
+        assert again.status_code == 200
         for wrong in ("", "a plain token", "a plain token of some lengths"):
             answer = await sender.post("/v1/webhooks/plain", json={**said, "id": "8"}, headers={TOKEN_HEADER: wrong})
             assert code_of(answer) == (401, "wrong-key")

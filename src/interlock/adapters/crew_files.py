@@ -55,6 +55,7 @@ class LoadedCrew:
     problems: tuple[Problem, ...]
     readable: bool
     files: tuple[CrewFile, ...] = ()  # of the crew and of all crews inside it, the outermost first
+    read: tuple[Path, ...] = ()  # every file that was read, and every folder of agents that was looked into
 
     @property
     def is_sound(self) -> bool:
@@ -71,7 +72,8 @@ def read_crew(
     problems = Problems()
     reader = _Reader(problems, host or Host(), instead or {})
     crew = reader.open(Path(path))
-    return LoadedCrew(crew, tuple(in_file_order(problems.found)), reader.readable, tuple(reader.files))
+    read = (*reader.bytes_read, *reader.folders)
+    return LoadedCrew(crew, tuple(in_file_order(problems.found)), reader.readable, tuple(reader.files), read)
 
 
 class _Reader:
@@ -82,6 +84,7 @@ class _Reader:
         self.readable = True
         self.files: list[CrewFile] = []
         self.bytes_read: dict[Path, bytes] = {}
+        self.folders: list[Path] = []
         self.outermost: Folder | None = None
         self.trail: list[Path] = []  # the crews being read, outermost first
         self.done: dict[Path, Crew | None] = {}
@@ -140,6 +143,7 @@ class _Reader:
 
     def _agent_files(self, folder: Folder, crew_file: Path) -> tuple[AgentFile, ...] | None:
         """The files of the agents folder; None where there is one that may not or cannot be listed."""
+        self.folders += [folder.root, folder.root / "agents"]
         try:
             names = folder.yaml_files("agents")
         except LeavesFolder as refusal:

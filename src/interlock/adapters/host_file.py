@@ -25,7 +25,7 @@ _SECTIONS: dict[str, tuple[str, ...] | None] = {
     "durability": None,
     "mcp": None,
     "providers": None,
-    "retention": ("broadcast_days", "days"),
+    "retention": ("broadcast_days", "days", "tombstone_days"),
     "server": None,
     "tools": ("modules",),
     "webhooks": None,
@@ -46,6 +46,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     durability: str = "full"
     retention_days: float | None = None
     broadcast_days: float | None = None
+    tombstone_days: float | None = None
     server: ServerSettings = ServerSettings()
     webhooks: dict[str, OutgoingHook | IncomingHook] = {}
 
@@ -60,6 +61,7 @@ def host_of(settings: HostSettings) -> Host:
         return Host()
     modules = read_tool_modules(settings.file, settings.modules)
     return Host(
+        file=str(settings.file),
         tools=tuple(name for module in modules for name in module.tools),
         mcp_servers=tuple(settings.mcp),
         mcp_tools={name: server.tools for name, server in settings.mcp.items() if server.tools is not None},
@@ -79,6 +81,7 @@ def read_settings(path: Path) -> HostSettings:
         durability=_durability(path, data),
         retention_days=_retention(path, data, "days"),
         broadcast_days=_retention(path, data, "broadcast_days"),
+        tombstone_days=_retention(path, data, "tombstone_days"),
         server=read_server_settings(path, data.get("server", {})),
         webhooks={name: read_webhook(path, name, data["webhooks"][name]) for name in _ids(path, data, "webhooks")},
     )

@@ -12,6 +12,7 @@ from interlock.adapters import migrations
 from interlock.adapters.journal_format import Tip
 from interlock.adapters.migrations import Connect
 from interlock.errors import DamagedRun, RunDeleted, RunExists, RunNotFound, StoreFailed
+from interlock.ids import CHILD_MARK
 from interlock.ports import Tombstone
 
 # Copied at a time; between two pieces whoever writes may go on.
@@ -74,6 +75,18 @@ def _checked(run: str, crew: str, seq: int, link: bytes, deleted_at: int, crc: i
     if _crc(left) != crc:
         raise DamagedRun(run, "the crc of its tombstone does not hold")
     return left
+
+
+def finished_before(connection: sqlite3.Connection, *, before: int, after: str, limit: int) -> list[str]:
+    query = (
+        "select run from runs where run > ? and updated_at < ? and status not in ('running', 'paused')"
+        " and instr(run, ?) = 0 order by run limit ?"
+    )
+    return [run for (run,) in connection.execute(query, (after, before, CHILD_MARK, limit)).fetchall()]
+
+
+def expire_tombstones(connection: sqlite3.Connection, *, before: int) -> int:
+    return connection.execute("delete from tombstones where deleted_at < ?", (before,)).rowcount
 
 
 def problems(connection: sqlite3.Connection) -> list[str]:

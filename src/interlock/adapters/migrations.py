@@ -183,6 +183,10 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "016_closed_sessions",
         ("create table closed_sessions (session text primary key, until integer not null) strict, without rowid",),
     ),
+    (
+        "017_run_schedules",
+        ("create table run_schedules (id text primary key, body blob not null, crc integer not null) strict",),
+    ),
 )
 
 SCHEMA = len(MIGRATIONS)

@@ -18,12 +18,14 @@ from typing import TypeVar
 from weakref import WeakSet
 
 from interlock.adapters import alongside_sqlite, bus_rows, journal_format, keeping_sqlite, migrations, sqlite_rows
+from interlock.adapters.compacting_sqlite import compact
 from interlock.adapters.migrations import Connect
 from interlock.adapters.mounts import require_local
 from interlock.adapters.owner_files import OWNERS as OWNERS
 from interlock.adapters.owner_files import OwnerFile, folder_locked, remove_dead_owners
 from interlock.adapters.owner_files import is_alive as is_alive
 from interlock.adapters.question_tables import QuestionTables
+from interlock.adapters.schedule_tables import ScheduleTables, damaged_schedules
 from interlock.adapters.server_tables import ServerTables
 from interlock.adapters.spent_tables import SpentTables
 from interlock.adapters.sqlite_failures import as_store_failed, is_corrupt
@@ -51,8 +53,9 @@ Query = Callable[[sqlite3.Connection], T]
 DATABASE = "interlock.db"
 DURABILITIES = ("full", "normal")  # also the words of SQLite's `synchronous`
 
-# Of pages that the writer keeps. Ids are random, so writing touches all of an index; it should stay in memory.
-CACHE_KB = 16 * 1024
+# Of pages that the writer keeps. Ids of runs and of what they announce grow with time, so writing touches the newest
+# pages of every index; more than this only makes a server seem to grow for days, until its cache is full.
+CACHE_KB = 4 * 1024
 
 # The write-ahead log is cut back to this size when a long reader has let it grow.
 LOG_BYTES_MAX = 64 * 1024 * 1024
@@ -74,7 +77,7 @@ def _after_fork_in_child() -> None:
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-class SqliteStore(ServerTables, QuestionTables, SpentTables):
+class SqliteStore(ServerTables, QuestionTables, SpentTables, ScheduleTables):
     """`Journal` and `Owners` in a data folder, and with `ServerTables` what a server keeps there.
 
     With durability "full" an acknowledged record survives the loss of power. With "normal" it survives the death of
@@ -187,6 +190,16 @@ class SqliteStore(ServerTables, QuestionTables, SpentTables):
         work = partial(sqlite_rows.delete_tree, run=run, at=at, owner=self.owner, folder=self.folder)
         return await self._write(f"delete run '{run}' with its children", work)
 
+    async def finished_before(self, before: int, after: str, limit: int) -> Sequence[str]:
+        work = partial(keeping_sqlite.finished_before, before=before, after=after, limit=limit)
+        return await self._read("list finished runs", work)
+
+    async def expire_tombstones(self, before: int) -> int:
+        def work(connection: sqlite3.Connection, _tips: sqlite_rows.Tips) -> int:
+            return keeping_sqlite.expire_tombstones(connection, before=before)
+
+        return await self._write("forget deleted runs", work)
+
     async def limit_bytes(self, bytes_max: int) -> None:
         """The database grows no further than this, until the limit is set anew or the store is opened again."""
         await self._write("limit the database", partial(sqlite_rows.limit_bytes, bytes_max=bytes_max))
@@ -261,7 +274,7 @@ class SqliteStore(ServerTables, QuestionTables, SpentTables):
 
         def found(connection: sqlite3.Connection) -> list[str]:
             damaged = [*sqlite_rows.damaged(connection), *bus_rows.damaged(connection)]
-            return [*keeping_sqlite.problems(connection), *damaged]
+            return [*keeping_sqlite.problems(connection), *damaged, *damaged_schedules(connection)]
 
         return await self._read("check the database", found)
 
@@ -270,6 +283,15 @@ class SqliteStore(ServerTables, QuestionTables, SpentTables):
         self._require_usable()
         with as_store_failed(f"write the backup '{file}'"):
             await asyncio.to_thread(keeping_sqlite.back_up, self.folder / DATABASE, self._mode, file, self._connect)
+
+    async def compact(self) -> tuple[int, int]:
+        """Gives the space of what was deleted back to the disk; the sizes before and after, in bytes.
+
+        While it works no process can write to the folder: live runs are held until it is done.
+        """
+        self._require_usable()
+        with as_store_failed(f"compact the data folder '{self.folder}'"):
+            return await asyncio.to_thread(compact, self.folder / DATABASE, self.owner, self._connect)
 
     async def since(self, position: int, limit: int = 200) -> Sequence[StoredRecord]:
         """The records of all runs after a position, in order; without damaged ones, which reading their run reports."""

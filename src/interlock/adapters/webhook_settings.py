@@ -16,10 +16,19 @@ import msgspec
 
 from interlock.adapters.host_sections import require_variable, section_of
 from interlock.broadcast.pattern import pattern_fault
+from interlock.broadcast.record import type_fault
 from interlock.errors import UsageError
 
 # What can be told, and the type of the event that it is told of.
 TOLD = {"run.finished": "run.finished", "question": "input.requested"}
+
+# How incoming webhooks are signed: as Standard Webhooks, as one of these services does, or by a header that is named.
+STANDARD = "standard"
+HMAC = "hmac"
+SCHEME_NAMES = (STANDARD, "github", "gitlab", "stripe", HMAC)
+_HEADER = re.compile(r"[a-z0-9-]{1,100}")
+# What services other than Standard Webhooks use as a secret is a text; a shorter one could be guessed.
+SECRET_CHARS_MIN = 16
 
 # Before a pattern, in `on`: broadcasts whose type matches.
 BROADCAST = "broadcast:"
@@ -45,10 +54,15 @@ class OutgoingHook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class IncomingHook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whose webhooks are taken, and which types they may announce. While secrets are exchanged there are two.
 
-    `token_env` is for senders that cannot sign.
+    `token_env` is for senders that cannot sign. `scheme` is how the sender signs; `signature_header` belongs to `hmac`.
+    `type` is announced whatever the webhook says, `type_header` names the header that says it.
     """
 
     types: tuple[str, ...]
+    scheme: str = STANDARD
+    signature_header: str = ""
+    type: str = ""
+    type_header: str = ""
     secret_env: str = ""
     old_secret_env: str = ""
     token_env: str = ""
@@ -73,12 +87,32 @@ def _incoming(where: str, entry: dict[str, Any]) -> IncomingHook:
             require_variable(f"{where}.{key}", getattr(hook, key))
     if hook.old_secret_env and not hook.secret_env:
         raise UsageError(f"{where}.old_secret_env goes with secret_env")
+    _require_scheme(where, hook)
     if not hook.types:
         raise UsageError(f"{where}.types is empty; list the patterns of what it may announce")
     for pattern in hook.types:
         if fault := pattern_fault(pattern):
             raise UsageError(f"{where}.types: {pattern!r} {fault}")
     return hook
+
+
+def _require_scheme(where: str, hook: IncomingHook) -> None:
+    if hook.scheme not in SCHEME_NAMES:
+        raise UsageError(f"{where}.scheme is {hook.scheme!r}; it must be one of {', '.join(SCHEME_NAMES)}")
+    if hook.scheme != STANDARD and hook.token_env:
+        raise UsageError(f"{where}: scheme '{hook.scheme}' goes with secret_env, not with token_env")
+    if (hook.scheme == HMAC) != bool(hook.signature_header):
+        raise UsageError(f'{where}.signature_header goes with scheme = "{HMAC}": the header that holds the signature')
+    if hook.type and hook.type_header:
+        raise UsageError(f"{where}: give type or type_header, not both")
+    if hook.type_header and hook.scheme != HMAC:
+        raise UsageError(f'{where}.type_header goes with scheme = "{HMAC}"')
+    if hook.type and (fault := type_fault(hook.type)):
+        raise UsageError(f"{where}.type: {hook.type!r} {fault}")
+    for key in ("signature_header", "type_header"):
+        name = getattr(hook, key)
+        if name and not _HEADER.fullmatch(name.lower()):
+            raise UsageError(f"{where}.{key}: {name!r} is not the name of a header")
 
 
 def _outgoing(where: str, entry: dict[str, Any]) -> OutgoingHook:
@@ -125,7 +159,17 @@ def _is_host(name: str) -> bool:
 def incoming_secrets(name: str, hook: IncomingHook, environ: Mapping[str, str]) -> tuple[str, ...]:
     """The secrets of a webhook that comes in, the newer first; none if they are blank, and then it is not taken."""
     variables = [each for each in (hook.secret_env, hook.old_secret_env) if environ.get(each, "").strip()]
-    return tuple(secret_of(name, each, environ) for each in variables)
+    read = secret_of if hook.scheme == STANDARD else _text_secret_of
+    return tuple(read(name, each, environ) for each in variables)
+
+
+def _text_secret_of(name: str, variable: str, environ: Mapping[str, str]) -> str:
+    secret = environ[variable].strip()
+    if len(secret) < SECRET_CHARS_MIN:
+        raise UsageError(
+            f"webhook '{name}': the secret in {variable} is too short; it needs {SECRET_CHARS_MIN} characters or more"
+        )
+    return secret
 
 
 def secret_of(name: str, variable: str, environ: Mapping[str, str]) -> str:

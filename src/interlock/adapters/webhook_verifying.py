@@ -3,6 +3,7 @@
 Rule 1: the raw body is verified before anything of it is read. A signature is that of Standard Webhooks, over id, time
 and body, with one of two secrets while they are exchanged; a plain token is for senders that cannot sign.
 Rule 2: what a webhook says is a type that its section allows, and data. CloudEvents are understood as they are.
+Other services have schemes of their own; `webhook_schemes` has their rules.
 Rule 3: of a signed webhook only what the signature covers counts: its id is `webhook-id`, and its type stands in the
 body. Other headers could be changed by whoever got hold of it, and would make it a new one.
 """
@@ -14,7 +15,8 @@ from typing import Any
 import msgspec
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from interlock.adapters.webhook_settings import IncomingHook, incoming_secrets
+from interlock.adapters.webhook_schemes import SCHEMES, Scheme, hmac_scheme, id_in, type_in
+from interlock.adapters.webhook_settings import HMAC, IncomingHook, incoming_secrets
 from interlock.broadcast.pattern import matches
 from interlock.errors import RequestRefused
 
@@ -44,10 +46,13 @@ class IncomingWebhook:
     """One webhook that may come in."""
 
     def __init__(self, hook: IncomingHook, secrets: tuple[str, ...], token: str) -> None:
-        self._hook, self._token = hook, token
-        self._signed = [Webhook(secret) for secret in secrets]
+        self._hook, self._token, self._secrets = hook, token, secrets
+        self._scheme = scheme_of(hook)
+        self._signed = [Webhook(secret) for secret in secrets] if self._scheme is None else []
 
     def is_from_its_sender(self, headers: Mapping[str, str], body: bytes) -> bool:
+        if self._scheme is not None:
+            return any(self._scheme.is_signed(secret, headers, body) for secret in self._secrets)
         if self._signed:
             return any(_is_signed(each, headers, body) for each in self._signed)
         given = headers.get(TOKEN_HEADER, "").encode()
@@ -55,10 +60,20 @@ class IncomingWebhook:
 
     def said(self, headers: Mapping[str, str], body: bytes) -> Said:
         """What a body says that is JSON; `RequestRefused` if it says nothing, or what it may not."""
-        said = _read(headers if self._token else {ID_HEADER: headers[ID_HEADER]}, body)
+        if self._scheme is not None:
+            said = _read_foreign(self._scheme, self._hook, headers, body)
+        else:
+            said = _read(headers if self._token else {ID_HEADER: headers[ID_HEADER]}, body, self._hook.type)
         if not any(matches(pattern, said.type) for pattern in self._hook.types):
             raise RequestRefused("webhook-type-not-allowed", f"this webhook may not announce '{said.type[:80]}'")
         return said
+
+
+def scheme_of(hook: IncomingHook) -> Scheme | None:
+    """None for Standard Webhooks and for plain tokens."""
+    if hook.scheme == HMAC:
+        return hmac_scheme(hook.signature_header.lower(), hook.type_header.lower())
+    return SCHEMES.get(hook.scheme)
 
 
 def _is_signed(by: Webhook, headers: Mapping[str, str], body: bytes) -> bool:
@@ -69,14 +84,26 @@ def _is_signed(by: Webhook, headers: Mapping[str, str], body: bytes) -> bool:
     return True
 
 
-def _read(headers: Mapping[str, str], body: bytes) -> Said:
+def _read(headers: Mapping[str, str], body: bytes, fixed_type: str) -> Said:
     """From a body, and those headers that can be trusted."""
     value = msgspec.json.decode(body)
+    if fixed_type:
+        return _said(headers.get(ID_HEADER), fixed_type, value)
     if "ce-type" in headers:  # a CloudEvent whose attributes are in headers
         return _said(headers.get("ce-id", ""), headers["ce-type"], value)
     if not isinstance(value, dict):
         raise _nothing()
     return _said(headers.get(ID_HEADER, value.get("id")), value.get("type"), value.get("data", msgspec.UNSET))
+
+
+def _read_foreign(scheme: Scheme, hook: IncomingHook, headers: Mapping[str, str], body: bytes) -> Said:
+    """What a service says in its own form; all of its body is the data."""
+    value = msgspec.json.decode(body)
+    kind = hook.type or type_in(scheme, headers, value)
+    if not kind:
+        place = f"the header {scheme.type_header}" if scheme.type_header else "the field type"
+        raise RequestRefused("bad-body", f"{place} does not say what happened; write a fixed 'type' for this webhook")
+    return _said(id_in(scheme, headers, value, body), kind, value)
 
 
 def _said(id: object, type: object, data: Any) -> Said:  # noqa: A002 - as the formats call them

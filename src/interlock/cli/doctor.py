@@ -9,7 +9,7 @@ import click
 from interlock.adapters.store_sqlite import DATABASE
 from interlock.cli.crews import config_option, shown
 from interlock.cli.looking import say_read_only, with_look
-from interlock.cli.run import data_option
+from interlock.cli.run import data_option, with_box
 from interlock.compose.checkup import check_up
 from interlock.compose.crews import host_settings
 from interlock.errors import UsageError
@@ -37,6 +37,24 @@ def doctor(config: str | None, data: str) -> None:
         click.echo(f"{data} is not well: {count} {'problem' if count == 1 else 'problems'} ({looked_at})")
         sys.exit(1)
     click.echo(f"{data} is well: {looked_at}")
+
+
+@click.command()
+@config_option
+@data_option
+def compact(config: str | None, data: str) -> None:
+    """Give the space of deleted runs and broadcasts back to the disk.
+
+    Runs of other processes wait while it works. It needs as much free space as the database has.
+    """
+    if not (Path(data) / DATABASE).exists():
+        raise UsageError(f"there is no {DATABASE} in '{data}'; name the data folder with --data")
+    before, after = with_box(data, lambda box: box.store.compact(), config)
+    click.echo(f"{data} was {_size(before)}, is {_size(after)}")
+
+
+def _size(count: int) -> str:
+    return f"{count / 1024**2:.1f} MB"
 
 
 @click.command()

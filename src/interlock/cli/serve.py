@@ -9,7 +9,8 @@ from types import ModuleType
 
 import click
 
-from interlock.adapters.crew_files import LoadedCrew
+from interlock.adapters.clock import SystemClock
+from interlock.adapters.crew_files import LoadedCrew, read_crew
 from interlock.adapters.host_file import HostSettings
 from interlock.adapters.served_folder import new_key
 from interlock.adapters.server_settings import SCOPES
@@ -17,7 +18,7 @@ from interlock.adapters.webhook_settings import IncomingHook, OutgoingHook, secr
 from interlock.cli.crews import config_option, open_crew, show_problems
 from interlock.cli.run import data_option, script_option
 from interlock.compose.box import Interlock
-from interlock.compose.crews import host_settings
+from interlock.compose.crews import host_settings, load_host
 from interlock.crew.definition import Crew
 from interlock.crew.problem import Severity
 from interlock.errors import UsageError
@@ -29,6 +30,7 @@ PORT = 8321
 @click.argument("crews", metavar="CREW...", nargs=-1, required=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one.")
+@click.option("--reload", is_flag=True, help="Read crews again when their files change; SIGHUP always does.")
 @click.option("--no-auth", is_flag=True, help="Ask for no key; only on the loopback.")
 @config_option
 @script_option
@@ -37,6 +39,7 @@ def serve(
     crews: tuple[str, ...],
     host: str,
     port: int,
+    reload: bool,
     no_auth: bool,
     config: str | None,
     script: str | None,
@@ -53,7 +56,7 @@ def serve(
     outgoing = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, OutgoingHook)}
     order = serving.Order(
         box=Interlock(data, host=settings, script=script, recover=True),
-        crews=serving.ServedCrews(_loaded(crews, config, has_script=script is not None)),
+        crews=serving.ServedCrews(_loaded(crews, config, has_script=script is not None), SystemClock().now_ms()),
         settings=settings.server,
         host=host,
         port=port,
@@ -62,6 +65,8 @@ def serve(
         incoming=serving.incoming_webhooks(_taken_in(settings), os.environ),
         secrets={name: secret_of(name, hook.secret_env, os.environ) for name, hook in outgoing.items()},
         say=click.echo,
+        read_crews=lambda: [read_crew(crew, load_host(config)) for crew in crews],
+        reload=reload,
     )
     asyncio.run(serving.serve(order))
 

@@ -8,8 +8,7 @@ from interlock.cli.crews import shown
 from interlock.cli.looking import with_look
 from interlock.cli.run import data_option, json_option
 from interlock.compose.box import Interlock
-from interlock.compose.keeping import DAY_MS
-from interlock.compose.usage import Spent
+from interlock.compose.usage import DAY_MS, Spent
 from interlock.engine.events import Usage
 from interlock.engine.in_full import in_full
 

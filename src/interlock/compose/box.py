@@ -1,8 +1,9 @@
 """One process, one folder: the adapters that serve it."""
 
+import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -12,7 +13,7 @@ import msgspec
 from interlock.adapters.bus_sqlite import SqliteBus
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.crash_points import crash_point
-from interlock.adapters.host_file import HostSettings
+from interlock.adapters.cron import next_cron
 from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.store_sqlite import SqliteStore
@@ -21,12 +22,24 @@ from interlock.adapters.tools_hiding import HidingToolbox
 from interlock.adapters.tools_python import PythonTool, PythonToolbox
 from interlock.adapters.view_keeper import ViewKeeper
 from interlock.broadcast.naming import derived_id
-from interlock.compose.fitness import require_context, require_drivable, require_no_key, require_run_id, require_size
+from interlock.broadcast.run_schedules import RunSchedule
+from interlock.compose.crews import AnyHost, settings_from
+from interlock.compose.fitness import (
+    require_context,
+    require_crew,
+    require_drivable,
+    require_no_key,
+    require_run_id,
+    require_size,
+    require_text,
+)
 from interlock.compose.models import AnyModel, Models
 from interlock.compose.questions import list_unlisted, open_questions, runs_with_deadlines, token_of
 from interlock.compose.recovery import SetAside, recover_all
 from interlock.compose.results import Result as Result
 from interlock.compose.results import result_of
+from interlock.compose.retention import TOMBSTONE_DAYS, Retention, RetentionSettings
+from interlock.compose.schedules import Schedules
 from interlock.compose.signals import Signals
 from interlock.compose.tools import HostTools
 from interlock.compose.usage import DAY_MS, Spent, spent_in
@@ -40,6 +53,7 @@ from interlock.runtime.delivery import OnExternal
 from interlock.runtime.forking import forked
 from interlock.runtime.judging import CheckReport, Judges, SelectChildren
 from interlock.runtime.performing import storable
+from interlock.runtime.run_scheduler import RunScheduler
 from interlock.runtime.runner import Runner, replayed, row_of
 from interlock.runtime.watching import Public
 
@@ -51,6 +65,9 @@ class RunHandle:
 
     def __init__(self, box: "Interlock", run_id: str) -> None:
         self._box, self.id = box, run_id
+
+    def __repr__(self) -> str:
+        return f"<run {self.id} in {self._box.data}>"
 
     def events(self, after: int = 0) -> AsyncIterator[Public]:
         """What has happened and what happens, until the run is over or paused."""
@@ -68,7 +85,7 @@ class Interlock:
         self,
         data: str | os.PathLike[str] = DATA_FOLDER,
         *,
-        host: HostSettings | None = None,
+        host: AnyHost | None = None,
         tools: Sequence[PythonTool | Callable[..., Any]] = (),
         models: AnyModel | Mapping[str, AnyModel] | None = None,
         script: str | os.PathLike[str] | None = None,
@@ -80,12 +97,13 @@ class Interlock:
         durability: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """With `host` the modules that it names are imported now, and its durability counts unless one is given.
+        """`host` is the path of an interlock.toml, or what `load_host` gives: the modules that it names are imported
+        now, and its durability counts unless one is given.
 
         `select_children(task, ids)` and `check_report(task, report)` decide in place of a model where a crew's
         delegation says `select: model` or `report_check: model`.
         """
-        settings = host or HostSettings()
+        settings = settings_from(host)
         self.data = Path(data)
         self.toolbox = HostTools(PythonToolbox([*tools, *imported_tools(settings)]), settings.mcp)
         self.clock = clock or SystemClock()
@@ -93,6 +111,11 @@ class Interlock:
         self._on_external, self._observers = on_external, observers
         self._judges = Judges(select_children, check_report)
         self._recover = recover
+        self._retention = RetentionSettings(
+            days=settings.retention_days,
+            broadcast_days=settings.broadcast_days,
+            tombstone_days=TOMBSTONE_DAYS if settings.tombstone_days is None else settings.tombstone_days,
+        )
         self._durability = settings.durability if durability is None else durability
         self._stack = AsyncExitStack()
 
@@ -100,6 +123,7 @@ class Interlock:
     keeping: Keeping
     trees: KeepingTrees
     signals: Signals
+    schedules: Schedules
     # Whether this process dispatches and delivers signals, rather than looks.
     _listens = True
     # Runs that were found running when the folder was opened with `recover`, and cannot go on here.
@@ -134,14 +158,27 @@ class Interlock:
                 listens=self._listens,
             )
         )
-        self.runner.board.on_news = keeper.notice
+        scheduler = RunScheduler(store, self.clock, self._start_scheduled, next_cron)
+        self.runner.board.on_news = _both(keeper.notice, scheduler.wake)
         self.signals = Signals(self.runner.board, self.clock)
+        self.schedules = Schedules(store, self.clock, scheduler.wake)
         if self._listens:
             keeper.notice()  # what a crash left behind
         await self._list_questions()
         if self._recover:
             await self._recover_all()
+            self._run_until_closed(scheduler.run())
+            self._run_until_closed(Retention(store, self.signals.bus, self.clock, self._retention).run())
         return self
+
+    def _run_until_closed(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+
+        async def stop() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        self._stack.push_async_callback(stop)
 
     def _require_open(self) -> None:
         if not hasattr(self, "runner"):
@@ -185,6 +222,14 @@ class Interlock:
         name = derived_id(f"{delivery.heard.broadcast.id}:{delivery.crew}:{delivery.agent}:{delivery.number}")
         run_id = f"{delivery.heard.broadcast.created_at:012x}{name[:8]}"
         await self.runner.start_for(crew, sha, delivery, run_id)
+
+    async def _start_scheduled(self, schedule: RunSchedule, run_id: str) -> None:
+        """The run of one occurrence, with the newest file of the crew that is known in this folder."""
+        sha = await self.signals.bus.crew_sha(schedule.crew)
+        if not sha:
+            raise UsageError(f"no file of crew '{schedule.crew}' is known here; serve it, or start a run of it once")
+        crew = await self.runner.crews.of(sha)
+        await self._start(crew, schedule.input, run_id, schedule=schedule.id)
 
     async def _recovered(self, crew: Crew, run_id: str) -> None:
         await self._require_usable(crew, run_id)
@@ -233,6 +278,17 @@ class Interlock:
         await self.runner.crews.keep(form)
         await self.signals.declare(form.crew, form.sha)
 
+    async def schedule_runs(self, crew: Crew, text: str, **when: Any) -> RunSchedule:
+        """Plans runs of a crew; `when` is as for `schedules.add`. The runs use the newest file known of that crew."""
+        self._require_open()
+        require_crew(crew)
+        require_text(text, "the input of a run")
+        require_size(crew, text)
+        form = self.runner.crews.proven_form(crew)
+        await self.runner.crews.keep(form)
+        await self.signals.declare(form.crew, form.sha)
+        return await self.schedules.add(crew.name, self._models.keys().hidden(text), **when)
+
     async def continue_run(self, crew: Crew, text: str, finished: str, *, run_id: str | None = None) -> RunHandle:
         """A new run that starts from the history of a finished one."""
         row = await self.journal.row(finished)
@@ -251,8 +307,11 @@ class Interlock:
         history: tuple[Entry, ...] = (),
         continues: str = "",
         context: CrewContext = NO_CONTEXT,
+        schedule: str = "",
     ) -> RunHandle:
         self._require_open()
+        require_crew(crew)
+        require_text(text, "the input of a run")
         form = self.runner.crews.proven_form(crew)
         for each in crew.whole_tree():
             require_drivable(each)
@@ -266,7 +325,14 @@ class Interlock:
         await self.runner.crews.keep(form)
         await self.signals.declare(form.crew, form.sha)
         await self.runner.start(
-            form.crew, form.sha, text, run_id=run_id, history=history, continues=continues, context=context
+            form.crew,
+            form.sha,
+            text,
+            run_id=run_id,
+            history=history,
+            continues=continues,
+            context=context,
+            schedule=schedule,
         )
         return RunHandle(self, run_id)
 
@@ -284,6 +350,8 @@ class Interlock:
     async def resume(self, run_id: str, text: str = "", *, token: str | None = None) -> RunHandle:
         """Answers a wait. The same answer again gives the first outcome; another one is refused."""
         self._require_open()
+        require_text(run_id, "the id of a run")
+        require_text(text, "an answer")
         text = self._models.keys().hidden(text)
         row = await self.journal.row(run_id)
         crew = await self.crew_of(row)
@@ -364,6 +432,12 @@ class Interlock:
         await self.runner.recover(crew, new_id)
         return RunHandle(self, new_id)
 
+    def run(self, run_id: str) -> RunHandle:
+        """A handle of a run in this folder, wherever it is driven; using it raises `RunNotFound` if there is none."""
+        self._require_open()
+        require_text(run_id, "the id of a run")
+        return RunHandle(self, run_id)
+
     async def result(self, run_id: str) -> Result:
         return await result_of(self.journal, run_id)
 
@@ -379,6 +453,14 @@ class Interlock:
     async def crew_of(self, row: RunRow) -> Crew:
         """The crew as it was when the run started, never the files of today."""
         return await self.runner.crews.of(row.crew_sha)
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def call() -> None:
+        first()
+        second()
+
+    return call
 
 
 def new_run_id(clock: Clock) -> str:

@@ -109,7 +109,7 @@ async def _require_there(box: Interlock, run: str, why: str) -> None:
 
 async def _tell_due(box: Interlock, settings: HostSettings, found: Checkup) -> None:
     days, broadcast_days = settings.retention_days, settings.broadcast_days
-    due = 0 if days is None else len([run async for run in runs_due(box, days)])
+    due = 0 if days is None else await runs_due(box, days)
     if due:
         runs = "finished run is" if due == 1 else "finished runs are"
         found.notes.append(f"{due} {runs} older than the {days:g} days of [retention]; 'interlock runs prune' deletes")

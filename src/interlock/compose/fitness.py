@@ -1,5 +1,6 @@
 """Whether this process can drive a crew: better said before anything is stored than ignored on the way."""
 
+import os
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -16,6 +17,20 @@ from interlock.errors import UsageError
 from interlock.ids import is_run_id
 from interlock.limits import MEMORY_KEY_CHARS_MAX, MEMORY_KEYS_MAX
 from interlock.runtime.bus_tools import BUS_TOOLS
+
+
+def require_crew(crew: object) -> None:
+    """A sentence for whoever gives a crew's path or name in its place."""
+    if isinstance(crew, Crew):
+        return
+    if isinstance(crew, str | os.PathLike):
+        raise UsageError(f"a run needs a crew, not its path or name {str(crew)[:80]!r}; read it with load_crew(path)")
+    raise UsageError(f"a run needs a crew as load_crew gives it, not {type(crew).__name__}")
+
+
+def require_text(text: object, what: str) -> None:
+    if not isinstance(text, str):
+        raise UsageError(f"{what} must be text (str), not {type(text).__name__}")
 
 
 def require_drivable(crew: Crew) -> None:

@@ -1,7 +1,6 @@
 """Runs as things to keep: delete them, let them go by age, take them out and bring them in."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
 
 import msgspec
 
@@ -11,18 +10,14 @@ from interlock.compose.box import Interlock
 from interlock.compose.fitness import require_run_id
 from interlock.compose.questions import list_unlisted
 from interlock.compose.recovery import pages
+from interlock.compose.retention import PAGE, moment_ago, prune_bus, prune_trees
 from interlock.crew.definition import Crew
 from interlock.engine.events import ChildStarted
-from interlock.errors import DamagedRun, InterlockError, OwnedElsewhere, RunNotFound, UsageError
+from interlock.errors import DamagedRun, InterlockError, UsageError
 from interlock.ids import parent_of, root_of
 from interlock.limits import CREW_DEPTH_MAX
 from interlock.ports import Record, RunRow, Tombstone
-from interlock.runtime.runner import is_over, replayed, row_of
-
-DAY_MS = 24 * 60 * 60 * 1000
-
-# Rows read in one go; a thousand are no burden, a million would be.
-PAGE = 1_000
+from interlock.runtime.runner import replayed, row_of
 
 
 def require_outermost(run: str, doing: str, command: str) -> None:
@@ -46,41 +41,26 @@ async def prune_runs(box: Interlock, older_than_days: float) -> list[str]:
 
     Paused ones may still be answered. Those that were called are not named.
     """
-    old = [run async for run in runs_due(box, older_than_days)]
-    gone = []
-    for run in old:
-        with suppress(OwnedElsewhere, RunNotFound):  # another process has it in hand, or was faster
-            gone.append((await box.trees.delete_tree(run, box.clock.now_ms()))[0].run)
-    return gone
+    return await prune_trees(box.trees, older_than_days, box.clock.now_ms())
 
 
-async def runs_due(box: Interlock, older_than_days: float) -> AsyncIterator[str]:
-    """The runs that pruning would delete."""
-    since = _ago(box, older_than_days)
-    async for row in each_row(box, nested=False):
-        if is_over(row.status) and row.updated_at < since:
-            yield row.run
+async def runs_due(box: Interlock, older_than_days: float) -> int:
+    """How many runs pruning would delete."""
+    before, count, after = moment_ago(older_than_days, box.clock.now_ms()), 0, ""
+    while page := await box.trees.finished_before(before, after, PAGE):
+        count, after = count + len(page), page[-1]
+    return count
 
 
 async def prune_broadcasts(box: Interlock, older_than_days: float) -> int:
-    """Forgets broadcasts of so long ago, but for those that somebody is still to hear, and the newest of all."""
-    before = _ago(box, older_than_days)
-    pruned = await box.signals.bus.prune(before)
-    gone = pruned.gone
-    while pruned.further is not None:
-        pruned = await box.signals.bus.prune(before, pruned.further)
-        gone += pruned.gone
-    return gone
+    """Deletes broadcasts of so long ago, but for those that an agent is still to be shown, and the newest of all."""
+    return await prune_bus(box.signals.bus, older_than_days, box.clock.now_ms())
 
 
 async def has_broadcasts_due(box: Interlock, older_than_days: float) -> bool:
     """Whether pruning would forget the oldest; it is the one that somebody may be still to hear."""
     oldest = await box.signals.bus.since(0, 2)
-    return len(oldest) > 1 and oldest[0][1].created_at < _ago(box, older_than_days)
-
-
-def _ago(box: Interlock, days: float) -> int:
-    return int(box.clock.now_ms() - days * DAY_MS)
+    return len(oldest) > 1 and oldest[0][1].created_at < moment_ago(older_than_days, box.clock.now_ms())
 
 
 async def each_row(box: Interlock, *, nested: bool | None = None) -> AsyncIterator[RunRow]:

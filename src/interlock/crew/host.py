@@ -46,8 +46,9 @@ PROVIDERS = (
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
-    """What interlock.toml, or the program that embeds Interlock, has set up."""
+    """What interlock.toml, or the program that embeds Interlock, has set up. `file` is that interlock.toml, if any."""
 
+    file: str = ""
     tools: tuple[str, ...] = ()
     mcp_servers: tuple[str, ...] = ()
     # For the servers of which crews may use some tools alone.

@@ -34,7 +34,8 @@ class CallModel(msgspec.Struct, frozen=True, kw_only=True):
     """Ask the agent's model, showing shared history up to `history` and what happened in the turn so far.
 
     `model` names the agent's backup, where that is the one to ask. `purpose` is what the call is for, if not the turn
-    itself: `select` children for a task, `check` a report. A host's function may answer those.
+    itself: `select` children for a task, `check` a report. A host's function may answer those. `number` counts all
+    calls of the agent, `purpose_number` those for the same purpose.
     """
 
     key: str
@@ -45,6 +46,7 @@ class CallModel(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     model: str = ""
     purpose: str = ""
+    purpose_number: int = 0
 
 
 class RunTool(msgspec.Struct, frozen=True, kw_only=True):

@@ -100,7 +100,7 @@ class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
 
     `calls` are those that its agents have made in earlier runs of the same sub-crew. `entry` is where it starts, if
     not at the entry point; `heard` is the broadcast that it is the answer to, `delivery` its number in the store.
-    `hops` are the broadcasts that led to the run that called it.
+    `hops` are the broadcasts that led to the run that called it. `schedule` is the id of the one that started it.
     """
 
     crew: str
@@ -118,6 +118,7 @@ class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
     heard: Heard | None = None
     delivery: int = 0
     hops: int = 0
+    schedule: str = ""
 
 
 class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):

@@ -51,6 +51,7 @@ class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
     attempt: int = 0
     call: str = ""
     call_number: int = 0
+    purpose_number: int = 0  # among calls for the same purpose; 0 where the agent's calls have one purpose
     reserving: str = ""
     reserved: str = ""
     held_tokens: int = 0

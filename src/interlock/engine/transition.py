@@ -10,6 +10,8 @@ from interlock.engine.state import Branch, Child, RunState, Task, Turn, Wait, tu
 
 # What a turn is, if it has not the floor and is no group's.
 TASK, SELECT, CHECK = "task", "select", "check"
+# What an agent's model is asked for besides the agent's own work.
+PURPOSES = (SELECT, CHECK)
 
 
 class Refusal(Exception):

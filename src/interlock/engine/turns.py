@@ -46,7 +46,7 @@ from interlock.engine.spending import (
 )
 from interlock.engine.state import Message, OpenTool, Turn, turns_by
 from interlock.engine.timing import RETRY, TOOLS, drop_timer, start_timer
-from interlock.engine.transition import CHECK, SELECT, TASK, Transition
+from interlock.engine.transition import CHECK, PURPOSES, SELECT, Transition
 
 # A failed model call is tried again this often before it counts.
 RETRIES_MAX = 2
@@ -89,12 +89,28 @@ def _try(t: Transition, turn: Turn) -> Move | None:
 
 def call(t: Transition, turn: Turn) -> None:
     turn.call, turn.called_ms = t.new_key(), t.state.worked_ms
-    turn.call_number = t.state.calls[turn.agent] = t.state.calls.get(turn.agent, 0) + 1
+    _number_call(t, turn)
     order = call_of(t, turn)
     t.conclude(
         ModelCalled(agent=turn.agent, call=turn.call, attempt=turn.attempt, model=order.model, purpose=order.purpose)
     )
     t.order(order)
+
+
+def _number_call(t: Transition, turn: Turn) -> None:
+    """Counts it among all calls of the agent, and among those for the same purpose where it has several."""
+    calls, agent = t.state.calls, turn.agent
+    turn.call_number = calls[agent] = calls.get(agent, 0) + 1
+    names = {purpose: f"{agent}:{purpose}" for purpose in PURPOSES}
+    if (purpose := purpose_of(turn)) in names:
+        turn.purpose_number = calls[names[purpose]] = calls.get(names[purpose], 0) + 1
+    elif others := sum(calls.get(name, 0) for name in names.values()):
+        turn.purpose_number = turn.call_number - others
+
+
+def purpose_of(turn: Turn) -> str:
+    """What the calls of a turn are for, if not the agent's own work."""
+    return turn.kind if turn.kind in PURPOSES else ""
 
 
 def reserved(t: Transition, event: Reserved) -> Move | None:
@@ -130,7 +146,8 @@ def call_of(t: Transition, turn: Turn) -> CallModel:
         history=turn.history,
         attempt=turn.attempt,
         number=turn.call_number,
-        purpose=turn.kind if turn.kind != TASK else "",
+        purpose=purpose_of(turn),
+        purpose_number=turn.purpose_number or turn.call_number,
     )
 
 

@@ -307,6 +307,7 @@ class Performer:
             agent=agent.id,
             number=effect.number,
             purpose=effect.purpose,
+            purpose_number=effect.purpose_number,
             system=live.conversation.instructions_of(turn, group),
             messages=live.conversation.messages(state.history, turn, scale),
             tools=self._tools(live, agent, turn),

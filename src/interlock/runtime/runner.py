@@ -208,8 +208,9 @@ class Runner:
         history: tuple[Entry, ...] = (),
         continues: str = "",
         context: CrewContext = NO_CONTEXT,
+        schedule: str = "",
     ) -> None:
-        await self._seen_through(self._start(crew, crew_sha, text, run_id, history, continues, context))
+        await self._seen_through(self._start(crew, crew_sha, text, run_id, history, continues, context, schedule))
 
     async def _start(
         self,
@@ -220,6 +221,7 @@ class Runner:
         history: tuple[Entry, ...],
         continues: str,
         context: CrewContext,
+        schedule: str,
     ) -> None:
         event = RunStarted(
             crew=crew.name,
@@ -229,6 +231,7 @@ class Runner:
             continues=continues,
             history=(*context.parent_history, *history),
             context=msgspec.structs.replace(context, parent_history=()) if context != NO_CONTEXT else NO_CONTEXT,
+            schedule=schedule,
         )
         now = self.clock.now_ms()
         row = RunRow(

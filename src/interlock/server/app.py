@@ -24,6 +24,7 @@ from interlock.server.routes_engine import engine_router
 from interlock.server.routes_health import health_router
 from interlock.server.routes_questions import questions_router
 from interlock.server.routes_runs import runs_router
+from interlock.server.routes_schedules import schedules_router
 from interlock.server.routes_session import session_router
 from interlock.server.routes_signals import signals_router
 from interlock.server.routes_usage import usage_router
@@ -40,6 +41,7 @@ ROUTERS = (
     crews_router,
     engine_router,
     signals_router,
+    schedules_router,
     usage_router,
     webhooks_router,
     webhooks_in_router,
@@ -70,7 +72,7 @@ def guarded_app(service: Service, origins: Origins) -> Guard:
         clock=service.box.clock,
         metrics=service.metrics,
         admission=service.admission,
-        body_bytes_max=service.crews.body_bytes_max,
+        body_bytes_max=lambda: service.crews.body_bytes_max,
         hooks=service.incoming,
     )
     guard = Guard(app, keeper)

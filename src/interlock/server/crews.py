@@ -1,4 +1,4 @@
-"""The crews that a server serves: as they were when it started."""
+"""The crews that a server serves: as they were when it last read them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -17,6 +17,10 @@ from interlock.engine.conversation import Conversation
 from interlock.engine.in_full import in_full
 from interlock.engine.routing import RoutingTable
 from interlock.errors import RequestRefused, UsageError, nearest
+from interlock.runtime.crews import stored_form
+
+# Of the sum of a crew: enough to tell revisions apart.
+REVISION_CHARS = 12
 
 # Content type and writer by the name of the form.
 FORMS: dict[str, tuple[str, Callable[[Diagram], str]]] = {
@@ -28,24 +32,36 @@ FORMS: dict[str, tuple[str, Callable[[Diagram], str]]] = {
 
 
 class ServedCrew(msgspec.Struct, frozen=True, kw_only=True):
-    """A crew with what a check found. One that is not sound can be looked at, and does not run."""
+    """A crew with what a check found. One that is not sound can be looked at, and does not run.
+
+    `revision` names what is served; `newer_problems` is what keeps a newer file from being served in its place.
+    """
 
     crew: Crew
     problems: tuple[Problem, ...]
     is_sound: bool
+    revision: str
+    loaded_at: int
+    newer_problems: tuple[Problem, ...] = ()
 
 
 class ServedCrews:
-    """Crews by name."""
+    """Crews by name. Each can be read again; runs that have started keep the crew they started with."""
 
-    def __init__(self, loaded: Iterable[LoadedCrew]) -> None:
-        self._crews: dict[str, ServedCrew] = {}
-        for each in loaded:
-            assert each.crew is not None, "what cannot be read is refused before"
-            name = each.crew.name
-            if name in self._crews:
-                raise UsageError(f"two of the crews are called '{name}'; give one of them another name")
-            self._crews[name] = ServedCrew(crew=each.crew, problems=each.problems, is_sound=each.is_sound)
+    def __init__(self, loaded: Iterable[LoadedCrew], loaded_at: int = 0) -> None:
+        self._served = [served_crew(each, loaded_at) for each in loaded]
+        self._crews = _by_name(self._served)
+
+    def replace(self, loaded: Sequence[LoadedCrew], loaded_at: int) -> list[ServedCrew]:
+        """Serves what was read again, in the same order; gives those that changed.
+
+        A sound crew is not replaced by one with errors. `UsageError`, and nothing changed, if two have one name.
+        """
+        new = [_newer(old, each, loaded_at) for old, each in zip(self._served, loaded, strict=True)]
+        self._crews = _by_name(new)
+        changed = [after for before, after in zip(self._served, new, strict=True) if after is not before]
+        self._served = new
+        return changed
 
     def all(self) -> Sequence[ServedCrew]:
         return tuple(self._crews.values())
@@ -74,6 +90,35 @@ class ServedCrews:
         return min(each.crew.settings.sse_keep_alive_seconds for each in self._crews.values())
 
 
+def served_crew(loaded: LoadedCrew, loaded_at: int) -> ServedCrew:
+    assert loaded.crew is not None, "what cannot be read is refused before"
+    return ServedCrew(
+        crew=loaded.crew,
+        problems=loaded.problems,
+        is_sound=loaded.is_sound,
+        revision=stored_form(loaded.crew).sha[:REVISION_CHARS] if loaded.is_sound else "",
+        loaded_at=loaded_at,
+    )
+
+
+def _newer(old: ServedCrew, loaded: LoadedCrew, loaded_at: int) -> ServedCrew:
+    if loaded.crew is None or (old.is_sound and not loaded.is_sound):
+        return msgspec.structs.replace(old, newer_problems=loaded.problems)
+    new = served_crew(loaded, loaded_at)
+    if (new.revision, new.problems, ()) == (old.revision, old.problems, old.newer_problems):
+        return old
+    return new
+
+
+def _by_name(served: Sequence[ServedCrew]) -> dict[str, ServedCrew]:
+    found: dict[str, ServedCrew] = {}
+    for each in served:
+        if each.crew.name in found:
+            raise UsageError(f"two of the crews are called '{each.crew.name}'; give one of them another name")
+        found[each.crew.name] = each
+    return found
+
+
 def crew_view(served: ServedCrew) -> dict[str, Any]:
     crew = served.crew
     return {
@@ -83,6 +128,9 @@ def crew_view(served: ServedCrew) -> dict[str, Any]:
         "entry_point": crew.entry_point,
         "agents": list(crew.agent_ids),
         "problems": len(served.problems),
+        "revision": served.revision,
+        "loaded_at": served.loaded_at,
+        "newer_problems": len(served.newer_problems),
     }
 
 

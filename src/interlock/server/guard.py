@@ -68,7 +68,7 @@ class Gatekeeper(NamedTuple):
     clock: Clock
     metrics: Metrics
     admission: Callable[[], RequestRefused | None]  # why nothing is taken in now, if so
-    body_bytes_max: int
+    body_bytes_max: Callable[[], int]
     hooks: Collection[str]  # webhooks that are taken in
 
 
@@ -169,7 +169,7 @@ class Guard:
 
     async def _body(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
         keeper = self._keeper
-        bytes_max = SESSION_BYTES_MAX if scope["path"] == SESSION else keeper.body_bytes_max
+        bytes_max = SESSION_BYTES_MAX if scope["path"] == SESSION else keeper.body_bytes_max()
         if length := headers.get("content-length", ""):
             require_size(int(length), bytes_max)  # h11 lets through only what is a number
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()

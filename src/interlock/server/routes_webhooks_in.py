@@ -13,7 +13,7 @@ from interlock.broadcast.record import Source
 from interlock.errors import RequestRefused
 from interlock.server.announcing import announced
 from interlock.server.bodies import require_json
-from interlock.server.documents import ANY, STORED, WITH_BODY, refusals
+from interlock.server.documents import ANY, STORED, WITH_BODY, Responses, refusals
 from interlock.server.rates import Rates
 from interlock.server.routes_runs import json_answer
 from interlock.server.service import Service
@@ -23,13 +23,13 @@ from interlock.server.strict import strict_router
 _log = logging.getLogger("interlock.server")
 
 HookId = Annotated[str, Path(max_length=64, description="The id of a section [webhooks.<id>].")]
+AGAIN: Responses = {200: {"description": "It was taken before, and has no effect again.", "model": BroadcastView}}
 REFUSED = (
     "wrong-key",
     "too-many-failures",
     "too-many-requests",
     "webhook-not-found",
     "webhook-type-not-allowed",
-    "webhook-replayed",
     "bad-broadcast",
     "bad-parameter",
     "storage-full",
@@ -45,11 +45,11 @@ def webhooks_in_router(service: Service) -> APIRouter:
         "/{hook}",
         status_code=201,
         response_model=BroadcastView,
-        responses=refusals(*ANY, *STORED, *WITH_BODY, *REFUSED),
+        responses={**refusals(*ANY, *STORED, *WITH_BODY, *REFUSED), **AGAIN},
         openapi_extra={"requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}}},
     )
     async def take_webhook(request: Request, hook: HookId) -> Response:
-        """Takes what another service says, signed as Standard Webhooks, as a broadcast with source webhook."""
+        """Takes what another service says as a broadcast; a redelivery has no effect, and is 200."""
         assert hook in hooks, "the guard lets no other pass"
         body: bytes = request.state.body
         if not hooks[hook].is_from_its_sender(request.headers, body):
@@ -60,8 +60,6 @@ def webhooks_in_router(service: Service) -> APIRouter:
         said = hooks[hook].said(request.headers, body)
         source = Source(type="webhook", id=hook)
         broadcast, is_news = await announced(service.box, f"webhook:{hook}:{said.id}", said.type, said.data, source)
-        if not is_news:
-            raise RequestRefused("webhook-replayed", f"'{said.id[:80]}' was taken before, and has no effect again")
-        return json_answer(broadcast, 201)
+        return json_answer(broadcast, 201 if is_news else 200)
 
     return router

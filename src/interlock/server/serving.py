@@ -37,6 +37,7 @@ from interlock.server.guard import HEADER_BYTES_MAX
 from interlock.server.logs import log_as_json_lines
 from interlock.server.origins import Origins
 from interlock.server.protocol import BoundedProtocol, Bounds
+from interlock.server.reloading import ReadCrews, Reloading
 from interlock.server.service import Service
 from interlock.server.webhooks_out import WebhooksOut
 
@@ -67,17 +68,20 @@ class Order(NamedTuple):
     incoming: Mapping[str, IncomingWebhook]
     secrets: Mapping[str, str]  # what must not be logged; those of webhooks out by their ids
     say: Say
+    read_crews: ReadCrews  # reads the crews again, in the order in which they were named
+    reload: bool = False  # whether changed files are noticed without a signal
 
 
 async def serve(order: Order) -> None:
     """Serves until a signal says otherwise."""
-    stop = _Stop()
+    stop, reloading = _Stop(), Reloading(order.crews, order.read_crews, order.box, watch=order.reload)
     with served(order.box.data), _listening(order.host, order.port) as listener:
         key = server_key(order.box.data) if order.with_keys else ""
         log_as_json_lines(KnownKeys((key, *order.secrets.values(), *order.box.known_keys().keys)))
         stop.listen()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloading.ask)
         port: int = listener.getsockname()[1]
-        async with order.box, _service(order, key, port) as service:
+        async with order.box, _service(order, key, port, reloading) as service:
             app = guarded_app(service, Origins(order.host, port, order.settings.hosts, order.settings.origins))
             server = _Server(_config(app, order.settings))
             serving = asyncio.create_task(server.serve([listener]))
@@ -89,7 +93,7 @@ async def serve(order: Order) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _service(order: Order, key: str, port: int) -> AsyncIterator[Service]:
+async def _service(order: Order, key: str, port: int, reloading: Reloading) -> AsyncIterator[Service]:
     box, settings = order.box, order.settings
     for aside in box.set_aside:
         _log.warning("run %s does not go on here: %s", aside.run, aside.reason)
@@ -101,7 +105,11 @@ async def _service(order: Order, key: str, port: int) -> AsyncIterator[Service]:
     telling = WebhooksOut(box.store, box.signals.bus, box.clock, order.hooks, senders)
     await telling.begin()
     box.watch(telling.wake)
-    working = [at_work("streams", service.feed.run()), at_work("webhooks", telling.run())]
+    working = [
+        at_work("streams", service.feed.run()),
+        at_work("webhooks", telling.run()),
+        at_work("changed crews", reloading.run()),
+    ]
     try:
         yield service
     finally:

@@ -177,6 +177,9 @@ class CrewView(Told):
     entry_point: str
     agents: list[str]
     problems: int
+    revision: str = Field(description="The beginning of the sum of what is served; empty if it has errors.")
+    loaded_at: int = Field(description="When it was read, in milliseconds since 1970.")
+    newer_problems: int = Field(description="What keeps a newer file from being served; 0 if there is none.")
 
 
 class CrewList(Told):
@@ -314,6 +317,49 @@ class Schedule(Given):
     repeat_key: str | None = Field(
         None, alias="repeatKey", description="The same type and key again takes this one's place.", examples=["daily"]
     )
+
+
+class RepeatView(Told):
+    """Every so many milliseconds, or at a local time on some days of the week."""
+
+    everyMs: int = 0  # noqa: N815 - as in schedules of signals
+    at: str = ""
+    zone: str = ""
+    days: list[str] = []
+
+
+class AddSchedule(Given):
+    """When: exactly one of `at`, `every_ms`, `daily` (with `days` for some days of the week) and `cron`."""
+
+    crew: str = Field(max_length=256, examples=["newsroom"])
+    input: str = Field("", examples=["The news of the day"])
+    at: Whole | None = Field(None, description="Once; milliseconds since 1970.", examples=[None])
+    every_ms: Whole | None = Field(None, ge=1, le=2**53, examples=[None])
+    daily: str | None = Field(None, max_length=5, description="A local time, HH:MM.", examples=["09:00"])
+    days: list[str] = Field([], max_length=7, examples=[["mon", "thu"]])
+    cron: str | None = Field(None, max_length=200, description="Five fields.", examples=[None])
+    zone: str = Field("UTC", max_length=100, examples=["Europe/Berlin"])
+
+
+class ScheduleView(Told):
+    id: str
+    crew: str
+    input: str
+    next_at: int = Field(description="Milliseconds since 1970.")
+    created_at: int
+    repeat: RepeatView | None
+    cron: str
+    zone: str
+    paused: bool
+    attempts: int = Field(description="How often the next run was tried to start.")
+    try_at: int
+    last_at: int = Field(description="The time that the last run was planned for; 0 before the first.")
+    last_run: str
+    problem: str = Field(description="Why the last run did not start; empty if it did.")
+
+
+class SchedulePage(Told):
+    schedules: list[ScheduleView]
 
 
 class SourceView(Told):

@@ -14,7 +14,7 @@ from interlock.adapters.bus_rules import carry_out_on_bus, require_queued
 from interlock.adapters.journal_format import Tip
 from interlock.adapters.spending import Counter, Held, spend
 from interlock.errors import NotOwner, OwnedElsewhere, RunDeleted, RunExists, RunNotFound, StoreFailed
-from interlock.ids import CHILD_MARK, is_below
+from interlock.ids import CHILD_MARK, is_below, parent_of
 from interlock.ports import (
     NOTHING_ELSE,
     Alongside,
@@ -265,6 +265,19 @@ class MemoryStore:
         for name in names:
             self._require_free(name)
         return [self._bury(name, at) for name in names]
+
+    async def finished_before(self, before: int, after: str, limit: int) -> Sequence[str]:
+        self.require_open()
+        rows = [kept.row for kept in self._shelf.runs.values() if not parent_of(kept.row.run)]
+        over = [row for row in rows if row.status not in ("running", "paused") and row.updated_at < before]
+        return sorted(row.run for row in over if row.run > after)[:limit]
+
+    async def expire_tombstones(self, before: int) -> int:
+        self.require_open()
+        old = [run for run, left in self._shelf.tombstones.items() if left.deleted_at < before]
+        for run in old:
+            del self._shelf.tombstones[run]
+        return len(old)
 
     def _addable(self, row: RunRow, records: Sequence[SealedRecord]) -> _Kept:
         tip = journal_format.tip_of(row.run, records)

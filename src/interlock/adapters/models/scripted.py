@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 import msgspec
 
 from interlock.engine.events import ToolRequest, Usage
+from interlock.engine.transition import PURPOSES
 from interlock.errors import ModelRefused, ModelUnavailable, ScriptExhausted, UsageError
 from interlock.ids import placed, unnumbered
 from interlock.ports import Clock, Delta, ModelReply, ModelRequest
@@ -42,7 +43,8 @@ class ScriptedModel:
     """Answers by agent: its n-th call of a run gets its n-th answer, also after a crash. Keeps what it was asked.
 
     An agent of a sub-crew has those under `sub-crew/agent`, else those under its id. Where a crew has several runs at
-    once for one caller, the second may have answers of its own under `sub-crew#2/agent`.
+    once for one caller, the second may have answers of its own under `sub-crew#2/agent`. Answers for a purpose stand
+    under `agent:select` and `agent:check`; a script that has neither has them among the agent's others.
     """
 
     def __init__(self, answers: Answers, *, clock: Clock | None = None) -> None:
@@ -55,18 +57,27 @@ class ScriptedModel:
 
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         self.asked.append(request)
-        name = placed(request.path, request.agent)
-        names = (name, placed([unnumbered(crew) for crew in request.path], request.agent), request.agent)
-        answers = next((self.answers[known] for known in names if known in self.answers), [])
-        if request.number > len(answers):
-            raise ScriptExhausted(f"the script has {len(answers)} answers for agent '{name}', not {request.number}")
-        answer = answers[request.number - 1]
+        name, number, answers = self._answers_for(request)
+        if number > len(answers):
+            raise ScriptExhausted(f"the script has {len(answers)} answers for agent '{name}', not {number}")
+        answer = answers[number - 1]
         await self._wait(answer.delay_seconds)
         if answer.error:
             raise (ModelUnavailable if answer.retry else ModelRefused)(answer.error)
         if answer.text:
             yield Delta(answer.text)
         yield ModelReply(text=answer.text, usage=_usage(answer.usage), tool_calls=_requests(request.key, answer))
+
+    def _answers_for(self, request: ModelRequest) -> tuple[str, int, list[Answer]]:
+        """Under which name they stand, which of them is meant, and all of them."""
+        name = placed(request.path, request.agent)
+        for known in (name, placed([unnumbered(crew) for crew in request.path], request.agent), request.agent):
+            if any(f"{known}:{purpose}" in self.answers for purpose in PURPOSES):
+                of_purpose = f"{known}:{request.purpose}" if request.purpose else known
+                return of_purpose, request.purpose_number, self.answers.get(of_purpose, [])
+            if known in self.answers:
+                return known, request.number, self.answers[known]
+        return name, request.number, []
 
     async def _wait(self, seconds: float) -> None:
         if not seconds:

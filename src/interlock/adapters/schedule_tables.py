@@ -1,0 +1,74 @@
+"""Schedules that start runs, as a part of a store."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+from zlib import crc32
+
+import msgspec
+
+from interlock.adapters.sqlite_rows import Tips
+from interlock.adapters.sqlite_writer import Work
+from interlock.broadcast.run_schedules import RunSchedule
+from interlock.errors import UsageError
+from interlock.limits import RUN_SCHEDULES_MAX
+
+T = TypeVar("T")
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(RunSchedule).decode
+
+
+class _Database(Protocol):
+    """The store that has this table in its database."""
+
+    async def _write(self, doing: str, work: Work[T], size: int = 0) -> T: ...
+
+    async def _read(self, doing: str, work: Callable[[sqlite3.Connection], T]) -> T: ...
+
+
+class ScheduleTables:
+    """`RunSchedules`, as a part of a store."""
+
+    async def add_schedule(self: _Database, schedule: RunSchedule) -> None:
+        body = _encode(schedule)
+
+        def work(connection: sqlite3.Connection, _tips: Tips) -> None:
+            if connection.execute("select count(*) from run_schedules").fetchone()[0] >= RUN_SCHEDULES_MAX:
+                raise UsageError(f"there are {RUN_SCHEDULES_MAX} schedules already; delete one first")
+            query = "insert or replace into run_schedules (id, body, crc) values (?, ?, ?)"
+            connection.execute(query, (schedule.id, body, crc32(body)))
+
+        await self._write("store a schedule", work, len(body))
+
+    async def replace_schedule(self: _Database, old: RunSchedule, new: RunSchedule) -> bool:
+        before, after = _encode(old), _encode(new)
+
+        def work(connection: sqlite3.Connection, _tips: Tips) -> bool:
+            query = "update run_schedules set body = ?, crc = ? where id = ? and body = ?"
+            return connection.execute(query, (after, crc32(after), old.id, before)).rowcount == 1
+
+        return await self._write(f"change schedule '{old.id}'", work, len(after))
+
+    async def remove_schedule(self: _Database, schedule_id: str) -> bool:
+        def work(connection: sqlite3.Connection, _tips: Tips) -> bool:
+            return connection.execute("delete from run_schedules where id = ?", (schedule_id,)).rowcount == 1
+
+        return await self._write(f"delete schedule '{schedule_id}'", work)
+
+    async def run_schedules(self: _Database) -> Sequence[RunSchedule]:
+        """Without damaged rows, which `problems` reports."""
+
+        def work(connection: sqlite3.Connection) -> list[RunSchedule]:
+            found = connection.execute("select body, crc from run_schedules").fetchall()
+            schedules = [_decode(body) for body, crc in found if crc32(body) == crc]
+            return sorted(schedules, key=lambda each: (each.due_at, each.id))
+
+        return await self._read("list schedules", work)
+
+
+def damaged_schedules(connection: sqlite3.Connection) -> list[str]:
+    found = connection.execute("select id, body, crc from run_schedules").fetchall()
+    return [
+        f"schedule '{name}' is damaged: delete it and add it again" for name, body, crc in found if crc32(body) != crc
+    ]

@@ -1,0 +1,84 @@
+"""Schedules of runs for the program that embeds Interlock, the command line and the server: `box.schedules`."""
+
+from collections.abc import Callable, Sequence
+
+from interlock.adapters.cron import next_cron
+from interlock.adapters.new_ids import new_broadcast_id
+from interlock.broadcast.delayed import checked_time
+from interlock.broadcast.run_schedules import RunSchedule, first_time, with_pause
+from interlock.broadcast.schedules import Schedule, checked_schedule
+from interlock.errors import NoSuchSchedule, UsageError
+from interlock.ports import Clock, RunSchedules
+
+
+class Schedules:
+    """Add, list, pause and delete. A server on the folder, or a host opened with `recover`, starts the runs."""
+
+    def __init__(self, store: RunSchedules, clock: Clock, on_change: Callable[[], None]) -> None:
+        self._store, self._clock, self._on_change = store, clock, on_change
+
+    async def add(
+        self,
+        crew: str,
+        text: str,
+        *,
+        at: int | None = None,
+        repeat: Schedule | None = None,
+        cron: str = "",
+        zone: str = "UTC",
+        id: str = "",  # noqa: A002 - the word of every other listing
+    ) -> RunSchedule:
+        """Starts a run of a crew that is known in this folder at a time, or again and again.
+
+        Adding under an id that exists gives that schedule.
+        """
+        if (at is not None) + (repeat is not None) + bool(cron) != 1:
+            raise UsageError("give one of a time, an interval, a time of day or a cron expression")
+        now = self._clock.now_ms()
+        if repeat is not None:
+            checked_schedule(repeat)
+        first = checked_time(at, now) if at is not None else first_time(repeat, cron, zone, now, next_cron)
+        schedule = RunSchedule(
+            id=id or new_broadcast_id(),
+            crew=crew,
+            input=text,
+            next_at=first,
+            created_at=now,
+            repeat=repeat,
+            cron=cron,
+            zone=zone if cron else "",
+        )
+        known = [each for each in await self._store.run_schedules() if each.id == schedule.id]
+        if known:
+            return known[0]
+        await self._store.add_schedule(schedule)
+        self._on_change()
+        return schedule
+
+    async def list(self) -> Sequence[RunSchedule]:
+        """The next one first."""
+        return await self._store.run_schedules()
+
+    async def pause(self, name: str, *, paused: bool = True) -> RunSchedule:
+        """Also ends a pause; what would have come in a pause does not come afterwards."""
+        while True:  # the scheduler may move it on at this moment
+            old = await self._schedule(name)
+            new = with_pause(old, paused, self._clock.now_ms(), next_cron)
+            if await self._store.replace_schedule(old, new):
+                self._on_change()
+                return new
+
+    async def delete(self, name: str) -> RunSchedule:
+        schedule = await self._schedule(name)
+        await self._store.remove_schedule(schedule.id)
+        self._on_change()
+        return schedule
+
+    async def _schedule(self, name: str) -> RunSchedule:
+        """By its id, or by how it begins if that is enough."""
+        schedules = await self._store.run_schedules()
+        found = [each for each in schedules if each.id.startswith(name)] if name else []
+        exact = [each for each in found if each.id == name]
+        if len(exact or found) == 1:
+            return (exact or found)[0]
+        raise NoSuchSchedule(name, [each.id for each in found])

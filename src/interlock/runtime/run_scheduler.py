@@ -1,0 +1,89 @@
+"""One task that starts the runs of schedules when their time has come.
+
+Rule 1: start, then move on. A crash between the two tries the same occurrence again, whose run then exists already.
+Rule 2: the wall clock may be set at any time, so it is read every 30 seconds at least.
+Rule 3: a schedule that cannot start its run delays no other schedule.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from interlock.broadcast.run_schedules import (
+    NextCron,
+    RunSchedule,
+    after_failure,
+    after_start,
+    replanned,
+    run_id_of,
+)
+from interlock.errors import InterlockError, PortError, RunDeleted, RunExists
+from interlock.limits import WALL_LOOK_MS
+from interlock.ports import Clock, RunSchedules
+
+_log = logging.getLogger("interlock")
+
+# Starts the run of an occurrence under the given id; `RunExists` if it was started before.
+StartRun = Callable[[RunSchedule, str], Awaitable[None]]
+
+# While the store is away it is asked again after this many milliseconds.
+STORE_AWAY_MS = 1_000
+
+
+class RunScheduler:
+    def __init__(self, store: RunSchedules, clock: Clock, start_run: StartRun, next_cron: NextCron) -> None:
+        self._store, self._clock, self._start_run, self._next_cron = store, clock, start_run, next_cron
+        self._changed = asyncio.Event()
+
+    def wake(self) -> None:
+        """Schedules may have changed."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Runs until it is cancelled."""
+        while True:
+            self._changed.clear()
+            await self._wait(await self._start_due())
+
+    async def _start_due(self) -> int:
+        """Starts what is due; gives the milliseconds until the next look."""
+        try:
+            schedules = await self._store.run_schedules()
+            times = [await self._advance(each) for each in schedules if not (each.paused or each.is_over)]
+        except PortError as error:
+            _log.warning("schedules cannot be read now: %s", error)
+            return STORE_AWAY_MS
+        return min([WALL_LOOK_MS, *(max(0, at - self._clock.now_ms()) for at in times)])
+
+    async def _advance(self, schedule: RunSchedule) -> int:
+        """When the schedule is to be looked at again."""
+        now = self._clock.now_ms()
+        new = replanned(schedule, now, self._next_cron)
+        if new.due_at <= now:
+            new = await self._occurrence(new, now)
+        if new != schedule:
+            await self._store.replace_schedule(schedule, new)
+        return new.due_at if not new.is_over else now + WALL_LOOK_MS
+
+    async def _occurrence(self, schedule: RunSchedule, now: int) -> RunSchedule:
+        run = run_id_of(schedule)
+        try:
+            await self._start_run(schedule, run)
+        except (RunExists, RunDeleted):  # it was started before, here or by another process
+            pass
+        except PortError:
+            raise
+        except Exception as error:  # any reason that keeps this run from starting must not stop the others
+            problem = str(error) if isinstance(error, InterlockError) else repr(error)
+            _log.warning("schedule %s could not start crew %s: %s", schedule.id, schedule.crew, problem)
+            return after_failure(schedule, problem, now, self._next_cron)
+        return after_start(schedule, run, now, self._next_cron)
+
+    async def _wait(self, ms: int) -> None:
+        sleeping = asyncio.ensure_future(self._clock.sleep_until(self._clock.monotonic_ms() + ms))
+        changed = asyncio.ensure_future(self._changed.wait())
+        try:
+            await asyncio.wait((sleeping, changed), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeping.cancel()
+            changed.cancel()
