@@ -17,6 +17,8 @@ from unittest import mock
 
 import apsw
 
+from interlock.adapters.sealed_tables import seal_of
+
 SQLITE_VERSION = apsw.sqlite_lib_version()
 
 # As SQLite does unless told: a checkpoint when the log has this many pages.
@@ -228,11 +230,16 @@ class Connection:
         with _as_sqlite3():
             self._inner = apsw.Connection(f"{path.as_uri()}?mode={mode}", flags=_flags(flags, mode), vfs=disk.vfs.name)
             self._inner.set_busy_timeout(5_000)
+        self._inner.create_scalar_function("interlock_seal", seal_of, deterministic=True)
         self._inner.set_wal_hook(self._checkpoint)
 
     @property
     def in_transaction(self) -> bool:
         return self._inner.in_transaction
+
+    @property
+    def total_changes(self) -> int:
+        return self._inner.total_changes()
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> Cursor:
         with _as_sqlite3():
