@@ -171,7 +171,7 @@ def test_commits_that_store_no_record_count_too(tmp_path: Path) -> None:
     shutil.copytree(data, copy)
     for mark in (read_mark(data), read_mark(copy)):
         assert isinstance(mark, Reached)
-    assert called("broadcast", "schedule", "a:b", "--in", "60", "--data", data).exit_code == 0
+    assert called("broadcast", "schedule", "a:b", "--in", "60s", "--data", data).exit_code == 0
     shutil.copy(copy / "interlock.db", data / "interlock.db")
     with pytest.raises(RecordsMissing, match=r"^\d+ other changes? "):
         SqliteStore(data)
@@ -255,14 +255,13 @@ def test_a_group_of_commits_is_marked_once(tmp_path: Path, monkeypatch: pytest.M
     assert read_mark(tmp_path) == Reached(40, 0)
 
 
-@pytest.mark.slow
 def test_a_server_is_not_ready_until_the_loss_is_accepted(data: Path) -> None:
     (data / LOG).unlink()
     command = [sys.executable, "-c", "from interlock.cli.main import interlock; interlock()", "serve", str(HELLO)]
     command += ["--script", str(HELLO / "script.yaml"), "--port", "0", "--data", str(data)]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
     ) as server:
         assert server.stdout is not None
         try:

@@ -35,8 +35,8 @@ from interlock.server.crews import ServedCrews as ServedCrews
 from interlock.server.feed import DRAINING
 from interlock.server.guard import HEADER_BYTES_MAX
 from interlock.server.logs import log_as_json_lines
-from interlock.server.origins import Origins
 from interlock.server.not_ready import RefusingApp
+from interlock.server.origins import Origins
 from interlock.server.protocol import BoundedProtocol, Bounds
 from interlock.server.service import Service
 from interlock.server.webhooks_out import WebhooksOut
