@@ -170,7 +170,7 @@ async def given(data: Path) -> Given:
             "crews": {row.crew_sha: await store.crew(row.crew_sha) for row in rows},
             "tombstones": await store.tombstones(),
             "questions": (await open_questions(store, box.crew_of))[0],
-            "spent": await store.spent(rows) and await box.usage(),
+            "usage": await box.usage(),
             "requests": [await first_answer(store, n) for n in range(3)],
             "sessions": await store.closed_sessions(0),
             "hook": await store.read_up_to("hook"),

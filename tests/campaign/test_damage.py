@@ -10,6 +10,7 @@ from campaign import damage
 from campaign.damage import HIDDEN, Damage, Judge, Tally, damage_of_log, filled, flips_in_tables, tables_of
 from interlock.adapters import data_folder, sealed_tables
 from interlock.adapters.data_folder import DATABASE
+from interlock.adapters.newest_mark import Reached
 
 FLIPS, LOGS = 50, 12
 
@@ -50,7 +51,7 @@ def test_a_log_that_is_deleted_cut_or_damaged_is_noticed_or_loses_nothing(killed
 def test_a_store_without_a_mark_is_found(killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: whoever opens the folder asks no mark."""
     judge = Judge(killed, tmp_path / "copy")
-    monkeypatch.setattr(data_folder, "what_is_missing", lambda *_: data_folder.Reached())
+    monkeypatch.setattr(data_folder, "what_is_missing", lambda *_: Reached())
     gone = next(damage_of_log(1, 0, 0, Random(1)))
     assert judge.outcome(gone) == HIDDEN
 

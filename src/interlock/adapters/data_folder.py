@@ -8,6 +8,7 @@ Rule 3: what can be told from other rows is mended here, and said: lists of ques
 
 import logging
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -156,7 +157,7 @@ def _mend_counts(connection: sqlite3.Connection, marked: Reached) -> None:
 
 
 # What can be mended: how its damage is found, and how it is made anew.
-_MENDED = {
+_MENDED: dict[str, tuple[Callable[[sqlite3.Connection], bool], Callable[[sqlite3.Connection, Reached], None]]] = {
     "questions": (questions_sqlite.is_damaged, _mend_questions),
     "counts of mail": (partial(has_damage, table="mailboxes"), _mend_mail),
     "counts of changes": (partial(has_damage, table="bus_changes"), _mend_counts),

@@ -66,6 +66,9 @@ def _rows(connection: sqlite3.Connection) -> Found:
     yield from sqlite_rows.damaged(connection)
     yield from bus_rows.damaged(connection)
     yield from sealed_tables.damaged(connection)
+    query = "select run from spent where crc <> interlock_seal(body) order by run"
+    for (run,) in connection.execute(query).fetchall():
+        yield f"what run '{run}' has cost is damaged as it was added up; it is added up again from its journal"
     for sha, body in connection.execute("select sha, body from crews"):
         if sha256(body).hexdigest() != sha:
             yield f"the crew under sha256 {sha} does not have that sum"
