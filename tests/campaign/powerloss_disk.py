@@ -17,6 +17,7 @@ from unittest import mock
 
 import apsw
 
+from interlock.adapters.newest_mark import NEWEST
 from interlock.adapters.sealed_tables import seal_of
 
 SQLITE_VERSION = apsw.sqlite_lib_version()
@@ -112,6 +113,7 @@ class Disk:
             mock.patch.object(os, "rename", self._rename),
             mock.patch.object(os, "unlink", self._unlink),
             mock.patch.object(os, "fsync", self._fsync),
+            mock.patch.object(os, "pwrite", self._pwrite),
         ):
             yield
 
@@ -146,6 +148,14 @@ class Disk:
         _unlink(path, **how)
         if Path(path).parent == self.folder:
             self.removed(Path(path).name)
+
+    def _pwrite(self, descriptor: int, data: bytes, offset: int, _pwrite: Any = os.pwrite) -> int:
+        """Only the mark is written so; it is never synced."""
+        mark = self.folder / NEWEST
+        if mark.exists() and os.path.samestat(os.fstat(descriptor), mark.stat()):
+            self.note(Wrote(self.inode_of(NEWEST), offset, bytes(data)))
+        written: int = _pwrite(descriptor, data, offset)
+        return written
 
     def _fsync(self, descriptor: int, _fsync: Any = os.fsync) -> None:
         _fsync(descriptor)
