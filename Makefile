@@ -55,9 +55,10 @@ bench: .venv/ready ## measure, and write bench/RESULTS.md and bench/SERVER.md
 	@$(BIN)/python -m bench
 	@$(BIN)/python -m bench.server
 
-campaign: model ## the long runs of crashes, power losses, simulations, bad input and a real small model; writes campaign/RESULTS.md
+campaign: model ## the long runs of crashes, power losses, damage, simulations, bad input and a real small model; writes campaign/RESULTS.md
 	@$(BIN)/python -m campaign
 	@$(BIN)/python -m campaign.powerloss
+	@$(BIN)/python -m campaign.damage
 	@$(BIN)/python -m campaign.simulation
 	@$(BIN)/python -m campaign.trees
 	@$(BIN)/python -m campaign.memory

@@ -135,7 +135,7 @@ class Judge:
         try:
             for name, content in image.items():
                 (self.folder / name).write_bytes(content)
-            return self.ledger.states[asyncio.run(held(self.folder, self.ledger))]
+            return self.ledger.states[asyncio.run(held(self.folder, self.ledger, self.durability))]
         except KeyError:
             return "broken: what it holds was never there at any one moment"
         except (InterlockError, Broken) as error:
@@ -144,9 +144,9 @@ class Judge:
             shutil.rmtree(self.folder)
 
 
-async def held(folder: Path, ledger: Ledger) -> Held:
-    """What a store holds when it is opened anew."""
-    store = SqliteStore(folder)
+async def held(folder: Path, ledger: Ledger, durability: str = "full") -> Held:
+    """What a store holds when it is opened anew; with `full` it is refused if its mark says that something is lost."""
+    store = SqliteStore(folder, durability=durability)
     try:
         if found := await store.problems():
             raise Broken("; ".join(found))

@@ -33,6 +33,9 @@ def _campaign(section: str) -> Iterator[str]:
         yield f"- kill -9: {_count(section, 'of these killed')} kills, {_count(section, 'faults found')} faults{on}"
     elif "Power-loss campaign" in section:
         yield from _power_loss(section, on)
+    elif "Damage campaign" in section:
+        folders, hidden = _count(section, "folders damaged"), _count(section, "damage that was hidden")
+        yield f"- flipped bits, cut and deleted logs: {folders} damaged data folders, damage hidden in {hidden}{on}"
     elif "Simulation campaign" in section:
         runs, broken = _count(section, "runs simulated"), _count(section, "laws broken")
         yield f"- simulation: {runs} runs with faults from seeds, laws broken in {broken}{on}"

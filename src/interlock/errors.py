@@ -14,7 +14,8 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                               │                └─ ReplyTooLarge
                               ├─ ModelUnavailable ── ReplyCutShort
                               ├─ ScriptExhausted  ToolFailed ── WrongArguments
-                              └─ StoreFailed ── StorageFull  StoreBroken     the operator acts
+                              └─ StoreFailed ── StorageFull  StoreBroken  DamagedRow  RecordsMissing
+                                                                                 the operator acts
 
 Rule 1: a message says what, which, and what now; lower case, no full stop.
 Rule 2: the object keeps the parts and a stable `code`.
@@ -451,6 +452,31 @@ class StoreBroken(StoreFailed):
 
 class StorageFull(StoreFailed):
     code = "storage-full"
+
+
+class DamagedRow(StoreFailed):
+    """A row without which nothing can be answered is not as it was written."""
+
+    code = "damaged-row"
+
+    def __init__(self, what: str, advice: str) -> None:
+        super().__init__(f"{what} is damaged in the database; {advice}")
+
+
+class RecordsMissing(StoreFailed):
+    """The database lacks what it was known to hold: its log was damaged, cut or deleted, or an old copy put back."""
+
+    code = "records-missing"
+
+    def __init__(self, folder: str, records: int, changes: int) -> None:
+        counts = ((records, "record"), (changes, "other change"))
+        missing = " and ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts if count > 0)
+        super().__init__(
+            f"{missing} that the data folder '{folder}' has acknowledged {'is' if records + changes == 1 else 'are'}"
+            " missing from its database; restore the database with its log, or give up what is missing with"
+            f" 'interlock doctor --accept-loss --data {folder}'"
+        )
+        self.folder, self.records, self.changes = folder, records, changes
 
 
 def nearest(word: str, known: Sequence[str], otherwise: str) -> str:

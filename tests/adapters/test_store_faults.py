@@ -26,7 +26,7 @@ from interlock.compose import inspection
 from interlock.compose.checkup import check_up
 from interlock.compose.keeping import delete_run, export_run, import_run
 from interlock.crew.definition import Crew
-from interlock.errors import DamagedRun, InterlockError, RunNotFound, StorageFull, StoreFailed
+from interlock.errors import DamagedRun, InterlockError, RecordsMissing, RunNotFound, StorageFull, StoreFailed
 from interlock.ports import NOTHING_ELSE, Alongside, Appended, ModelRequest, Record, RunRow
 from interlock.runtime.performing import STORE_RETRY_MS
 from interlock.testing import ManualClock
@@ -70,6 +70,10 @@ class Connection:
     @property
     def in_transaction(self) -> bool:
         return self._inner.in_transaction
+
+    @property
+    def total_changes(self) -> int:
+        return self._inner.total_changes
 
     def execute(self, statement: str, values: Any = ()) -> sqlite3.Cursor:
         self._before(statement)
@@ -660,14 +664,17 @@ asyncio.run(main())
 """
 
 
-def test_a_log_that_is_deleted_after_a_death_takes_the_newest_with_it_and_leaves_a_sound_older_state(
+def test_a_log_that_is_deleted_after_a_death_is_noticed_and_a_sound_older_state_is_left(
     tmp_path: Path,
 ) -> None:
-    """The limit of what can be noticed: a database without its log is what it was at the last checkpoint."""
+    """A database without its log is what it was at the last checkpoint, which is not what was acknowledged."""
     use(tmp_path, lambda store: fill(store, runs=1))
     command = [sys.executable, "-c", DIE, str(tmp_path), str(Path(__file__).parent)]
     subprocess.run(command, check=True, timeout=60)
     (tmp_path / "interlock.db-wal").unlink()
+    with pytest.raises(RecordsMissing, match=r"^\d+ records? "):
+        SqliteStore(tmp_path)
+    asyncio.run(SqliteStore(tmp_path, accepts_loss=True).close())
 
     async def story(store: SqliteStore) -> None:
         assert [row.run for row in await store.rows()] == ["r0"]

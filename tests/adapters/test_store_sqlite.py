@@ -20,11 +20,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.adapters import migrations, owner_files, sqlite_rows, sqlite_writer
-from interlock.adapters.bus_rows import SqliteTables
+from interlock.adapters import bus_rows, migrations, owner_files, sqlite_rows, sqlite_writer
 from interlock.adapters.bus_sqlite import SqliteBus
 from interlock.adapters.bus_tables import DELAYED_IN_ORDER
-from interlock.adapters.remembered_sqlite import Remembered
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.broadcast.delayed import Delayed
 from interlock.broadcast.record import PROCESS
@@ -134,11 +132,11 @@ def test_a_new_folder_gets_a_database_of_the_newest_schema_in_wal_mode(tmp_path:
     async def story(store: SqliteStore) -> None:
         await fill(store)
         assert sorted(file.name for file in folder.iterdir()) == [
-            "interlock.db", "interlock.db-shm", "interlock.db-wal", "interlock.lock", "owners",
+            "interlock.db", "interlock.db-shm", "interlock.db-wal", "interlock.lock", "newest", "owners",
         ]  # fmt: skip
 
     use(folder, story)
-    assert sorted(file.name for file in folder.iterdir()) == ["interlock.db", "interlock.lock", "owners"]
+    assert sorted(file.name for file in folder.iterdir()) == ["interlock.db", "interlock.lock", "newest", "owners"]
     assert list((folder / "owners").iterdir()) == []
     assert asked(folder, "pragma user_version") == [migrations.SCHEMA]
     assert asked(folder, "pragma journal_mode") == ["wal"]
@@ -195,9 +193,12 @@ def test_signals_for_later_of_an_older_database_are_still_queued(tmp_path: Path)
         for _, statements in migrations.MIGRATIONS[:before]:
             for statement in statements:
                 connection.execute(statement)
-        tables = SqliteTables(connection, Remembered())
+        insert = "insert into delayed (id, type, repeat_key, due_at, crc, body) values (?, ?, ?, ?, ?, ?)"
         for entry in entries:
-            tables.put_entry(entry)
+            body = msgspec.json.encode(entry)
+            connection.execute(
+                insert, (entry.id, entry.type, entry.repeat_key, entry.due_at, bus_rows.signed_crc(body), body)
+            )
         connection.execute(f"pragma application_id = {migrations.APPLICATION_ID}")
         connection.execute(f"pragma user_version = {before}")
 
@@ -608,6 +609,10 @@ class FailingCommit:
     @property
     def in_transaction(self) -> bool:
         return self.inner.in_transaction
+
+    @property
+    def total_changes(self) -> int:
+        return self.inner.total_changes
 
     def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
         if statement == "commit":

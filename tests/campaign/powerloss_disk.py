@@ -17,6 +17,9 @@ from unittest import mock
 
 import apsw
 
+from interlock.adapters.newest_mark import NEWEST
+from interlock.adapters.sealed_tables import seal_of
+
 SQLITE_VERSION = apsw.sqlite_lib_version()
 
 # As SQLite does unless told: a checkpoint when the log has this many pages.
@@ -110,6 +113,7 @@ class Disk:
             mock.patch.object(os, "rename", self._rename),
             mock.patch.object(os, "unlink", self._unlink),
             mock.patch.object(os, "fsync", self._fsync),
+            mock.patch.object(os, "pwrite", self._pwrite),
         ):
             yield
 
@@ -144,6 +148,14 @@ class Disk:
         _unlink(path, **how)
         if Path(path).parent == self.folder:
             self.removed(Path(path).name)
+
+    def _pwrite(self, descriptor: int, data: bytes, offset: int, _pwrite: Any = os.pwrite) -> int:
+        """Only the mark is written so; it is never synced."""
+        mark = self.folder / NEWEST
+        if mark.exists() and os.path.samestat(os.fstat(descriptor), mark.stat()):
+            self.note(Wrote(self.inode_of(NEWEST), offset, bytes(data)))
+        written: int = _pwrite(descriptor, data, offset)
+        return written
 
     def _fsync(self, descriptor: int, _fsync: Any = os.fsync) -> None:
         _fsync(descriptor)
@@ -228,11 +240,16 @@ class Connection:
         with _as_sqlite3():
             self._inner = apsw.Connection(f"{path.as_uri()}?mode={mode}", flags=_flags(flags, mode), vfs=disk.vfs.name)
             self._inner.set_busy_timeout(5_000)
+        self._inner.create_scalar_function("interlock_seal", seal_of, deterministic=True)
         self._inner.set_wal_hook(self._checkpoint)
 
     @property
     def in_transaction(self) -> bool:
         return self._inner.in_transaction
+
+    @property
+    def total_changes(self) -> int:
+        return self._inner.total_changes()
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> Cursor:
         with _as_sqlite3():

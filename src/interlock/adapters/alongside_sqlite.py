@@ -4,28 +4,33 @@ are asked, broadcasts and their inbox marks.
 SQL on a given connection.
 """
 
+import logging
 import sqlite3
 from collections.abc import Sequence
+from typing import Any
 
 from interlock.adapters import questions_sqlite
 from interlock.adapters.bus_rows import SqliteTables
 from interlock.adapters.bus_rules import carry_out_on_bus
 from interlock.adapters.remembered_sqlite import Remembered
+from interlock.adapters.sealed_tables import whole
 from interlock.adapters.spending import Counter, Held, spend
 from interlock.ports import Alongside, Appended, Grant, Outgoing, Reservation, Settlement
+
+_log = logging.getLogger("interlock")
 
 _COUNTERS = "start, calls, tokens, cost, errors, alerted"
 
 
 class SqliteLedger:
-    """Counters and reservations in tables."""
+    """Counters and reservations in tables. A damaged one counts from nothing again, and the log says so."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def counter(self, crew: str, scope: str, window: str) -> Counter:
         query = f"select {_COUNTERS} from counters where crew = ? and scope = ? and window = ?"  # noqa: S608 - constants
-        found = self._connection.execute(query, (crew, scope, window)).fetchone()
+        found = self._whole("counters", query, (crew, scope, window))
         if found is None:
             return Counter()
         start, calls, tokens, cost, errors, alerted = found
@@ -44,9 +49,8 @@ class SqliteLedger:
         )
 
     def held(self, key: str) -> Held | None:
-        found = self._connection.execute(
-            "select at, tokens, cost_micros, alerts from reservations where key = ?", (key,)
-        ).fetchone()
+        query = "select at, tokens, cost_micros, alerts from reservations where key = ?"
+        found = self._whole("reservations", query, (key,))
         if found is None:
             return None
         at, tokens, cost_micros, alerts = found
@@ -63,6 +67,16 @@ class SqliteLedger:
 
     def drop_older(self, at: int) -> None:
         self._connection.execute("delete from reservations where at < ?", (at,))
+
+    def _whole(self, table: str, query: str, values: tuple[str, ...]) -> Any:
+        found = self._connection.execute(f"{query} and {whole(table)}", values).fetchone()
+        if found is None and self._connection.execute(f"select 1 {query[query.index('from') :]}", values).fetchone():
+            _log.warning(
+                "what was spent under '%s' is damaged in '%s', and is counted anew", "', '".join(values), table
+            )
+            key = query.partition(" where ")[2]
+            self._connection.execute(f"delete from {table} where {key}", values)  # noqa: S608 - constants
+        return found
 
 
 def carry_out(connection: sqlite3.Connection, remembered: Remembered, also: Alongside, position: int) -> Appended:
@@ -87,7 +101,8 @@ def carry_out_spending(connection: sqlite3.Connection, orders: Sequence[Reservat
 
 def pending(connection: sqlite3.Connection, *, run: str | None) -> list[Outgoing]:
     found = connection.execute(
-        "select key, run, body from outbox where ? is null or run = ? order by number", (run, run)
+        f"select key, run, body from outbox where (? is null or run = ?) and {whole('outbox')} order by number",  # noqa: S608 - constants
+        (run, run),
     ).fetchall()
     return [Outgoing(key=key, run=of, body=body) for key, of, body in found]
 

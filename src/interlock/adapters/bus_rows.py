@@ -1,7 +1,8 @@
 """SQL on broadcasts, subscriptions, inboxes, deliveries and the queue of signals for later.
 
 Rule 1: who hears what is remembered beside the writing connection, and read again when another process changed it.
-Rule 2: a crc on every broadcast and every signal in the queue; a damaged one hides no other, and the doctor names it.
+Rule 2: a crc on every broadcast and every signal in the queue, and a seal on every row (`sealed_tables`); a damaged one
+hides no other, and the doctor names it.
 """
 
 import sqlite3
@@ -12,7 +13,8 @@ from zlib import crc32
 import msgspec
 
 from interlock.adapters.bus_rules import Aged
-from interlock.adapters.remembered_sqlite import Remembered
+from interlock.adapters.remembered_sqlite import Remembered, add_one
+from interlock.adapters.sealed_tables import whole
 from interlock.broadcast.delayed import Dead, Delayed, in_order
 from interlock.broadcast.lifecycle import Lifecycle, broadcasts_of, packed, unpacked
 from interlock.broadcast.naming import NAME_CHARS
@@ -29,14 +31,22 @@ _encode = msgspec.json.Encoder().encode
 _decode_delayed = msgspec.json.Decoder(Delayed).decode
 _decode_dead = msgspec.json.Decoder(Dead).decode
 
+_WHOLE_BROADCAST = whole("broadcasts")
+
 # Everything that is kept; a row whose `quiet` is 1 stands for several.
 ANNOUNCEMENTS = (
-    "select position, crc, body, quiet from (select position, crc, body, 0 as quiet from broadcasts"
-    " union all select position, crc, body, 1 as quiet from lifecycle)"
+    "select position, crc, body, quiet from (select position, crc, body, 0 as quiet from broadcasts"  # noqa: S608 - constants
+    f" where {_WHOLE_BROADCAST} union all select position, crc, body, 1 as quiet from lifecycle)"
 )
 _NEWEST = "coalesce((select max(position) from {}), 0)"
 _HEAD = f"select max({_NEWEST.format('broadcasts')}, {_NEWEST.format('lifecycle')})"
-_HEARD = "select broadcasts.position, hops, crc, body from inbox join broadcasts on position = inbox.broadcast"
+_HEARD = (
+    "select broadcasts.position, hops, crc, body from inbox join broadcasts on position = inbox.broadcast"  # noqa: S608 - constants
+    f" where {whole('inbox')} and {_WHOLE_BROADCAST}"
+)
+SUBSCRIBED = whole("subscriptions")
+_DELAYED = f"select crc, body from delayed where {whole('delayed')}"  # noqa: S608 - constants
+_DEAD = f"select body from dead where {whole('dead')}"  # noqa: S608 - constants
 
 
 def signed_crc(body: bytes, salt: int = 0) -> int:
@@ -159,7 +169,7 @@ class SqliteTables:
 
     def oldest_unread(self, crew: str, agent: str) -> Heard | None:
         found = self._execute(
-            f"{_HEARD} where crew = ? and agent = ? and taken = '' order by inbox.broadcast limit 1", (crew, agent)
+            f"{_HEARD} and crew = ? and agent = ? and taken = '' order by inbox.broadcast limit 1", (crew, agent)
         ).fetchone()
         if found is None:
             return None
@@ -170,15 +180,15 @@ class SqliteTables:
 
     def mark(self, crew: str, agent: str, key: str, limit: int) -> None:
         done = self._execute(
-            "update inbox set taken = ? where number in (select number from inbox"
-            " where crew = ? and agent = ? and taken = '' order by broadcast limit ?)",
+            "update inbox set taken = ? where number in (select number from inbox"  # noqa: S608 - constants
+            f" where crew = ? and agent = ? and taken = '' and {whole('inbox')} order by broadcast limit ?)",
             (key, crew, agent, limit),
         )
         if done.rowcount:
             self._count(crew, agent, -done.rowcount)
 
     def marked(self, key: str) -> tuple[Heard, ...]:
-        found = self._execute(f"{_HEARD} where taken = ? order by inbox.broadcast", (key,)).fetchall()
+        found = self._execute(f"{_HEARD} and taken = ? order by inbox.broadcast", (key,)).fetchall()
         return tuple(_heard(found))
 
     def strike(self, key: str) -> None:
@@ -233,7 +243,7 @@ class SqliteTables:
         return self._remembered.is_active_elsewhere(self._connection, crew, agent, run)
 
     def counted(self, crew: str, agent: str) -> tuple[int, int]:
-        query = "select start, number from announced where crew = ? and agent = ?"
+        query = f"select start, number from announced where crew = ? and agent = ? and {whole('announced')}"  # noqa: S608 - constants
         found = self._execute(query, (crew, agent)).fetchone()
         return (found[0], found[1]) if found is not None else (0, 0)
 
@@ -247,8 +257,8 @@ class SqliteTables:
 
     def subscribed(self, crew: str, agent: str | None = None) -> Sequence[Subscribed]:
         if agent is None:
-            return subscriptions(self._connection, "where crew = ?", (crew,))
-        return subscriptions(self._connection, "where crew = ? and agent = ?", (crew, agent))
+            return subscriptions(self._connection, "and crew = ?", (crew,))
+        return subscriptions(self._connection, "and crew = ? and agent = ?", (crew, agent))
 
     def put_subscription(self, subscribed: Subscribed) -> None:
         self._execute(
@@ -276,7 +286,7 @@ class SqliteTables:
         return self._entry("type = ? and repeat_key = ?", (kind, repeat_key))
 
     def _entry(self, test: str, values: tuple[object, ...]) -> Delayed | None:
-        found = self._execute(f"select crc, body from delayed where {test}", values).fetchone()  # noqa: S608 - constants
+        found = self._execute(f"{_DELAYED} and {test}", values).fetchone()
         return opened_entry(*found) if found is not None else None
 
     def put_entry(self, entry: Delayed) -> None:
@@ -293,12 +303,12 @@ class SqliteTables:
 
     def entries_ahead(self, now: int) -> Sequence[Delayed]:
         changed = "json_extract(cast(body as text), '$.updatedAt')"
-        query = f"select crc, body from delayed where due_at > ? and json_valid(cast(body as text)) and {changed} > ?"  # noqa: S608 - constants
+        query = f"{_DELAYED} and due_at > ? and json_valid(cast(body as text)) and {changed} > ?"
         rows = self._execute(query, (now, now)).fetchall()
         return [each for each in (opened_entry(*row) for row in rows) if each is not None]
 
     def _note_delayed(self) -> None:
-        self._execute("update bus_changes set number = number + 1 where name = 'delayed'")
+        add_one(self._connection, "delayed")
 
     # Dead letters
 
@@ -310,7 +320,7 @@ class SqliteTables:
         self._execute("delete from dead where number <= ?", ((done.lastrowid or 0) - DEAD_LETTERS_MAX,))
 
     def dead_under(self, id: str) -> Sequence[Dead]:  # noqa: A002
-        found = self._execute("select body from dead where id = ? order by number", (id,)).fetchall()
+        found = self._execute(f"{_DEAD} and id = ? order by number", (id,)).fetchall()
         return [_decode_dead(body) for (body,) in found]
 
     def dig_up(self, id: str) -> None:  # noqa: A002
@@ -370,7 +380,7 @@ def since(connection: sqlite3.Connection, *, position: int, limit: int) -> list[
 
 
 def subscriptions(connection: sqlite3.Connection, test: str = "", values: tuple[object, ...] = ()) -> list[Subscribed]:
-    query = f"select crew, agent, pattern, silent, origin from subscriptions {test} order by 1, 2, 3"  # noqa: S608 - constants
+    query = f"select crew, agent, pattern, silent, origin from subscriptions where {SUBSCRIBED} {test} order by 1, 2, 3"  # noqa: S608 - constants
     rows = connection.execute(query, values)
     return [
         Subscribed(crew=crew, agent=agent, pattern=pattern, silent=bool(silent), origin=origin)
@@ -388,32 +398,34 @@ def opened_entry(crc: int, body: bytes) -> Delayed | None:
 
 
 def delayed(connection: sqlite3.Connection, *, limit: int | None = None) -> list[Delayed]:
-    query = "select crc, body from delayed order by due_at limit ?"
+    query = f"{_DELAYED} order by due_at limit ?"
     rows = connection.execute(query, (-1 if limit is None else limit,)).fetchall()
     return sorted((each for each in (opened_entry(*row) for row in rows) if each is not None), key=in_order)
 
 
 def due(connection: sqlite3.Connection, *, now: int, limit: int) -> list[Delayed]:
-    rows = connection.execute("select crc, body from delayed where due_at <= ? order by due_at", (now,))
+    rows = connection.execute(f"{_DELAYED} and due_at <= ? order by due_at", (now,))
     sound = (each for each in (opened_entry(*row) for row in rows) if each is not None)
     return sorted(islice(sound, limit), key=in_order)
 
 
 def next_due(connection: sqlite3.Connection, *, now: int) -> int | None:
     query = (
-        "select min(due_at) from delayed where due_at > ? union all select min(try_at) from deliveries where try_at > ?"
+        f"select min(due_at) from delayed where due_at > ? and {whole('delayed')}"  # noqa: S608 - constants
+        f" union all select min(try_at) from deliveries where try_at > ? and {whole('deliveries')}"
     )
     return min((at for (at,) in connection.execute(query, (now, now)) if at is not None), default=None)
 
 
 def awaiting(connection: sqlite3.Connection, *, now: int) -> list[tuple[str, str]]:
-    query = "select distinct crew, agent from deliveries where try_at <= ? order by 1, 2"
+    query = f"select distinct crew, agent from deliveries where try_at <= ? and {whole('deliveries')} order by 1, 2"  # noqa: S608 - constants
     return connection.execute(query, (now,)).fetchall()
 
 
 def deliveries(connection: sqlite3.Connection, test: str, values: tuple[object, ...], limit: int = 1) -> list[Delivery]:
     columns = "number, crew, agent, attempts, position, hops, crc, body"
     tables = "deliveries join broadcasts on position = deliveries.broadcast"
+    test = f"{test} and {whole('deliveries')} and {_WHOLE_BROADCAST}"
     query = f"select {columns} from {tables} where {test} order by deliveries.broadcast, number"  # noqa: S608 - constants
     sound = (
         Delivery(number=number, crew=crew, agent=agent, attempts=attempts, heard=heard)
@@ -424,7 +436,7 @@ def deliveries(connection: sqlite3.Connection, test: str, values: tuple[object, 
 
 
 def dead(connection: sqlite3.Connection, *, limit: int) -> list[Dead]:
-    rows = connection.execute("select body from dead order by number desc limit ?", (limit,)).fetchall()
+    rows = connection.execute(f"{_DEAD} order by number desc limit ?", (limit,)).fetchall()
     return [_decode_dead(body) for (body,) in rows]
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from interlock.adapters import bus_rows, bus_rules
 from interlock.adapters.bus_rows import SqliteTables
+from interlock.adapters.sealed_tables import whole
 from interlock.adapters.sqlite_rows import Tips
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.broadcast.delayed import Dead, Delayed
@@ -97,7 +98,8 @@ class SqliteBus:
 
     async def crew_sha(self, crew: str) -> str:
         def found(connection: sqlite3.Connection) -> str:
-            row = connection.execute("select sha from crew_heads where crew = ?", (crew,)).fetchone()
+            query = f"select sha from crew_heads where crew = ? and {whole('crew_heads')}"  # noqa: S608 - constants
+            row = connection.execute(query, (crew,)).fetchone()
             return str(row[0]) if row is not None else ""
 
         return await self._store.read("read the newest file of a crew", found)
@@ -139,7 +141,7 @@ class SqliteBus:
     # Delivering
 
     async def mail(self) -> Sequence[tuple[str, str]]:
-        query = "select crew, agent from mailboxes where unread > 0"
+        query = f"select crew, agent from mailboxes where unread > 0 and {whole('mailboxes')}"  # noqa: S608 - constants
         return await self._store.read("read who has mail", lambda connection: connection.execute(query).fetchall())
 
     async def take(self, taking: Taking) -> tuple[Heard, ...]:

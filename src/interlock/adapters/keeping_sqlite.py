@@ -11,6 +11,7 @@ import msgspec
 from interlock.adapters import migrations
 from interlock.adapters.journal_format import Tip
 from interlock.adapters.migrations import Connect
+from interlock.adapters.private_files import make_private_file
 from interlock.errors import DamagedRun, RunDeleted, RunExists, RunNotFound, StoreFailed
 from interlock.ids import CHILD_MARK
 from interlock.ports import Tombstone
@@ -89,20 +90,13 @@ def expire_tombstones(connection: sqlite3.Connection, *, before: int) -> int:
     return connection.execute("delete from tombstones where deleted_at < ?", (before,)).rowcount
 
 
-def problems(connection: sqlite3.Connection) -> list[str]:
-    lines = [str(line) for (line,) in connection.execute("pragma integrity_check").fetchall()]
-    found = [] if lines == ["ok"] else [f"the database is damaged: {' '.join(line.split())}" for line in lines]
-    query = "select count(*) from records where run <> ? and run not in (select number from runs)"
-    strays = connection.execute(query, (NOBODY,)).fetchone()[0]
-    return [*found, f"{strays} records belong to no run"] if strays else found
-
-
 def back_up(database: Path, mode: str, file: Path, connect: Connect) -> None:
     """Under another name first, so that a copy that breaks off is never taken for a whole one."""
     if os.path.lexists(file):
         raise StoreFailed(f"'{file}' exists already; a backup overwrites nothing")
     draft = file.with_name(f"{file.name}.part")
     draft.unlink(missing_ok=True)
+    make_private_file(draft)
     try:
         with closing(connect(database, mode)) as source, closing(connect(draft, "rwc")) as copy:
             copy.execute("pragma synchronous = extra")

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from interlock.adapters.bus_tables import BUS_MIGRATIONS, DELAYED_IN_ORDER, QUIET_LIFECYCLE
+from interlock.adapters.private_files import make_private_file
+from interlock.adapters.sealed_tables import SEALED_ROWS, add_seals
 from interlock.errors import StoreFailed
 
 # "ILCK": tells our databases from those of other programs.
@@ -185,11 +187,14 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "017_run_schedules",
-        ("create table run_schedules (id text primary key, body blob not null, crc integer not null) strict",),
+        ("create table run_schedules (id text primary key, body blob not null) strict, without rowid",),
     ),
+    SEALED_ROWS,
 )
 
 SCHEMA = len(MIGRATIONS)
+# From this schema on rows are sealed, and a mark beside the database says how far it has come.
+SEALED_SINCE = MIGRATIONS.index(SEALED_ROWS) + 1
 
 # Makes a connection to a database: a path, and "rw", "rwc" or "ro" as in SQLite's URIs.
 Connect = Callable[[Path, str], sqlite3.Connection]
@@ -198,7 +203,9 @@ Connect = Callable[[Path, str], sqlite3.Connection]
 def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
     """A connection that never makes a file unless asked to, and leaves transactions to us."""
     uri = f"{path.absolute().as_uri()}?mode={mode}"
-    return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
+    add_seals(connection)
+    return connection
 
 
 def make_database(path: Path, connect: Connect) -> None:
@@ -206,11 +213,13 @@ def make_database(path: Path, connect: Connect) -> None:
     draft = path.with_name(f"{path.name}.new")
     for left in (draft, Path(f"{draft}-journal"), Path(f"{draft}-wal"), Path(f"{draft}-shm")):
         left.unlink(missing_ok=True)
+    make_private_file(draft)  # SQLite gives what it makes beside a database the database's mode
     connection = connect(draft, "rwc")
     try:
         connection.execute("pragma synchronous = extra")
         connection.execute(f"pragma application_id = {APPLICATION_ID:d}")
         migrate(connection)
+        connection.execute("vacuum")  # tables that were made anew leave room behind
         connection.execute("pragma journal_mode = wal")
     finally:
         connection.close()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from interlock.adapters.private_files import open_private
 from interlock.errors import StoreFailed
 
 LOCK = "interlock.lock"
@@ -26,7 +27,7 @@ class OwnerFile:
     def __init__(self, folder: Path) -> None:
         self.id = f"{os.getpid()}-{secrets.token_hex(8)}"
         self._path = _owner_path(folder, self.id)
-        self.descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self.descriptor = open_private(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         fcntl.flock(self.descriptor, fcntl.LOCK_EX)
 
     def close(self) -> None:
@@ -62,7 +63,7 @@ def remove_dead_owners(folder: Path) -> None:
 @contextmanager
 def folder_locked(folder: Path) -> Iterator[None]:
     """One process at a time makes, upgrades and joins a data folder."""
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = open_private(folder / LOCK, os.O_RDWR | os.O_CREAT)
     deadline = time.monotonic() + LOCK_WAIT_S
     try:
         while True:

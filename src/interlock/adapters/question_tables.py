@@ -37,6 +37,7 @@ class QuestionTables:
     async def list_questions(self: _Database, asking: Asking, seq: int) -> None:
         def work(connection: sqlite3.Connection, _tips: Tips) -> None:
             query = "select 1 from runs where run = ? and seq = ?"
+            questions_sqlite.unlist_damaged(connection)
             if connection.execute(query, (asking.run, seq)).fetchone() is not None:
                 questions_sqlite.keep(connection, asking)
 

@@ -1,16 +1,20 @@
-"""What people are asked in all runs, in tables: SQL on a given connection."""
+"""What people are asked in all runs, in tables: SQL on a given connection.
+
+Rule 1: the journals are the truth. While one row is damaged it is not known what every run asks that is not over, so
+all of those count as unlisted, until they are listed from their journals.
+"""
 
 import sqlite3
-from contextlib import closing
-from itertools import islice
 from typing import Any
 from zlib import crc32
 
 import msgspec
 
+from interlock.adapters.sealed_tables import whole
 from interlock.ids import CHILD_MARK
 from interlock.ports import Asking, OpenQuestion
 
+_LIVE = "select run from runs where status in ('running', 'paused')"
 _BELOW = (CHILD_MARK, chr(ord(CHILD_MARK) + 1))  # between these lie the ids of all runs below one
 
 _encode = msgspec.json.Encoder().encode
@@ -38,13 +42,37 @@ def unlist(connection: sqlite3.Connection, run: str, status: str) -> None:
 
 
 def unlisted(connection: sqlite3.Connection) -> list[str]:
-    return [run for (run,) in connection.execute("select run from unlisted order by run").fetchall()]
+    """Whoever lists questions asks the journals of these."""
+    query = f"{_LIVE} order by run" if is_damaged(connection) else "select run from unlisted order by run"
+    return [run for (run,) in connection.execute(query).fetchall()]
+
+
+def unlist_damaged(connection: sqlite3.Connection) -> bool:
+    """Lets go of damaged rows, and makes whoever opens the folder list all live runs again; whether there were any."""
+    if not is_damaged(connection):
+        return False
+    for table in ("questions", "unlisted"):
+        connection.execute(f"delete from {table} where {_not_whole(table)}")  # noqa: S608 - constants
+    connection.execute(f"insert or ignore into unlisted (run) {_LIVE}")
+    return True
+
+
+def is_damaged(connection: sqlite3.Connection) -> bool:
+    tables = ("questions", "unlisted")
+    queries = [f"select 1 from {table} where {_not_whole(table)}" for table in tables]  # noqa: S608 - constants
+    return any(connection.execute(query).fetchone() for query in queries)
+
+
+def _not_whole(table: str) -> str:
+    """The crc of a question's body counts too."""
+    body = " or questions.crc <> interlock_seal(questions.body)" if table == "questions" else ""
+    return f"(not ({whole(table)}){body})"
 
 
 def open_questions(
     connection: sqlite3.Connection, *, limit: int, before: tuple[int, str] | None, run: str | None
 ) -> list[OpenQuestion]:
-    conditions, values = ["1"], list[Any]()
+    conditions, values = [f"not {_not_whole('questions')}"], list[Any]()
     if before is not None:
         conditions.append("(since, token) < (?, ?)")
         values += before
@@ -52,8 +80,7 @@ def open_questions(
         conditions.append("(run = ? or (run > ? and run < ?))")
         values += (run, *(f"{run}{mark}" for mark in _BELOW))
     query = (
-        f"select body, crc from questions where {' and '.join(conditions)}"  # noqa: S608 - constants
-        " order by since desc, token desc"
+        f"select body from questions where {' and '.join(conditions)}"  # noqa: S608 - constants
+        " order by since desc, token desc limit ?"
     )
-    with closing(connection.execute(query, values)) as found:
-        return list(islice((_decode(body) for body, crc in found if crc32(body) == crc), limit))
+    return [_decode(body) for (body,) in connection.execute(query, (*values, limit)).fetchall()]

@@ -7,14 +7,21 @@ Rule 3: a transaction that fails may have changed what is remembered, so it is f
 
 import sqlite3
 
+from interlock.adapters.sealed_tables import whole
 from interlock.broadcast.subscriptions import Directory, Subscribed
+from interlock.errors import DamagedRow
+
+# The counts of `bus_changes`, and of commits that stored no record.
+UNRECORDED = "unrecorded"
+COUNTED = ("subscriptions", "delayed", UNRECORDED)
+# Where a count begins that was damaged: above any that was reached by counting, so that it is a change.
+MENDED = 1 << 40
 
 # Agents of whom it is remembered where they are at work, and the runs up to which that is worth reading.
 AGENTS_MAX = 10_000
 RUNS_READ_MAX = 2
 
-_COUNT = "select number from bus_changes where name = 'subscriptions'"
-_AT_WORK = "select run from active where crew = ? and agent = ? limit ?"
+_AT_WORK = f"select run from active where crew = ? and agent = ? and {whole('active')} limit ?"  # noqa: S608 - constants
 
 
 class Remembered:
@@ -64,7 +71,7 @@ class Remembered:
 
     def directory(self, connection: sqlite3.Connection) -> Directory:
         if not self._is_current:
-            number = connection.execute(_COUNT).fetchone()[0]
+            number = count_of(connection, "subscriptions")
             if number != self._number:
                 self._directory, self._number = _read(connection), number
             self._is_current = True
@@ -78,8 +85,7 @@ class Remembered:
         removed: tuple[str, str, str] | None = None,
     ) -> None:
         """In the transaction that changes a row: counts it, and keeps up if nothing else was changed."""
-        query = "update bus_changes set number = number + 1 where name = 'subscriptions' returning number"
-        number = connection.execute(query).fetchone()[0]
+        number = add_one(connection, "subscriptions")
         if number != self._number + 1:
             self._is_current = False
             return
@@ -90,8 +96,38 @@ class Remembered:
             self._directory.remove(removed)
 
 
+def count_of(connection: sqlite3.Connection, name: str) -> int:
+    """How often something was changed, by what it is; `DamagedRow` if that is not known."""
+    query = f"select number from bus_changes where name = ? and {whole('bus_changes')}"  # noqa: S608 - constants
+    found = connection.execute(query, (name,)).fetchone()
+    if found is None:
+        raise DamagedRow(f"the count of changes of '{name}'", "open the folder again, which mends it")
+    return int(found[0])
+
+
+def add_one(connection: sqlite3.Connection, name: str) -> int:
+    """Counts a change, in its transaction."""
+    number = count_of(connection, name) + 1
+    connection.execute("update bus_changes set number = ? where name = ?", (number, name))
+    return number
+
+
+def mend_counts(connection: sqlite3.Connection, unrecorded: int) -> None:
+    """Writes damaged counts anew, in a transaction.
+
+    Of most it only counts that they change. That of commits without a record goes on from where it is known to be.
+    """
+    whole_ones = f"select name from bus_changes where {whole('bus_changes')}"  # noqa: S608 - constants
+    left = set(COUNTED) - {name for (name,) in connection.execute(whole_ones)}
+    connection.execute(f"delete from bus_changes where not ({whole('bus_changes')})")  # noqa: S608 - constants
+    anew = [(name, unrecorded if name == UNRECORDED else MENDED) for name in sorted(left)]
+    for row in anew:
+        connection.execute("insert into bus_changes (name, number) values (?, ?)", row)
+
+
 def _read(connection: sqlite3.Connection) -> Directory:
     directory = Directory()
-    for crew, agent, pattern, silent in connection.execute("select crew, agent, pattern, silent from subscriptions"):
+    query = f"select crew, agent, pattern, silent from subscriptions where {whole('subscriptions')}"  # noqa: S608 - constants
+    for crew, agent, pattern, silent in connection.execute(query):
         directory.add(Subscribed(crew=crew, agent=agent, pattern=pattern, silent=bool(silent)))
     return directory

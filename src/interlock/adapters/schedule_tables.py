@@ -3,10 +3,10 @@
 import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
-from zlib import crc32
 
 import msgspec
 
+from interlock.adapters.sealed_tables import whole
 from interlock.adapters.sqlite_rows import Tips
 from interlock.adapters.sqlite_writer import Work
 from interlock.broadcast.run_schedules import RunSchedule
@@ -36,8 +36,7 @@ class ScheduleTables:
         def work(connection: sqlite3.Connection, _tips: Tips) -> None:
             if connection.execute("select count(*) from run_schedules").fetchone()[0] >= RUN_SCHEDULES_MAX:
                 raise UsageError(f"there are {RUN_SCHEDULES_MAX} schedules already; delete one first")
-            query = "insert or replace into run_schedules (id, body, crc) values (?, ?, ?)"
-            connection.execute(query, (schedule.id, body, crc32(body)))
+            connection.execute("insert or replace into run_schedules (id, body) values (?, ?)", (schedule.id, body))
 
         await self._write("store a schedule", work, len(body))
 
@@ -45,8 +44,8 @@ class ScheduleTables:
         before, after = _encode(old), _encode(new)
 
         def work(connection: sqlite3.Connection, _tips: Tips) -> bool:
-            query = "update run_schedules set body = ?, crc = ? where id = ? and body = ?"
-            return connection.execute(query, (after, crc32(after), old.id, before)).rowcount == 1
+            query = "update run_schedules set body = ? where id = ? and body = ?"
+            return connection.execute(query, (after, old.id, before)).rowcount == 1
 
         return await self._write(f"change schedule '{old.id}'", work, len(after))
 
@@ -60,15 +59,8 @@ class ScheduleTables:
         """Without damaged rows, which `problems` reports."""
 
         def work(connection: sqlite3.Connection) -> list[RunSchedule]:
-            found = connection.execute("select body, crc from run_schedules").fetchall()
-            schedules = [_decode(body) for body, crc in found if crc32(body) == crc]
+            query = f"select body from run_schedules where {whole('run_schedules')}"  # noqa: S608 - constants
+            schedules = [_decode(body) for (body,) in connection.execute(query).fetchall()]
             return sorted(schedules, key=lambda each: (each.due_at, each.id))
 
         return await self._read("list schedules", work)
-
-
-def damaged_schedules(connection: sqlite3.Connection) -> list[str]:
-    found = connection.execute("select id, body, crc from run_schedules").fetchall()
-    return [
-        f"schedule '{name}' is damaged: delete it and add it again" for name, body, crc in found if crc32(body) != crc
-    ]

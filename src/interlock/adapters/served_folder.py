@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from interlock.adapters.private_files import make_private_folder, open_private
 from interlock.errors import FolderServed, StoreFailed, UsageError
 
 SERVER_LOCK = "server.lock"
@@ -27,8 +28,8 @@ _KEY = re.compile(rf"{KEY_PREFIX}[A-Za-z0-9_-]{{43}}")
 def served(folder: Path) -> Iterator[None]:
     """While the block lasts no other process serves this folder; `FolderServed` if one does."""
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(folder / SERVER_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        make_private_folder(folder)
+        descriptor = open_private(folder / SERVER_LOCK, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise StoreFailed(f"could not open the data folder '{folder}': {error.strerror}") from error
     try:
@@ -51,7 +52,7 @@ def server_key(folder: Path) -> str:
     """The key of the data folder; made if there is none."""
     path = folder / SERVER_KEY
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     except FileExistsError:
         return _kept_key(path)
     except OSError as error:

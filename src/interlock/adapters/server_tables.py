@@ -1,19 +1,25 @@
 """What a server keeps in the store: requests that were answered, sessions that were closed, and letters of webhooks."""
 
+import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from interlock.adapters.sealed_tables import whole
 from interlock.adapters.sqlite_rows import Tips
 from interlock.adapters.sqlite_writer import Work
+from interlock.errors import DamagedRow
 from interlock.limits import DEAD_LETTERS_MAX
 from interlock.ports import Asked, Letter
 
 T = TypeVar("T")
 
+_log = logging.getLogger("interlock")
+
 _REQUEST = "caller, key, fingerprint, planned, at, status, body"
 _LETTER = "number, hook, key, body, attempts, due_at, dead, error"
+_LETTERS = f"select {_LETTER} from webhook_letters where {whole('webhook_letters')}"  # noqa: S608 - constants
 
 
 class _Database(Protocol):
@@ -34,8 +40,13 @@ class ServerTables:
                 f"insert or ignore into requests ({_REQUEST}) values (?, ?, ?, ?, ?, 0, x'')",  # noqa: S608 - constants
                 (asked.caller, asked.key, asked.fingerprint, asked.planned, asked.at),
             )
-            query = f"select {_REQUEST} from requests where caller = ? and key = ?"  # noqa: S608 - constants
-            return _as_asked(*connection.execute(query, (asked.caller, asked.key)).fetchone())
+            query = f"select {_REQUEST} from requests where caller = ? and key = ? and {whole('requests')}"  # noqa: S608 - constants
+            found = connection.execute(query, (asked.caller, asked.key)).fetchone()
+            if found is None:
+                raise DamagedRow(
+                    "what was asked under this Idempotency-Key", "see what came of it, then ask under another key"
+                )
+            return _as_asked(*found)
 
         return await self._write("remember a request", work)
 
@@ -57,14 +68,22 @@ class ServerTables:
 
     async def closed_sessions(self: _Database, now: int) -> Sequence[str]:
         def work(connection: sqlite3.Connection) -> list[str]:
-            query = "select session from closed_sessions where until > ? order by session"
+            test = whole("closed_sessions")
+            if connection.execute(f"select 1 from closed_sessions where not ({test})").fetchone():  # noqa: S608 - constants
+                _log.warning("a session that was closed is damaged and may open again; delete server.key to end all")
+            query = f"select session from closed_sessions where until > ? and {test} order by session"  # noqa: S608 - constants
             return [session for (session,) in connection.execute(query, (now,)).fetchall()]
 
         return await self._read("read which sessions are closed", work)
 
     async def read_up_to(self: _Database, hook: str) -> int | None:
         def work(connection: sqlite3.Connection) -> int | None:
-            found = connection.execute("select position from webhook_cursors where hook = ?", (hook,)).fetchone()
+            query = f"select position, {whole('webhook_cursors')} from webhook_cursors where hook = ?"  # noqa: S608 - constants
+            found = connection.execute(query, (hook,)).fetchone()
+            if found is not None and not found[1]:
+                raise DamagedRow(
+                    f"how far webhook '{hook}' has read", "restore it from a backup, or give the webhook another id"
+                )
             return None if found is None else int(found[0])
 
         return await self._read("read how far a webhook has read", work)
@@ -86,17 +105,17 @@ class ServerTables:
 
     async def hooks_due(self: _Database, now: int) -> Sequence[str]:
         def work(connection: sqlite3.Connection) -> list[str]:
-            query = "select distinct hook from webhook_letters where dead = 0 and due_at <= ? order by hook"
+            query = (
+                f"select distinct hook from webhook_letters where {whole('webhook_letters')}"  # noqa: S608 - constants
+                " and dead = 0 and due_at <= ? order by hook"
+            )
             return [hook for (hook,) in connection.execute(query, (now,)).fetchall()]
 
         return await self._read("read which webhooks have letters", work)
 
     async def due(self: _Database, hook: str, now: int, limit: int) -> Sequence[Letter]:
         def work(connection: sqlite3.Connection) -> list[Letter]:
-            query = (
-                f"select {_LETTER} from webhook_letters where dead = 0 and due_at <= ? and hook = ?"  # noqa: S608 - constants
-                " order by due_at, number limit ?"
-            )
+            query = f"{_LETTERS} and dead = 0 and due_at <= ? and hook = ? order by due_at, number limit ?"
             return [_as_letter(*found) for found in connection.execute(query, (now, hook, limit)).fetchall()]
 
         return await self._read("read letters of webhooks", work)
@@ -127,10 +146,7 @@ class ServerTables:
 
     async def dead_letters(self: _Database, limit: int, before: int | None = None) -> Sequence[Letter]:
         def work(connection: sqlite3.Connection) -> list[Letter]:
-            query = (
-                f"select {_LETTER} from webhook_letters where dead = 1 and (? is null or number < ?)"  # noqa: S608 - constants
-                " order by number desc limit ?"
-            )
+            query = f"{_LETTERS} and dead = 1 and (? is null or number < ?) order by number desc limit ?"
             return [_as_letter(*found) for found in connection.execute(query, (before, before, limit)).fetchall()]
 
         return await self._read("read dead letters", work)
@@ -138,10 +154,10 @@ class ServerTables:
     async def send_again(self: _Database, number: int, at: int) -> Letter | None:
         def work(connection: sqlite3.Connection, _tips: Tips) -> Letter | None:
             found = _dead_letter(connection, number=number)
-            connection.execute(
-                "update webhook_letters set attempts = 0, due_at = ?, dead = 0 where dead = 1 and number = ?",
-                (at, number),
-            )
+            if found is not None:
+                connection.execute(
+                    "update webhook_letters set attempts = 0, due_at = ?, dead = 0 where number = ?", (at, number)
+                )
             return found
 
         return await self._write("send a dead letter again", work)
@@ -155,8 +171,7 @@ class ServerTables:
 
 
 def _dead_letter(connection: sqlite3.Connection, *, number: int) -> Letter | None:
-    query = f"select {_LETTER} from webhook_letters where dead = 1 and number = ?"  # noqa: S608 - constants
-    found = connection.execute(query, (number,)).fetchone()
+    found = connection.execute(f"{_LETTERS} and dead = 1 and number = ?", (number,)).fetchone()
     return None if found is None else _as_letter(*found)
 
 

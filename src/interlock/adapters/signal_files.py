@@ -18,6 +18,7 @@ from zlib import crc32
 
 import msgspec
 
+from interlock.adapters.private_files import FILE_MODE, make_private_folder, open_private
 from interlock.broadcast.delayed import Delayed, view_of
 from interlock.broadcast.record import decoded
 from interlock.limits import EVENTS_FILE_BYTES_MAX, EVENTS_FILES_KEPT
@@ -95,7 +96,7 @@ class SignalFiles:
 
     def refresh(self) -> None:
         """`Busy` while another process does it; `OSError` if it cannot be done now."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(self.folder)
         with self._locked():
             state = self._read_state()
             state = msgspec.structs.replace(state, events=self._events(state.events))
@@ -104,7 +105,7 @@ class SignalFiles:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        descriptor = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_private(self.folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -211,6 +212,8 @@ class SignalFiles:
         while aside.exists():
             aside = aside.with_name(f"{aside.name}x")
         path.rename(aside)
+        if aside.is_file() and not aside.is_symlink():
+            aside.chmod(FILE_MODE)
         self._report(
             f"'{path}' is not what the store says: damaged, edited by hand, or of another program; it is kept as"
             f" '{aside.name}' and made anew. 'interlock broadcast import' takes in files of the original program"
@@ -310,7 +313,7 @@ def _is_private(path: Path) -> bool:
 
 
 def _open_to_append(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    return open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
 def _write(descriptor: int, data: bytes) -> None:
@@ -323,7 +326,7 @@ def _write(descriptor: int, data: bytes) -> None:
 def _replace(path: Path, body: bytes) -> None:
     draft = path.with_name(f"{path.name}.new")
     draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    descriptor = open_private(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         _write(descriptor, body)
     finally:

@@ -10,6 +10,7 @@ from zlib import crc32
 
 import msgspec
 
+from interlock.adapters.sealed_tables import whole
 from interlock.adapters.sqlite_rows import Tips
 from interlock.adapters.sqlite_writer import Work
 from interlock.engine.events import Usage
@@ -35,7 +36,7 @@ class SpentTables:
     async def spent(self: _Database, rows: Sequence[RunRow]) -> Mapping[str, Mapping[str, Usage]]:
         def work(connection: sqlite3.Connection) -> dict[str, Mapping[str, Usage]]:
             marks = ", ".join("?" * len(rows))
-            query = f"select run, seq, body, crc from spent where run in ({marks})"  # noqa: S608 - question marks
+            query = f"select run, seq, body, crc from spent where run in ({marks}) and {whole('spent')}"  # noqa: S608 - question marks
             found = connection.execute(query, [row.run for row in rows]).fetchall()
             seqs = {row.run: row.seq for row in rows}
             return {run: _decode(body) for run, seq, body, crc in found if seq == seqs[run] and crc == crc32(body)}

@@ -75,10 +75,12 @@ class Tips(dict[str, Kept]):
     def __init__(self) -> None:
         super().__init__()
         self.bus = Remembered()
+        self.newest = 0  # the position of the newest record of this transaction
 
     def forget(self) -> None:
         self.clear()
         self.bus.forget()
+        self.newest = 0
 
 
 def row_crc(number: int, values: Sequence[object]) -> int:
@@ -136,7 +138,7 @@ def create(
     link = journal_format.next_link(journal_format.first_link(row.run), body)
     made = _insert_run(connection, row, Tip(seq=record.last_seq, epoch=row.epoch, link=link), owner)
     _remember(tips, row.run, made)
-    position = _insert_record(connection, made.number, record.seq, crc32(body), link, body)
+    position = _insert_record(connection, tips, made.number, record.seq, crc32(body), link, body)
     return carry_out(connection, tips.bus, also, position) if also is not NOTHING_ELSE else Appended(position)
 
 
@@ -147,7 +149,7 @@ def add(connection: sqlite3.Connection, tips: Tips, *, row: RunRow, records: Seq
     made = _insert_run(connection, row, tip, owner="")
     questions_sqlite.unlist(connection, row.run, row.status)
     for record in records:
-        _insert_record(connection, made.number, record.seq, record.crc, record.link, record.body)
+        _insert_record(connection, tips, made.number, record.seq, record.crc, record.link, record.body)
 
 
 def add_tree(connection: sqlite3.Connection, tips: Tips, *, tree: SealedTree, ends: Sequence[Tip]) -> None:
@@ -161,7 +163,7 @@ def add_tree(connection: sqlite3.Connection, tips: Tips, *, tree: SealedTree, en
         numbers.append(_insert_run(connection, row, tip, owner="").number)
         questions_sqlite.unlist(connection, row.run, row.status)
     for of, record in tree.records:
-        _insert_record(connection, numbers[of], record.seq, record.crc, record.link, record.body)
+        _insert_record(connection, tips, numbers[of], record.seq, record.crc, record.link, record.body)
 
 
 def append(
@@ -211,7 +213,7 @@ def _appended(
     if done.rowcount != 1:
         return None
     _remember(tips, row.run, Kept(number, values[:FIXED] + moving, fixed_crc))
-    return _insert_record(connection, number, record.seq, crc32(body), link, body)
+    return _insert_record(connection, tips, number, record.seq, crc32(body), link, body)
 
 
 def _remember(tips: Tips, run: str, known: Kept) -> None:
@@ -220,10 +222,13 @@ def _remember(tips: Tips, run: str, known: Kept) -> None:
     tips[run] = known
 
 
-def _insert_record(connection: sqlite3.Connection, number: int, seq: int, crc: int, link: bytes, body: bytes) -> int:
+def _insert_record(
+    connection: sqlite3.Connection, tips: Tips, number: int, seq: int, crc: int, link: bytes, body: bytes
+) -> int:
     kept_crc = _signed(crc ^ (number & 0xFFFF_FFFF))
     done = connection.execute(INSERT_RECORD, (number, seq, kept_crc, link, body))
     assert done.lastrowid is not None, "an insert has a rowid"
+    tips.newest = done.lastrowid
     return done.lastrowid
 
 
@@ -246,7 +251,8 @@ def delete(connection: sqlite3.Connection, tips: Tips, *, run: str, at: int, own
     left = Tombstone(run=run, crew=found.values[1], seq=found.tip.seq, link=found.tip.link, deleted_at=at)
     keeping_sqlite.bury(connection, found.number, left)
     questions_sqlite.forget(connection, run)
-    connection.execute("delete from spent where run = ?", (run,))
+    for table in ("spent", "outbox", "active"):
+        connection.execute(f"delete from {table} where run = ?", (run,))  # noqa: S608 - constants
     return left
 
 

@@ -13,7 +13,9 @@ Rule 5: nobody opens or copies the database's files in this process: closing any
 locks, and another process would delete the write-ahead log under us. So its inode is compared before writing, and
 before acknowledging. The database's own inode is compared every 10 ms of writing: whoever replaces that file throws
 away all that was ever acknowledged, so that a closer look would save nothing.
-Rule 6: a failed fsync is final. What the disk then holds is unknown, so nothing is acknowledged any more.
+Rule 6: how far the database has come is marked beside it, after each commit and before it is acknowledged. A commit
+that stored no record is counted in the database for that.
+Rule 7: a failed fsync is final. What the disk then holds is unknown, so nothing is acknowledged any more.
 """
 
 import asyncio
@@ -28,6 +30,8 @@ from threading import Event, Lock, Thread
 from typing import Any, NamedTuple, TypeVar
 
 from interlock.adapters.crash_points import crash_point
+from interlock.adapters.newest_mark import NewestMark
+from interlock.adapters.remembered_sqlite import UNRECORDED, add_one
 from interlock.adapters.sqlite_failures import FINAL, FOREIGN, code_of, failure, is_locked
 from interlock.adapters.sqlite_rows import Tips
 from interlock.errors import RunError, StoreBroken, StoreFailed
@@ -81,8 +85,8 @@ LEFT = object()
 class Writer:
     """Commits what it is asked for; `broken` says why it no longer does."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, durability: str) -> None:
-        self.connection = connection
+    def __init__(self, connection: sqlite3.Connection, path: Path, durability: str, mark: NewestMark) -> None:
+        self.connection, self._mark = connection, mark
         self.broken: str | None = None
         self._database, self._log = str(path), f"{path}-wal"
         self._database_inode, self._log_inode = _inode(self._database), _inode(self._log)
@@ -274,14 +278,17 @@ class Writer:
         try:
             if time.perf_counter() > self._checked_at + CHECKED_S:
                 self._require_same_files()
+            changes, self._tips.newest = self.connection.total_changes, 0
             self.connection.execute("begin immediate")
             results = [self._result(work) for work in works]
+            unrecorded = self._counted_unless_recorded(changes)
             crash_point("before commit")
             began = time.perf_counter()
             self.connection.execute("commit")
             took_s = time.perf_counter() - began
             crash_point("after commit")
             self._require_same_log()
+            self._mark.grow(self._tips.newest, unrecorded)
         except BaseException as error:
             self._undo(error)
             raise
@@ -293,6 +300,12 @@ class Writer:
             return work(self.connection, self._tips)
         except RunError as refusal:
             return refusal
+
+    def _counted_unless_recorded(self, changes_before: int) -> int:
+        """The number of this commit among those that store no record; 0 if it does, or changes nothing."""
+        if self._tips.newest or self.connection.total_changes == changes_before:
+            return 0
+        return add_one(self.connection, UNRECORDED)
 
     def _note(self, size: int, took_s: float) -> None:
         """How quick the disk is, and whether a checkpoint is due; if so the thread is woken."""

@@ -13,13 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from interlock.adapters import migrations
+from interlock.adapters.data_folder import reached_in
 from interlock.adapters.migrations import Connect
 from interlock.adapters.mounts import require_local
+from interlock.adapters.newest_mark import Reached, missing, read_mark
 from interlock.adapters.owner_files import OWNERS
 from interlock.adapters.sqlite_failures import as_store_failed
 from interlock.adapters.sqlite_writer import Work
 from interlock.adapters.store_sqlite import DATABASE, SqliteStore, T
-from interlock.errors import StoreFailed
+from interlock.errors import RecordsMissing, StoreFailed
 
 READ_AS_IT_IS = "ro&immutable=1"
 READ_WITH_LOG = "ro"
@@ -44,6 +46,7 @@ class ReadOnlyStore(SqliteStore):
         with as_store_failed(f"read the data folder '{self.folder}'"):
             self._mode = _mode(path)
             self._reading = _connection(path, self._mode, connect)
+            self.lost = _lost(self.folder, self._reading)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="interlock-reader")
 
     @property
@@ -62,6 +65,18 @@ class ReadOnlyStore(SqliteStore):
 
     async def _write(self, doing: str, work: Work[T], size: int = 0) -> T:
         raise StoreFailed(f"could not {doing}: '{self.folder}' can only be read by this process")
+
+
+def _lost(folder: Path, connection: sqlite3.Connection) -> RecordsMissing | None:
+    """What is missing, if something is: it can be looked at what is left."""
+    try:
+        marked = read_mark(folder)
+    except PermissionError:
+        return None
+    if not isinstance(marked, Reached):
+        return None
+    lost = missing(marked, reached_in(connection, marked))
+    return RecordsMissing(str(folder), *lost) if any(lost) else None
 
 
 def _connection(path: Path, mode: str, connect: Connect) -> sqlite3.Connection:

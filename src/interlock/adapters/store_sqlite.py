@@ -17,15 +17,26 @@ from pathlib import Path
 from typing import TypeVar
 from weakref import WeakSet
 
-from interlock.adapters import alongside_sqlite, bus_rows, journal_format, keeping_sqlite, migrations, sqlite_rows
+from interlock.adapters import (
+    alongside_sqlite,
+    data_folder,
+    journal_format,
+    keeping_sqlite,
+    migrations,
+    sqlite_rows,
+    store_checks,
+)
 from interlock.adapters.compacting_sqlite import compact
+from interlock.adapters.data_folder import DATABASE as DATABASE
 from interlock.adapters.migrations import Connect
 from interlock.adapters.mounts import require_local
+from interlock.adapters.newest_mark import NewestMark, Reached
 from interlock.adapters.owner_files import OWNERS as OWNERS
 from interlock.adapters.owner_files import OwnerFile, folder_locked, remove_dead_owners
 from interlock.adapters.owner_files import is_alive as is_alive
+from interlock.adapters.private_files import make_private_folder
 from interlock.adapters.question_tables import QuestionTables
-from interlock.adapters.schedule_tables import ScheduleTables, damaged_schedules
+from interlock.adapters.schedule_tables import ScheduleTables
 from interlock.adapters.server_tables import ServerTables
 from interlock.adapters.spent_tables import SpentTables
 from interlock.adapters.sqlite_failures import as_store_failed, is_corrupt
@@ -50,7 +61,6 @@ from interlock.ports import (
 T = TypeVar("T")
 Query = Callable[[sqlite3.Connection], T]
 
-DATABASE = "interlock.db"
 DURABILITIES = ("full", "normal")  # also the words of SQLite's `synchronous`
 
 # Of pages that the writer keeps. Ids of runs and of what they announce grow with time, so writing touches the newest
@@ -87,10 +97,16 @@ class SqliteStore(ServerTables, QuestionTables, SpentTables, ScheduleTables):
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], *, durability: str = "full", connect: Connect = migrations.connect
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        durability: str = "full",
+        accepts_loss: bool = False,
+        connect: Connect = migrations.connect,
     ) -> None:
         """Makes the folder and the database if there are none; `StoreFailed`, and nothing changed, if it cannot.
 
+        `RecordsMissing` for a database that lacks what it was known to hold, unless the loss is accepted.
         `connect` makes every connection; tests of faults hand in their own.
         """
         if durability not in DURABILITIES:
@@ -101,10 +117,11 @@ class SqliteStore(ServerTables, QuestionTables, SpentTables, ScheduleTables):
             _make_folders(self.folder)
             require_local(self.folder)
             with folder_locked(self.folder):
-                self._reading, self._writing = _connections(path, durability, connect)
+                marked = data_folder.known_so_far(self.folder, connect, accepts_loss or durability == "normal")
+                self._reading, self._writing, self._mark = _joined(path, durability, connect, marked)
                 remove_dead_owners(self.folder)
                 self._owner = OwnerFile(self.folder)
-        self._writer = Writer(self._writing, path, durability)
+        self._writer = Writer(self._writing, path, durability, self._mark)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="interlock-reader")
         _open_stores.add(self)
 
@@ -270,13 +287,8 @@ class SqliteStore(ServerTables, QuestionTables, SpentTables, ScheduleTables):
         return await self._read("read tombstones", keeping_sqlite.tombstones)
 
     async def problems(self) -> Sequence[str]:
-        """What SQLite finds wrong with the whole database; reads every page."""
-
-        def found(connection: sqlite3.Connection) -> list[str]:
-            damaged = [*sqlite_rows.damaged(connection), *bus_rows.damaged(connection)]
-            return [*keeping_sqlite.problems(connection), *damaged, *damaged_schedules(connection)]
-
-        return await self._read("check the database", found)
+        """What is wrong with the whole database; reads every page."""
+        return await self._read("check the database", store_checks.problems)
 
     async def backup(self, file: Path) -> None:
         """A whole, sound copy of the database as it is at one moment, while others go on writing."""
@@ -342,6 +354,7 @@ class SqliteStore(ServerTables, QuestionTables, SpentTables, ScheduleTables):
         """In a forked child: lets go of everything without touching what the parent uses."""
         for connection in (self._reading, self._writing, *self._more):
             abandon(connection)
+        self._mark.let_go()
         with suppress(OSError):
             os.close(self._owner.descriptor)
 
@@ -353,6 +366,7 @@ class SqliteStore(ServerTables, QuestionTables, SpentTables, ScheduleTables):
             else:
                 abandon(connection)
         _open_stores.discard(self)
+        self._mark.close()
         self._owner.close()
 
     def _require_this_process(self) -> None:
@@ -408,8 +422,10 @@ class SqliteStore(ServerTables, QuestionTables, SpentTables, ScheduleTables):
                         self._reading.execute("commit")
 
 
-def _connections(path: Path, durability: str, connect: Connect) -> tuple[sqlite3.Connection, sqlite3.Connection]:
-    """One to read with and one to write with, to a sound database of the newest schema."""
+def _joined(
+    path: Path, durability: str, connect: Connect, marked: Reached | None
+) -> tuple[sqlite3.Connection, sqlite3.Connection, NewestMark]:
+    """One connection to read with and one to write with, to a sound database of the newest schema, and its mark."""
     if not migrations.exists(path):
         migrations.make_database(path, connect)
     reading, writing = connect(path, "rw"), connect(path, "rw")
@@ -420,11 +436,11 @@ def _connections(path: Path, durability: str, connect: Connect) -> tuple[sqlite3
             writing.execute(f"pragma {setting}").fetchone()
         migrations.migrate(writing)
         reading.execute("pragma query_only = on")
+        return reading, writing, data_folder.marked_anew(path.parent, writing, marked)
     except BaseException:
         reading.close()
         writing.close()
         raise
-    return reading, writing
 
 
 def _settings(durability: str) -> tuple[str, ...]:
@@ -443,7 +459,6 @@ def _stretch(connection: sqlite3.Connection, run: str, after: int = 0, limit: in
 
 
 def _make_folders(folder: Path) -> None:
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    (folder / OWNERS).mkdir(parents=True, exist_ok=True, mode=0o700)
-    for each in missing:
+    data_folder.tighten_data(folder)
+    for each in make_private_folder(folder / OWNERS):
         migrations.sync_folder(each.parent)

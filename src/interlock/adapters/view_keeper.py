@@ -11,6 +11,7 @@ import time
 from threading import Event, Thread
 
 from interlock.adapters import bus_rows
+from interlock.adapters.remembered_sqlite import count_of
 from interlock.adapters.signal_files import Busy, Report, SignalFiles
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.broadcast.delayed import Delayed
@@ -65,7 +66,7 @@ class SqliteTruth:
         return bus_rows.positions_of_quiet(self._connection, (name,)).get(name)
 
     def delayed_number(self) -> int:
-        return int(self._connection.execute("select number from bus_changes where name = 'delayed'").fetchone()[0])
+        return count_of(self._connection, "delayed")
 
     def delayed(self) -> list[Delayed]:
         return bus_rows.delayed(self._connection)

@@ -16,15 +16,16 @@ from interlock.errors import UsageError
 
 
 @click.command()
+@click.option("--accept-loss", is_flag=True, help="Give up acknowledged records that are missing, and write again.")
 @config_option
 @data_option
-def doctor(config: str | None, data: str) -> None:
-    """Check the data folder: the database, crc and hash chain of every run, its replay, and owner files.
+def doctor(accept_loss: bool, config: str | None, data: str) -> None:
+    """Check the data folder: the database, its schema, every row, the chain of every run and its replay, owner files.
 
     Runs that are due by [retention] in interlock.toml are named, and a log that has grown too large.
     Exit code 1, and a list, if something is wrong.
     """
-    found = asyncio.run(check_up(Path(data), host_settings(config)))
+    found = asyncio.run(check_up(Path(data), host_settings(config), accept_loss=accept_loss))
     if found.read_only:
         say_read_only(data)
     for note in found.notes:

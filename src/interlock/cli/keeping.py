@@ -1,10 +1,12 @@
 """`interlock runs fork|script|delete|prune|export|import`: runs as things to go on from, to test with, to keep."""
 
+import os
 import sys
 from pathlib import Path
 
 import click
 
+from interlock.adapters.private_files import open_private
 from interlock.adapters.run_scripts import written_script, written_test
 from interlock.adapters.text_log import TextLog
 from interlock.cli.crews import config_option
@@ -93,7 +95,7 @@ def export(run_id: str, file: str, data: str) -> None:
         sys.stdout.buffer.write(body)
         return
     try:
-        with Path(file).open("xb") as target:
+        with os.fdopen(open_private(Path(file), os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as target:
             target.write(body)
     except FileExistsError as error:
         raise UsageError(f"{file} exists already; an export overwrites nothing") from error

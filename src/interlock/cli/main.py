@@ -39,7 +39,7 @@ _COMMANDS = {
 
 
 # Refusals that are not wrong use: the run is there, and did not do what was asked.
-NOT_DONE = ("already-resumed", "damaged-run", "journal-diverged", "not-waiting", "parked")
+NOT_DONE = ("already-resumed", "damaged-run", "journal-diverged", "not-waiting", "parked", "records-missing")
 
 
 class _Refused(click.ClickException):

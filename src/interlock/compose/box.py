@@ -14,6 +14,7 @@ from interlock.adapters.bus_sqlite import SqliteBus
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.crash_points import crash_point
 from interlock.adapters.cron import next_cron
+from interlock.adapters.data_folder import lost_records
 from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.store_sqlite import SqliteStore
@@ -46,7 +47,7 @@ from interlock.compose.usage import DAY_MS, Spent, spent_in
 from interlock.crew.definition import Crew
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry
 from interlock.engine.state import RunState
-from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, RunNotFound, UsageError
+from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, RecordsMissing, RunNotFound, UsageError
 from interlock.ids import parent_of, root_of
 from interlock.ports import Clock, Delivery, Journal, Keeping, KeepingTrees, Observer, OpenQuestion, Owners, RunRow
 from interlock.runtime.delivery import OnExternal
@@ -164,7 +165,7 @@ class Interlock:
         self.schedules = Schedules(store, self.clock, scheduler.wake)
         if self._listens:
             keeper.notice()  # what a crash left behind
-        await self._list_questions()
+        await self.list_missing_questions()
         if self._recover:
             await self._recover_all()
             self._run_until_closed(scheduler.run())
@@ -184,10 +185,15 @@ class Interlock:
         if not hasattr(self, "runner"):
             raise UsageError("use it as 'async with Interlock(...) as box'; the data folder is not open")
 
+    def what_is_missing(self) -> RecordsMissing | None:
+        """What the folder, which need not be open, lacks of what it has acknowledged, if that keeps it closed."""
+        return lost_records(self.data) if self._durability == "full" else None
+
     def _opened_store(self) -> SqliteStore:
         return SqliteStore(self.data, durability=self._durability)
 
-    async def _list_questions(self) -> None:
+    async def list_missing_questions(self) -> None:
+        """Lists what runs ask whose list came in without it, or was damaged; usually there is none."""
         await list_unlisted(self.store, self.crew_of)
 
     async def __aexit__(self, *error: object) -> None:
@@ -428,7 +434,7 @@ class Interlock:
         self._require_models(crew)
         fresh = msgspec.structs.replace(row, run=new_id, epoch=0, created_at=now, continues=run_id)
         await self.keeping.add(row_of(run, fresh, now), sealed_chain(new_id, records))
-        await self._list_questions()
+        await self.list_missing_questions()
         await self.runner.recover(crew, new_id)
         return RunHandle(self, new_id)
 

@@ -6,13 +6,13 @@ import msgspec
 
 from interlock.adapters.host_file import HostSettings
 from interlock.adapters.store_readonly import is_read_only
-from interlock.adapters.store_sqlite import DATABASE, OWNERS, is_alive
+from interlock.adapters.store_sqlite import DATABASE, OWNERS, SqliteStore, is_alive
 from interlock.compose.box import Interlock
 from interlock.compose.inspection import Inspection
 from interlock.compose.keeping import each_row, has_broadcasts_due, runs_due
 from interlock.compose.questions import listed_questions
 from interlock.engine.state import RunState
-from interlock.errors import DamagedRun, InterlockError, RunNotFound, UsageError
+from interlock.errors import DamagedRun, InterlockError, RecordsMissing, RunNotFound, UsageError
 from interlock.ids import child_id, parent_of
 from interlock.ports import Asking, RunRow
 from interlock.runtime.asking import Asked
@@ -30,24 +30,46 @@ class Checkup(msgspec.Struct, kw_only=True):
     notes: list[str] = []
 
 
-async def check_up(data: Path, host: HostSettings | None = None) -> Checkup:
-    """Looks at everything, and runs nothing; of the host's file what counts are durability and retention."""
+async def check_up(data: Path, host: HostSettings | None = None, *, accept_loss: bool = False) -> Checkup:
+    """Looks at everything, and runs nothing; of the host's file what counts are durability and retention.
+
+    With `accept_loss` a folder that lacks what it was known to hold can be written again.
+    """
     if not (data / DATABASE).exists():
         raise UsageError(f"there is no {DATABASE} in '{data}'; name the data folder with --data")
     found, settings = Checkup(read_only=is_read_only(data)), host or HostSettings()
+    is_cut_off = False
     strays = [] if found.read_only else _stray_owner_files(data)
     try:
+        if accept_loss:
+            await _accept_loss(data, settings.durability, found)
         async with Inspection(data, durability=settings.durability) as box:
             found.notes += box.log_notes()
+            is_cut_off = bool(losses := box.losses())
+            found.problems += losses
             found.problems += await box.store.problems()
             await _check_runs(box, found)
             found.deleted = len(await box.keeping.tombstones())
             await _tell_due(box, settings, found)
     except InterlockError as error:
         found.problems.append(str(error))
-    if not found.read_only:  # whose files they are is not to be found out there, and they cannot be removed
+    if (
+        not found.read_only and not is_cut_off
+    ):  # whose files they are is not to be found out there, and they cannot be removed
         _tell_strays(data, strays, found)
     return found
+
+
+async def _accept_loss(data: Path, durability: str, found: Checkup) -> None:
+    try:
+        await SqliteStore(data).close()
+    except RecordsMissing as lost:
+        await SqliteStore(data, durability=durability, accepts_loss=True).close()
+        found.notes.append(
+            f"given up: {lost.records} records and {lost.changes} other changes; the folder is open again"
+        )
+    else:
+        found.notes.append("nothing is missing, so there was no loss to accept")
 
 
 async def _check_runs(box: Inspection, found: Checkup) -> None:

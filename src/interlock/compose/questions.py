@@ -45,14 +45,15 @@ class Store(Journal, Questions, Protocol):
 
 async def open_questions(store: Store, crew_of: CrewOf) -> tuple[list[OpenQuestion], tuple[SetAside, ...]]:
     """Those of every run that is not over, the oldest first; and the runs that cannot be read, with the reason."""
-    found = await listed_questions(store)
+    found = {each.token: each for each in await listed_questions(store)}
     aside: list[SetAside] = []
     for run in await store.unlisted():
         try:
-            found += (await asking_of(store, crew_of, await store.row(run))).questions
+            asking = await asking_of(store, crew_of, await store.row(run))
+            found |= {each.token: each for each in asking.questions}
         except InterlockError as error:
             aside.append(SetAside(run=run, reason=str(error)))
-    return sorted(found, key=lambda question: (question.since, question.id)), tuple(aside)
+    return sorted(found.values(), key=lambda question: (question.since, question.id)), tuple(aside)
 
 
 async def listed_questions(store: Questions, run: str | None = None) -> list[OpenQuestion]:

@@ -30,7 +30,7 @@ WITH_BODY = (
     "draining",
     "admission-closed",
 )
-ONCE = ("bad-idempotency-key", "idempotency-key-reused", "request-in-progress", "storage-full")
+ONCE = ("bad-idempotency-key", "idempotency-key-reused", "request-in-progress", "storage-full", "damaged-row")
 GONE: Responses = {204: {"description": "It is gone."}}
 OF_RUN = ("run-not-found", "run-deleted", "damaged-run", "bad-parameter")
 MOVING_RUN = ("parent-is-over", "owned-elsewhere", "not-owner", "out-of-order", "journal-diverged", "usage-error")

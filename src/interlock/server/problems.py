@@ -70,6 +70,8 @@ CODES: dict[str, tuple[int, str]] = {
     # The data folder
     "damaged-run": (500, "The journal of the run is damaged"),
     "journal-diverged": (500, "The journal of the run was made by other rules"),
+    "damaged-row": (500, "What the data folder holds of this is damaged"),
+    "records-missing": (503, "The data folder lacks what it was known to hold"),
     "store-failed": (503, "The data folder cannot be read or written now"),
     "store-broken": (503, "The data folder cannot be written until the server is started again"),
     "storage-full": (507, "The disk of the data folder is full"),

@@ -35,6 +35,7 @@ from interlock.server.crews import ServedCrews as ServedCrews
 from interlock.server.feed import DRAINING
 from interlock.server.guard import HEADER_BYTES_MAX
 from interlock.server.logs import log_as_json_lines
+from interlock.server.not_ready import RefusingApp
 from interlock.server.origins import Origins
 from interlock.server.protocol import BoundedProtocol, Bounds
 from interlock.server.reloading import ReadCrews, Reloading
@@ -51,6 +52,8 @@ BACKLOG = 256
 OTHER_FILES = BACKLOG + 64
 # How long a client that is gone without a word is waited for, where something was sent to it.
 UNACKNOWLEDGED_MS = 60_000
+# How often a server that is not ready looks whether the loss was accepted.
+ACCEPTED_LOOK_S = 1.0
 # How long answers may take that were begun before the server stopped listening.
 LAST_ANSWERS_S = 2
 
@@ -81,6 +84,7 @@ async def serve(order: Order) -> None:
         stop.listen()
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloading.ask)
         port: int = listener.getsockname()[1]
+        await _wait_for_data(order, listener, stop)
         async with order.box, _service(order, key, port, reloading) as service:
             app = guarded_app(service, Origins(order.host, port, order.settings.hosts, order.settings.origins))
             server = _Server(_config(app, order.settings))
@@ -90,6 +94,27 @@ async def serve(order: Order) -> None:
             await _drain(service)
             server.should_exit = True
             await serving
+
+
+async def _wait_for_data(order: Order, listener: socket.socket, stop: "_Stop") -> None:
+    """While acknowledged records are missing it is not ready and says why, until a person has accepted the loss.
+
+    Told to stop meanwhile, it raises what is missing, so that its exit code tells as well.
+    """
+    missing = order.box.what_is_missing()
+    if missing is None:
+        return
+    _log.critical("%s", missing)
+    order.say(f"interlock is not ready, and says so on {_address(order, listener.getsockname()[1])}")
+    server = _Server(_config(RefusingApp(missing), order.settings))
+    serving = asyncio.create_task(server.serve([listener.dup()]))
+    try:
+        while order.box.what_is_missing() is not None:
+            if await stop.is_asked_within(ACCEPTED_LOOK_S):
+                raise missing
+    finally:
+        server.should_exit = True
+        await serving
 
 
 @contextlib.asynccontextmanager
@@ -165,6 +190,12 @@ class _Stop:
         if self._asked.is_set():
             os._exit(128 + number)
         self._asked.set()
+
+    async def is_asked_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._asked.wait()
+        return self._asked.is_set()
 
     async def asked_or(self, serving: "asyncio.Task[None]") -> None:
         """Returns when somebody asks to stop; raises what ended the server before that."""
@@ -243,9 +274,13 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _say_where(order: Order, service: Service, port: int) -> None:
+def _address(order: Order, port: int) -> str:
     name = f"[{order.host}]" if ":" in order.host else order.host
-    address = f"http://{name}:{port}"
+    return f"http://{name}:{port}"
+
+
+def _say_where(order: Order, service: Service, port: int) -> None:
+    address = _address(order, port)
     names = ", ".join(each.crew.name for each in order.crews.all())
     order.say(f"interlock serves {names} on {address}")
     if service.access is None:

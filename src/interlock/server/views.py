@@ -34,7 +34,10 @@ def run_view(row: RunRow) -> dict[str, Any]:
 async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
     row, records = await box.journal.whole(run)
     result = await result_from(box.journal, row, records)
-    open_ = [] if is_over(row.status) else await listed_questions(box.store, run)
+    open_: list[OpenQuestion] = []
+    if not is_over(row.status):
+        await box.list_missing_questions()
+        open_ = await listed_questions(box.store, run)
     asked = sorted(open_, key=lambda each: (each.run != run, each.since, each.token))
     questions = [question_view(each) for each in asked]
     said = {"output": result.output, "text": result.text, "token": result.token, "questions": questions}

@@ -1,0 +1,66 @@
+"""The short version of `campaign/damage.py`: whatever is damaged is noticed, or changes nothing that is given back."""
+
+import shutil
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from campaign import damage
+from campaign.damage import HIDDEN, Damage, Judge, Tally, damage_of_log, filled, flips_in_tables, tables_of
+from interlock.adapters import data_folder, sealed_tables
+from interlock.adapters.data_folder import DATABASE
+from interlock.adapters.newest_mark import Reached
+
+FLIPS, LOGS = 50, 12
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return filled(tmp_path_factory.mktemp("whole") / "data", dies=False)
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return filled(tmp_path_factory.mktemp("killed") / "data", dies=True)
+
+
+def pages_of(image: Path, place: Path) -> dict[str, list[int]]:
+    shutil.copytree(image, place)
+    return tables_of(place / DATABASE)
+
+
+def test_a_flipped_bit_in_any_table_or_index_is_noticed_or_changes_nothing(whole: Path, tmp_path: Path) -> None:
+    pages = pages_of(whole, tmp_path / "looked")
+    assert set(sealed_tables.SEALED) <= pages.keys()
+    judge, tally = Judge(whole, tmp_path / "copy"), Tally()
+    for each in flips_in_tables((whole / DATABASE).read_bytes(), pages, max(FLIPS, len(pages)), Random(7)):
+        tally.note(each, judge.outcome(each))
+    assert tally.faults == []
+
+
+def test_a_log_that_is_deleted_cut_or_damaged_is_noticed_or_loses_nothing(killed: Path, tmp_path: Path) -> None:
+    judge, tally = Judge(killed, tmp_path / "copy"), Tally()
+    size = (killed / damage.LOG).stat().st_size
+    for each in damage_of_log(size, LOGS // 2, LOGS // 2, Random(7)):
+        tally.note(each, judge.outcome(each))
+    assert tally.faults == []
+    assert tally.total(damage.OPENING) > LOGS // 2
+
+
+def test_a_store_without_a_mark_is_found(killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: whoever opens the folder asks no mark."""
+    judge = Judge(killed, tmp_path / "copy")
+    monkeypatch.setattr(data_folder, "what_is_missing", lambda *_: Reached())
+    gone = next(damage_of_log(1, 0, 0, Random(1)))
+    assert judge.outcome(gone) == HIDDEN
+
+
+def test_a_doctor_who_looks_at_no_seal_is_found(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: a damaged letter of a webhook is not given back, and nobody says so."""
+    judge = Judge(whole, tmp_path / "copy")
+    place = (whole / DATABASE).read_bytes().index(b'{"n": 1}')
+    flipped = Damage("webhook_letters", "", damage.flip(DATABASE, place + 2, 0))
+    assert judge.outcome(flipped) == damage.DOCTOR
+    monkeypatch.setattr(sealed_tables, "damaged", lambda _: [])
+    assert judge.outcome(flipped) == HIDDEN

@@ -1,0 +1,298 @@
+"""Finding 6.1: a damaged, cut or deleted `-wal` after a kill loses nothing that was acknowledged in silence."""
+
+import asyncio
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import httpx2
+import pytest
+from click.testing import CliRunner, Result
+
+from interlock import Interlock, load_crew
+from interlock.adapters import newest_mark
+from interlock.adapters.newest_mark import NEWEST, NewestMark, Reached, read_mark
+from interlock.adapters.store_sqlite import SqliteStore
+from interlock.cli.main import interlock
+from interlock.compose.checkup import check_up
+from interlock.compose.keeping import delete_run
+from interlock.errors import RecordsMissing, StoreFailed
+from tests.adapters.store_records import a_row, replied, started
+from tests.findings.killed import HELLO, killed_folder
+
+LOG = "interlock.db-wal"
+
+
+def cut(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def flip(file: Path) -> None:
+    """A bit of the first frame, so that nothing of the log counts."""
+    data = bytearray(file.read_bytes())
+    data[2_000] ^= 1
+    file.write_bytes(data)
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {"deleted": Path.unlink, "cut": cut, "flipped": flip}
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return killed_folder(tmp_path_factory.mktemp("killed") / "data")
+
+
+@pytest.fixture
+def data(killed: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(killed, tmp_path / "data"))
+
+
+def called(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(interlock, [str(each) for each in arguments])
+
+
+def run_hello(data: Path) -> Result:
+    return called("run", HELLO, "go", "--script", HELLO / "script.yaml", "--data", data, "--json")
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_folder_without_its_log_is_not_written_until_the_loss_is_accepted(data: Path, damage: str) -> None:
+    DAMAGES[damage](data / LOG)
+    left = (data / LOG).read_bytes() if (data / LOG).exists() else b""
+    refused = run_hello(data)
+    assert refused.exit_code == 1
+    assert "record" in refused.stderr
+    assert "missing" in refused.stderr
+    assert "doctor --accept-loss" in refused.stderr
+    told = called("doctor", "--data", data)
+    assert told.exit_code == 1
+    assert "that the data folder" in told.stdout
+    if left:
+        assert (data / LOG).read_bytes() == left, "what may be rescued by hand stays"
+    accepted = called("doctor", "--accept-loss", "--data", data)
+    assert accepted.exit_code == 0, accepted.output
+    assert "given up:" in accepted.stdout
+    assert run_hello(data).exit_code == 0
+    assert called("doctor", "--data", data).exit_code == 0
+
+
+def test_the_number_of_missing_records_is_told(data: Path) -> None:
+    marked = read_mark(data)
+    assert isinstance(marked, Reached)
+    (data / LOG).unlink()
+    with pytest.raises(RecordsMissing) as refused:
+        SqliteStore(data)
+    assert refused.value.records == marked.position // 2, "the second of two equal runs"
+
+
+def test_what_is_left_can_be_looked_at(data: Path) -> None:
+    (data / LOG).unlink()
+    listed = called("runs", "list", "--data", data)
+    assert listed.exit_code == 0
+    assert "first" in listed.stdout
+    assert "second" not in listed.stdout
+
+
+def test_an_undamaged_log_is_taken_without_a_word(data: Path) -> None:
+    done = called("doctor", "--data", data)
+    assert done.exit_code == 0
+    assert done.stderr == ""
+    assert "2 runs" in done.stdout
+
+
+def test_with_durability_normal_it_warns_once_and_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    data = killed_folder(tmp_path / "data", "normal")
+    (data / LOG).unlink(missing_ok=True)
+    (data / NEWEST).write_bytes(newest_mark._encoded(Reached(1_000, 1_000)))
+    asyncio.run(SqliteStore(data, durability="normal").close())
+    assert "are given up" in caplog.text
+    caplog.clear()
+    asyncio.run(SqliteStore(data).close())
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("mark", [None, b"", b"interlock 0000", bytes(newest_mark.SIZE), b"x" * 500])
+def test_a_mark_that_is_missing_or_damaged_is_written_anew_with_a_warning(
+    data: Path, caplog: pytest.LogCaptureFixture, mark: bytes | None
+) -> None:
+    before = read_mark(data)
+    (data / NEWEST).unlink()
+    if mark is not None:
+        (data / NEWEST).write_bytes(mark)
+    asyncio.run(SqliteStore(data).close())
+    assert "newest" in caplog.text
+    assert read_mark(data) == before
+
+
+def test_a_flipped_bit_of_the_mark_is_never_believed(data: Path) -> None:
+    body = (data / NEWEST).read_bytes()
+    for bit in range(8 * len(body)):
+        flipped = bytearray(body)
+        flipped[bit // 8] ^= 1 << bit % 8
+        (data / NEWEST).write_bytes(flipped)
+        assert read_mark(data) == newest_mark.Damaged()
+
+
+def test_a_database_that_is_gone_is_not_taken_for_a_new_folder(data: Path) -> None:
+    for name in ("interlock.db", LOG, "interlock.db-shm"):
+        (data / name).unlink()
+    with pytest.raises(StoreFailed, match=r"is gone, and 'newest' beside it says that it held \d+ records"):
+        SqliteStore(data)
+    assert not (data / "interlock.db").exists()
+
+
+def test_a_restored_backup_has_no_mark_and_gets_one(data: Path, tmp_path: Path) -> None:
+    assert called("backup", tmp_path / "copy.db", "--data", data).exit_code == 0
+    (tmp_path / "restored").mkdir(mode=0o700)
+    (tmp_path / "copy.db").rename(tmp_path / "restored" / "interlock.db")
+    assert read_mark(tmp_path / "restored") is None
+    done = called("doctor", "--data", tmp_path / "restored")
+    assert done.exit_code == 0
+    assert read_mark(tmp_path / "restored") == read_mark(data)
+
+
+def test_an_older_copy_put_back_is_noticed(data: Path, tmp_path: Path) -> None:
+    assert called("backup", tmp_path / "copy.db", "--data", data).exit_code == 0
+    assert run_hello(data).exit_code == 0
+    (tmp_path / "copy.db").replace(data / "interlock.db")
+    assert run_hello(data).exit_code == 1
+
+
+def test_commits_that_store_no_record_count_too(tmp_path: Path) -> None:
+    """A signal that was scheduled, and nothing else."""
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    assert run_hello(data).exit_code == 0
+    shutil.copytree(data, copy)
+    for mark in (read_mark(data), read_mark(copy)):
+        assert isinstance(mark, Reached)
+    assert called("broadcast", "schedule", "a:b", "--in", "60s", "--data", data).exit_code == 0
+    shutil.copy(copy / "interlock.db", data / "interlock.db")
+    with pytest.raises(RecordsMissing, match=r"^\d+ other changes? "):
+        SqliteStore(data)
+
+
+def test_deleting_runs_lowers_nothing(data: Path) -> None:
+    async def story() -> None:
+        async with Interlock(data) as box:
+            await delete_run(box, "first")
+            await delete_run(box, "second")
+
+    before = read_mark(data)
+    asyncio.run(story())
+    after = read_mark(data)
+    assert isinstance(before, Reached)
+    assert isinstance(after, Reached)
+    assert after.position == before.position
+    assert after.unrecorded > before.unrecorded
+    assert asyncio.run(check_up(data)).problems == []
+
+
+def test_two_processes_never_lower_the_mark(tmp_path: Path) -> None:
+    """Two marks of one folder, written in any order."""
+    first, second = NewestMark(tmp_path), NewestMark(tmp_path)
+    random, most = Random(1), 0
+    for _ in range(200):
+        position = random.randint(1, 1_000)
+        random.choice((first, second)).grow(position, 0)
+        most = max(most, position)
+        assert read_mark(tmp_path) == Reached(most, 0)
+    first.close()
+    second.close()
+    assert read_mark(tmp_path) == Reached(most, 0)
+
+
+def test_a_mark_that_another_process_holds_stops_nobody_and_is_written_later(tmp_path: Path) -> None:
+    import fcntl
+
+    mark = NewestMark(tmp_path)
+    with (tmp_path / NEWEST).open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        mark.grow(7, 0)
+        assert read_mark(tmp_path) != Reached(7, 0)
+    mark.close()
+    assert read_mark(tmp_path) == Reached(7, 0)
+
+
+def test_a_mark_that_cannot_be_written_fails_no_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        store = SqliteStore(tmp_path)
+        os.close(store._mark._descriptor)
+        store._mark._descriptor = os.open(tmp_path / NEWEST, os.O_RDONLY)
+        await store.create(a_row("r"), started())
+        await store.append(a_row("r"), replied(2))
+        await store.close()
+
+    asyncio.run(story())
+    assert [record.message for record in caplog.records if "cannot be written" in record.message] != []
+    assert len(caplog.records) == 1
+
+
+def test_a_group_of_commits_is_marked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    grown: list[int] = []
+    grow = NewestMark.grow
+
+    def counted(self: NewestMark, position: int, unrecorded: int) -> None:
+        grown.append(position)
+        grow(self, position, unrecorded)
+
+    async def story() -> None:
+        store = SqliteStore(tmp_path)
+        monkeypatch.setattr(NewestMark, "grow", counted)
+        for _ in range(2):  # the first tick learns that it has company
+            grown.clear()
+            names = [f"r{_}{n}" for n in range(20)]
+            await asyncio.gather(*(store.create(a_row(name), started()) for name in names))
+        await store.close()
+
+    asyncio.run(story())
+    assert len(grown) <= 2
+    assert read_mark(tmp_path) == Reached(40, 0)
+
+
+def test_a_server_is_not_ready_until_the_loss_is_accepted(data: Path) -> None:
+    (data / LOG).unlink()
+    command = [sys.executable, "-c", "from interlock.cli.main import interlock; interlock()", "serve", str(HELLO)]
+    command += ["--script", str(HELLO / "script.yaml"), "--port", "0", "--data", str(data)]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+    ) as server:
+        assert server.stdout is not None
+        try:
+            address = server.stdout.readline().split()[-1]
+            with httpx2.Client(trust_env=False) as client:
+                ready = client.get(f"{address}/readyz")
+                assert (ready.status_code, ready.json()) == (503, {"status": "records-missing"})
+                assert client.get(f"{address}/healthz").status_code == 200
+                refused = client.get(f"{address}/v1/runs")
+                assert (refused.status_code, refused.json()["code"]) == (503, "records-missing")
+                assert called("doctor", "--accept-loss", "--data", data).exit_code == 0
+                assert server.stdout.readline().startswith("interlock serves hello on")
+                assert client.get(f"{address}/readyz").status_code == 200
+        finally:
+            server.send_signal(signal.SIGTERM)
+    assert server.returncode == 0
+
+
+def test_a_host_program_is_refused_as_well(data: Path) -> None:
+    (data / LOG).unlink()
+
+    async def story() -> None:
+        async with Interlock(data) as box:
+            await box.start(load_crew(HELLO), "go")
+
+    with pytest.raises(RecordsMissing):
+        asyncio.run(story())
+
+
+def test_the_mark_is_silent_in_the_log_of_a_healthy_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            assert run_hello(tmp_path / "data").exit_code == 0
+    assert caplog.records == []
