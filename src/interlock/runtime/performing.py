@@ -79,7 +79,7 @@ from interlock.runtime.switchboard import NO_MAIL, Mail, Switchboard, taking
 from interlock.runtime.timers import Timers
 
 ModelFor = Callable[[Crew, Agent], Model]
-OnDelta = Callable[[str, str, str], None]
+OnDelta = Callable[[LiveRun, str, str], None]
 OnAlarm = Callable[[LiveRun, SetAlarm], None]
 # Told before and after each effect; what tests kill the process with.
 Hook = Callable[[str], None]
@@ -391,7 +391,8 @@ class Performer:
 
         def tell(text: str) -> None:
             said.append(text)
-            self.on_delta(live.id, call.agent.id, text)
+            if live.is_calling(call.effect):  # a call that was stopped may say some more; its run has moved on
+                self.on_delta(live, call.agent.id, text)
 
         try:
             if not live.crew.settings.cut_on_signal:

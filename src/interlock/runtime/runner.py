@@ -73,7 +73,7 @@ from interlock.runtime.live import LiveRun
 from interlock.runtime.performing import STORE_RETRY_MS, Hook, ModelFor, Performer, answers, no_hook, storable
 from interlock.runtime.switchboard import Switchboard
 from interlock.runtime.timers import Timers
-from interlock.runtime.watching import Followed, Public, Watcher, Watchers, public_events
+from interlock.runtime.watching import Followed, Public, Told, Watcher, Watchers, public_events
 
 # Model calls under way at once, over all runs of this process.
 CALLS_MAX = 1_000
@@ -459,13 +459,22 @@ class Runner:
             raise self._failures[run_id]
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Public]:
-        """What has happened after a seq, here and in the runs below; then what happens, until it is over or paused."""
-        followed = Followed(run_id, after)
-        with self.watchers.watching(run_id) as watcher:  # before the journal is read, so that nothing falls between
-            is_here = run_id in self.drivers
-            following = self._heard(followed, watcher) if is_here else self._looked_at(followed)
-            async for event in following:
-                yield event
+        """What has happened after a seq, here and in the runs below; then what happens, until it is over or paused.
+
+        The last event is `run.finished` or `run.paused`, unless the run cannot continue here.
+        """
+        followed, goes_on = Followed(run_id, after), True
+        while goes_on:
+            with self.watchers.watching(run_id) as watcher:  # before the journal is read, so that nothing falls between
+                is_here = run_id in self.drivers
+                following = self._heard(followed, watcher) if is_here else self._looked_at(followed)
+                async for event in following:
+                    yield event
+            goes_on = not followed.is_at_end and await self._is_driven(run_id)
+
+    async def _is_driven(self, run_id: str) -> bool:
+        """Whether somebody works on it, here or elsewhere: perhaps it was resumed while its pause was being shown."""
+        return run_id in self.drivers or await self._goes_on_elsewhere(run_id)
 
     async def _heard(self, followed: Followed, watcher: Watcher) -> AsyncIterator[Public]:
         """A run of this process, as it goes on."""
@@ -503,16 +512,16 @@ class Runner:
         for stored in await self.journal.tree(followed.run, after, position):
             followed.position = stored.position
             for event in public_events(stored.run, stored.record):
-                if (shown := await self._shown(followed, event)) is not None:
+                if (shown := await self._shown(followed, Told(event, event["seq"]))) is not None:
                     yield shown
 
-    async def _shown(self, followed: Followed, event: Public) -> Public | None:
-        run = event["run"]
-        if event["type"] != "run.started" and not followed.knows_path_of(run):
+    async def _shown(self, followed: Followed, told: Told) -> Public | None:
+        run = told.event["run"]
+        if told.event["type"] != "run.started" and not followed.knows_path_of(run):
             started = (await self.journal.records(run))[0].events[0]
             assert isinstance(started, RunStarted), "a run begins with run.started"
             followed.learn_path_of(run, started.path)
-        return followed.taken(event)
+        return followed.taken(told)
 
     # Driving
 
@@ -711,10 +720,10 @@ class Runner:
                 except Exception:  # it sees what happened, and does not steer
                     _log.exception("an observer failed at run %s, seq %s", live.id, record.seq)
 
-    def _delta(self, run: str, agent: str, text: str) -> None:
-        piece = {"run": run, "type": "model.delta", "agent": agent, "text": text}
-        for watcher in self.watchers.of(run):
-            watcher.tell(piece)
+    def _delta(self, live: LiveRun, agent: str, text: str) -> None:
+        piece = {"run": live.id, "type": "model.delta", "agent": agent, "text": text}
+        for watcher in self.watchers.of(live.id):
+            watcher.tell_piece(piece, live.run.state.seq)
         for ear in self.watchers.ears:
             ear(piece)
 
