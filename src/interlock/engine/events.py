@@ -283,6 +283,13 @@ class ModelCalled(Derived, frozen=True, kw_only=True, tag="model.called"):
     purpose: str = ""  # what it is for, if not the turn itself: select, check
 
 
+class ModelCancelled(Derived, frozen=True, kw_only=True, tag="model.cancelled"):
+    """The call was stopped: its run, group or task goes on without it, or is over."""
+
+    agent: str
+    call: str
+
+
 class ToolCalled(Derived, frozen=True, kw_only=True, tag="tool.called"):
     agent: str
     call: str
@@ -497,6 +504,7 @@ IncomingEvent = (
 DerivedEvent = (
     TurnStarted
     | ModelCalled
+    | ModelCancelled
     | ToolCalled
     | SignalSeen
     | SignalRejected
@@ -520,7 +528,7 @@ DerivedEvent = (
     | AgentStateChanged
     | ChildrenSelected
     | ReportChecked
-    | ToolReturned  # of tools that Interlock itself carries out
+    | ToolReturned  # of tools that Interlock itself carries out, and of those that were given up
     | Warned
     | LimitReached
     | WentStale
