@@ -261,6 +261,12 @@ class CancelRequested(Incoming, frozen=True, kw_only=True, tag="cancel.requested
     by: str
 
 
+class ParkRequested(Incoming, frozen=True, kw_only=True, tag="park.requested"):
+    """A person stopped the process that drives the run: it rests until somebody resumes it."""
+
+    by: str
+
+
 class Derived(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
     """Concluded by the engine."""
 
@@ -499,6 +505,7 @@ IncomingEvent = (
     | ChildWaits
     | ChildGoesOn
     | CancelRequested
+    | ParkRequested
 )
 
 DerivedEvent = (

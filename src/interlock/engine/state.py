@@ -223,6 +223,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     ending: Ending | None = None
     waits: list[Wait] = []
     answered: dict[str, str] = {}
+    parked: str = ""  # the token that ends the rest of a run whose process a person stopped
     timers: dict[str, Timer] = {}
     steered: dict[str, int] = {}
     scales: dict[str, int] = {}

@@ -57,6 +57,16 @@ class Transition:
         if isinstance(effect, RunTool):
             self.index.tools[effect.key] = effect.agent
 
+    @property
+    def can_move(self) -> bool:
+        """Whether the state may move on: while the run is running, or parked."""
+        return self.state.status == "running" or bool(self.state.parked)
+
+    def go_on(self) -> None:
+        """Something can continue; a parked run waits for its resume all the same."""
+        if not self.state.parked:
+            self.state.status = "running"
+
     def new_key(self) -> str:
         """A key that no other effect of this run has; outside, the run's id stands before it."""
         key = f"{self.at}.{self._keys}"

@@ -109,7 +109,7 @@ def resumed(t: Transition, event: RunResumed) -> Move | None:
     assert wait is not None, "stale tokens are turned away before"
     t.state.waits.remove(wait)
     t.state.answered[event.token] = event.input
-    t.state.status = "running"
+    t.go_on()
     t.conclude(InputGiven(token=event.token))
     if wait.message:
         return question_answered(t, wait, event.input)
