@@ -8,7 +8,7 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 │  └─ BadBroadcast  NoSuchSignal     a broadcast, a subscription or a time that cannot be
                 ├─ RequestRefused     whoever sent the request acts; its codes stand in server/problems.py
                 ├─ RunError ──┬─ RunNotFound  RunExists  AlreadyHeard  OutOfOrder  NotOwner  OwnedElsewhere  DamagedRun
-                │             └─ AlreadyResumed  NotWaiting  ParentIsOver  JournalDiverged     the caller acts
+                │             └─ AlreadyResumed  NotWaiting ── TakesNoInput  TooLate  ParentIsOver  JournalDiverged     the caller acts
                 └─ PortError ─┬─ ModelRefused ─┬─ PromptTooLong
                               │                └─ ReplyTooLarge
                               ├─ ModelUnavailable ── ReplyCutShort
@@ -308,6 +308,26 @@ class NotWaiting(RunError):
             message = f"run '{run}' does not wait for token '{token}'; it waits for {', '.join(waits) or 'nothing'}"
         super().__init__(run, message)
         self.token = token
+
+
+class TakesNoInput(NotWaiting):
+    """The run is parked, and nobody is asked anything."""
+
+    def __init__(self, run: str) -> None:
+        message = f"run '{run}' is parked and asks nothing; 'interlock resume {run}' without input continues it"
+        RunError.__init__(self, run, message)
+        self.token = None
+
+
+class TooLate(NotWaiting):
+    """The deadline of a question has passed: what was to happen then has happened, and the run continues."""
+
+    def __init__(self, run: str, token: str, question: str, default: str | None, *, was_answered: bool) -> None:
+        instead = f"its default was taken: {default}" if default is not None else "its agent continues without an answer"
+        unused = "; the answer given now is not used" if was_answered else ""
+        message = f"the deadline of the question '{question}' of run '{run}' has passed; {instead}{unused}"
+        RunError.__init__(self, run, message)
+        self.token, self.question, self.default = token, question, default
 
 
 class CannotFork(RunError):

@@ -30,6 +30,7 @@ PORT = 8321
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one.")
 @click.option("--no-auth", is_flag=True, help="Ask for no key; only on the loopback.")
+@click.option("--resume-parked", is_flag=True, help="Continue runs that were parked by Ctrl-C or SIGTERM, too.")
 @config_option
 @script_option
 @data_option
@@ -38,13 +39,14 @@ def serve(
     host: str,
     port: int,
     no_auth: bool,
+    resume_parked: bool,
     config: str | None,
     script: str | None,
     data: str,
 ) -> None:
     """Serve each CREW over HTTP until a signal says otherwise.
 
-    Runs that were left by a process that is gone go on. A crew with problems can be looked at, and does not run.
+    Runs that were left by a process that is gone go on; parked runs do not, unless asked for. A crew with problems can be looked at, and does not run.
     """
     serving = _server_parts()
     if no_auth and not serving.is_loopback(host):
@@ -62,6 +64,7 @@ def serve(
         incoming=serving.incoming_webhooks(_taken_in(settings), os.environ),
         secrets={name: secret_of(name, hook.secret_env, os.environ) for name, hook in outgoing.items()},
         say=click.echo,
+        resume_parked=resume_parked,
     )
     asyncio.run(serving.serve(order))
 

@@ -32,6 +32,7 @@ from interlock.compose.tools import HostTools
 from interlock.compose.usage import DAY_MS, Spent, spent_in
 from interlock.crew.definition import Crew
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry
+from interlock.engine.parking import PARKED
 from interlock.engine.state import RunState
 from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, RunNotFound, UsageError
 from interlock.ids import parent_of, root_of
@@ -276,7 +277,33 @@ class Interlock:
             await self.toolbox.require(each, run_id)
 
     async def resume(self, run_id: str, text: str = "", *, token: str | None = None) -> RunHandle:
-        """Answers a wait. The same answer again gives the first outcome; another one is refused."""
+        """Answers a wait, or continues a parked run.
+
+        The same answer again gives the first outcome; another one is refused.
+        """
+        return await self._resume(run_id, text, token, continues_parked=True)
+
+    async def park(self, run_id: str) -> bool:
+        """Lets a run that this process drives rest until `resume`; whether it rests for that now."""
+        self._require_open()
+        return await self.runner.park(run_id, by="host")
+
+    async def park_all(self) -> None:
+        """Lets every run that this process drives rest until `resume`."""
+        self._require_open()
+        await self.runner.park_all(by="host")
+
+    async def resume_parked(self) -> tuple[SetAside, ...]:
+        """Continues every parked run of the folder; gives those that cannot continue here, with the reason."""
+        self._require_open()
+
+        async def go_on(row: RunRow) -> None:
+            if row.reason == PARKED:
+                await self.resume(row.run)
+
+        return await recover_all(self.journal, go_on, status="paused")
+
+    async def _resume(self, run_id: str, text: str, token: str | None, *, continues_parked: bool) -> RunHandle:
         self._require_open()
         text = self._models.keys().hidden(text)
         row = await self.journal.row(run_id)
@@ -292,7 +319,7 @@ class Interlock:
                     raise NotWaiting(run_id, None, [])
                 await self._recover_tree(run_id)
             if answers:
-                await self.runner.resume(crew, run_id, token, text)
+                await self.runner.resume(crew, run_id, token, text, continues_parked=continues_parked)
         except AlreadyResumed as again:
             if not again.same:
                 raise
@@ -303,6 +330,8 @@ class Interlock:
     async def answer(self, question: str, text: str) -> RunHandle:
         """Answers a question by the id of its message, or a wait by its token. One answer counts.
 
+        A parked run takes the answer in and stays parked.
+
         The same answer again gives the first outcome, another one is refused (`AlreadyResumed`).
         """
         self._require_open()
@@ -310,7 +339,8 @@ class Interlock:
         if not run_id:
             raise UsageError(f"'{question[:80]}' is no question's id; 'interlock runs questions' lists those there are")
         try:
-            return await self.resume(run_id, text, token=token_of(await self.state(run_id), question))
+            token = token_of(await self.state(run_id), question)
+            return await self._resume(run_id, text, token, continues_parked=False)
         except AlreadyResumed as error:  # by the name that whoever answers knows
             raise AlreadyResumed(run_id, question, same=error.same) from error
 

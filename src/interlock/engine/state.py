@@ -255,6 +255,15 @@ def tokens_of(state: RunState) -> tuple[str, ...]:
     return tuple([wait.token for wait in state.waits]) if state.waits else ()
 
 
+def children_of(state: RunState) -> list[Child]:
+    """The children under way, those that wait for a person included."""
+    group, calling = state.group, state.calling
+    of_group = [branch.child for branch in group.branches if branch.child is not None] if group is not None else []
+    of_call = calling.children if calling is not None else []
+    of_tasks = [task.child for task in state.tasks.values() if task.child is not None]
+    return [child for child in (*of_group, *of_call, *of_tasks) if child.status in ("working", "waiting")]
+
+
 def turns_of(state: RunState) -> list[Turn]:
     """The turns under way: the one with the floor or those of the group's members at work, tasks and errands."""
     turns = with_the_floor(state)

@@ -52,6 +52,8 @@ class Children:
                 if order.child in runner.drivers:
                     continue  # somebody was faster, and it goes on
                 state = await self._at_rest(child)
+                if state.parked:  # its parent is being parked too, and takes it up again when it is resumed
+                    return None
                 if state.status == "paused":
                     await runner.take_in(parent, _waits(order, state))
                     return None
@@ -87,12 +89,11 @@ class Children:
         """The child, at work in this process or at rest."""
         runner = self._runner
         async with runner.taking(order.child):
-            if order.child in runner.live:
-                return runner.live[order.child]
-            child = await self._begun_or_taken(parent, order)
-            if order.child in runner.live:
-                return child
-            await runner.go_on_with(child)
+            child = runner.live.get(order.child) or await self._begun_or_taken(parent, order)
+            if child.run.state.parked:
+                await runner.unpark(child)
+            elif order.child not in runner.live:
+                await runner.go_on_with(child)
             return child
 
     async def _begun_or_taken(self, parent: LiveRun, order: StartChild) -> LiveRun:

@@ -171,15 +171,21 @@ class Performer:
                 case Settle() | Tell() | Announce() | MailRead() | HandBack():
                     pass  # done in the transaction of the record, or by whoever hears of it
 
-    def lose_tools(self, live: LiveRun, effects: Sequence[Effect]) -> None:
-        """After a crash: what may have run and cannot be run again is for a person to decide."""
+    def lose_tools(
+        self,
+        live: LiveRun,
+        effects: Sequence[Effect],
+        grants: Mapping[str, Grant] = NO_GRANTS,
+        mail: Mail = NO_MAIL,
+    ) -> None:
+        """After a crash, or for a run that was parked: what may have run and cannot be run again is for a person to decide."""
         again: list[Effect] = []
         for effect in effects:
             if isinstance(effect, RunTool) and not self._may_run_again(effect):
                 self._answer(live, ToolOutcomeLost(call=effect.key))
             else:
                 again.append(effect)
-        self.perform(live, again)
+        self.perform(live, again, grants, mail)
 
     def _pass_on(self, live: LiveRun, effect: Reserve | TakeMail, grants: Mapping[str, Grant], mail: Mail) -> None:
         """What the store has answered already."""
@@ -220,7 +226,7 @@ class Performer:
 
     def follow_child(self, live: LiveRun, key: str) -> None:
         """A child that has gone on is followed again, unless it still is."""
-        order = next((each for each in live.run.outstanding() if each.key == key), None)
+        order = next((each for each in live.run.outstanding() if each.key == key), None)  # none while it is parked
         if isinstance(order, StartChild) and key not in live.tasks:
             self._start(live, key, self._follow_child(live, order))
 

@@ -30,7 +30,9 @@ from interlock.engine.events import (
     RunResumed,
     RunStarted,
 )
+from interlock.engine.parking import PARKED
 from interlock.engine.routing import RoutingTable
+from interlock.engine.state import RunState, Wait
 from interlock.engine.step import OVER, RULES, Run
 from interlock.errors import (
     AlreadyHeard,
@@ -44,8 +46,10 @@ from interlock.errors import (
     RunError,
     StoreBroken,
     StoreFailed,
+    TakesNoInput,
+    TooLate,
 )
-from interlock.ids import is_below, key_of, parent_of, run_of
+from interlock.ids import is_below, key_of, parent_of, root_of, run_of
 from interlock.ports import (
     NOTHING_ELSE,
     Alongside,
@@ -70,6 +74,7 @@ from interlock.runtime.delivery import Deliveries, OnExternal
 from interlock.runtime.dispatching import Dispatcher
 from interlock.runtime.judging import NO_JUDGES, Judges
 from interlock.runtime.live import LiveRun
+from interlock.runtime.parking import Parking
 from interlock.runtime.performing import STORE_RETRY_MS, Hook, ModelFor, Performer, answers, no_hook, storable
 from interlock.runtime.switchboard import Switchboard
 from interlock.runtime.timers import Timers
@@ -137,7 +142,8 @@ class Runner:
         self.journal, self.owners, self.clock, self.board = journal, owners, clock, Switchboard(bus, clock)
         self._start_for, self._listens = start_for, listens
         self.crews, self.timers = StoredCrews(journal), Timers(clock)
-        self.observers, self.watchers, self.deadlines = observers, Watchers(), Deadlines(self)
+        self.observers, self.watchers = observers, Watchers()
+        self.deadlines, self.parking = Deadlines(self), Parking(self)
         self._open_books()
         self.performer = Performer(
             clock=clock,
@@ -268,22 +274,63 @@ class Runner:
         self.drive(live)
         return live
 
-    async def resume(self, crew: Crew, run_id: str, token: str | None, text: str) -> None:
-        await self._seen_through(self._resume(crew, run_id, token, text))
+    async def resume(
+        self, crew: Crew, run_id: str, token: str | None, text: str, *, continues_parked: bool = True
+    ) -> None:
+        """Answers a wait; a parked run continues as well, unless it is only to take the answer in."""
+        await self._seen_through(self._resume(crew, run_id, token, text, continues_parked))
 
-    async def _resume(self, crew: Crew, run_id: str, token: str | None, text: str) -> None:
+    async def _resume(self, crew: Crew, run_id: str, token: str | None, text: str, continues_parked: bool) -> None:
+        try:
+            await self._answer(crew, run_id, token, text)
+        except TooLate:  # the answer is not used, and the run continues all the same
+            await self._continue_parked(root_of(run_id), continues_parked)
+            raise
+        await self._continue_parked(root_of(run_id), continues_parked)
+
+    async def _answer(self, crew: Crew, run_id: str, token: str | None, text: str) -> None:
         if token is None or not is_below(run_of(token), run_id):
             token = await self._resume_here(crew, run_id, token, text)
         if token is not None:
             child = await self.journal.row(run_of(token))
-            await self._resume(await self.crews.of(child.crew_sha), child.run, token, text)
+            await self._answer(await self.crews.of(child.crew_sha), child.run, token, text)
+
+    async def _continue_parked(self, run_id: str, is_wanted: bool) -> None:
+        if not is_wanted:
+            return
+        async with self.taking(run_id):
+            live = self.live.get(run_id) or await self.taken(run_id)
+            if live.run.state.parked:
+                await self.unpark(live)
+            else:
+                await self.let_go_unless_driven(live)
+
+    async def unpark(self, live: LiveRun) -> None:
+        """Continues a parked run: what was in progress is done again. Who asks holds the lock of who takes it up."""
+        async with live.lock:
+            await self.transit(live, RunResumed(token=live.run.state.parked))
+        self.drive(live)
+
+    async def park(self, run_id: str, by: str) -> bool:
+        """Parks a run that this process drives, with its children; whether it is parked now."""
+        return bool(await self._seen_through(self.parking.park(run_id, by)))
+
+    async def park_all(self, by: str) -> None:
+        """Parks every run that this process drives, those that are about to begin too."""
+        await asyncio.gather(*self._asked, return_exceptions=True)
+        await self._seen_through(self.parking.park_all(by))
 
     async def _resume_here(self, crew: Crew, run_id: str, token: str | None, text: str) -> str | None:
         """Answers a wait of the run itself; if the only one that is open is a child's, its token is given back."""
         async with self.taking(run_id):
             live = self.live.get(run_id) or await self._take(crew, run_id)
             async with live.lock:
-                await self.deadlines.keep(live)
+                late = await self.deadlines.keep(live)
+                if late and token in (None, *(wait.token for wait in late)):
+                    raise _too_late(run_id, late[0], text)
+                if _only_continues(live.run.state, token, text):
+                    await self.let_go_unless_driven(live)
+                    return None
                 waits = [wait.token for wait in live.run.state.waits]
                 if token is None and len(waits) == 1:
                     token = waits[0]
@@ -294,6 +341,7 @@ class Runner:
                     await self.let_go_unless_driven(live)
                     raise self._refused(live, token, text)
                 parent = await self.woken_parent_or_let_go(live)
+                await self.park_with_parent(parent, live)
                 self.do_again_what_is_owed(live)
                 await self.transit(live, RunResumed(token=token, input=storable(text)))
             self.goes_on_for(parent, live)
@@ -305,18 +353,19 @@ class Runner:
         self._asked.add(task)
         task.add_done_callback(self._asked.discard)
 
-    async def _seen_through(self, work: Coroutine[Any, Any, Any]) -> None:
+    async def _seen_through(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Whoever asked may go away; what was begun is not left half done."""
         task = asyncio.ensure_future(work)
         self._asked.add(task)
         task.add_done_callback(self._asked.discard)
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
 
     def _refused(self, live: LiveRun, token: str | None, text: str) -> Exception:
         answered = live.run.state.answered
         if token in answered:
             return AlreadyResumed(live.id, token, same=answered[token] == storable(text))
-        return NotWaiting(live.id, token, [wait.token for wait in live.run.state.waits])
+        waits = [wait.token for wait in live.run.state.waits]
+        return TakesNoInput(live.id) if live.run.state.parked and not waits else NotWaiting(live.id, token, waits)
 
     async def cancel(self, crew: Crew, run_id: str, by: str) -> None:
         """It is stored when this returns; what was under way is being stopped."""
@@ -352,6 +401,11 @@ class Runner:
         except InterlockError:
             await self.let_go_unless_driven(child)
             raise
+
+    async def park_with_parent(self, parent: LiveRun | None, child: LiveRun) -> None:
+        """A child whose question is answered does not work while its parent is parked. Who asks has its lock."""
+        if parent is not None and parent.run.state.parked:
+            await self.parking.park_one(child, "caller")
 
     async def _woken_parent(self, child: LiveRun) -> LiveRun | None:
         """Before a child that rests goes on, its parent does, the root first: `ParentIsOver` if that cannot be.
@@ -669,6 +723,7 @@ class Runner:
         if mail := self.board.mail_for(live.crew.name):
             event = msgspec.structs.replace(event, mail=mail)
         seq = live.run.state.seq + 1
+        redoes = isinstance(event, RunResumed) and event.token == live.run.state.parked
         step = live.run.apply(event)
         record = Record(seq=seq, at=self.clock.now_ms(), events=(event, *step.facts))
         live.row = row_of(live.run, live.row, record.at)
@@ -688,7 +743,8 @@ class Runner:
         self._tell(live, record, appended.position)
         self.deliveries.begin(also.outgoing)
         taken = self.board.committed(live, also, appended)
-        self.performer.perform(live, step.effects, answers(also.spending, appended.grants), taken)
+        grants = answers(also.spending, appended.grants)
+        (self.performer.lose_tools if redoes else self.performer.perform)(live, step.effects, grants, taken)
 
     def _alongside(self, live: LiveRun, effects: Sequence[Effect], at: int) -> Alongside:
         """What the record's transaction holds besides it."""
@@ -728,6 +784,15 @@ class Runner:
             ear(piece)
 
 
+def _too_late(run_id: str, wait: Wait, text: str) -> TooLate:
+    return TooLate(run_id, wait.token, wait.question, wait.default, was_answered=bool(text))
+
+
+def _only_continues(state: RunState, token: str | None, text: str) -> bool:
+    """Whether a parked run is asked to continue, and nothing of it is answered."""
+    return bool(state.parked) and not text and token in (None, state.parked)
+
+
 def _is_one_call(effects: Sequence[Effect]) -> bool:
     """Nearly always."""
     return len(effects) == 1 and type(effects[0]) is CallModel
@@ -736,7 +801,9 @@ def _is_one_call(effects: Sequence[Effect]) -> bool:
 def row_of(run: Run, row: RunRow, now: int) -> RunRow:
     """The row of a run as its state has it; why it waits is the reason of a paused one."""
     state = run.state
-    waits_for = state.waits[0].reason if state.status == "paused" else ""
+    waits_for = ""
+    if state.status == "paused":
+        waits_for = PARKED if state.parked else state.waits[0].reason
     return msgspec.structs.replace(
         row,
         status=state.status,

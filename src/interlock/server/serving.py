@@ -67,6 +67,7 @@ class Order(NamedTuple):
     incoming: Mapping[str, IncomingWebhook]
     secrets: Mapping[str, str]  # what must not be logged; those of webhooks out by their ids
     say: Say
+    resume_parked: bool = False  # whether runs that a person stopped are continued
 
 
 async def serve(order: Order) -> None:
@@ -91,7 +92,8 @@ async def serve(order: Order) -> None:
 @contextlib.asynccontextmanager
 async def _service(order: Order, key: str, port: int) -> AsyncIterator[Service]:
     box, settings = order.box, order.settings
-    for aside in box.set_aside:
+    parked = await box.resume_parked() if order.resume_parked else ()
+    for aside in (*box.set_aside, *parked):
         _log.warning("run %s does not go on here: %s", aside.run, aside.reason)
     service = Service(box, order.crews, settings, await _access(order, key, port), order.incoming)
     for each in order.crews.all():
