@@ -177,6 +177,9 @@ def drive(box: Interlock, ask: Ask, display: Display) -> None:
         result = asyncio.run(watched(box, go_on, display, progress, asker))
     if display is not Display.JSON:
         _say_how_it_stands(box, result, progress)
+    elif result.reason == PARKED:
+        again = f"'interlock resume {result.run}{_data_of(box)}' continues it"
+        click.echo(f"interlock: run {result.run} is parked: what was done is kept, and {again}", err=True)
     sys.stdout.flush()
     sys.exit(EXIT_CODES.get(result.status, 1))
 
