@@ -8,12 +8,12 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 │  └─ BadBroadcast  NoSuchSignal     a broadcast, a subscription or a time that cannot be
                 ├─ RequestRefused     whoever sent the request acts; its codes stand in server/problems.py
                 ├─ RunError ──┬─ RunNotFound  RunExists  AlreadyHeard  OutOfOrder  NotOwner  OwnedElsewhere  DamagedRun
-                │             └─ AlreadyResumed  NotWaiting ── TakesNoInput  TooLate  ParentIsOver  JournalDiverged     the caller acts
+                │             └─ AlreadyResumed  NotWaiting (TakesNoInput  TooLate)  ParentIsOver  JournalDiverged
                 └─ PortError ─┬─ ModelRefused ─┬─ PromptTooLong
                               │                └─ ReplyTooLarge
                               ├─ ModelUnavailable ── ReplyCutShort
                               ├─ ScriptExhausted  ToolFailed ── WrongArguments
-                              └─ StoreFailed ── StorageFull  StoreBroken     the operator acts
+                              └─ StoreFailed ── StorageFull  StoreBroken  CrewMissing  Unstorable     the operator acts
 
 Rule 1: a message says what, which, and what now; lower case, no full stop.
 Rule 2: the object keeps the parts and a stable `code`.
@@ -323,7 +323,9 @@ class TooLate(NotWaiting):
     """The deadline of a question has passed: what was to happen then has happened, and the run continues."""
 
     def __init__(self, run: str, token: str, question: str, default: str | None, *, was_answered: bool) -> None:
-        instead = f"its default was taken: {default}" if default is not None else "its agent continues without an answer"
+        instead = (
+            f"its default was taken: {default}" if default is not None else "its agent continues without an answer"
+        )
         unused = "; the answer given now is not used" if was_answered else ""
         message = f"the deadline of the question '{question}' of run '{run}' has passed; {instead}{unused}"
         RunError.__init__(self, run, message)
@@ -423,15 +425,31 @@ class WrongArguments(ToolFailed):
 
 
 class StoreFailed(PortError):
-    """The data folder cannot be read or written."""
+    """The data folder cannot be read or written. `passes` says whether to try again may help."""
 
     code = "store-failed"
+    passes = True
 
 
 class StoreBroken(StoreFailed):
     """The store will not write again in this process; waiting does not help."""
 
     code = "store-broken"
+    passes = False
+
+
+class CrewMissing(StoreFailed):
+    """The store does not have the crew that a run names, or has it damaged."""
+
+    code = "crew-missing"
+    passes = False
+
+
+class Unstorable(StoreFailed):
+    """What is to be stored has no form in the store."""
+
+    code = "unstorable"
+    passes = False
 
 
 class StorageFull(StoreFailed):

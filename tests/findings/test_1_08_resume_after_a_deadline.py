@@ -1,4 +1,4 @@
-"""Finding 1.8: `resume` of a run whose question's deadline has passed says so, shows the rest, and exits accordingly."""
+"""Finding 1.8: `resume` of a run whose question's deadline has passed says so, and shows the rest."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from interlock import Interlock, load_crew
 from interlock.cli.main import interlock
 from interlock.errors import NotWaiting
-from interlock.testing import ManualClock, ScriptedModel, ToolCall, Answer
+from interlock.testing import Answer, ManualClock, ScriptedModel, ToolCall
 
 CREW = """\
 version: "2.0"

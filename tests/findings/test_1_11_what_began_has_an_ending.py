@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from interlock import Interlock, load_crew
 from interlock.cli.main import interlock
 from interlock.crew.host import Host
-from interlock.ports import ModelReply, ModelRequest
 from interlock.engine.events import ToolRequest
+from interlock.ports import ModelReply, ModelRequest
 from interlock.testing import ManualClock
 from tests.boxes import inside
 

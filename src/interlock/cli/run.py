@@ -244,7 +244,7 @@ def with_box(data: str, ask: Callable[[Interlock], Awaitable[T]], config: str | 
 
 
 async def watched(box: Interlock, ask: Ask, display: Display, progress: Progress, asker: Asker | None = None) -> Result:
-    """Shows a run while it goes on, and gives how it stands afterwards. A signal to stop parks it, a second one ends."""
+    """Shows a run while it goes on, and gives how it stands afterwards. A signal parks it, a second one ends."""
     stop = _Stop(box)
     work = asyncio.ensure_future(_watched(box, ask, display, progress, asker, stop))
     loop = asyncio.get_running_loop()

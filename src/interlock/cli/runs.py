@@ -99,10 +99,8 @@ def show(run_id: str, messages: bool, as_mermaid: bool, data: str, as_json: bool
     for line in run_lines(tree) if called else ():
         click.echo(line)
     print_lines(said_lines(tree))
-    for wait in open_waits(tree):
-        click.echo(wait.line)
-    if result.reason == PARKED:
-        click.echo(how_to_continue(run_id))
+    for line in (*(wait.line for wait in open_waits(tree)), *_ways_on(result)):
+        click.echo(line)
     if called or tree.members[0].elsewhere != Usage():
         tell_usage(tree)
     elif result.usage_by_agent:
@@ -131,6 +129,10 @@ async def _waits(box: Interlock, run_id: str, way: tuple[str, ...]) -> list[str]
         return []
     waits = [waiting(wait, way) for wait in waits_of(await box.state(run_id), records, row.crew)]
     return [*waits, how_to_continue(run_id)] if row.reason == PARKED else waits
+
+
+def _ways_on(result: Result) -> list[str]:
+    return [how_to_continue(result.run)] if result.reason == PARKED else []
 
 
 def how_to_continue(run_id: str) -> str:

@@ -46,7 +46,8 @@ def serve(
 ) -> None:
     """Serve each CREW over HTTP until a signal says otherwise.
 
-    Runs that were left by a process that is gone go on; parked runs do not, unless asked for. A crew with problems can be looked at, and does not run.
+    Runs that were left by a process that is gone go on; parked runs do not, unless asked for. A crew with problems can
+    be looked at, and does not run.
     """
     serving = _server_parts()
     if no_auth and not serving.is_loopback(host):

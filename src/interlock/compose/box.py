@@ -104,7 +104,7 @@ class Interlock:
     # Whether this process dispatches and delivers signals, rather than looks.
     _listens = True
     # Runs that were found running when the folder was opened with `recover`, and cannot go on here.
-    set_aside: tuple[SetAside, ...] = ()
+    _set_aside: tuple[SetAside, ...] = ()
 
     async def __aenter__(self) -> Self:
         store = self._opened_store()
@@ -161,7 +161,7 @@ class Interlock:
         async def go_on(row: RunRow) -> None:
             await self._recovered(await self.crew_of(row), row.run)
 
-        self.set_aside = await recover_all(self.journal, go_on)
+        self._set_aside = await recover_all(self.journal, go_on)
         await self._remind_all()
         await self.runner.deliver_again()
 
@@ -194,6 +194,12 @@ class Interlock:
         except Exception:
             await self.owners.release(run_id)  # what cannot go on here may go on elsewhere
             raise
+
+    @property
+    def set_aside(self) -> tuple[SetAside, ...]:
+        """Runs that are running and cannot be driven here: those found so at the start, and those that failed since."""
+        since = self.runner.supervisor.aside if hasattr(self, "runner") else {}
+        return (*self._set_aside, *(SetAside(run=run, reason=reason) for run, reason in since.items()))
 
     def watch(self, observer: Observer, on_delta: Callable[[Public], None] | None = None) -> None:
         """From now on these are told of every record that is stored, and of every piece of a reply."""

@@ -267,6 +267,12 @@ class ParkRequested(Incoming, frozen=True, kw_only=True, tag="park.requested"):
     by: str
 
 
+class DriveFailed(Incoming, frozen=True, kw_only=True, tag="drive.failed"):
+    """The process failed to drive the run, again and again: it ends here."""
+
+    error: str
+
+
 class Derived(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
     """Concluded by the engine."""
 
@@ -506,6 +512,7 @@ IncomingEvent = (
     | ChildGoesOn
     | CancelRequested
     | ParkRequested
+    | DriveFailed
 )
 
 DerivedEvent = (

@@ -27,6 +27,7 @@ from interlock.engine.events import (
     ChildReturned,
     ChildWaits,
     DerivedEvent,
+    DriveFailed,
     IncomingEvent,
     InputExpired,
     LimitReached,
@@ -184,23 +185,26 @@ class Run:
 
 
 def _is_stale(t: Transition, event: IncomingEvent) -> bool:
-    if t.state.status in OVER:
-        return True
+    return t.state.status in OVER or _is_closed(t, event)
+
+
+def _is_closed(t: Transition, event: IncomingEvent) -> bool:
+    """Whether what the event is about is open no more."""
     match event:
         case ModelReplied() | ModelFailed():
             return t.turn_that(event.call, event.agent) is None
         case Reserved():
             return t.turn_that_reserves(event.call, event.agent) is None
-        case RunStarted() | CancelRequested():
-            return t.state.status != "new" if isinstance(event, RunStarted) else t.state.ending is not None
+        case RunStarted():
+            return t.state.status != "new"
+        case CancelRequested() | ParkRequested() | DriveFailed():
+            return t.state.ending is not None or (isinstance(event, ParkRequested) and bool(t.state.parked))
         case ToolReturned() | ToolOutcomeLost() | ApprovalNeeded():
             return not _is_awaited(t, event.call)
         case TimerFired():
             return event.timer not in t.index.ticking
         case RunResumed() | InputExpired():
             return _asks_nobody(t, event)
-        case ParkRequested():
-            return bool(t.state.parked) or t.state.ending is not None
         case BroadcastHeard() | MailTaken():
             return comes_too_late(t, event)
         case ChildReturned() | ChildWaits() | ChildGoesOn():
@@ -287,6 +291,12 @@ def _cancelled(t: Transition, event: CancelRequested) -> Move:
     return Finish("cancelled", "cancelled")
 
 
+def _cannot_be_driven(t: Transition, event: DriveFailed) -> Move:
+    t.state.parked = ""
+    t.conclude(Warned(code="cannot-continue", message=event.error))
+    return Finish("failed", "cannot_continue")
+
+
 # Who takes an event in, and who carries a move out. A test compares them with the unions.
 _RECEIVED: dict[type, Callable[[Transition, Any], Move | None]] = {
     RunStarted: _started,
@@ -306,6 +316,7 @@ _RECEIVED: dict[type, Callable[[Transition, Any], Move | None]] = {
     ChildGoesOn: child_goes_on,
     CancelRequested: _cancelled,
     ParkRequested: park,
+    DriveFailed: _cannot_be_driven,
 }
 
 _CARRIED_OUT: dict[type, Callable[[Transition, Any], Move | None]] = {

@@ -6,7 +6,18 @@ from interlock.engine.effects import Cancel, Effect, RunTool, Settle
 from interlock.engine.events import DerivedEvent, Entry
 from interlock.engine.index import Index
 from interlock.engine.routing import RoutingTable
-from interlock.engine.state import Branch, Child, RunState, Task, Turn, Wait, children_of, turns_by, turns_of, with_the_floor
+from interlock.engine.state import (
+    Branch,
+    Child,
+    RunState,
+    Task,
+    Turn,
+    Wait,
+    children_of,
+    turns_by,
+    turns_of,
+    with_the_floor,
+)
 
 # What a turn is, if it has not the floor and is no group's.
 TASK, SELECT, CHECK = "task", "select", "check"

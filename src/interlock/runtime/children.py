@@ -23,7 +23,7 @@ from interlock.engine.events import (
 )
 from interlock.engine.state import RunState
 from interlock.engine.step import OVER, RULES, Run
-from interlock.errors import InterlockError, OwnedElsewhere, RunExists, RunNotFound, StoreFailed
+from interlock.errors import CrewMissing, InterlockError, OwnedElsewhere, RunExists, RunNotFound, StoreFailed
 from interlock.ids import RESERVED_IDS
 from interlock.ports import RunRow
 from interlock.runtime.live import LiveRun
@@ -41,6 +41,8 @@ class Children:
         runner = self._runner
         try:
             child = await self._taken_up(parent, order)
+        except CrewMissing as error:
+            return lost(order, error)
         except (OwnedElsewhere, StoreFailed):
             raise
         except InterlockError as error:  # a damaged journal, a crew that is gone: the caller handles it
@@ -67,6 +69,8 @@ class Children:
                 child = runner.live.get(order.child) or await self._claimed(order.child)
             except RunNotFound:  # it was never begun
                 return ChildReturned(call=order.key, status="cancelled", reason="cancelled")
+            except CrewMissing as error:
+                return lost(order, error)
             except (OwnedElsewhere, StoreFailed):
                 raise
             except InterlockError as error:  # it cannot go on anywhere, and must not keep its caller from ending

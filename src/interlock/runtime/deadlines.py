@@ -11,6 +11,7 @@ from interlock.engine.effects import SetAlarm
 from interlock.engine.events import InputExpired
 from interlock.engine.state import Wait
 from interlock.errors import PortError, RunError
+from interlock.runtime.holding import while_away
 from interlock.runtime.live import LiveRun
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Deadlines:
 
     async def _rung(self, run_id: str) -> None:
         try:
-            await self.remind(run_id)
+            await while_away(self._runner.clock, lambda: self.remind(run_id))
         except (RunError, PortError) as error:  # whoever has the run by now keeps its deadlines
             _log.info("a deadline of run %s is not kept here: %s", run_id, error)
 

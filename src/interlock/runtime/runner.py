@@ -6,7 +6,6 @@ Rule 3: a paused or finished run is let go of: it costs no memory until somebody
 """
 
 import asyncio
-import itertools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -44,7 +43,6 @@ from interlock.errors import (
     ParentIsOver,
     PortError,
     RunError,
-    StoreBroken,
     StoreFailed,
     TakesNoInput,
     TooLate,
@@ -53,7 +51,6 @@ from interlock.ids import is_below, key_of, parent_of, root_of, run_of
 from interlock.ports import (
     NOTHING_ELSE,
     Alongside,
-    Appended,
     Budgets,
     Bus,
     Clock,
@@ -72,10 +69,12 @@ from interlock.runtime.crews import StoredCrews
 from interlock.runtime.deadlines import Deadlines
 from interlock.runtime.delivery import Deliveries, OnExternal
 from interlock.runtime.dispatching import Dispatcher
+from interlock.runtime.holding import while_away
 from interlock.runtime.judging import NO_JUDGES, Judges
 from interlock.runtime.live import LiveRun
 from interlock.runtime.parking import Parking
-from interlock.runtime.performing import STORE_RETRY_MS, Hook, ModelFor, Performer, answers, no_hook, storable
+from interlock.runtime.performing import Hook, ModelFor, Performer, answers, no_hook, storable
+from interlock.runtime.supervising import Supervisor
 from interlock.runtime.switchboard import Switchboard
 from interlock.runtime.timers import Timers
 from interlock.runtime.watching import Followed, Public, Told, Watcher, Watchers, public_events
@@ -101,10 +100,6 @@ NEWEST_MAX = 100
 StartFor = Callable[[Delivery], Awaitable[None]]
 
 _log = logging.getLogger("interlock")
-
-# While the store is away a finished reply is held, and its append tried again. After so many tries the run is let go
-# of: whoever mends the store recovers it, and only the held reply is asked for again.
-STORE_RETRIES_MAX = 600
 
 
 class Runner:
@@ -143,7 +138,7 @@ class Runner:
         self._start_for, self._listens = start_for, listens
         self.crews, self.timers = StoredCrews(journal), Timers(clock)
         self.observers, self.watchers = observers, Watchers()
-        self.deadlines, self.parking = Deadlines(self), Parking(self)
+        self.deadlines, self.parking, self.supervisor = Deadlines(self), Parking(self), Supervisor(self)
         self._open_books()
         self.performer = Performer(
             clock=clock,
@@ -194,6 +189,7 @@ class Runner:
             await asyncio.gather(*working, *self._driving, return_exceptions=True)
         await asyncio.gather(*self._driving, return_exceptions=True)
         await self.deliveries.stop()
+        await self.supervisor.stop()
         await asyncio.gather(*(self.owners.release(run) for run in self.live))
 
     def _at_work(self) -> list["asyncio.Task[None]"]:
@@ -506,9 +502,16 @@ class Runner:
 
     async def settled(self, run_id: str) -> None:
         """Waits until the run is over or paused; raises what keeps it from going on in this process."""
-        driver = self.drivers.get(run_id)
-        if driver is not None:
-            await asyncio.shield(driver)
+        while (driver := self.drivers.get(run_id)) is not None:
+            try:
+                await asyncio.shield(driver)
+            except Exception:
+                if not await self.supervisor.decided(run_id):
+                    raise
+            else:
+                return
+        if await self.supervisor.decided(run_id):
+            await self.settled(run_id)
         elif run_id in self._failures:
             raise self._failures[run_id]
 
@@ -528,7 +531,9 @@ class Runner:
 
     async def _is_driven(self, run_id: str) -> bool:
         """Whether somebody works on it, here or elsewhere: perhaps it was resumed while its pause was being shown."""
-        return run_id in self.drivers or await self._goes_on_elsewhere(run_id)
+        if run_id in self.drivers or await self.supervisor.decided(run_id):
+            return True
+        return await self._goes_on_elsewhere(run_id)
 
     async def _heard(self, followed: Followed, watcher: Watcher) -> AsyncIterator[Public]:
         """A run of this process, as it goes on."""
@@ -646,6 +651,7 @@ class Runner:
             live.driver = None
             self.drivers.pop(live.id, None)
             self.watchers.settle(live.id)
+        self.supervisor.run_settled(live.id)
         async with self.taking(live.id):  # whoever is about to drive it again keeps it
             await self.let_go_unless_driven(live)
 
@@ -665,6 +671,8 @@ class Runner:
         self._failures[live.id] = error
         with suppress(PortError):
             await self.owners.release(live.id)
+        if not self._is_parking:
+            self.supervisor.driver_failed(live.id, error)
 
     def _drop_children(self, parent: LiveRun) -> None:
         """Whoever takes the parent takes them too."""
@@ -705,7 +713,15 @@ class Runner:
             for task in live.tasks.values():  # a child that came to its end by itself may still be being stopped
                 self._hold(task)
             self.live.pop(live.id, None)
-            await self.owners.release(live.id)
+            await while_away(self.clock, lambda: self._release(live.id))
+
+    async def _release(self, run_id: str) -> None:
+        """A process that stops does not wait for a store that is away: its claims end with it."""
+        try:
+            await self.owners.release(run_id)
+        except StoreFailed:
+            if not self._is_parking:
+                raise
 
     def _hold(self, task: "asyncio.Task[None]") -> None:
         """Nobody else waits until it has ended."""
@@ -733,13 +749,11 @@ class Runner:
         also = live.with_questions(self.board.alongside(live, event, step, seq, record.at, also))
         try:
             appended = await (self.journal.create if first else self.journal.append)(live.row, record, also)
-        except StoreBroken:
-            raise
         except StoreFailed as error:
-            if first:
+            if first or not error.passes:
                 raise
             _log.warning("run %s: %s; what came back is held, and stored once that can be done", live.id, error)
-            appended = await self._stored_later(live, record, also)
+            appended = await while_away(self.clock, lambda: self.journal.append(live.row, record, also))
         self._tell(live, record, appended.position)
         self.deliveries.begin(also.outgoing)
         taken = self.board.committed(live, also, appended)
@@ -751,17 +765,6 @@ class Runner:
         spending = self.performer.spending(live, effects, at)
         outgoing = self.deliveries.outgoing(live.id, effects)
         return Alongside(spending=spending, outgoing=outgoing) if spending or outgoing else NOTHING_ELSE
-
-    async def _stored_later(self, live: LiveRun, record: Record, also: Alongside) -> Appended:
-        """Holds what came back while the store is away, and tries again."""
-        for tried in itertools.count(1):
-            await self.clock.sleep_until(self.clock.monotonic_ms() + STORE_RETRY_MS)
-            try:
-                return await self.journal.append(live.row, record, also)
-            except StoreFailed as error:
-                if tried == STORE_RETRIES_MAX or isinstance(error, StoreBroken):
-                    raise
-        raise AssertionError("counting does not end")
 
     def _tell(self, live: LiveRun, record: Record, position: int) -> None:
         if watchers := self.watchers.of(live.id):
