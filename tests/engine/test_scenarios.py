@@ -27,6 +27,7 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
                          `child C stopped WORDS: REASON` after it has said something
     child C waits: AGENT nothing in C can go on before AGENT gets an answer; `child C goes: on` when it gets one
     cancel               somebody cancels the run
+    broken TEXT          the process cannot drive the run
     park                 a person stops the process that drives the run; `unpark` continues it
     mail AGENT, AGENT    the agents have mail, as far as the next event is told
     taken AGENT: X, Y    the store gives AGENT its mail: broadcasts of types X and Y; `taken AGENT:` is none
@@ -87,6 +88,7 @@ from interlock.engine.events import (
     ChildWaits,
     Decided,
     DerivedEvent,
+    DriveFailed,
     Entry,
     IncomingEvent,
     InputExpired,
@@ -155,6 +157,7 @@ class Story:
             "answer": self._answer,
             "child": self._child,
             "cancel": lambda _: CancelRequested(by="somebody"),
+            "broken": lambda rest: DriveFailed(error=rest),
             "park": lambda _: ParkRequested(by="somebody"),
             "unpark": lambda _: RunResumed(token=self.run.state.parked),
             "taken": self._taken,
