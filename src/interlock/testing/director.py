@@ -217,7 +217,7 @@ class Director:
             await self.clock.sleep(NEGLECT_MS)
             if left := self.referee.leftovers(process.number):
                 self.referee.complain("a parked run rests", f"{', '.join(left)} goes on")
-            if self.chance.random() < 0.5:
+            if self.chance.random() < 0.5 and not process.is_dead:
                 process.die("after it was parked")
             await self._continue_parked()
 
@@ -232,13 +232,13 @@ class Director:
     async def _take_the_store_away(self, process: Process) -> None:
         """What comes back is held: no call is made again because of it."""
         self.referee.inject("the store is away for an hour")
-        before = {key for key in self.referee.begun if key[0] == process.number}
-        made = {key: self.referee.begun[key] for key in before}
+        before = {key for key in self.referee.calls_made if key[0] == process.number}
+        made = {key: self.referee.calls_made[key] for key in before}
         self.weather.is_store_away = True
         await self.clock.sleep(HOUR_MS)
         self.weather.is_store_away = False
         await self.clock.sleep(2 * NEGLECT_MS + STORE_RETRY_MAX_MS)
-        again = [key for (of, key), n in made.items() if self.referee.begun[of, key] > n]
+        again = [key for (of, key), n in made.items() if self.referee.calls_made[of, key] > n]
         if again and not process.is_dead:
             self.referee.complain("what comes back is held", f"{', '.join(again)} was called again")
 
