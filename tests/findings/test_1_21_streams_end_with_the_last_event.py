@@ -100,7 +100,7 @@ def test_no_piece_comes_after_its_reply_whenever_the_journal_is_read(tmp_path: P
         async with Interlock(tmp_path / "data", models=model) as box:
             run = await box.start(load_crew(tmp_path), "go")
             late = LateJournal(box.runner.journal)
-            box.runner.journal = late  # type: ignore[assignment]
+            box.runner.journal = late
 
             async def followed() -> list[dict[str, Any]]:
                 return [event async for event in run.events(after)]
@@ -128,7 +128,7 @@ def test_a_follower_of_a_pause_that_was_resumed_at_once_sees_the_run_to_its_end(
         async with Interlock(tmp_path / "data", models=lambda _: next(replies)) as box:
             run = await box.start(load_crew(tmp_path), "go")
             late = LateJournal(box.runner.journal)
-            box.runner.journal = late  # type: ignore[assignment]
+            box.runner.journal = late
 
             async def followed() -> list[dict[str, Any]]:
                 return [event async for event in run.events()]
