@@ -138,7 +138,12 @@ def parked(folder: Path, model: Hanging, until: str) -> tuple[str, list[dict[str
     return inside(Interlock(folder / "data", models=model), story)
 
 
-GROUP = {"a": ["all\n[GO]", "done\n[END]"], "b": ["here"], "c": [("there",)], "x": [("inside\n[END]",)]}
+GROUP: dict[str, list[Any]] = {
+    "a": ["all\n[GO]", "done\n[END]"],
+    "b": ["here"],
+    "c": [("there",)],
+    "x": [("inside\n[END]",)],
+}
 
 
 def test_children_are_parked_too_and_only_calls_in_progress_are_made_again(tmp_path: Path) -> None:
