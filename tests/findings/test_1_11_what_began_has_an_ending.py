@@ -73,7 +73,8 @@ def story_of(folder: Path, crew: str, model: Any, **how: Any) -> list[dict[str, 
 
 def test_a_tool_that_a_time_limit_ended_has_returned(tmp_path: Path) -> None:
     (tmp_path / "crew.yaml").write_text(SLOW_TOOLS, "utf-8")
-    replies = iter([ModelReply(text="", tool_calls=(ToolRequest(id="1", name="never", arguments="{}"),)), "so [END]"])
+    call = ModelReply(text="", tool_calls=(ToolRequest(id="1", name="never", arguments="{}"),))
+    replies = iter([call, ModelReply(text="so [END]")])
 
     async def story() -> list[dict[str, Any]]:
         clock = ManualClock()

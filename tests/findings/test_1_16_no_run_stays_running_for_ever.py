@@ -9,6 +9,7 @@ import pytest
 from interlock import Interlock, load_crew
 from interlock.engine.step import Run
 from interlock.errors import StoreBroken, Unstorable
+from interlock.ports import ModelRequest
 from interlock.runtime.runner import Runner
 from interlock.testing import ManualClock
 
@@ -52,7 +53,7 @@ def played(folder: Path, replies: dict[str, list[str]]) -> tuple[Any, list[dict[
         clock = ManualClock()
         asked: dict[str, int] = {}
 
-        def model(request: Any) -> str:
+        def model(request: ModelRequest) -> str:
             asked[request.agent] = asked.get(request.agent, 0) + 1
             return replies[request.agent][min(request.number, len(replies[request.agent])) - 1]
 
