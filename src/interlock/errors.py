@@ -9,13 +9,13 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 │  └─ BadBroadcast  NoSuchSignal  NoSuchSchedule     what is announced, heard or planned cannot be
                 ├─ RequestRefused     whoever sent the request acts; its codes stand in server/problems.py
                 ├─ RunError ──┬─ RunNotFound  RunExists  AlreadyHeard  OutOfOrder  NotOwner  OwnedElsewhere  DamagedRun
-                │             └─ AlreadyResumed  NotWaiting  ParentIsOver  JournalDiverged     the caller acts
+                │             └─ AlreadyResumed  NotWaiting (TakesNoInput  TooLate)  ParentIsOver  JournalDiverged
                 └─ PortError ─┬─ ModelRefused ─┬─ PromptTooLong
                               │                └─ ReplyTooLarge
                               ├─ ModelUnavailable ── ReplyCutShort
                               ├─ ScriptExhausted  ToolFailed ── WrongArguments
-                              └─ StoreFailed ── StorageFull  StoreBroken  DamagedRow  RecordsMissing
-                                                                                 the operator acts
+                              └─ StoreFailed ── StorageFull  StoreBroken  DamagedRow  RecordsMissing  CrewMissing
+                                                Unstorable     the operator acts
 
 Rule 1: a message says what, which, and what now; lower case, no full stop.
 Rule 2: the object keeps the parts and a stable `code`.
@@ -346,6 +346,28 @@ class NotWaiting(RunError):
         self.token = token
 
 
+class TakesNoInput(NotWaiting):
+    """The run is parked, and nobody is asked anything."""
+
+    def __init__(self, run: str) -> None:
+        message = f"run '{run}' is parked and asks nothing; 'interlock resume {run}' without input continues it"
+        RunError.__init__(self, run, message)
+        self.token = None
+
+
+class TooLate(NotWaiting):
+    """The deadline of a question has passed: what was to happen then has happened, and the run continues."""
+
+    def __init__(self, run: str, token: str, question: str, default: str | None, *, was_answered: bool) -> None:
+        instead = (
+            f"its default was taken: {default}" if default is not None else "its agent continues without an answer"
+        )
+        unused = "; the answer given now is not used" if was_answered else ""
+        message = f"the deadline of the question '{question}' of run '{run}' has passed; {instead}{unused}"
+        RunError.__init__(self, run, message)
+        self.token, self.question, self.default = token, question, default
+
+
 class CannotFork(RunError):
     """Something is open at that place; `near` are the closest places where nothing is."""
 
@@ -439,15 +461,31 @@ class WrongArguments(ToolFailed):
 
 
 class StoreFailed(PortError):
-    """The data folder cannot be read or written."""
+    """The data folder cannot be read or written. `passes` says whether to try again may help."""
 
     code = "store-failed"
+    passes = True
 
 
 class StoreBroken(StoreFailed):
     """The store will not write again in this process; waiting does not help."""
 
     code = "store-broken"
+    passes = False
+
+
+class CrewMissing(StoreFailed):
+    """The store does not have the crew that a run names, or has it damaged."""
+
+    code = "crew-missing"
+    passes = False
+
+
+class Unstorable(StoreFailed):
+    """What is to be stored has no form in the store."""
+
+    code = "unstorable"
+    passes = False
 
 
 class StorageFull(StoreFailed):

@@ -28,7 +28,7 @@ from interlock.compose.keeping import delete_run, export_run, import_run
 from interlock.crew.definition import Crew
 from interlock.errors import DamagedRun, InterlockError, RecordsMissing, RunNotFound, StorageFull, StoreFailed
 from interlock.ports import NOTHING_ELSE, Alongside, Appended, ModelRequest, Record, RunRow
-from interlock.runtime.performing import STORE_RETRY_MS
+from interlock.runtime.holding import STORE_RETRY_MS
 from interlock.testing import ManualClock
 from tests.adapters.store_records import a_row, replied, started
 
@@ -78,6 +78,10 @@ class Connection:
     def execute(self, statement: str, values: Any = ()) -> sqlite3.Cursor:
         self._before(statement)
         return self._inner.execute(statement, values)
+
+    def executemany(self, statement: str, values: Any) -> sqlite3.Cursor:
+        self._before(statement)
+        return self._inner.executemany(statement, values)
 
 
 def telling(before: Callable[[str], None]) -> migrations.Connect:

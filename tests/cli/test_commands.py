@@ -298,7 +298,7 @@ def test_a_signal_to_stop_parks_the_run_and_it_goes_on_later(tmp_path: Path) -> 
             break
     child.terminate()
     _, errors = child.communicate(timeout=20)
-    assert child.returncode == 1
+    assert child.returncode == 3
     assert "what was done is kept" in errors
     (tmp_path / "script.yaml").write_text(SCRIPT)
     parked = run("runs", "list", "--data", str(tmp_path / "data")).stdout.split()[0]

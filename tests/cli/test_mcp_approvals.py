@@ -64,7 +64,7 @@ def outputs(events: list[dict[str, Any]]) -> list[str]:
     ("answer", "notes", "returned"),
     [
         ("yes", ["say"], ["once", "sell all"]),
-        ("no: not today", [], ["once"]),
+        ("no: not today", [], ["once", "a person did not approve 's_say': not today"]),
         ('{"words": "sell one"}', ["say"], ["once", "sell one"]),
     ],
 )

@@ -136,14 +136,14 @@ def test_the_view_shows_who_works_and_ctrl_c_parks_the_run_and_gives_the_termina
         person.wait_for("1 of 6 handoffs")  # Ctrl-C throws away what is on its way
         assert not person.echoes()
         person.type("\x03")
-        assert person.exit_code() == 1
+        assert person.exit_code() == 3
         assert person.echoes()
         assert person.raw.rindex(CURSOR_ON) > person.raw.rindex(CURSOR_OFF)
         assert person.raw.count(OPENED) == person.raw.count(CLOSED) == 1
         assert person.raw.rindex("\x1b[?7h") > person.raw.rindex("\x1b[?7l")
         assert "[DRAFT] ━▶ editor" in person.text
         assert "writer:\n  Sleepy harbour.\n  [DRAFT]\n" in person.left_behind
-        parked = re.search(r"'interlock (resume .*)' goes on\n$", person.left_behind)
+        parked = re.search(r"continue with: interlock (resume .*)\n$", person.left_behind)
     assert parked is not None
     words_of(tmp_path, f'"{DRAFT}"')
     assert run(*parked[1].split(), "--script", str(tmp_path / "script.yaml")).exit_code == 0
@@ -182,7 +182,7 @@ def test_a_log_that_goes_elsewhere_goes_there_at_once_and_not_to_the_view(tmp_pa
         person.wait_for("editor    0.")
         assert "[ROUTING] writer -> editor (signal: [DRAFT])" in (tmp_path / "log.txt").read_text()
         person.type("\x03")
-        assert person.exit_code() == 1
+        assert person.exit_code() == 3
     assert "[ROUTING]" not in person.text
 
 
@@ -208,7 +208,7 @@ def test_a_reply_cannot_command_the_terminal(tmp_path: Path) -> None:
     with terminal(*words_of(tmp_path, hostile, editor="{text: x, delay_seconds: 600}")) as person:
         person.wait_for("editor    0.")
         person.type("\x03")
-        assert person.exit_code() == 1
+        assert person.exit_code() == 3
     assert not any(code in person.raw for code in ("\x1b[2J", "\x1b]", "\a", "\x9b"))
     assert person.raw.count(CLOSED) == 1
     assert r"\x1b[2J\x1b]0;owned\x07\x9b5n" in person.left_behind

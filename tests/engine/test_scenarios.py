@@ -27,6 +27,8 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
                          `child C stopped WORDS: REASON` after it has said something
     child C waits: AGENT nothing in C can go on before AGENT gets an answer; `child C goes: on` when it gets one
     cancel               somebody cancels the run
+    broken TEXT          the process cannot drive the run
+    park                 a person stops the process that drives the run; `unpark` continues it
     mail AGENT, AGENT    the agents have mail, as far as the next event is told
     taken AGENT: X, Y    the store gives AGENT its mail: broadcasts of types X and Y; `taken AGENT:` is none
     hear AGENT: X        the bus brings AGENT a broadcast of type X to act on; `hear AGENT: X 5` has five hops
@@ -86,12 +88,14 @@ from interlock.engine.events import (
     ChildWaits,
     Decided,
     DerivedEvent,
+    DriveFailed,
     Entry,
     IncomingEvent,
     InputExpired,
     MailTaken,
     ModelFailed,
     ModelReplied,
+    ParkRequested,
     Reserved,
     RunResumed,
     RunStarted,
@@ -153,6 +157,9 @@ class Story:
             "answer": self._answer,
             "child": self._child,
             "cancel": lambda _: CancelRequested(by="somebody"),
+            "broken": lambda rest: DriveFailed(error=rest),
+            "park": lambda _: ParkRequested(by="somebody"),
+            "unpark": lambda _: RunResumed(token=self.run.state.parked),
             "taken": self._taken,
             "hear": self._hear,
             "wake": self._wake,
@@ -194,6 +201,7 @@ class Story:
         self.passed_ms = 0
         self.mail: tuple[str, ...] = ()
         self.paused: dict[str, int] = {}
+        self.held: set[str] = set()
 
     def hear(self, event: IncomingEvent) -> Step:
         event = msgspec.structs.replace(event, worked_ms=event.worked_ms + self.passed_ms, mail=self.mail)
@@ -202,6 +210,8 @@ class Story:
         self.events.append(event)
         self.facts.append(step.facts)
         self._answered(event)
+        if isinstance(event, ParkRequested):  # what is given up now is ordered again by the resume
+            self.held |= {effect.key for effect in step.effects if isinstance(effect, Cancel)}
         if isinstance(event, InputExpired):
             self.open = {k: e for k, e in self.open.items() if getattr(e, "token", "") != event.token}
         for effect in step.effects:
@@ -223,7 +233,8 @@ class Story:
         if isinstance(effect, StopChild):
             self.open[effect.key] = effect
             return
-        assert effect.key not in self.names, "a key is never used twice"
+        is_again = effect.key in self.held or (isinstance(effect, SetAlarm) and effect.key in self.open)
+        assert effect.key not in self.names or is_again, "a key is never used twice, but for what was parked"
         self.names[effect.key] = self._name(effect)
         if isinstance(effect, Reserve | CallModel | RunTool | TakeMail | StartChild | SetTimer | SetAlarm):
             self.open[effect.key] = self._due(effect)

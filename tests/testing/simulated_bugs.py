@@ -13,18 +13,21 @@ from interlock.adapters.journal_format import Tip
 from interlock.crew.definition import Crew
 from interlock.engine import joining, nesting, steering, step, turns, waiting
 from interlock.engine.effects import CallModel, Effect, SetTimer, StartChild
-from interlock.engine.events import ChildReturned, IncomingEvent, ModelReplied, RunResumed, Usage
+from interlock.engine.events import ChildReturned, IncomingEvent, ModelReplied, ParkRequested, RunResumed, Usage
 from interlock.engine.moves import Conclude, Depart, Finish
 from interlock.engine.routing import Verb
 from interlock.engine.step import Run, Step
 from interlock.engine.transition import Transition
-from interlock.errors import OutOfOrder, RunError
+from interlock.errors import OutOfOrder, RunError, StoreFailed
 from interlock.ports import Alongside, Appended, Record, RunRow
 from interlock.runtime import runner
 from interlock.runtime.live import LiveRun
 from interlock.runtime.performing import Performer
 from interlock.runtime.runner import Runner
 from interlock.testing import Faults, MemoryStore
+
+PARKED_OFTEN = Faults(parked=0.5, crash=0.01, stalled=0)
+AWAY_OFTEN = Faults(hour_away=0.3, crash=0, stalled=0, store_away=0, store_unsure=0)
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -256,6 +259,27 @@ def tells_a_parent_too_late(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Runner, "take_in", later)
 
 
+def works_on_although_it_is_parked(patch: pytest.MonkeyPatch) -> None:
+    def careless(t: Transition, event: ParkRequested) -> None:
+        t.state.parked, t.state.status = t.new_token(), "paused"
+
+    patch.setitem(step._RECEIVED, ParkRequested, careless)
+
+
+def lets_go_of_what_it_holds(patch: pytest.MonkeyPatch) -> None:
+    """After five minutes the driver gives up, and the call is made again by whoever takes the run up."""
+
+    async def impatient(clock: Any, ask: Callable[[], Any]) -> Any:
+        for _ in range(600):
+            try:
+                return await ask()
+            except StoreFailed:
+                await clock.sleep_until(clock.monotonic_ms() + 500)
+        raise StoreFailed("it was away for five minutes")
+
+    patch.setattr(runner, "while_away", impatient)
+
+
 @dataclass(frozen=True)
 class Planted:
     """A bug, the laws that may say so first, and what else a simulation is told so that it comes up soon."""
@@ -286,6 +310,8 @@ BUGS = (
     Planted(counts_time_twice, ("working time is bounded",)),
     Planted(uses_a_key_twice, ("keys are used once",)),
     Planted(ends_without_a_reason, ("ends say why",)),
+    Planted(works_on_although_it_is_parked, ("a parked run rests",), {"faults": PARKED_OFTEN}),
+    Planted(lets_go_of_what_it_holds, ("what comes back is held",), {"faults": AWAY_OFTEN}),
     Planted(retries_on_and_on, ("turns are bounded",), {"faults": Faults(failing=0.6)}),
 )
 

@@ -15,7 +15,7 @@ from zlib import crc32
 import msgspec
 
 from interlock.engine.events import Event
-from interlock.errors import DamagedRun, NotOwner, OutOfOrder, StoreFailed
+from interlock.errors import CrewMissing, DamagedRun, NotOwner, OutOfOrder, Unstorable
 from interlock.ports import Record, RunRow, SealedRecord
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -37,7 +37,7 @@ def encoded(record: Record) -> bytes:
     try:
         return _encoder.encode((record.seq, record.at, record.events))
     except (TypeError, ValueError, OverflowError) as error:  # a lone surrogate, an integer beyond 64 bits
-        raise StoreFailed(f"could not write the record at seq {record.seq} as JSON: {error}") from error
+        raise Unstorable(f"could not write the record at seq {record.seq} as JSON: {error}") from error
 
 
 def decoded(body: bytes) -> Record:
@@ -133,4 +133,4 @@ def require_next(tip: Tip, row: RunRow, record: Record) -> None:
 
 def require_sha(sha: str, body: bytes) -> None:
     if sha256(body).hexdigest() != sha:
-        raise StoreFailed(f"the crew under sha256 {sha} does not have that sum; it is damaged, or was named wrongly")
+        raise CrewMissing(f"the crew under sha256 {sha} does not have that sum; it is damaged, or was named wrongly")

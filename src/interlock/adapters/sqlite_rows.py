@@ -23,7 +23,7 @@ from interlock.adapters.journal_format import Tip
 from interlock.adapters.owner_files import is_alive
 from interlock.adapters.remembered_sqlite import Remembered
 from interlock.engine.events import Usage
-from interlock.errors import DamagedRun, OwnedElsewhere, RunExists, StoreFailed
+from interlock.errors import CrewMissing, DamagedRun, OwnedElsewhere, RunExists
 from interlock.ids import CHILD_MARK
 from interlock.ports import NOTHING_ELSE, Alongside, Appended, Record, RunRow, SealedRecord, SealedTree, Tombstone
 
@@ -479,6 +479,6 @@ def newest_position(connection: sqlite3.Connection) -> int:
 def crew(connection: sqlite3.Connection, *, sha: str) -> bytes:
     found = connection.execute("select body from crews where sha = ?", (sha,)).fetchone()
     if found is None:
-        raise StoreFailed(f"there is no crew with sha256 {sha} in the data folder; restore it from a backup")
+        raise CrewMissing(f"there is no crew with sha256 {sha} in the data folder; restore it from a backup")
     journal_format.require_sha(sha, found[0])
     return bytes(found[0])

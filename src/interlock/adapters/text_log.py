@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import TextIO
 
-from interlock.engine.events import Decided, Event, GroupStarted, HandedOver, RunFinished, RunPaused, SignalSeen
+from interlock.engine.events import Decided, Event, GroupStarted, HandedOver, RunFinished, RunPaused, SignalSeen, Warned
+from interlock.engine.parking import PARKED
 from interlock.ids import is_below, run_of
 from interlock.ports import StoredRecord
 from interlock.signals.registry import SignalRegistry
@@ -40,8 +41,10 @@ class TextLog:
                 yield f"[ROUTING] {event.agent} -> TERMINATE (signal: {event.signal})"
             case GroupStarted():
                 yield f"[ROUTING] group {event.group} -> {', '.join(event.members)}"
-            case RunPaused() if not is_below(run_of(event.token), run):
+            case RunPaused() if event.reason != PARKED and not is_below(run_of(event.token), run):
                 yield f"[PAUSE:{event.agent}] Waiting for user input"
+            case Warned() if event.code == "deprecated-signal":
+                yield f"[SIGNAL-WARNING] {event.message}"
             case RunFinished() if event.reason.startswith("signal:"):
                 yield f"[TERMINATE] Workflow ended by signal: {event.reason.removeprefix('signal:')}"
             case _:

@@ -278,6 +278,7 @@ _ANYBODYS: Mapping[str, Follow] = {
     "model.delta": Progress._delta,
     "model.replied": Progress._model_replied,
     "model.failed": Progress._model_failed,
+    "model.cancelled": Progress._call_ended,
     "tool.called": Progress._tool_called,
     "tool.returned": Progress._call_ended,
     "tool.lost": Progress._call_ended,

@@ -25,8 +25,9 @@ from interlock.compose.crews import host_settings
 from interlock.compose.models import with_model
 from interlock.crew.registry import registry_of_tree
 from interlock.engine.approving import APPROVAL
+from interlock.engine.parking import PARKED
 from interlock.engine.questions import QUESTION
-from interlock.errors import InterlockError, UsageError
+from interlock.errors import InterlockError, TooLate, UsageError
 from interlock.ids import root_of
 from interlock.signals.builtin import load_default_signals
 
@@ -110,7 +111,7 @@ def resume(
     as_json: bool,
     plain: bool,
 ) -> None:
-    """Answer what RUN waits for, or go on with it if the process that ran it is gone."""
+    """Answer what RUN waits for, or continue it if it is parked or the process that ran it is gone."""
     given = given_text(text)
     log = TextLog(load_default_signals())
 
@@ -165,7 +166,7 @@ def drive(box: Interlock, ask: Ask, display: Display) -> None:
     progress = Progress(box.clock.now_ms())
     asker = Asker(progress) if display is not Display.JSON and can_ask() else None
     result = asyncio.run(watched(box, ask, display, progress, asker))
-    while asker is not None and result.status == "paused" and (question := asker.next()) is not None:
+    while asker is not None and _rests_for_a_person(result) and (question := asker.next()) is not None:
         is_shown = display is Display.PLAIN and asker.question is not None and asker.question.token == question.token
         text = asked(question, lambda: _goes_on_elsewhere(box, progress), is_shown=is_shown)
         if text == "":
@@ -176,8 +177,16 @@ def drive(box: Interlock, ask: Ask, display: Display) -> None:
         result = asyncio.run(watched(box, go_on, display, progress, asker))
     if display is not Display.JSON:
         _say_how_it_stands(box, result, progress)
+    elif result.reason == PARKED:
+        again = f"'interlock resume {result.run}{_data_of(box)}' continues it"
+        click.echo(f"interlock: run {result.run} is parked: what was done is kept, and {again}", err=True)
     sys.stdout.flush()
     sys.exit(EXIT_CODES.get(result.status, 1))
+
+
+def _rests_for_a_person(result: Result) -> bool:
+    """Whether an answer continues the run: who stopped it does not want to be asked now."""
+    return result.status == "paused" and result.reason != PARKED
 
 
 def _goes_on_elsewhere(box: Interlock, progress: Progress) -> bool:
@@ -202,13 +211,21 @@ def _answering(question: Question, run: str, text: str) -> Ask:
 def _say_how_it_stands(box: Interlock, result: Result, progress: Progress) -> None:
     color = "green" if result.status == "completed" else "yellow"
     click.secho(f"run {result.run} {result.status}: {result.reason}", fg=color, bold=True)
-    if result.status == "paused":
+    if result.reason == PARKED:
+        _say_how_to_continue(box, result, progress)
+    elif result.status == "paused":
         if result.reason in (QUESTION, APPROVAL):
             first, *more = result.text.splitlines() or [""]
             for line in (f"asked: {first}", *(f"       {line}" for line in more)):
                 click.echo(shown(line))
         token = f" --token {result.token}" if len(progress.questions) > 1 else ""
         click.echo(f"answer with: interlock resume {result.run}{token}{_data_of(box)} --input TEXT")
+
+
+def _say_how_to_continue(box: Interlock, result: Result, progress: Progress) -> None:
+    click.echo(f"continue with: interlock resume {result.run}{_data_of(box)}")
+    for token in progress.questions:
+        click.echo(f"answer with: interlock runs answer {token}{_data_of(box)} TEXT")
 
 
 def _data_of(box: Interlock) -> str:
@@ -227,11 +244,12 @@ def with_box(data: str, ask: Callable[[Interlock], Awaitable[T]], config: str | 
 
 
 async def watched(box: Interlock, ask: Ask, display: Display, progress: Progress, asker: Asker | None = None) -> Result:
-    """Shows a run while it goes on, and gives how it stands afterwards. A signal to stop parks it."""
-    work = asyncio.ensure_future(_watched(box, ask, display, progress, asker))
+    """Shows a run while it goes on, and gives how it stands afterwards. A signal parks it, a second one ends."""
+    stop = _Stop(box)
+    work = asyncio.ensure_future(_watched(box, ask, display, progress, asker, stop))
     loop = asyncio.get_running_loop()
-    for stop in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(stop, work.cancel)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.ask, work)
     try:
         return await work
     except asyncio.CancelledError:
@@ -247,17 +265,56 @@ class Parked(InterlockError):
     code = "parked"
 
 
-async def _watched(box: Interlock, ask: Ask, display: Display, progress: Progress, asker: Asker | None) -> Result:
+class _Stop:
+    """Signals that end a command: the first parks its run, the second ends at once."""
+
+    def __init__(self, box: Interlock) -> None:
+        self._box = box
+        self.run = ""  # once there is one
+        self._parking: asyncio.Task[None] | None = None
+
+    def ask(self, work: "asyncio.Future[Result]") -> None:
+        if self.run and self._parking is None:
+            self._parking = asyncio.ensure_future(self._park(work))
+        else:
+            work.cancel()
+
+    @property
+    def is_asked(self) -> bool:
+        return self._parking is not None
+
+    async def _park(self, work: "asyncio.Future[Result]") -> None:
+        """What rests already is left as it is, and nobody waits for it."""
+        if not await self._box.park(self.run):
+            work.cancel()
+
+
+async def _watched(
+    box: Interlock, ask: Ask, display: Display, progress: Progress, asker: Asker | None, stop: _Stop
+) -> Result:
     async with box:
-        handle = await ask(box)
+        handle = await _asked_for(box, ask)
+        stop.run = handle.id
         async with _shown(box, handle.id, display, progress, asker) as show:
             goes_on = True
             while goes_on:
                 async for event in handle.events(progress.seq):
                     progress.take(event)
                     show(event)
-                goes_on = display is Display.LIVE and asker is not None and await asker.is_finished_typing(box.clock)
+                may_type = display is Display.LIVE and asker is not None and not stop.is_asked
+                goes_on = may_type and asker is not None and await asker.is_finished_typing(box.clock)
         return await handle.result()
+
+
+async def _asked_for(box: Interlock, ask: Ask) -> RunHandle:
+    try:
+        return await ask(box)
+    except TooLate as late:
+        click.echo(f"interlock: {shown(str(late))}", err=True)
+        return RunHandle(box, root_of(late.run))
+    except asyncio.CancelledError:
+        await box.park_all()  # it may have begun
+        raise
 
 
 @asynccontextmanager

@@ -23,6 +23,7 @@ from interlock.compose.questions import waits_of
 from interlock.compose.trees import Tree, in_order, tree_of
 from interlock.engine.events import Usage
 from interlock.engine.in_full import in_full
+from interlock.engine.parking import PARKED
 from interlock.engine.step import OVER
 from interlock.errors import UsageError
 from interlock.ids import CHILD_MARK, parent_of, root_of
@@ -98,8 +99,8 @@ def show(run_id: str, messages: bool, as_mermaid: bool, data: str, as_json: bool
     for line in run_lines(tree) if called else ():
         click.echo(line)
     print_lines(said_lines(tree))
-    for wait in open_waits(tree):
-        click.echo(wait.line)
+    for line in (*(wait.line for wait in open_waits(tree)), *_ways_on(result)):
+        click.echo(line)
     if called or tree.members[0].elsewhere != Usage():
         tell_usage(tree)
     elif result.usage_by_agent:
@@ -126,7 +127,17 @@ async def _waits(box: Interlock, run_id: str, way: tuple[str, ...]) -> list[str]
     records, row = await box.journal.records(run_id), await box.journal.row(run_id)
     if row.status in OVER:
         return []
-    return [waiting(wait, way) for wait in waits_of(await box.state(run_id), records, row.crew)]
+    waits = [waiting(wait, way) for wait in waits_of(await box.state(run_id), records, row.crew)]
+    return [*waits, how_to_continue(run_id)] if row.reason == PARKED else waits
+
+
+def _ways_on(result: Result) -> list[str]:
+    return [how_to_continue(result.run)] if result.reason == PARKED else []
+
+
+def how_to_continue(run_id: str) -> str:
+    """A child continues with its root."""
+    return f"{run_id} is parked: 'interlock resume {root_of(run_id)}' continues it"
 
 
 @runs.command()

@@ -32,6 +32,7 @@ PORT = 8321
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one.")
 @click.option("--reload", is_flag=True, help="Read crews again when their files change; SIGHUP always does.")
 @click.option("--no-auth", is_flag=True, help="Ask for no key; only on the loopback.")
+@click.option("--resume-parked", is_flag=True, help="Continue runs that were parked by Ctrl-C or SIGTERM, too.")
 @config_option
 @script_option
 @data_option
@@ -41,13 +42,15 @@ def serve(
     port: int,
     reload: bool,
     no_auth: bool,
+    resume_parked: bool,
     config: str | None,
     script: str | None,
     data: str,
 ) -> None:
     """Serve each CREW over HTTP until a signal says otherwise.
 
-    Runs that were left by a process that is gone go on. A crew with problems can be looked at, and does not run.
+    Runs that were left by a process that is gone go on; parked runs do not, unless asked for. A crew with problems can
+    be looked at, and does not run.
     """
     serving = _server_parts()
     if no_auth and not serving.is_loopback(host):
@@ -67,6 +70,7 @@ def serve(
         say=click.echo,
         read_crews=lambda: [read_crew(crew, load_host(config)) for crew in crews],
         reload=reload,
+        resume_parked=resume_parked,
     )
     asyncio.run(serving.serve(order))
 

@@ -46,6 +46,7 @@ from interlock.compose.tools import HostTools
 from interlock.compose.usage import DAY_MS, Spent, spent_in
 from interlock.crew.definition import Crew
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry
+from interlock.engine.parking import PARKED
 from interlock.engine.state import RunState
 from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, RecordsMissing, RunNotFound, UsageError
 from interlock.ids import parent_of, root_of
@@ -128,7 +129,7 @@ class Interlock:
     # Whether this process dispatches and delivers signals, rather than looks.
     _listens = True
     # Runs that were found running when the folder was opened with `recover`, and cannot go on here.
-    set_aside: tuple[SetAside, ...] = ()
+    _set_aside: tuple[SetAside, ...] = ()
 
     async def __aenter__(self) -> Self:
         store = self._opened_store()
@@ -203,7 +204,7 @@ class Interlock:
         async def go_on(row: RunRow) -> None:
             await self._recovered(await self.crew_of(row), row.run)
 
-        self.set_aside = await recover_all(self.journal, go_on)
+        self._set_aside = await recover_all(self.journal, go_on)
         await self._remind_all()
         await self.runner.deliver_again()
 
@@ -245,6 +246,12 @@ class Interlock:
         except Exception:
             await self.owners.release(run_id)  # what cannot go on here may go on elsewhere
             raise
+
+    @property
+    def set_aside(self) -> tuple[SetAside, ...]:
+        """Runs that are running and cannot be driven here: those found so at the start, and those that failed since."""
+        since = self.runner.supervisor.aside if hasattr(self, "runner") else {}
+        return (*self._set_aside, *(SetAside(run=run, reason=reason) for run, reason in since.items()))
 
     def watch(self, observer: Observer, on_delta: Callable[[Public], None] | None = None) -> None:
         """From now on these are told of every record that is stored, and of every piece of a reply."""
@@ -354,7 +361,33 @@ class Interlock:
             await self.toolbox.require(each, run_id)
 
     async def resume(self, run_id: str, text: str = "", *, token: str | None = None) -> RunHandle:
-        """Answers a wait. The same answer again gives the first outcome; another one is refused."""
+        """Answers a wait, or continues a parked run.
+
+        The same answer again gives the first outcome; another one is refused.
+        """
+        return await self._resume(run_id, text, token, continues_parked=True)
+
+    async def park(self, run_id: str) -> bool:
+        """Lets a run that this process drives rest until `resume`; whether it rests for that now."""
+        self._require_open()
+        return await self.runner.park(run_id, by="host")
+
+    async def park_all(self) -> None:
+        """Lets every run that this process drives rest until `resume`."""
+        self._require_open()
+        await self.runner.park_all(by="host")
+
+    async def resume_parked(self) -> tuple[SetAside, ...]:
+        """Continues every parked run of the folder; gives those that cannot continue here, with the reason."""
+        self._require_open()
+
+        async def go_on(row: RunRow) -> None:
+            if row.reason == PARKED:
+                await self.resume(row.run)
+
+        return await recover_all(self.journal, go_on, status="paused")
+
+    async def _resume(self, run_id: str, text: str, token: str | None, *, continues_parked: bool) -> RunHandle:
         self._require_open()
         require_text(run_id, "the id of a run")
         require_text(text, "an answer")
@@ -372,7 +405,7 @@ class Interlock:
                     raise NotWaiting(run_id, None, [])
                 await self._recover_tree(run_id)
             if answers:
-                await self.runner.resume(crew, run_id, token, text)
+                await self.runner.resume(crew, run_id, token, text, continues_parked=continues_parked)
         except AlreadyResumed as again:
             if not again.same:
                 raise
@@ -383,6 +416,8 @@ class Interlock:
     async def answer(self, question: str, text: str) -> RunHandle:
         """Answers a question by the id of its message, or a wait by its token. One answer counts.
 
+        A parked run takes the answer in and stays parked.
+
         The same answer again gives the first outcome, another one is refused (`AlreadyResumed`).
         """
         self._require_open()
@@ -390,7 +425,8 @@ class Interlock:
         if not run_id:
             raise UsageError(f"'{question[:80]}' is no question's id; 'interlock runs questions' lists those there are")
         try:
-            return await self.resume(run_id, text, token=token_of(await self.state(run_id), question))
+            token = token_of(await self.state(run_id), question)
+            return await self._resume(run_id, text, token, continues_parked=False)
         except AlreadyResumed as error:  # by the name that whoever answers knows
             raise AlreadyResumed(run_id, question, same=error.same) from error
 

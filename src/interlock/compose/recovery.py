@@ -23,10 +23,15 @@ class SetAside(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-async def recover_all(journal: Journal, go_on: Callable[[RunRow], Awaitable[None]]) -> tuple[SetAside, ...]:
-    """Asks every running run to go on, and with it its children; gives those that cannot, the newest first."""
+async def recover_all(
+    journal: Journal, go_on: Callable[[RunRow], Awaitable[None]], *, status: str = "running"
+) -> tuple[SetAside, ...]:
+    """Asks every running run to go on, and with it its children; gives those that cannot, the newest first.
+
+    Also those of another status, where that is asked for.
+    """
     aside: list[SetAside] = []
-    async for page in pages(journal, RECOVERIES_MAX, status="running", nested=False):
+    async for page in pages(journal, RECOVERIES_MAX, status=status, nested=False):
         outcomes = await asyncio.gather(*(_outcome(row, go_on) for row in page))
         aside += [outcome for outcome in outcomes if outcome is not None]
     return tuple(aside)

@@ -8,6 +8,7 @@ from interlock.engine.standing import moved, state_of
 from interlock.engine.state import OpenTool, Turn, Wait
 from interlock.engine.transition import Transition
 from interlock.engine.turns import open_tool, run_again, tool_done
+from interlock.engine.unanswered import end_tool
 from interlock.messages.reading import read_json
 from interlock.messages.states import AgentState, Cause
 
@@ -41,7 +42,9 @@ def approval_given(t: Transition, wait: Wait, answer: str) -> Move | None:
     if word.strip().lower() in NO:
         _goes_on(t, turn)
         why = f": {reason.strip()}" if reason.strip() else ""
-        return tool_done(t, turn, tool, f"error: a person did not approve '{tool.request.name}'{why}")
+        output = f"a person did not approve '{tool.request.name}'{why}"
+        end_tool(t, tool, output)
+        return tool_done(t, turn, tool, f"error: {output}")
     edited = "" if word.strip().lower() in YES and not reason else _arguments(answer)
     if edited is None:
         _ask(t, turn, tool, "that was neither yes nor no nor a JSON object")

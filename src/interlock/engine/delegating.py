@@ -138,7 +138,7 @@ def _reported_by_words(t: Transition, move: Conclude) -> Move:
 
 def deliver(t: Transition) -> Move | None:
     """The next thing that mail leads to, until there is none."""
-    if not t.state.mailboxes or t.state.status != "running" or t.state.ending is not None:
+    if not t.state.mailboxes or not t.can_move or t.state.ending is not None:
         return None
     while (agent := next_with_task(t)) is not None:
         if not _is_at_work(t, agent):

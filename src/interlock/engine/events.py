@@ -262,6 +262,18 @@ class CancelRequested(Incoming, frozen=True, kw_only=True, tag="cancel.requested
     by: str
 
 
+class ParkRequested(Incoming, frozen=True, kw_only=True, tag="park.requested"):
+    """A person stopped the process that drives the run: it rests until somebody resumes it."""
+
+    by: str
+
+
+class DriveFailed(Incoming, frozen=True, kw_only=True, tag="drive.failed"):
+    """The process failed to drive the run, again and again: it ends here."""
+
+    error: str
+
+
 class Derived(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
     """Concluded by the engine."""
 
@@ -282,6 +294,13 @@ class ModelCalled(Derived, frozen=True, kw_only=True, tag="model.called"):
     attempt: int = 0
     model: str = ""
     purpose: str = ""  # what it is for, if not the turn itself: select, check
+
+
+class ModelCancelled(Derived, frozen=True, kw_only=True, tag="model.cancelled"):
+    """The call was stopped: its run, group or task goes on without it, or is over."""
+
+    agent: str
+    call: str
 
 
 class ToolCalled(Derived, frozen=True, kw_only=True, tag="tool.called"):
@@ -493,11 +512,14 @@ IncomingEvent = (
     | ChildWaits
     | ChildGoesOn
     | CancelRequested
+    | ParkRequested
+    | DriveFailed
 )
 
 DerivedEvent = (
     TurnStarted
     | ModelCalled
+    | ModelCancelled
     | ToolCalled
     | SignalSeen
     | SignalRejected
@@ -521,7 +543,7 @@ DerivedEvent = (
     | AgentStateChanged
     | ChildrenSelected
     | ReportChecked
-    | ToolReturned  # of tools that Interlock itself carries out
+    | ToolReturned  # of tools that Interlock itself carries out, and of those that were given up
     | Warned
     | LimitReached
     | WentStale

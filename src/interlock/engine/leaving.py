@@ -8,6 +8,7 @@ from interlock.engine.standing import children_of, moved_if_at_work
 from interlock.engine.state import Task, Turn
 from interlock.engine.timing import OF_TURNS, drop_timer
 from interlock.engine.transition import Transition
+from interlock.engine.unanswered import give_up_tools
 from interlock.messages.states import Cause
 
 
@@ -49,9 +50,7 @@ def abandon_work(t: Transition, turn: Turn) -> None:
     abandon_call(t, turn)
     for purpose in OF_TURNS:
         drop_timer(t, f"{purpose}{turn.number}")
-    for tool in turn.tools:
-        if tool.output is None:
-            t.give_up(tool.key)
+    give_up_tools(t, turn)
 
 
 def stop(t: Transition, turn: Turn) -> None:

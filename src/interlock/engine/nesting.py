@@ -308,7 +308,7 @@ def _go_on(t: Transition, child: Child) -> None:
         moved(t, task.worker, Cause.USER_RESPONSE)
     child.status = "working"
     _close_waits(t, child)
-    t.state.status = "running"
+    t.go_on()
 
 
 def is_old_news(t: Transition, event: ChildReturned | ChildWaits | ChildGoesOn) -> bool:

@@ -129,7 +129,7 @@ def question_expired(t: Transition, event: InputExpired) -> Move | None:
     """Nobody answered in time: the default counts if there is one, and the agent goes on."""
     wait = next(wait for wait in t.state.waits if wait.message == event.token)
     t.state.waits.remove(wait)
-    t.state.status = "running"
+    t.go_on()
     seconds = wait.deadline_ms / 1000
     why = f"nobody answered '{wait.question}' within {seconds:g} s"
     asked = mailbox(t, wait.agent).sent[wait.message].message

@@ -167,6 +167,11 @@ class RoutingTable:
         definition = self._registry.get(signal)
         return definition.max_occurs if definition is not None else None
 
+    def deprecated_msg(self, signal: str) -> str:
+        """What a deprecated signal tells its users; empty if it is not deprecated."""
+        definition = self._registry.get(signal)
+        return definition.deprecated_msg if definition is not None else ""
+
     def without_marks(self, text: str) -> str:
         """The text as a person would like to read it: every known mark taken out."""
         kept, position = [], 0

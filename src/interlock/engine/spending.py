@@ -11,6 +11,7 @@ from interlock.engine.events import NO_USAGE, Reserved, Usage, Warned
 from interlock.engine.state import Turn
 from interlock.engine.timing import BUDGET, start_timer
 from interlock.engine.transition import Transition
+from interlock.engine.unanswered import give_up_call
 
 _PER_RUN = {what: f"max_{what}_per_run" for what in ("calls", "tokens", "cost")}
 
@@ -30,7 +31,7 @@ def account_for(t: Transition, turn: Turn, usage: Usage, *, failed: bool = False
 
 def abandon_call(t: Transition, turn: Turn) -> None:
     """Nobody waits for the call any more. What it cost will never be known, so what was held for it counts."""
-    t.give_up(turn.call)
+    give_up_call(t, turn)
     if turn.taking:
         t.order(MailRead(key=turn.taking, put_back=True))
         turn.taking = ""

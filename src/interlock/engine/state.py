@@ -224,6 +224,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     ending: Ending | None = None
     waits: list[Wait] = []
     answered: dict[str, str] = {}
+    parked: str = ""  # the token that ends the rest of a run whose process a person stopped
     timers: dict[str, Timer] = {}
     steered: dict[str, int] = {}
     scales: dict[str, int] = {}
@@ -253,6 +254,15 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
 def tokens_of(state: RunState) -> tuple[str, ...]:
     """Of what people are asked, and of what children wait for."""
     return tuple([wait.token for wait in state.waits]) if state.waits else ()
+
+
+def children_of(state: RunState) -> list[Child]:
+    """The children under way, those that wait for a person included."""
+    group, calling = state.group, state.calling
+    of_group = [branch.child for branch in group.branches if branch.child is not None] if group is not None else []
+    of_call = calling.children if calling is not None else []
+    of_tasks = [task.child for task in state.tasks.values() if task.child is not None]
+    return [child for child in (*of_group, *of_call, *of_tasks) if child.status in ("working", "waiting")]
 
 
 def turns_of(state: RunState) -> list[Turn]:

@@ -23,6 +23,7 @@ from interlock.engine.state import Ending, Turn
 from interlock.engine.timing import drop_timer
 from interlock.engine.transition import Transition
 from interlock.engine.turns import NUDGES_MAX, note_marks, nudged
+from interlock.engine.unanswered import give_up_tools
 from interlock.engine.waiting import wait_for
 from interlock.signals.definition import SignalBehavior
 
@@ -171,9 +172,7 @@ def finish(t: Transition, move: Finish) -> None:
     """Nothing that belongs to a run outlives it: with children still at work it ends when they have stopped."""
     for turn in t.turns():
         abandon_call(t, turn)
-        for tool in turn.tools:
-            if tool.output is None:
-                t.give_up(tool.key)
+        give_up_tools(t, turn)
     let_go_of_side_turns(t)
     for child in t.children():
         stop_child(t, child)

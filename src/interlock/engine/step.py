@@ -17,7 +17,7 @@ from interlock.engine.bounds import UNBOUNDED, Bounds, capped
 from interlock.engine.budgets import Budgets
 from interlock.engine.crew_tasks import returned
 from interlock.engine.delegating import ask_ready, close_task, conclude_turn, deliver, judged, overdue, rest
-from interlock.engine.effects import Effect, Reserve, SetAlarm, SetTimer, Settle, StopChild, TakeMail
+from interlock.engine.effects import Effect, Settle
 from interlock.engine.errands import close_errand
 from interlock.engine.events import (
     ApprovalNeeded,
@@ -27,12 +27,14 @@ from interlock.engine.events import (
     ChildReturned,
     ChildWaits,
     DerivedEvent,
+    DriveFailed,
     IncomingEvent,
     InputExpired,
     LimitReached,
     MailTaken,
     ModelFailed,
     ModelReplied,
+    ParkRequested,
     Reserved,
     RunResumed,
     RunStarted,
@@ -65,7 +67,9 @@ from interlock.engine.moves import (
     Rest,
     StepAside,
 )
-from interlock.engine.nesting import call, child_goes_on, child_returned, child_waits, is_old_news, order_for
+from interlock.engine.nesting import call, child_goes_on, child_returned, child_waits, is_old_news
+from interlock.engine.outstanding import outstanding
+from interlock.engine.parking import park, stay_parked, unpark
 from interlock.engine.questions import question_expired
 from interlock.engine.routing import RoutingTable
 from interlock.engine.side_turns import aside_first, end_aside, heard_aside, step_aside
@@ -81,17 +85,14 @@ from interlock.engine.timing import (
     TOOLS,
     WARNING,
     keep_time,
-    left,
     start_timer,
 )
 from interlock.engine.transition import Transition
 from interlock.engine.turns import (
     begin,
     call_ended,
-    call_of,
     failed,
     is_open,
-    order_of,
     replied,
     reserved,
     retry,
@@ -104,7 +105,9 @@ from interlock.engine.waiting import pause_if_idle, resumed, tool_lost
 # 2: a task waits as long as its child waits for a person; who works on a task announces with the hops of who gave it;
 #    a question is refused whose schema says what is never looked at, with other words if its default does not fit,
 #    and its deadline is a millisecond at least.
-# 3: a field of an input_template that nothing has filled is a warning.
+# 3: a field of an input_template that nothing has filled is a warning;
+#    calls of models and tools that were given up, and tools that a person decided about, have an event that ends them;
+#    the use of a deprecated signal is a warning.
 RULES = 3
 
 OVER = ("completed", "failed", "stopped", "cancelled")
@@ -155,7 +158,9 @@ class Run:
             if self.state.side:
                 move = aside_first(t, move)
             move = _CARRIED_OUT[type(move)](t, move) or deliver(t)
-        if self.state.waits:
+        if self.state.parked:
+            stay_parked(t)
+        elif self.state.waits:
             pause_if_idle(t)
         changed = status != self.state.status or waited_for != tokens_of(self.state)
         if changed or t.timers_started:
@@ -165,27 +170,7 @@ class Run:
     def outstanding(self) -> tuple[Effect, ...]:
         """What is still owed after a replay: what was ordered, never answered, and is nobody's question."""
         t = Transition(self.crew, self.settings, self.table, self.budgets, self.state, self.index)
-        asked_about = [wait.tool for wait in self.state.waits]
-        owed: list[Effect] = []
-        for turn in t.turns():
-            if turn.reserving:
-                owed.append(Reserve(key=turn.reserving, agent=turn.agent, turn=turn.number))
-            if turn.taking:
-                owed.append(TakeMail(key=turn.taking, agent=turn.agent))
-            if turn.call:
-                owed.append(call_of(t, turn))
-            owed += [order_of(turn, tool) for tool in turn.tools if tool.output is None and tool.key not in asked_about]
-        owed += [order_for(child) for child in t.children() if child.status == "working"]
-        owed += [StopChild(key=child.key, child=child.run) for child in self.state.leaving]
-        owed += [
-            SetTimer(key=timer.key, duration_ms=left(t, timer)) for timer in self.state.timers.values() if timer.key
-        ]
-        owed += [
-            SetAlarm(key=wait.alarm, token=wait.message, duration_ms=wait.deadline_ms)
-            for wait in self.state.waits
-            if wait.alarm
-        ]
-        return tuple(owed)
+        return tuple(outstanding(t))
 
     def snapshot(self) -> Any:
         """The state as plain JSON values."""
@@ -201,15 +186,20 @@ class Run:
 
 
 def _is_stale(t: Transition, event: IncomingEvent) -> bool:
-    if t.state.status in OVER:
-        return True
+    return t.state.status in OVER or _is_closed(t, event)
+
+
+def _is_closed(t: Transition, event: IncomingEvent) -> bool:
+    """Whether what the event is about is open no more."""
     match event:
         case ModelReplied() | ModelFailed():
             return t.turn_that(event.call, event.agent) is None
         case Reserved():
             return t.turn_that_reserves(event.call, event.agent) is None
-        case RunStarted() | CancelRequested():
-            return t.state.status != "new" if isinstance(event, RunStarted) else t.state.ending is not None
+        case RunStarted():
+            return t.state.status != "new"
+        case CancelRequested() | ParkRequested() | DriveFailed():
+            return t.state.ending is not None or (isinstance(event, ParkRequested) and bool(t.state.parked))
         case ToolReturned() | ToolOutcomeLost() | ApprovalNeeded():
             return not _is_awaited(t, event.call)
         case TimerFired():
@@ -228,6 +218,8 @@ def _asks_nobody(t: Transition, event: RunResumed | InputExpired) -> bool:
     """What a child asks is answered there; a deadline is that of a question, whatever its token is by now."""
     if isinstance(event, InputExpired):
         return not any(wait.message == event.token for wait in t.state.waits)
+    if event.token == t.state.parked:
+        return not event.token
     wait = t.wait_with(event.token)
     return wait is None or bool(wait.child)
 
@@ -288,8 +280,22 @@ def _timer_fired(t: Transition, event: TimerFired) -> Move | None:
     return Finish("stopped", "timeout")
 
 
+def _resumed(t: Transition, event: RunResumed) -> Move | None:
+    if event.token == t.state.parked:
+        unpark(t, event)
+        return None
+    return resumed(t, event)
+
+
 def _cancelled(t: Transition, event: CancelRequested) -> Move:
+    t.state.parked = ""
     return Finish("cancelled", "cancelled")
+
+
+def _cannot_be_driven(t: Transition, event: DriveFailed) -> Move:
+    t.state.parked = ""
+    t.conclude(Warned(code="cannot-continue", message=event.error))
+    return Finish("failed", "cannot_continue")
 
 
 # Who takes an event in, and who carries a move out. A test compares them with the unions.
@@ -301,7 +307,7 @@ _RECEIVED: dict[type, Callable[[Transition, Any], Move | None]] = {
     ToolReturned: tool_returned,
     ToolOutcomeLost: tool_lost,
     TimerFired: _timer_fired,
-    RunResumed: resumed,
+    RunResumed: _resumed,
     InputExpired: question_expired,
     ApprovalNeeded: approval_needed,
     BroadcastHeard: heard_aside,
@@ -310,6 +316,8 @@ _RECEIVED: dict[type, Callable[[Transition, Any], Move | None]] = {
     ChildWaits: child_waits,
     ChildGoesOn: child_goes_on,
     CancelRequested: _cancelled,
+    ParkRequested: park,
+    DriveFailed: _cannot_be_driven,
 }
 
 _CARRIED_OUT: dict[type, Callable[[Transition, Any], Move | None]] = {

@@ -6,7 +6,18 @@ from interlock.engine.effects import Cancel, Effect, RunTool, Settle
 from interlock.engine.events import DerivedEvent, Entry
 from interlock.engine.index import Index
 from interlock.engine.routing import RoutingTable
-from interlock.engine.state import Branch, Child, RunState, Task, Turn, Wait, turns_by, turns_of, with_the_floor
+from interlock.engine.state import (
+    Branch,
+    Child,
+    RunState,
+    Task,
+    Turn,
+    Wait,
+    children_of,
+    turns_by,
+    turns_of,
+    with_the_floor,
+)
 
 # What a turn is, if it has not the floor and is no group's.
 TASK, SELECT, CHECK = "task", "select", "check"
@@ -59,6 +70,16 @@ class Transition:
         if isinstance(effect, RunTool):
             self.index.tools[effect.key] = effect.agent
 
+    @property
+    def can_move(self) -> bool:
+        """Whether the state may move on: while the run is running, or parked."""
+        return self.state.status == "running" or bool(self.state.parked)
+
+    def go_on(self) -> None:
+        """Something can continue; a parked run waits for its resume all the same."""
+        if not self.state.parked:
+            self.state.status = "running"
+
     def new_key(self) -> str:
         """A key that no other effect of this run has; outside, the run's id stands before it."""
         key = f"{self.at}.{self._keys}"
@@ -100,12 +121,7 @@ class Transition:
         return turns_of(self.state)
 
     def children(self) -> list[Child]:
-        """The children under way, those that wait for a person included."""
-        group, calling = self.state.group, self.state.calling
-        of_group = [branch.child for branch in group.branches if branch.child is not None] if group is not None else []
-        of_call = calling.children if calling is not None else []
-        of_tasks = [task.child for task in self.state.tasks.values() if task.child is not None]
-        return [child for child in (*of_group, *of_call, *of_tasks) if child.status in ("working", "waiting")]
+        return children_of(self.state)
 
     def child_with(self, key: str) -> Child | None:
         return next((child for child in self.children() if child.key == key), None)

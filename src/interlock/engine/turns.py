@@ -47,6 +47,7 @@ from interlock.engine.spending import (
 from interlock.engine.state import Message, OpenTool, Turn, turns_by
 from interlock.engine.timing import RETRY, TOOLS, drop_timer, start_timer
 from interlock.engine.transition import CHECK, PURPOSES, SELECT, Transition
+from interlock.engine.unanswered import end_tool
 
 # A failed model call is tried again this often before it counts.
 RETRIES_MAX = 2
@@ -245,10 +246,18 @@ def note_marks(t: Transition, decision: Decision, *, steers: bool) -> None:
     for candidate in decision.candidates:
         chosen = steers and candidate.outcome in (Outcome.WON, Outcome.JOINED)
         t.conclude(SignalSeen(agent=decision.agent, signal=candidate.signal, method=candidate.method, steers=chosen))
+        _warn_if_deprecated(t, decision.agent, candidate.signal)
     for refused in decision.rejected:
         t.conclude(
             SignalRejected(agent=decision.agent, mark=refused.mark, reason=refused.reason, nearest=refused.nearest)
         )
+
+
+def _warn_if_deprecated(t: Transition, agent: str, signal: str) -> None:
+    advice = t.table.deprecated_msg(signal) if t.state.rules >= 3 else ""
+    if advice:
+        message = f"agent '{agent}' used deprecated signal '{signal}': {advice}"
+        t.conclude(Warned(code="deprecated-signal", message=message))
 
 
 def _calibrate(t: Transition, agent: str, event: ModelReplied) -> None:
@@ -343,7 +352,9 @@ def tools_out_of_time(t: Transition, number: int) -> Move | None:
     for tool in turn.tools:
         if tool.output is None:
             t.give_up(tool.key)
-            move = tool_done(t, turn, tool, f"error: the tools of this reply took longer than {seconds:g} s")
+            output = f"the tools of this reply took longer than {seconds:g} s"
+            end_tool(t, tool, output)
+            move = tool_done(t, turn, tool, f"error: {output}")
     return move
 
 

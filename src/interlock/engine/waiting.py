@@ -19,6 +19,7 @@ from interlock.engine.state import RunState, Turn, Wait, turns_by, turns_of
 from interlock.engine.timing import BUDGET, RETRY
 from interlock.engine.transition import Transition
 from interlock.engine.turns import open_tool, run_again, tool_done, turn_failed
+from interlock.engine.unanswered import end_tool
 
 APPROVALS = ("", "yes")
 
@@ -108,7 +109,7 @@ def resumed(t: Transition, event: RunResumed) -> Move | None:
     assert wait is not None, "stale tokens are turned away before"
     t.state.waits.remove(wait)
     t.state.answered[event.token] = event.input
-    t.state.status = "running"
+    t.go_on()
     t.conclude(InputGiven(token=event.token))
     if wait.message:
         return question_answered(t, wait, event.input)
@@ -132,4 +133,5 @@ def _tool_decided(t: Transition, wait: Wait, answer: str) -> Move | None:
     if word == "retry":
         run_again(t, turn, tool)
         return None
+    end_tool(t, tool, answer, ok=True)
     return tool_done(t, turn, tool, answer)

@@ -23,7 +23,7 @@ from interlock.engine.events import (
 )
 from interlock.engine.state import RunState
 from interlock.engine.step import OVER, RULES, Run
-from interlock.errors import InterlockError, OwnedElsewhere, RunExists, RunNotFound, StoreFailed
+from interlock.errors import CrewMissing, InterlockError, OwnedElsewhere, RunExists, RunNotFound, StoreFailed
 from interlock.ids import RESERVED_IDS
 from interlock.ports import RunRow
 from interlock.runtime.live import LiveRun
@@ -41,6 +41,8 @@ class Children:
         runner = self._runner
         try:
             child = await self._taken_up(parent, order)
+        except CrewMissing as error:
+            return lost(order, error)
         except (OwnedElsewhere, StoreFailed):
             raise
         except InterlockError as error:  # a damaged journal, a crew that is gone: the caller handles it
@@ -52,6 +54,8 @@ class Children:
                 if order.child in runner.drivers:
                     continue  # somebody was faster, and it goes on
                 state = await self._at_rest(child)
+                if state.parked:  # its parent is being parked too, and takes it up again when it is resumed
+                    return None
                 if state.status == "paused":
                     await runner.take_in(parent, _waits(order, state))
                     return None
@@ -65,6 +69,8 @@ class Children:
                 child = runner.live.get(order.child) or await self._claimed(order.child)
             except RunNotFound:  # it was never begun
                 return ChildReturned(call=order.key, status="cancelled", reason="cancelled")
+            except CrewMissing as error:
+                return lost(order, error)
             except (OwnedElsewhere, StoreFailed):
                 raise
             except InterlockError as error:  # it cannot go on anywhere, and must not keep its caller from ending
@@ -87,12 +93,11 @@ class Children:
         """The child, at work in this process or at rest."""
         runner = self._runner
         async with runner.taking(order.child):
-            if order.child in runner.live:
-                return runner.live[order.child]
-            child = await self._begun_or_taken(parent, order)
-            if order.child in runner.live:
-                return child
-            await runner.go_on_with(child)
+            child = runner.live.get(order.child) or await self._begun_or_taken(parent, order)
+            if child.run.state.parked:
+                await runner.unpark(child)
+            elif order.child not in runner.live:
+                await runner.go_on_with(child)
             return child
 
     async def _begun_or_taken(self, parent: LiveRun, order: StartChild) -> LiveRun:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from interlock.engine.effects import SetAlarm
 from interlock.engine.events import InputExpired
+from interlock.engine.state import Wait
 from interlock.errors import PortError, RunError
+from interlock.runtime.holding import while_away
 from interlock.runtime.live import LiveRun
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class Deadlines:
 
     async def _rung(self, run_id: str) -> None:
         try:
-            await self.remind(run_id)
+            await while_away(self._runner.clock, lambda: self.remind(run_id))
         except (RunError, PortError) as error:  # whoever has the run by now keeps its deadlines
             _log.info("a deadline of run %s is not kept here: %s", run_id, error)
 
@@ -48,16 +50,17 @@ class Deadlines:
                     self.set(live, effect)
             await runner.let_go_unless_driven(live)
 
-    async def keep(self, live: LiveRun) -> bool:
-        """Whether something was overdue; then the run goes on. Whoever asks has its lock."""
+    async def keep(self, live: LiveRun) -> list[Wait]:
+        """The questions that were overdue; then the run goes on without answers. Whoever asks has its lock."""
         runner, now = self._runner, self._runner.clock.now_ms()
         questions = [wait for wait in live.run.state.waits if wait.deadline_ms]
-        late = [wait.message for wait in questions if live.asked.since(wait.message) + wait.deadline_ms <= now]
+        late = [wait for wait in questions if live.asked.since(wait.message) + wait.deadline_ms <= now]
         if not late:
-            return False
+            return []
         parent = await runner.woken_parent_or_let_go(live)
+        await runner.park_with_parent(parent, live)
         runner.do_again_what_is_owed(live)
-        for message in late:
-            await runner.transit(live, InputExpired(token=message))
+        for wait in late:
+            await runner.transit(live, InputExpired(token=wait.message))
         runner.goes_on_for(parent, live)
-        return True
+        return late

@@ -13,6 +13,7 @@ import msgspec
 
 from interlock.engine.effects import Effect, Tell
 from interlock.ports import Clock, Outbox, Outgoing
+from interlock.runtime.holding import while_away
 
 OnExternal = Callable[[Tell], Awaitable[None] | None]
 
@@ -74,4 +75,4 @@ class Deliveries:
                 await self._clock.sleep_until(self._clock.monotonic_ms() + pause_ms)
             else:
                 break
-        await self._outbox.delivered(outgoing.key)
+        await while_away(self._clock, lambda: self._outbox.delivered(outgoing.key))

@@ -11,6 +11,7 @@ from interlock.crew.definition import Agent, Crew
 from interlock.engine.conversation import Conversation
 from interlock.engine.effects import CallModel
 from interlock.engine.events import IncomingEvent
+from interlock.engine.state import turns_by
 from interlock.engine.step import Run
 from interlock.engine.waiting import agents_at_work
 from interlock.ports import Alongside, Asking, ModelRequest, RunRow
@@ -71,6 +72,11 @@ class LiveRun:
     @property
     def can_go_on(self) -> bool:
         return self.run.state.status == "running" or not self.inbox.empty()
+
+    def is_calling(self, call: CallModel) -> bool:
+        """Whether the run still waits for what a model says to this call."""
+        state = self.run.state
+        return state.status == "running" and any(turn.call == call.key for turn in turns_by(state, call.agent))
 
     def key(self, inner: str) -> str:
         """An effect's key as the world outside knows it: no other run has it."""

@@ -74,13 +74,14 @@ from interlock.ports import (
 from interlock.runtime.bus_tools import BUS_TOOLS, Caller, run_bus_tool
 from interlock.runtime.children import Children
 from interlock.runtime.hearing import HeardOut, heard_out, heard_to_the_cut, require_sound
+from interlock.runtime.holding import while_away
 from interlock.runtime.judging import Judges
 from interlock.runtime.live import STOPPING, Call, LiveRun
 from interlock.runtime.switchboard import NO_MAIL, Mail, Switchboard, taking
 from interlock.runtime.timers import Timers
 
 ModelFor = Callable[[Crew, Agent], Model]
-OnDelta = Callable[[str, str, str], None]
+OnDelta = Callable[[LiveRun, str, str], None]
 OnAlarm = Callable[[LiveRun, SetAlarm], None]
 # Told before and after each effect; what tests kill the process with.
 Hook = Callable[[str], None]
@@ -88,9 +89,6 @@ Hook = Callable[[str], None]
 
 # Nobody who says more than a day means it.
 RETRY_AFTER_SAID_MAX_MS = 86_400_000
-
-# While the store is away it is asked again after this many milliseconds.
-STORE_RETRY_MS = 500
 
 NO_GRANTS: Mapping[str, Grant] = {}
 
@@ -172,15 +170,21 @@ class Performer:
                 case Settle() | Tell() | Announce() | MailRead() | HandBack():
                     pass  # done in the transaction of the record, or by whoever hears of it
 
-    def lose_tools(self, live: LiveRun, effects: Sequence[Effect]) -> None:
-        """After a crash: what may have run and cannot be run again is for a person to decide."""
+    def lose_tools(
+        self,
+        live: LiveRun,
+        effects: Sequence[Effect],
+        grants: Mapping[str, Grant] = NO_GRANTS,
+        mail: Mail = NO_MAIL,
+    ) -> None:
+        """After a crash or parking: what may have run and cannot be run again is for a person to decide."""
         again: list[Effect] = []
         for effect in effects:
             if isinstance(effect, RunTool) and not self._may_run_again(effect):
                 self._answer(live, ToolOutcomeLost(call=effect.key))
             else:
                 again.append(effect)
-        self.perform(live, again)
+        self.perform(live, again, grants, mail)
 
     def _pass_on(self, live: LiveRun, effect: Reserve | TakeMail, grants: Mapping[str, Grant], mail: Mail) -> None:
         """What the store has answered already."""
@@ -203,14 +207,12 @@ class Performer:
             self._start(live, effect.key, self._take_again(live, effect))
 
     async def _take_again(self, live: LiveRun, effect: TakeMail) -> None:
-        while True:
-            try:
-                mail = await self.board.bus.take(taking(live, effect))
-            except StoreFailed:
-                await self.clock.sleep_until(self.clock.monotonic_ms() + STORE_RETRY_MS)
-            else:
-                self._answer(live, MailTaken(call=effect.key, agent=effect.agent, heard=mail))
-                return
+        try:
+            mail = await while_away(self.clock, lambda: self.board.bus.take(taking(live, effect)))
+        except StoreFailed as error:
+            live.fail(error)
+        else:
+            self._answer(live, MailTaken(call=effect.key, agent=effect.agent, heard=mail))
 
     def _see_to_child(self, live: LiveRun, order: StartChild | StopChild) -> None:
         if isinstance(order, StartChild):
@@ -221,13 +223,13 @@ class Performer:
 
     def follow_child(self, live: LiveRun, key: str) -> None:
         """A child that has gone on is followed again, unless it still is."""
-        order = next((each for each in live.run.outstanding() if each.key == key), None)
+        order = next((each for each in live.run.outstanding() if each.key == key), None)  # none while it is parked
         if isinstance(order, StartChild) and key not in live.tasks:
             self._start(live, key, self._follow_child(live, order))
 
     async def _follow_child(self, live: LiveRun, order: StartChild) -> None:
         try:
-            event = await self.children.outcome(live, order)
+            event = await while_away(self.clock, lambda: self.children.outcome(live, order))
         except Exception as error:  # the child cannot be driven here, and neither can this run
             live.fail(error)
             return
@@ -236,7 +238,7 @@ class Performer:
 
     async def _stop_child(self, live: LiveRun, order: StopChild) -> None:
         try:
-            event = await self.children.stopped(order)
+            event = await while_away(self.clock, lambda: self.children.stopped(order))
         except Exception as error:  # the child is in other hands, and so will this run be
             live.fail(error)
         else:
@@ -268,17 +270,12 @@ class Performer:
             self._start(live, effect.key, self._reserve_again(live, effect, order))
 
     async def _reserve_again(self, live: LiveRun, effect: Reserve, order: Reservation) -> None:
-        while True:
-            try:
-                (grant,) = await self.budgets.spend(live.row, (order,))
-            except StoreFailed:
-                await self.clock.sleep_until(self.clock.monotonic_ms() + STORE_RETRY_MS)
-            except RunError as error:  # the run belongs to somebody else by now
-                live.fail(error)
-                return
-            else:
-                self._answer(live, _reserved(effect, order, grant))
-                return
+        try:
+            (grant,) = await while_away(self.clock, lambda: self.budgets.spend(live.row, (order,)))
+        except (RunError, StoreFailed) as error:  # the run belongs to somebody else by now, or nobody can store
+            live.fail(error)
+        else:
+            self._answer(live, _reserved(effect, order, grant))
 
     def _reservation(self, live: LiveRun, effect: Reserve, at: int) -> Reservation:
         state, turn = live.run.state, _turn(live, effect)
@@ -393,7 +390,8 @@ class Performer:
 
         def tell(text: str) -> None:
             said.append(text)
-            self.on_delta(live.id, call.agent.id, text)
+            if live.is_calling(call.effect):  # a call that was stopped may say some more; its run has moved on
+                self.on_delta(live, call.agent.id, text)
 
         try:
             if not live.crew.settings.cut_on_signal:

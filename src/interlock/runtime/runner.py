@@ -6,7 +6,6 @@ Rule 3: a paused or finished run is let go of: it costs no memory until somebody
 """
 
 import asyncio
-import itertools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -30,7 +29,9 @@ from interlock.engine.events import (
     RunResumed,
     RunStarted,
 )
+from interlock.engine.parking import PARKED
 from interlock.engine.routing import RoutingTable
+from interlock.engine.state import RunState, Wait
 from interlock.engine.step import OVER, RULES, Run
 from interlock.errors import (
     AlreadyHeard,
@@ -42,14 +43,14 @@ from interlock.errors import (
     ParentIsOver,
     PortError,
     RunError,
-    StoreBroken,
     StoreFailed,
+    TakesNoInput,
+    TooLate,
 )
-from interlock.ids import is_below, key_of, parent_of, run_of
+from interlock.ids import is_below, key_of, parent_of, root_of, run_of
 from interlock.ports import (
     NOTHING_ELSE,
     Alongside,
-    Appended,
     Budgets,
     Bus,
     Clock,
@@ -68,12 +69,15 @@ from interlock.runtime.crews import StoredCrews
 from interlock.runtime.deadlines import Deadlines
 from interlock.runtime.delivery import Deliveries, OnExternal
 from interlock.runtime.dispatching import Dispatcher
+from interlock.runtime.holding import while_away
 from interlock.runtime.judging import NO_JUDGES, Judges
 from interlock.runtime.live import LiveRun
-from interlock.runtime.performing import STORE_RETRY_MS, Hook, ModelFor, Performer, answers, no_hook, storable
+from interlock.runtime.parking import Parking
+from interlock.runtime.performing import Hook, ModelFor, Performer, answers, no_hook, storable
+from interlock.runtime.supervising import Supervisor
 from interlock.runtime.switchboard import Switchboard
 from interlock.runtime.timers import Timers
-from interlock.runtime.watching import Followed, Public, Watcher, Watchers, public_events
+from interlock.runtime.watching import Followed, Public, Told, Watcher, Watchers, public_events
 
 # Model calls under way at once, over all runs of this process.
 CALLS_MAX = 1_000
@@ -96,10 +100,6 @@ NEWEST_MAX = 100
 StartFor = Callable[[Delivery], Awaitable[None]]
 
 _log = logging.getLogger("interlock")
-
-# While the store is away a finished reply is held, and its append tried again. After so many tries the run is let go
-# of: whoever mends the store recovers it, and only the held reply is asked for again.
-STORE_RETRIES_MAX = 600
 
 
 class Runner:
@@ -137,7 +137,8 @@ class Runner:
         self.journal, self.owners, self.clock, self.board = journal, owners, clock, Switchboard(bus, clock)
         self._start_for, self._listens = start_for, listens
         self.crews, self.timers = StoredCrews(journal), Timers(clock)
-        self.observers, self.watchers, self.deadlines = observers, Watchers(), Deadlines(self)
+        self.observers, self.watchers = observers, Watchers()
+        self.deadlines, self.parking, self.supervisor = Deadlines(self), Parking(self), Supervisor(self)
         self._open_books()
         self.performer = Performer(
             clock=clock,
@@ -188,6 +189,7 @@ class Runner:
             await asyncio.gather(*working, *self._driving, return_exceptions=True)
         await asyncio.gather(*self._driving, return_exceptions=True)
         await self.deliveries.stop()
+        await self.supervisor.stop()
         await asyncio.gather(*(self.owners.release(run) for run in self.live))
 
     def _at_work(self) -> list["asyncio.Task[None]"]:
@@ -271,22 +273,63 @@ class Runner:
         self.drive(live)
         return live
 
-    async def resume(self, crew: Crew, run_id: str, token: str | None, text: str) -> None:
-        await self._seen_through(self._resume(crew, run_id, token, text))
+    async def resume(
+        self, crew: Crew, run_id: str, token: str | None, text: str, *, continues_parked: bool = True
+    ) -> None:
+        """Answers a wait; a parked run continues as well, unless it is only to take the answer in."""
+        await self._seen_through(self._resume(crew, run_id, token, text, continues_parked))
 
-    async def _resume(self, crew: Crew, run_id: str, token: str | None, text: str) -> None:
+    async def _resume(self, crew: Crew, run_id: str, token: str | None, text: str, continues_parked: bool) -> None:
+        try:
+            await self._answer(crew, run_id, token, text)
+        except TooLate:  # the answer is not used, and the run continues all the same
+            await self._continue_parked(root_of(run_id), continues_parked)
+            raise
+        await self._continue_parked(root_of(run_id), continues_parked)
+
+    async def _answer(self, crew: Crew, run_id: str, token: str | None, text: str) -> None:
         if token is None or not is_below(run_of(token), run_id):
             token = await self._resume_here(crew, run_id, token, text)
         if token is not None:
             child = await self.journal.row(run_of(token))
-            await self._resume(await self.crews.of(child.crew_sha), child.run, token, text)
+            await self._answer(await self.crews.of(child.crew_sha), child.run, token, text)
+
+    async def _continue_parked(self, run_id: str, is_wanted: bool) -> None:
+        if not is_wanted:
+            return
+        async with self.taking(run_id):
+            live = self.live.get(run_id) or await self.taken(run_id)
+            if live.run.state.parked:
+                await self.unpark(live)
+            else:
+                await self.let_go_unless_driven(live)
+
+    async def unpark(self, live: LiveRun) -> None:
+        """Continues a parked run: what was in progress is done again. Who asks holds the lock of who takes it up."""
+        async with live.lock:
+            await self.transit(live, RunResumed(token=live.run.state.parked))
+        self.drive(live)
+
+    async def park(self, run_id: str, by: str) -> bool:
+        """Parks a run that this process drives, with its children; whether it is parked now."""
+        return bool(await self._seen_through(self.parking.park(run_id, by)))
+
+    async def park_all(self, by: str) -> None:
+        """Parks every run that this process drives, those that are about to begin too."""
+        await asyncio.gather(*self._asked, return_exceptions=True)
+        await self._seen_through(self.parking.park_all(by))
 
     async def _resume_here(self, crew: Crew, run_id: str, token: str | None, text: str) -> str | None:
         """Answers a wait of the run itself; if the only one that is open is a child's, its token is given back."""
         async with self.taking(run_id):
             live = self.live.get(run_id) or await self._take(crew, run_id)
             async with live.lock:
-                await self.deadlines.keep(live)
+                late = await self.deadlines.keep(live)
+                if late and token in (None, *(wait.token for wait in late)):
+                    raise _too_late(run_id, late[0], text)
+                if _only_continues(live.run.state, token, text):
+                    await self.let_go_unless_driven(live)
+                    return None
                 waits = [wait.token for wait in live.run.state.waits]
                 if token is None and len(waits) == 1:
                     token = waits[0]
@@ -297,6 +340,7 @@ class Runner:
                     await self.let_go_unless_driven(live)
                     raise self._refused(live, token, text)
                 parent = await self.woken_parent_or_let_go(live)
+                await self.park_with_parent(parent, live)
                 self.do_again_what_is_owed(live)
                 await self.transit(live, RunResumed(token=token, input=storable(text)))
             self.goes_on_for(parent, live)
@@ -308,18 +352,19 @@ class Runner:
         self._asked.add(task)
         task.add_done_callback(self._asked.discard)
 
-    async def _seen_through(self, work: Coroutine[Any, Any, Any]) -> None:
+    async def _seen_through(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Whoever asked may go away; what was begun is not left half done."""
         task = asyncio.ensure_future(work)
         self._asked.add(task)
         task.add_done_callback(self._asked.discard)
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
 
     def _refused(self, live: LiveRun, token: str | None, text: str) -> Exception:
         answered = live.run.state.answered
         if token in answered:
             return AlreadyResumed(live.id, token, same=answered[token] == storable(text))
-        return NotWaiting(live.id, token, [wait.token for wait in live.run.state.waits])
+        waits = [wait.token for wait in live.run.state.waits]
+        return TakesNoInput(live.id) if live.run.state.parked and not waits else NotWaiting(live.id, token, waits)
 
     async def cancel(self, crew: Crew, run_id: str, by: str) -> None:
         """It is stored when this returns; what was under way is being stopped."""
@@ -355,6 +400,11 @@ class Runner:
         except InterlockError:
             await self.let_go_unless_driven(child)
             raise
+
+    async def park_with_parent(self, parent: LiveRun | None, child: LiveRun) -> None:
+        """A child whose question is answered does not work while its parent is parked. Who asks has its lock."""
+        if parent is not None and parent.run.state.parked:
+            await self.parking.park_one(child, "caller")
 
     async def _woken_parent(self, child: LiveRun) -> LiveRun | None:
         """Before a child that rests goes on, its parent does, the root first: `ParentIsOver` if that cannot be.
@@ -455,20 +505,38 @@ class Runner:
 
     async def settled(self, run_id: str) -> None:
         """Waits until the run is over or paused; raises what keeps it from going on in this process."""
-        driver = self.drivers.get(run_id)
-        if driver is not None:
-            await asyncio.shield(driver)
+        while (driver := self.drivers.get(run_id)) is not None:
+            try:
+                await asyncio.shield(driver)
+            except Exception:
+                if not await self.supervisor.decided(run_id):
+                    raise
+            else:
+                return
+        if await self.supervisor.decided(run_id):
+            await self.settled(run_id)
         elif run_id in self._failures:
             raise self._failures[run_id]
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Public]:
-        """What has happened after a seq, here and in the runs below; then what happens, until it is over or paused."""
-        followed = Followed(run_id, after)
-        with self.watchers.watching(run_id) as watcher:  # before the journal is read, so that nothing falls between
-            is_here = run_id in self.drivers
-            following = self._heard(followed, watcher) if is_here else self._looked_at(followed)
-            async for event in following:
-                yield event
+        """What has happened after a seq, here and in the runs below; then what happens, until it is over or paused.
+
+        The last event is `run.finished` or `run.paused`, unless the run cannot continue here.
+        """
+        followed, goes_on = Followed(run_id, after), True
+        while goes_on:
+            with self.watchers.watching(run_id) as watcher:  # before the journal is read, so that nothing falls between
+                is_here = run_id in self.drivers
+                following = self._heard(followed, watcher) if is_here else self._looked_at(followed)
+                async for event in following:
+                    yield event
+            goes_on = not followed.is_at_end and await self._is_driven(run_id)
+
+    async def _is_driven(self, run_id: str) -> bool:
+        """Whether somebody works on it, here or elsewhere: perhaps it was resumed while its pause was being shown."""
+        if run_id in self.drivers or await self.supervisor.decided(run_id):
+            return True
+        return await self._goes_on_elsewhere(run_id)
 
     async def _heard(self, followed: Followed, watcher: Watcher) -> AsyncIterator[Public]:
         """A run of this process, as it goes on."""
@@ -506,16 +574,16 @@ class Runner:
         for stored in await self.journal.tree(followed.run, after, position):
             followed.position = stored.position
             for event in public_events(stored.run, stored.record):
-                if (shown := await self._shown(followed, event)) is not None:
+                if (shown := await self._shown(followed, Told(event, event["seq"]))) is not None:
                     yield shown
 
-    async def _shown(self, followed: Followed, event: Public) -> Public | None:
-        run = event["run"]
-        if event["type"] != "run.started" and not followed.knows_path_of(run):
+    async def _shown(self, followed: Followed, told: Told) -> Public | None:
+        run = told.event["run"]
+        if told.event["type"] != "run.started" and not followed.knows_path_of(run):
             started = (await self.journal.records(run))[0].events[0]
             assert isinstance(started, RunStarted), "a run begins with run.started"
             followed.learn_path_of(run, started.path)
-        return followed.taken(event)
+        return followed.taken(told)
 
     # Driving
 
@@ -586,6 +654,7 @@ class Runner:
             live.driver = None
             self.drivers.pop(live.id, None)
             self.watchers.settle(live.id)
+        self.supervisor.run_settled(live.id)
         async with self.taking(live.id):  # whoever is about to drive it again keeps it
             await self.let_go_unless_driven(live)
 
@@ -605,6 +674,8 @@ class Runner:
         self._failures[live.id] = error
         with suppress(PortError):
             await self.owners.release(live.id)
+        if not self._is_parking:
+            self.supervisor.driver_failed(live.id, error)
 
     def _drop_children(self, parent: LiveRun) -> None:
         """Whoever takes the parent takes them too."""
@@ -645,7 +716,15 @@ class Runner:
             for task in live.tasks.values():  # a child that came to its end by itself may still be being stopped
                 self._hold(task)
             self.live.pop(live.id, None)
-            await self.owners.release(live.id)
+            await while_away(self.clock, lambda: self._release(live.id))
+
+    async def _release(self, run_id: str) -> None:
+        """A process that stops does not wait for a store that is away: its claims end with it."""
+        try:
+            await self.owners.release(run_id)
+        except StoreFailed:
+            if not self._is_parking:
+                raise
 
     def _hold(self, task: "asyncio.Task[None]") -> None:
         """Nobody else waits until it has ended."""
@@ -663,6 +742,7 @@ class Runner:
         if mail := self.board.mail_for(live.crew.name):
             event = msgspec.structs.replace(event, mail=mail)
         seq = live.run.state.seq + 1
+        redoes = isinstance(event, RunResumed) and event.token == live.run.state.parked
         step = live.run.apply(event)
         record = Record(seq=seq, at=self.clock.now_ms(), events=(event, *step.facts))
         live.row = row_of(live.run, live.row, record.at)
@@ -672,34 +752,22 @@ class Runner:
         also = live.with_questions(self.board.alongside(live, event, step, seq, record.at, also))
         try:
             appended = await (self.journal.create if first else self.journal.append)(live.row, record, also)
-        except StoreBroken:
-            raise
         except StoreFailed as error:
-            if first:
+            if first or not error.passes:
                 raise
             _log.warning("run %s: %s; what came back is held, and stored once that can be done", live.id, error)
-            appended = await self._stored_later(live, record, also)
+            appended = await while_away(self.clock, lambda: self.journal.append(live.row, record, also))
         self._tell(live, record, appended.position)
         self.deliveries.begin(also.outgoing)
         taken = self.board.committed(live, also, appended)
-        self.performer.perform(live, step.effects, answers(also.spending, appended.grants), taken)
+        grants = answers(also.spending, appended.grants)
+        (self.performer.lose_tools if redoes else self.performer.perform)(live, step.effects, grants, taken)
 
     def _alongside(self, live: LiveRun, effects: Sequence[Effect], at: int) -> Alongside:
         """What the record's transaction holds besides it."""
         spending = self.performer.spending(live, effects, at)
         outgoing = self.deliveries.outgoing(live.id, effects)
         return Alongside(spending=spending, outgoing=outgoing) if spending or outgoing else NOTHING_ELSE
-
-    async def _stored_later(self, live: LiveRun, record: Record, also: Alongside) -> Appended:
-        """Holds what came back while the store is away, and tries again."""
-        for tried in itertools.count(1):
-            await self.clock.sleep_until(self.clock.monotonic_ms() + STORE_RETRY_MS)
-            try:
-                return await self.journal.append(live.row, record, also)
-            except StoreFailed as error:
-                if tried == STORE_RETRIES_MAX or isinstance(error, StoreBroken):
-                    raise
-        raise AssertionError("counting does not end")
 
     def _tell(self, live: LiveRun, record: Record, position: int) -> None:
         if watchers := self.watchers.of(live.id):
@@ -714,12 +782,21 @@ class Runner:
                 except Exception:  # it sees what happened, and does not steer
                     _log.exception("an observer failed at run %s, seq %s", live.id, record.seq)
 
-    def _delta(self, run: str, agent: str, text: str) -> None:
-        piece = {"run": run, "type": "model.delta", "agent": agent, "text": text}
-        for watcher in self.watchers.of(run):
-            watcher.tell(piece)
+    def _delta(self, live: LiveRun, agent: str, text: str) -> None:
+        piece = {"run": live.id, "type": "model.delta", "agent": agent, "text": text}
+        for watcher in self.watchers.of(live.id):
+            watcher.tell_piece(piece, live.run.state.seq)
         for ear in self.watchers.ears:
             ear(piece)
+
+
+def _too_late(run_id: str, wait: Wait, text: str) -> TooLate:
+    return TooLate(run_id, wait.token, wait.question, wait.default, was_answered=bool(text))
+
+
+def _only_continues(state: RunState, token: str | None, text: str) -> bool:
+    """Whether a parked run is asked to continue, and nothing of it is answered."""
+    return bool(state.parked) and not text and token in (None, state.parked)
 
 
 def _is_one_call(effects: Sequence[Effect]) -> bool:
@@ -730,7 +807,9 @@ def _is_one_call(effects: Sequence[Effect]) -> bool:
 def row_of(run: Run, row: RunRow, now: int) -> RunRow:
     """The row of a run as its state has it; why it waits is the reason of a paused one."""
     state = run.state
-    waits_for = state.waits[0].reason if state.status == "paused" else ""
+    waits_for = ""
+    if state.status == "paused":
+        waits_for = PARKED if state.parked else state.waits[0].reason
     return msgspec.structs.replace(
         row,
         status=state.status,

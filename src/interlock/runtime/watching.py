@@ -4,7 +4,7 @@ as they come."""
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -53,18 +53,34 @@ def _arguments(text: str) -> Any:
         return text
 
 
+# A stream ends with one of these.
+LAST = ("run.finished", "run.paused")
+
+
+class Told(NamedTuple):
+    """An event with its seq, or a piece of a reply with the seq that its run had reached when it was said."""
+
+    event: Public
+    seq: int
+
+
 class Watcher:
     """One who follows a run and all below it. What is in the queue comes in order; `missed` says that some is not."""
 
     def __init__(self) -> None:
-        self.queue: asyncio.Queue[Public | None] = asyncio.Queue()
+        self.queue: asyncio.Queue[Told | None] = asyncio.Queue()
         self.missed = False
 
     def tell(self, event: Public) -> None:
         if self.queue.qsize() < QUEUE_MAX:
-            self.queue.put_nowait(event)
-        elif "seq" in event:  # pieces of replies are in no journal
+            self.queue.put_nowait(Told(event, event["seq"]))
+        else:
             self.missed = True
+
+    def tell_piece(self, piece: Public, seq: int) -> None:
+        """A piece that does not fit is left out: the whole reply follows."""
+        if self.queue.qsize() < QUEUE_MAX:
+            self.queue.put_nowait(Told(piece, seq))
 
 
 class Watchers:
@@ -104,11 +120,13 @@ class Watchers:
 class Followed:
     """What somebody who follows a run has seen of it and of the runs below it: nothing twice, and in order.
 
-    An event of a run below says on which `path` of sub-crews it is.
+    An event of a run below says on which `path` of sub-crews it is. `is_at_end` if the newest event of the run itself
+    is one that a stream may end with.
     """
 
     def __init__(self, run: str, after: int) -> None:
         self.run, self.after, self.position = run, after, 0
+        self.is_at_end = False
         self._seen = {run: after}
         self._paths: dict[str, list[str]] = {}
 
@@ -122,13 +140,23 @@ class Followed:
     def learn_path_of(self, run: str, path: Sequence[str]) -> None:
         self._paths[run] = list(path)
 
-    def taken(self, event: Public) -> Public | None:
-        """The event as it is shown, or nothing if it was seen before."""
-        run = event["run"]
-        if "seq" in event:
-            if event["seq"] <= self._seen.get(run, 0):
-                return None
-            self._seen[run] = event["seq"]
+    def taken(self, told: Told) -> Public | None:
+        """The event as it is shown, or nothing if it was seen before, or belongs before something that was."""
+        event, run = told.event, told.event["run"]
+        if not self._is_next(told):
+            return None
         if event["type"] == "run.started":
             self.learn_path_of(run, event["path"])
-        return event if run == self.run else {**event, "path": self._paths[run]}
+        if run == self.run:
+            self.is_at_end = event["type"] in LAST
+            return event
+        return {**event, "path": self._paths[run]}
+
+    def _is_next(self, told: Told) -> bool:
+        """A piece says nothing new to who has seen a later event in the journal: its reply may be among those."""
+        run = told.event["run"]
+        seen = self._seen.get(run, 0)
+        if "seq" not in told.event:
+            return told.seq >= seen
+        self._seen[run] = max(seen, told.seq)
+        return told.seq > seen

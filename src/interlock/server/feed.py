@@ -146,7 +146,7 @@ class Reader:
 
     def offer_delta(self, text: bytes) -> None:
         """Pieces of replies are left out for those who lag: the whole reply follows."""
-        if self._held is None and 2 * self._size < self._bytes_max:
+        if self._held is None and not self.is_over and 2 * self._size < self._bytes_max:
             self.offer(text)
 
     def close(self, reason: str) -> None:

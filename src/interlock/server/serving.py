@@ -73,6 +73,7 @@ class Order(NamedTuple):
     say: Say
     read_crews: ReadCrews  # reads the crews again, in the order in which they were named
     reload: bool = False  # whether changed files are noticed without a signal
+    resume_parked: bool = False  # whether runs that a person stopped are continued
 
 
 async def serve(order: Order) -> None:
@@ -120,7 +121,8 @@ async def _wait_for_data(order: Order, listener: socket.socket, stop: "_Stop") -
 @contextlib.asynccontextmanager
 async def _service(order: Order, key: str, port: int, reloading: Reloading) -> AsyncIterator[Service]:
     box, settings = order.box, order.settings
-    for aside in box.set_aside:
+    parked = await box.resume_parked() if order.resume_parked else ()
+    for aside in (*box.set_aside, *parked):
         _log.warning("run %s does not go on here: %s", aside.run, aside.reason)
     service = Service(box, order.crews, settings, await _access(order, key, port), order.incoming)
     for each in order.crews.all():

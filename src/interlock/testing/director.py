@@ -14,9 +14,11 @@ from interlock.broadcast.naming import derived_id
 from interlock.broadcast.record import PROCESS, Broadcast, Emission
 from interlock.crew.definition import Crew
 from interlock.engine.events import ExternalSent
+from interlock.engine.parking import PARKED
 from interlock.errors import InterlockError, RunNotFound, StoreFailed
 from interlock.ports import Record, RunRow, SealedRecord, of_file
 from interlock.runtime.delivery import PAUSES_MS
+from interlock.runtime.holding import STORE_RETRY_MAX_MS
 from interlock.runtime.runner import row_of
 from interlock.testing.faults import Faults
 from interlock.testing.memory_store import MemoryStore
@@ -32,6 +34,7 @@ SAID = ("", "yes", "no", "go on", "retry", "fail", "it said [END]", "tiếp tụ
 # Between two moments of the fault phase, in milliseconds.
 MOMENT_MS = 1_500
 JUMP_MS = 2 * 3600 * 1000
+HOUR_MS = 3600 * 1000
 SAME_ANSWERS_MIN, SAME_ANSWERS_MAX = 2, 100
 
 # After this much quiet time whatever was ordered is under way.
@@ -200,6 +203,44 @@ class Director:
             self.referee.inject("somebody cancels the run")
             with suppress(ProcessDied, InterlockError):
                 await process.ask(process.runner.cancel(self.crew, self.run, by="simulation"))
+        elif faults.parked and self.weather.strikes(faults.parked):
+            await self._park(process)
+        elif faults.hour_away and self.weather.strikes(faults.hour_away):
+            await self._take_the_store_away(process)
+
+    async def _park(self, process: Process) -> None:
+        """A person stops the process; the run rests, whatever process comes, until she resumes it."""
+        self.referee.inject("somebody parks the run")
+        with suppress(ProcessDied, InterlockError):
+            if not await process.ask(process.runner.park(self.run, by="simulation")):
+                return
+            await self.clock.sleep(NEGLECT_MS)
+            if left := self.referee.leftovers(process.number):
+                self.referee.complain("a parked run rests", f"{', '.join(left)} goes on")
+            if self.chance.random() < 0.5 and not process.is_dead:
+                process.die("after it was parked")
+            await self._continue_parked()
+
+    async def _continue_parked(self) -> None:
+        process = await self._living()
+        if process.runner.drivers:
+            self.referee.complain("a parked run rests", f"process {process.number} drives it")
+        if (await self.shelf.row(self.run)).reason == PARKED:
+            with suppress(ProcessDied, InterlockError):
+                await process.ask(process.runner.resume(self.crew, self.run, None, ""))
+
+    async def _take_the_store_away(self, process: Process) -> None:
+        """What comes back is held: no call is made again because of it."""
+        self.referee.inject("the store is away for an hour")
+        before = {key for key in self.referee.calls_made if key[0] == process.number}
+        made = {key: self.referee.calls_made[key] for key in before}
+        self.weather.is_store_away = True
+        await self.clock.sleep(HOUR_MS)
+        self.weather.is_store_away = False
+        await self.clock.sleep(2 * NEGLECT_MS + STORE_RETRY_MAX_MS)
+        again = [key for (of, key), n in made.items() if self.referee.calls_made[of, key] > n]
+        if again and not process.is_dead:
+            self.referee.complain("what comes back is held", f"{', '.join(again)} was called again")
 
     def _let_one_come_back(self) -> None:
         if self.stalled and self.chance.random() < 0.5:
@@ -266,6 +307,9 @@ class Director:
             if not await self._settled(process):
                 return
             row = await self.shelf.row(self.run)
+            if row.reason == PARKED:
+                await self._continue_parked()
+                continue
             if row.status == "paused" and not self.referee.open_tokens():
                 self.referee.complain("whoever waits can be answered", "the run is paused, and nobody asks anything")
                 return

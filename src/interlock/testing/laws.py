@@ -58,6 +58,7 @@ REASONS = {
         "child_failed",
         "tool_unknown_outcome",
         "script_exhausted",
+        "cannot_continue",
     ),
     "stopped": ("max_handoffs", "max_input_size_kb", "max_rounds", "max_occurs", "timeout", "loop_detected", "budget:"),
     "cancelled": ("cancelled",),
@@ -257,9 +258,9 @@ def pauses_only_when_idle(seen: Seen) -> Iterator[str]:
         *(turn.reserving or turn.taking for turn in turns_of(state) if turn.reserving or turn.taking),
     ]
     owed_mail = [purpose for purpose in state.timers if purpose.startswith((ACK, ANSWER))]
-    if state.status == "paused" and working:
+    if state.status == "paused" and working and not state.parked:
         yield f"the run is paused, and {', '.join(working)} can go on"
-    if state.status == "paused" and not state.waits:
+    if state.status == "paused" and not state.waits and not state.parked:
         yield "the run is paused, and there is nothing that anybody could answer"
     if state.status == "running" and not working and not owed_mail:
         yield "the run is running, and nothing is under way"
@@ -294,6 +295,8 @@ def children_at_work(state: RunState) -> list[str]:
 
 def owed(state: RunState) -> list[str]:
     """The keys of the calls that a run waits for: models that have not answered, tools that nobody is asked about."""
+    if state.parked:  # all of it is held until the run is resumed
+        return []
     turns = turns_of(state)
     asked_about = [wait.tool for wait in state.waits]
     calls = [turn.call for turn in turns if turn.call]

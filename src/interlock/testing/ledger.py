@@ -75,8 +75,11 @@ class Ledger(msgspec.Struct, kw_only=True):
         self.last_seq = record.last_seq
         self.worked_ms += getattr(record.events[0], "worked_ms", 0)
         if not is_stale(record):
-            for event in record.events:
-                self._book(event)
+            first, *derived = record.events
+            self._book(first)
+            for event in derived:
+                if not isinstance(event, ToolReturned):  # given up: the tool itself has not answered
+                    self._book(event)
             self.departures += calls_of(record)
 
     def _book(self, event: Event) -> None:

@@ -13,7 +13,7 @@ from interlock.adapters import journal_format
 from interlock.adapters.bus_rules import carry_out_on_bus, require_queued
 from interlock.adapters.journal_format import Tip
 from interlock.adapters.spending import Counter, Held, spend
-from interlock.errors import NotOwner, OwnedElsewhere, RunDeleted, RunExists, RunNotFound, StoreFailed
+from interlock.errors import CrewMissing, NotOwner, OwnedElsewhere, RunDeleted, RunExists, RunNotFound, StoreFailed
 from interlock.ids import CHILD_MARK, is_below, parent_of
 from interlock.ports import (
     NOTHING_ELSE,
@@ -329,7 +329,7 @@ class MemoryStore:
     async def crew(self, sha: str) -> bytes:
         self.require_open()
         if sha not in self._shelf.crews:
-            raise StoreFailed(f"there is no crew with sha256 {sha} in this store; put it there first")
+            raise CrewMissing(f"there is no crew with sha256 {sha} in this store; put it there first")
         return self._shelf.crews[sha]
 
     async def close(self) -> None:

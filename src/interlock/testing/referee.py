@@ -36,6 +36,7 @@ class Referee:
         self.told: set[str] = set()
         self._started: Counter[str] = Counter()
         self.under_way: Counter[tuple[int, str]] = Counter()
+        self.calls_made: Counter[tuple[int, str]] = Counter()  # how often each call was made
 
     @property
     def root(self) -> Books:
@@ -85,6 +86,7 @@ class Referee:
         """A model is asked or a tool is run. A process that has lost the run does not know better."""
         self._started[key] += 1
         self.under_way[process, key] += 1
+        self.calls_made[process, key] += 1
         books = self.books[run_of(key)]
         if process != books.owner:
             return

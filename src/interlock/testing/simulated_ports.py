@@ -54,6 +54,7 @@ class Weather:
         self.faults, self.chance = faults, chance_of(seed, "weather")
         self.is_calm = False
         self.crashes = 0
+        self.is_store_away = False
 
     def strikes(self, rate: float) -> bool:
         return not self.is_calm and self.chance.random() < rate
@@ -124,6 +125,8 @@ class SimulatedStore:
     async def _line(self, boundary: str) -> None:
         await self._doors.clock.sleep(self._doors.weather.chance.randrange(COMMIT_MS))
         self._doors.boundary(boundary)
+        if self._doors.weather.is_store_away:
+            raise StoreFailed("the store is away for an hour; try again")
 
     async def claim(self, run: str) -> int:
         await self._line("claim")

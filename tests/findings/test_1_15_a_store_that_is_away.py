@@ -1,0 +1,156 @@
+"""Finding 1.15: a store that is away for an hour holds live runs; they continue afterwards, and nothing is repeated.
+
+A real SQLite store whose statements that write fail for that hour, and the clock is virtual.
+"""
+
+import asyncio
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import Interlock, load_crew
+from interlock.adapters.store_sqlite import SqliteStore
+from interlock.crew.host import Host
+from interlock.engine.events import ToolRequest
+from interlock.errors import ModelUnavailable
+from interlock.ports import ModelReply, ModelRequest
+from interlock.testing import ManualClock
+from tests.adapters.test_store_faults import telling
+
+HOUR_MS = 3_600_000
+INNER = """\
+version: "2.0"
+name: inner
+entry_point: x
+agents: [{id: x}, {id: y}]
+routing: {signals: {x: [{signal: "[NEXT]", target: y}], y: [{signal: "[END]"}]}}
+settings: {timeout_seconds: 100000}
+"""
+CREW = """\
+version: "2.0"
+name: NAME
+entry_point: a
+agents: [{id: a, tools: [pay, ask_user]}, {id: b}, {id: c}, {id: d}]
+sub_crews: {inner: {config_path: inner}}
+routing:
+  signals:
+    a:
+      - {signal: "[NEXT]", target: b}
+      - {signal: "[ALL]", type: parallel, target: all}
+      - {signal: "[SUB]", type: sub_crew, target_crew: inner, return_to: b}
+    b: [{signal: "[END]"}]
+  parallel_groups: {all: {agents: [c, d, inner], next_agent: b, timeout_seconds: 90000}}
+settings: {timeout_seconds: 100000, tool_result_timeout_seconds: 90000, retry_backoff_min_millis: 60000}
+"""
+
+
+def tool(name: str, **arguments: Any) -> ModelReply:
+    return ModelReply(text="", tool_calls=(ToolRequest(id="1", name=name, arguments=json.dumps(arguments)),))
+
+
+REPLIES: dict[str, list[Any]] = {
+    "alone": ["on\n[NEXT]"],
+    "group": ["all\n[ALL]"],
+    "child": ["sub\n[SUB]"],
+    "tool": [tool("pay"), "paid\n[NEXT]"],
+    "asking": [tool("ask_user", question="which?", deadline_seconds=600, default="blue"), "so\n[NEXT]"],
+    "retried": [ModelUnavailable("overloaded"), "again\n[NEXT]"],
+}
+OTHERS = {"b": "done\n[END]", "c": "c", "d": "d", "x": "x\n[NEXT]", "y": "y\n[END]"}
+
+
+class Away:
+    """Refuses to write while the store is away."""
+
+    def __init__(self) -> None:
+        self.is_away = False
+        self.refused = 0
+
+    def __call__(self, statement: str) -> None:
+        if self.is_away and not statement.lstrip().lower().startswith(("select", "pragma", "rollback")):
+            self.refused += 1
+            raise sqlite3.OperationalError("disk I/O error")
+
+
+class Folder(Interlock):
+    """A host whose store has a fault to inject."""
+
+    def __init__(self, *given: Any, before: Callable[[str], None], **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._before = before
+
+    def _opened_store(self) -> SqliteStore:
+        def connect(path: Path, mode: str) -> sqlite3.Connection:
+            return telling(self._before)(path, mode)
+
+        return SqliteStore(self.data, durability="normal", connect=connect)
+
+
+def crew_in(folder: Path, name: str) -> Any:
+    home = folder / name
+    (home / "inner").mkdir(parents=True, exist_ok=True)
+    (home / "inner" / "crew.yaml").write_text(INNER, "utf-8")
+    (home / "crew.yaml").write_text(CREW.replace("NAME", name), "utf-8")
+    return load_crew(home, host=Host(tools=("pay",)))
+
+
+class World:
+    """Models and a tool that count what is asked of them, by the key of the call."""
+
+    def __init__(self) -> None:
+        self.clock, self.away = ManualClock(), Away()
+        self.asked: Counter[str] = Counter()
+        self.paid = 0
+
+    async def model(self, request: ModelRequest) -> Any:
+        self.asked[request.key] += 1
+        await self.clock.sleep_until(self.clock.monotonic_ms() + 50)
+        name = request.key.partition(":")[0].partition("~")[0].removeprefix("run-")
+        reply = REPLIES[name][request.number - 1] if request.agent == "a" else OTHERS[request.agent]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    async def pay(self) -> str:
+        """Pays."""
+        self.paid += 1
+        await self.clock.sleep_until(self.clock.monotonic_ms() + 50)
+        return "paid"
+
+    async def pass_time(self, steps: int, step_ms: int, until: Callable[[], bool] = lambda: False) -> None:
+        for _ in range(steps):
+            for _ in range(30):
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.001)  # the writer's thread answers
+            self.clock.advance(step_ms)
+            if until():
+                return
+
+
+@pytest.mark.parametrize("after", range(0, 40, 3))
+def test_every_live_run_continues_and_nothing_is_repeated(tmp_path: Path, after: int) -> None:
+    """The store goes away after so many steps of 20 ms: at another place of each run every time."""
+    world = World()
+
+    async def story() -> dict[str, str]:
+        how: dict[str, Any] = {"models": world.model, "tools": [world.pay], "clock": world.clock, "before": world.away}
+        async with Folder(tmp_path / "data", **how) as box:
+            for name in REPLIES:
+                await box.start(crew_in(tmp_path, name), "go", run_id=f"run-{name}")
+            await world.pass_time(after, 20)
+            world.away.is_away = True
+            await world.pass_time(HOUR_MS // 60_000, 60_000)
+            world.away.is_away = False
+            await world.pass_time(2_000, 1_000, lambda: not box.runner.drivers and not box.runner.live)
+            assert box.set_aside == ()
+            rows = await box.journal.rows(limit=50, nested=False)
+            return {row.run.removeprefix("run-"): f"{row.status} {row.reason}" for row in rows}
+
+    assert asyncio.run(story()) == dict.fromkeys(REPLIES, "completed signal:[END]")
+    assert set(world.asked.values()) == {1}
+    assert world.paid == 1

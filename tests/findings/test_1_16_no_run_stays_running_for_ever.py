@@ -1,0 +1,129 @@
+"""Finding 1.16, second half: a run that cannot be driven is taken up again, ends, or is set aside with a reason."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock import Interlock, load_crew
+from interlock.engine.step import Run
+from interlock.errors import StoreBroken, Unstorable
+from interlock.ports import ModelRequest
+from interlock.runtime.runner import Runner
+from interlock.testing import ManualClock
+
+INNER = """\
+version: "2.0"
+name: inner
+entry_point: x
+agents: [{id: x}]
+routing: {signals: {x: [{signal: "[END]"}]}}
+"""
+CREW = """\
+version: "2.0"
+name: story
+entry_point: a
+agents: [{id: a}]
+sub_crews: {inner: {config_path: inner}}
+routing:
+  signals:
+    a: [{signal: "[SUB]", type: sub_crew, target_crew: inner}, {signal: "[END]"}]
+"""
+
+
+def crew_in(folder: Path) -> Any:
+    (folder / "inner").mkdir()
+    (folder / "inner" / "crew.yaml").write_text(INNER, "utf-8")
+    (folder / "crew.yaml").write_text(CREW, "utf-8")
+    return load_crew(folder)
+
+
+async def result(box: Interlock, clock: ManualClock, folder: Path) -> Any:
+    run = await box.start(crew_in(folder), "go", run_id="r1")
+    outcome = asyncio.ensure_future(run.result())
+    while not outcome.done():
+        await asyncio.sleep(0.001)  # the writer's thread answers
+        clock.advance(1_000)
+    return await outcome
+
+
+def played(folder: Path, replies: dict[str, list[str]]) -> tuple[Any, list[dict[str, Any]], Any]:
+    async def story() -> tuple[Any, list[dict[str, Any]], Any]:
+        clock = ManualClock()
+        asked: dict[str, int] = {}
+
+        def model(request: ModelRequest) -> str:
+            asked[request.agent] = asked.get(request.agent, 0) + 1
+            return replies[request.agent][min(request.number, len(replies[request.agent])) - 1]
+
+        async with Interlock(folder / "data", models=model, clock=clock) as box:
+            ended = await result(box, clock, folder)
+            events = [event async for event in box.runner.follow("r1")]
+            return ended, events, (box.set_aside, asked)
+
+    return asyncio.run(story())
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, times: int, run: str = "r1") -> None:
+    """The engine fails at replies, so many times."""
+    apply, left = Run.apply, [times]
+
+    def broken(self: Run, event: Any) -> Any:
+        if type(event).__name__ == "ModelReplied" and self.state.run.startswith(run) and left[0]:
+            left[0] -= 1
+            raise ZeroDivisionError("a fault of ours")
+        return apply(self, event)
+
+    monkeypatch.setattr(Run, "apply", broken)
+
+
+def test_a_run_whose_driver_failed_once_is_taken_up_by_its_own_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, 1)
+    ended, events, (aside, asked) = played(tmp_path, {"a": ["done\n[END]"]})
+    assert (ended.status, ended.reason, aside) == ("completed", "signal:[END]", ())
+    assert asked == {"a": 2}, "the call whose reply was never stored is made again"
+    assert events[-1]["type"] == "run.finished"
+
+
+def test_a_run_that_fails_again_and_again_ends_with_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, 10**6)
+    ended, events, (_, asked) = played(tmp_path, {"a": ["done\n[END]"]})
+    assert (ended.status, ended.reason) == ("failed", "cannot_continue")
+    assert asked["a"] <= 5
+    (warned,) = [event for event in events if event["type"] == "warning"]
+    assert "a fault of ours" in warned["message"]
+
+
+def test_a_child_that_cannot_be_driven_ends_with_its_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, 10**6, "r1~")
+    ended, _, _ = played(tmp_path, {"a": ["sub\n[SUB]", "done\n[END]"], "x": ["in\n[END]"]})
+    assert (ended.status, ended.reason) == ("failed", "cannot_continue")
+
+
+@pytest.mark.parametrize("error", [StoreBroken, Unstorable])
+def test_what_cannot_be_stored_is_set_aside_or_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    transit = Runner.transit
+
+    async def broken(self: Runner, live: Any, event: Any, **how: Any) -> None:
+        if type(event).__name__ == "ModelReplied":
+            raise error("it cannot be written")
+        await transit(self, live, event, **how)
+
+    monkeypatch.setattr(Runner, "transit", broken)
+
+    async def story() -> Any:
+        clock = ManualClock()
+        async with Interlock(tmp_path / "data", models=lambda _: "done\n[END]", clock=clock) as box:
+            try:
+                return (await result(box, clock, tmp_path)).reason
+            except error:
+                (aside,) = box.set_aside
+                return f"aside: {aside.reason}"
+
+    expected = "cannot_continue" if error is Unstorable else "aside: it cannot be written"
+    assert asyncio.run(story()) == expected
