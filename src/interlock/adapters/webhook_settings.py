@@ -19,7 +19,9 @@ from interlock.broadcast.pattern import pattern_fault
 from interlock.errors import UsageError
 
 # What can be told, and the type of the event that it is told of.
-TOLD = {"run.finished": "run.finished", "question": "input.requested"}
+TOLD = {"run.finished": "run.finished", "question": "input.requested", "external": "external"}
+# What a webhook is told that does not say: what agents hand to the outside leaves only where that was asked for.
+TOLD_UNASKED = ("run.finished", "question")
 
 # Before a pattern, in `on`: broadcasts whose type matches.
 BROADCAST = "broadcast:"
@@ -36,7 +38,7 @@ class OutgoingHook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     url: str
     secret_env: str
-    on: tuple[str, ...] = tuple(TOLD)
+    on: tuple[str, ...] = TOLD_UNASKED
     allow_private: bool = False
     allow_http: bool = False
     timeout_seconds: float = 10

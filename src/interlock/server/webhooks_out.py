@@ -1,4 +1,4 @@
-"""Webhooks out: run endings and questions, told to whoever interlock.toml names.
+"""Webhooks out: run endings, questions and external signals, told to whoever interlock.toml names.
 
 Rule 1: the journal is what is told of. Each webhook has a place in it; letters are written and the place is moved on in
 one transaction, so that nothing that was stored is forgotten, whoever stored it and however this process ends.
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Protocol
+from urllib.parse import quote
 
 import msgspec
 
@@ -20,10 +21,10 @@ from interlock.adapters.webhook_sender import NotSent, WebhookSender
 from interlock.adapters.webhook_settings import BROADCAST, TOLD, OutgoingHook
 from interlock.broadcast.pattern import matches
 from interlock.broadcast.record import Broadcast
-from interlock.engine.events import InputRequested, RunFinished
+from interlock.engine.events import ExternalSent, InputRequested, RunFinished
 from interlock.errors import StoreFailed
 from interlock.ports import Bus, Clock, Feed, Letter, Letters, StoredRecord
-from interlock.runtime.watching import public_events
+from interlock.runtime.watching import Public, public_events
 
 _log = logging.getLogger("interlock.server")
 
@@ -57,7 +58,7 @@ class WebhooksOut:
 
     def wake(self, stored: StoredRecord) -> None:
         """Told by the runner that something was stored."""
-        if any(isinstance(event, RunFinished | InputRequested) for event in stored.record.events):
+        if any(isinstance(event, RunFinished | InputRequested | ExternalSent) for event in stored.record.events):
             self._woken.set()
 
     async def begin(self) -> None:
@@ -173,7 +174,19 @@ def letters_of(name: str, hook: OutgoingHook, page: Sequence[StoredRecord], now:
     """What of some records a webhook is told."""
     wanted = {TOLD[what]: what for what in hook.on if what in TOLD}
     for stored in page:
-        for event in public_events(stored.run, stored.record):
+        events = list(public_events(stored.run, stored.record))
+        for n, event in enumerate(events):
             if (what := wanted.get(event["type"])) is not None:
-                body = msgspec.json.encode({"type": what, "timestamp": _time(event["at"]), "data": event})
+                data = _external(event, events[n + 1 :]) if what == "external" else event
+                body = msgspec.json.encode({"type": what, "timestamp": _time(event["at"]), "data": data})
                 yield Letter(hook=name, key=f"{event['run']}:{event['seq']}", body=body, due_at=now)
+
+
+def _external(event: Public, following: Sequence[Public]) -> Public:
+    """An external signal, with the way to answer it where the run waits for that."""
+    told = {**event, "name": event["signal"], "agent_id": event["agent"]}
+    if not event["requires_response"]:
+        return told
+    asked = next(each for each in following if each["type"] == "input.requested")
+    run = quote(event["run"], safe="")
+    return {**told, "answer": {"token": asked["token"], "method": "POST", "path": f"/v1/runs/{run}/resume"}}
