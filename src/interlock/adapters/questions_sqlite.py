@@ -8,6 +8,7 @@ from zlib import crc32
 
 import msgspec
 
+from interlock.adapters.pages import paged
 from interlock.ids import CHILD_MARK
 from interlock.ports import Asking, OpenQuestion
 
@@ -56,4 +57,5 @@ def open_questions(
         " order by since desc, token desc"
     )
     with closing(connection.execute(query, values)) as found:
-        return list(islice((_decode(body) for body, crc in found if crc32(body) == crc), limit))
+        whole = (_decode(body) for body, crc in found if crc32(body) == crc)
+        return list(islice(paged(whole, lambda question: len(question.question)), limit))

@@ -2,9 +2,11 @@
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from interlock.adapters.pages import paged
 from interlock.adapters.sqlite_rows import Tips
 from interlock.adapters.sqlite_writer import Work
 from interlock.limits import DEAD_LETTERS_MAX
@@ -131,7 +133,8 @@ class ServerTables:
                 f"select {_LETTER} from webhook_letters where dead = 1 and (? is null or number < ?)"  # noqa: S608 - constants
                 " order by number desc limit ?"
             )
-            return [_as_letter(*found) for found in connection.execute(query, (before, before, limit)).fetchall()]
+            with closing(connection.execute(query, (before, before, limit))) as rows:
+                return list(paged((_as_letter(*row) for row in rows), lambda letter: len(letter.body)))
 
         return await self._read("read dead letters", work)
 

@@ -11,6 +11,7 @@ import click
 
 from interlock.adapters.crew_files import LoadedCrew
 from interlock.adapters.host_file import HostSettings
+from interlock.adapters.host_secrets import too_short
 from interlock.adapters.served_folder import new_key
 from interlock.adapters.server_settings import SCOPES
 from interlock.adapters.webhook_settings import IncomingHook, OutgoingHook, secret_of
@@ -62,6 +63,7 @@ def serve(
         incoming=serving.incoming_webhooks(_taken_in(settings), os.environ),
         secrets={name: secret_of(name, hook.secret_env, os.environ) for name, hook in outgoing.items()},
         say=click.echo,
+        warnings=too_short(settings, os.environ),
     )
     asyncio.run(serving.serve(order))
 

@@ -13,8 +13,10 @@ from interlock.adapters.bus_sqlite import SqliteBus
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.crash_points import crash_point
 from interlock.adapters.host_file import HostSettings
+from interlock.adapters.host_secrets import folder_secrets, host_secrets
 from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.models.known_keys import KnownKeys
+from interlock.adapters.redacted_log import redacted_log
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.tool_imports import imported_tools
 from interlock.adapters.tools_hiding import HidingToolbox
@@ -89,7 +91,8 @@ class Interlock:
         self.data = Path(data)
         self.toolbox = HostTools(PythonToolbox([*tools, *imported_tools(settings)]), settings.mcp)
         self.clock = clock or SystemClock()
-        self._models = Models(models, script, self.clock, settings.provider_settings)
+        self._known = KnownKeys(secret.value for secret in host_secrets(settings, os.environ))
+        self._models = Models(models, script, self.clock, settings.provider_settings, self._known)
         self._on_external, self._observers = on_external, observers
         self._judges = Judges(select_children, check_report)
         self._recover = recover
@@ -106,6 +109,8 @@ class Interlock:
     set_aside: tuple[SetAside, ...] = ()
 
     async def __aenter__(self) -> Self:
+        self._known.add(*(secret.value for secret in folder_secrets(self.data)))
+        self._stack.enter_context(redacted_log(self._known))
         store = self._opened_store()
         self._stack.push_async_callback(store.close)
         self.store, self.keeping, self.trees = store, store, store
@@ -125,17 +130,18 @@ class Interlock:
                 clock=self.clock,
                 model_for=self._models.model_for,
                 cost_of=self._models.cost_of,
-                toolbox=HidingToolbox(self.toolbox, self._models.keys()),
+                toolbox=HidingToolbox(self.toolbox, self._known),
                 observers=self._observers,
                 on_external=self._on_external,
                 hook=crash_point,
                 judges=self._judges,
                 start_for=self._start_for if self._recover else None,
                 listens=self._listens,
+                redactor=self._known,
             )
         )
         self.runner.board.on_news = keeper.notice
-        self.signals = Signals(self.runner.board, self.clock)
+        self.signals = Signals(self.runner.board, self.clock, self._known)
         if self._listens:
             keeper.notice()  # what a crash left behind
         await self._list_questions()
@@ -202,8 +208,8 @@ class Interlock:
             self.runner.watchers.ears.append(on_delta)
 
     def known_keys(self) -> KnownKeys:
-        """What must not be shown to anybody."""
-        return self._models.keys()
+        """The secrets that must not be stored or shown; whoever learns of another one adds it."""
+        return self._known
 
     # Asking
 
@@ -256,9 +262,9 @@ class Interlock:
         require_size(crew, text)
         require_context(context)
         self._require_models(crew)
-        text = self._models.keys().hidden(text)
+        text = self._known.hidden(text)
         for each in crew.whole_tree():
-            require_no_key(each, self._models.keys())
+            require_no_key(each, self._known)
         kept, sha = await self.runner.crews.keep(crew)
         await self.signals.declare(kept, sha)
         await self.runner.start(kept, sha, text, run_id=run_id, history=history, continues=continues, context=context)
@@ -278,7 +284,7 @@ class Interlock:
     async def resume(self, run_id: str, text: str = "", *, token: str | None = None) -> RunHandle:
         """Answers a wait. The same answer again gives the first outcome; another one is refused."""
         self._require_open()
-        text = self._models.keys().hidden(text)
+        text = self._known.hidden(text)
         row = await self.journal.row(run_id)
         crew = await self.crew_of(row)
         require_size(crew, text)

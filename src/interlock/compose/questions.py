@@ -59,10 +59,10 @@ async def listed_questions(store: Questions, run: str | None = None) -> list[Ope
     """As the store has them, the newest first: all, or those of a run and the ones below it."""
     found: list[OpenQuestion] = []
     page = await store.open_questions(PAGE, run=run)
-    while len(page) == PAGE:
+    while page:
         found += page
         page = await store.open_questions(PAGE, before=(page[-1].since, page[-1].token), run=run)
-    return [*found, *page]
+    return found
 
 
 async def list_unlisted(store: Store, crew_of: CrewOf) -> None:

@@ -9,7 +9,7 @@ Rule 4: each has a task of its own while it has letters, so that a receiver that
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Protocol
@@ -51,7 +51,10 @@ class WebhooksOut:
         clock: Clock,
         hooks: Mapping[str, OutgoingHook],
         senders: Mapping[str, WebhookSender],
+        *,
+        redact: Callable[[bytes], bytes] = bytes,
     ) -> None:
+        self._redact = redact
         self._store, self._bus, self._clock, self._hooks, self._senders = store, bus, clock, hooks, senders
         self._woken = asyncio.Event()
         self._sending: set[str] = set()
@@ -109,7 +112,7 @@ class WebhooksOut:
         position = await self._store.read_up_to(name) or 0
         while page := await self._store.since(position, PAGE):
             position = page[-1].position
-            await self._store.post(name, position, list(letters_of(name, hook, page, self._clock.now_ms())))
+            await self._post(name, position, list(letters_of(name, hook, page, self._clock.now_ms())))
 
     async def _write_broadcasts(self, name: str, hook: OutgoingHook) -> None:
         """Broadcasts have an order of their own, and so a place."""
@@ -119,7 +122,12 @@ class WebhooksOut:
             position = page[-1][0]
             chosen = [each for _, each in page if any(matches(pattern, each.type) for pattern in patterns)]
             letters = [_broadcast_letter(name, each, self._clock.now_ms()) for each in chosen]
-            await self._store.post(_of_broadcasts(name), position, letters)
+            await self._post(_of_broadcasts(name), position, letters)
+
+    async def _post(self, place: str, position: int, letters: Sequence[Letter]) -> None:
+        """What was stored before a secret was known is not told either."""
+        redacted = [msgspec.structs.replace(letter, body=self._redact(letter.body)) for letter in letters]
+        await self._store.post(place, position, redacted)
 
     async def _send(self, letter: Letter) -> None:
         sender = self._senders.get(letter.hook)
