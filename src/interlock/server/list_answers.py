@@ -20,7 +20,8 @@ async def list_answer(
     name: str, pages: AsyncIterator[Sequence[Any]], redact: Redact, before: dict[str, Any] | None = None
 ) -> Response:
     """`{name: [...]}`, after the fields of `before`."""
-    first = await anext(pages, ())
+    nothing: Sequence[Any] = []  # no tuple: `anext` would take it for the arguments of an exception
+    first = await anext(pages, nothing)
     head = msgspec.json.encode({**(before or {}), name: []}).removesuffix(b"]}")
     return StreamingResponse(_pieces(_texts(head, first, pages, redact)), media_type="application/json")
 

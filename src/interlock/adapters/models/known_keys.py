@@ -9,7 +9,7 @@ Rule 4: in what a provider says of an error, whatever looks like a key is replac
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 from urllib.parse import quote
 
@@ -68,13 +68,9 @@ class KnownKeys:
 
     def hidden_value(self, value: Any) -> Any:
         """A JSON value with its texts replaced; keys of objects stay."""
-        if isinstance(value, str):
-            return self.hidden(value)
-        if isinstance(value, list | tuple):
-            return [self.hidden_value(each) for each in value]
-        if isinstance(value, dict):
-            return {key: self.hidden_value(each) for key, each in value.items()}
-        return value
+        if value is msgspec.UNSET or not self._is_in(msgspec.json.encode(value)):
+            return value
+        return self._hidden_within(value)
 
     def hidden_json(self, text: str) -> str:
         """The same for JSON that is held as text, such as arguments; what is no JSON is replaced as text."""
@@ -84,27 +80,34 @@ class KnownKeys:
             value = msgspec.json.decode(text)
         except (msgspec.DecodeError, RecursionError):
             return self.hidden(text)
-        return msgspec.json.encode(self.hidden_value(value)).decode()
+        return msgspec.json.encode(self._hidden_within(value)).decode()
 
     def hidden_body(self, body: bytes) -> bytes:
         """An answer of ours in JSON: its ids and digests stay."""
         if not self._is_in(body):
             return body
         try:
-            return msgspec.json.encode(self._hidden_answer(msgspec.json.decode(body)))
+            return msgspec.json.encode(self._hidden_within(msgspec.json.decode(body), ID_FIELDS))
         except (msgspec.DecodeError, RecursionError):
             return self.hidden(body.decode("utf-8", "replace")).encode()
 
     def _is_in(self, body: bytes) -> bool:
         return any(key in body for key in self._as_bytes) or _SHAPED_BYTES.search(body) is not None
 
-    def _hidden_answer(self, value: Any, field: str = "") -> Any:
+    def _hidden_within(self, value: Any, kept: Set[str] = frozenset(), field: str = "") -> Any:
+        """Without comprehensions: each would cost a frame, and values may nest as deep as half the stack."""
         if isinstance(value, str):
-            return value if field in ID_FIELDS else self.hidden(value)
-        if isinstance(value, list):
-            return [self._hidden_answer(each, field) for each in value]
+            return value if field in kept else self.hidden(value)
+        if isinstance(value, list | tuple):
+            items = []
+            for each in value:
+                items.append(self._hidden_within(each, kept, field))  # noqa: PERF401 - as above
+            return items
         if isinstance(value, dict):
-            return {key: self._hidden_answer(each, key) for key, each in value.items()}
+            fields = {}
+            for name, each in value.items():
+                fields[name] = self._hidden_within(each, kept, name)
+            return fields
         return value
 
     def held_back(self, text: str) -> int:
