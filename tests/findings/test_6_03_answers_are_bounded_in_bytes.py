@@ -3,7 +3,7 @@ is bounded."""
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from interlock import Interlock, load_crew
-from interlock.adapters import bus_rows, pages, sqlite_rows
+from interlock.adapters import bus_rows, sqlite_rows
 from interlock.adapters.server_settings import ServerSettings
 from interlock.limits import PAGE_BYTES_MAX
 from interlock.server import guard, list_answers
@@ -137,13 +137,18 @@ def test_a_document_waits_piece_by_piece_and_counts_until_it_is_taken(tmp_path: 
         await asking.box.runner.settled(run["id"])
         taken: list[int] = []
 
-        async def send(message: dict[str, Any]) -> None:
+        async def send(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.body":
                 taken.append(len(message["body"]))
                 assert asking.guard._unread["owner"] >= 500_000
 
         headers = [(b"host", b"127.0.0.1:8321"), (b"authorization", asking.headers["authorization"].encode())]
-        scope = {"type": "http", "method": "GET", "path": f"/v1/runs/{run['id']}/events", "headers": headers}
+        scope: dict[str, Any] = {
+            "type": "http",
+            "method": "GET",
+            "path": f"/v1/runs/{run['id']}/events",
+            "headers": headers,
+        }
         scope |= {"query_string": b"", "raw_path": b"", "root_path": "", "scheme": "http", "http_version": "1.1"}
 
         async def receive() -> dict[str, Any]:
@@ -215,7 +220,6 @@ def test_a_list_holds_a_page_and_a_planted_fault_that_holds_all_is_found(
 
 def test_a_planted_fault_pages_without_bytes_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     test_a_stream_reads_pages_of_bytes(tmp_path / "right")
-    assert pages.paged is sqlite_rows.paged
     monkeypatch.setattr(sqlite_rows, "paged", unbounded)
     with pytest.raises(AssertionError):
         test_a_stream_reads_pages_of_bytes(tmp_path / "wrong")

@@ -203,8 +203,8 @@ def test_no_secret_of_any_source_comes_out_of_any_door(folder: Path) -> None:
 
 
 def commands(folder: Path, run: str) -> list[str]:
-    lines = (f"runs show {run}", f"runs explain {run}", f"runs replay {run}", "broadcast tail", "broadcast tail --json")
-    lines += (f"runs export {run} data/out.jsonl", "backup data/copy.db", "doctor", f"runs script {run}")
+    lines = [f"runs show {run}", f"runs explain {run}", f"runs replay {run}", "broadcast tail", "broadcast tail --json"]
+    lines += [f"runs export {run} data/out.jsonl", "backup data/copy.db", "doctor", f"runs script {run}"]
     return [_said(folder, line) for line in lines]
 
 
