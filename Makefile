@@ -1,6 +1,7 @@
 # Every target makes its own environment: Python 3.11 and a network are all it needs.
 PYTHON ?= python3
 BIN := .venv/bin
+NPM_INSTALL := npm install --no-save --no-audit --no-fund
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
@@ -9,13 +10,22 @@ export UV_PYTHON_DOWNLOADS := never
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.venv/bin/uv:
-	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		"uv==$$(sed -n 's/^  "uv==\(.*\)",$$/\1/p' pyproject.toml)"
+# uv itself, and what builds this package: every file is compared with a hash before it is unpacked.
+BOOTSTRAP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: \
+	-r build-requirements.txt
 
+.venv/bin/uv: build-requirements.txt
+	@echo "installing uv into .venv, by the hashes of build-requirements.txt"
+	@$(PYTHON) -m venv .venv
+	@$(BOOTSTRAP)
+	@touch $@
+
+# Syncing takes away what uv.lock does not hold, so that what builds the package is put there each time. Without
+# isolation nothing else is fetched to build it.
 .venv/ready: .venv/bin/uv pyproject.toml uv.lock
-	@$(BIN)/uv sync --locked --quiet --all-extras --python $(BIN)/python
+	@echo "installing what uv.lock holds into .venv, by its hashes"
+	@$(BOOTSTRAP)
+	@$(BIN)/uv sync --locked --quiet --all-extras --no-build-isolation-package interlock --python $(BIN)/python
 	@touch $@
 
 demo: .venv/ready ## a tour: no key, no account, no network
@@ -27,15 +37,17 @@ model: .venv/ready ## a small real model for this machine, fetched once: 98 MB, 
 demo-real: model ## a crew on that model
 	@$(BIN)/interlock run examples/quiz-local "Begin the exam" $(if $(MAKE_TERMOUT),,--plain)
 
-browser: ## Debian's Chromium for the tests of the page, where this may install it; without it they are skipped
+browser: ## Chromium for the tests of the page: only where there is none, from Debian, as root; else they are skipped
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		echo "installing Debian's chromium with apt-get" && \
 		apt-get update -qq >/dev/null && apt-get install -y -qq chromium >/dev/null 2>&1; } || \
 		echo "there is no chromium: the tests of the page are skipped"
 
-page-tools: ## what the tests of the page are built and looked at with, where there is Node; without it those are skipped
+page-tools: .venv/ready ## what the tests of the page are built and looked at with, where there is Node; else those are skipped
 	@[ -d web/node_modules ] || ! command -v npm >/dev/null || \
-		(cd web && npm install --no-save --no-audit --no-fund --silent) || \
+		(echo "installing what web/package-lock.json holds into web/node_modules" && cd web && $(NPM_INSTALL) --silent) || \
 		echo "the tools of the page could not be fetched: the tests that need them are skipped"
+	@[ ! -d web/node_modules ] || $(BIN)/python -m web.locked
 
 test: model browser page-tools ## the whole test suite
 	@$(BIN)/pytest
@@ -69,9 +81,12 @@ docs: .venv/ready ## write docs/reference anew from the code
 	@$(BIN)/python docs/generate.py
 
 # Not `npm ci`: it wants the builds of the tools for every other system in the lock, and not every registry has them.
+# npm compares what it fetches with the lock, and web.locked what is installed afterwards.
 web: .venv/ready ## build the dashboard anew; needs Node 20
 	@$(BIN)/python -m web.document
-	@cd web && npm install --no-save --no-audit --no-fund && npm run types && npm test && npm run build
+	@cd web && $(NPM_INSTALL)
+	@$(BIN)/python -m web.locked
+	@cd web && npm run types && npm test && npm run build
 	@$(BIN)/python -m web.stamp
 
 lock: .venv/bin/uv ## resolve the dependencies anew

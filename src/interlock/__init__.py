@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from interlock.errors import RunNotFound as RunNotFound
     from interlock.errors import SignalError as SignalError
     from interlock.errors import UsageError as UsageError
+    from interlock.runtime.delivery import ExternalSignal as ExternalSignal
 
 __version__ = "0.1.0"
 
@@ -31,6 +32,7 @@ _HOMES = {
     "Crew": "interlock.crew.definition",
     "CrewContext": "interlock.engine.events",
     "CrewError": "interlock.errors",
+    "ExternalSignal": "interlock.runtime.delivery",
     "InterlockError": "interlock.errors",
     "Interlock": "interlock.compose.box",
     "Problem": "interlock.crew.problem",
@@ -50,6 +52,7 @@ __all__ = [
     "Crew",
     "CrewContext",
     "CrewError",
+    "ExternalSignal",
     "Interlock",
     "InterlockError",
     "Problem",

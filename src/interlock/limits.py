@@ -110,3 +110,6 @@ EVENTS_FILES_KEPT = 4
 
 # The newest broadcasts that one question may ask for.
 BROADCASTS_LISTED_MAX = 1_000
+
+# Stored text that is read at once for a page of a list, a stream or an answer; one record always fits.
+PAGE_BYTES_MAX = 1024 * 1024

@@ -268,7 +268,10 @@ class Journal(Protocol):
         ...
 
     async def records(self, run: str, after: int = 0, limit: int | None = None) -> Sequence[Record]:
-        """The records with events after this seq, so many at most; `DamagedRun` if a crc or the chain does not hold."""
+        """The records with events after this seq; `DamagedRun` if a crc or the chain does not hold.
+
+        With a limit it is so many at most, and ends early once there are `PAGE_BYTES_MAX`; one at least.
+        """
         ...
 
     async def whole(self, run: str) -> tuple[RunRow, Sequence[Record]]:
@@ -377,8 +380,15 @@ class Bus(Protocol):
         """The oldest of them first."""
         ...
 
+    def newest_pages(self, limit: int, pattern: str | None = None) -> AsyncIterator[Sequence[Broadcast]]:
+        """The same in pages that end at `PAGE_BYTES_MAX`; the next one is read when it is asked for."""
+        ...
+
     async def since(self, position: int, limit: int) -> Sequence[tuple[int, Broadcast]]:
-        """What was kept after a position, with the position of each; without damaged ones."""
+        """What was kept after a position, with the position of each; without damaged ones.
+
+        It ends early once there are `PAGE_BYTES_MAX`, and never empty while there is more.
+        """
         ...
 
     async def head(self) -> int:
@@ -419,6 +429,10 @@ class Bus(Protocol):
         """In the order in which they are due."""
         ...
 
+    def delayed_pages(self, limit: int) -> AsyncIterator[Sequence[Delayed]]:
+        """The same in pages, as `newest_pages`."""
+        ...
+
     async def due(self, now: int, limit: int) -> Sequence[Delayed]: ...
 
     async def next_due(self, now: int) -> int | None:
@@ -457,6 +471,10 @@ class Bus(Protocol):
 
     async def work(self, activity: Activity) -> Announced:
         """In a transaction of its own, for runs that were taken up in the middle."""
+        ...
+
+    def dead_pages(self, limit: int) -> AsyncIterator[Sequence[Dead]]:
+        """What `dead` gives in pages, as `newest_pages`."""
         ...
 
     async def dead(self, limit: int) -> Sequence[Dead]:
@@ -525,7 +543,7 @@ class Questions(Protocol):
     async def open_questions(
         self, limit: int, before: tuple[int, str] | None = None, run: str | None = None
     ) -> Sequence[OpenQuestion]:
-        """The newest first; those before a time and token; those of one run and the ones below it.
+        """The newest first; those before a time and token; those of one run and the ones below it. Pages as of `since`.
 
         Without damaged ones, which `interlock doctor` lists anew.
         """
@@ -566,11 +584,14 @@ class Feed(Protocol):
         ...
 
     async def since(self, position: int, limit: int = 200) -> Sequence[StoredRecord]:
-        """What stands after a position, in order."""
+        """What stands after a position, in order.
+
+        It ends early once there are `PAGE_BYTES_MAX`, and never empty while there is more.
+        """
         ...
 
     async def of_run(self, run: str, position: int, limit: int = 200) -> Sequence[StoredRecord]:
-        """What stands after a position and belongs to a run or one below it; `RunNotFound` if there is none."""
+        """The same of a run and those below it; `RunNotFound` if there is none."""
         ...
 
 
@@ -652,7 +673,7 @@ class Letters(Protocol):
     async def dead_letter(self, number: int) -> Letter | None: ...
 
     async def dead_letters(self, limit: int, before: int | None = None) -> Sequence[Letter]:
-        """The newest first; those before a number."""
+        """The newest first; those before a number. Pages as of `Feed.since`."""
         ...
 
     async def send_again(self, number: int, at: int) -> Letter | None:

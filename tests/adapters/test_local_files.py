@@ -15,10 +15,19 @@ from interlock.cli.main import interlock
 from interlock.errors import ModelRefused
 
 GGUF = b"GGUF and so on"
-SMALL = Fetchable(package="small==1", about="a stand-in", size=len(GGUF), sha256=hashlib.sha256(GGUF).hexdigest())
+SMALL = Fetchable(
+    package="small==1",
+    package_sha256="5" * 64,
+    about="a stand-in",
+    size=len(GGUF),
+    sha256=hashlib.sha256(GGUF).hexdigest(),
+)
 UNPACKS = """\
 import sys
 from pathlib import Path
+assert "--require-hashes" in sys.argv
+wanted = Path(sys.argv[sys.argv.index("-r") + 1]).read_text()
+assert wanted == "small==1 --hash=sha256:" + "5" * 64 + chr(10), wanted
 into = Path(sys.argv[sys.argv.index("--target") + 1], "package")
 into.mkdir()
 (into / "x.gguf").write_bytes({data!r})

@@ -701,7 +701,7 @@ def test_a_key_that_the_model_says_is_hidden_wherever_the_stream_cuts_it() -> No
 def test_a_key_in_the_arguments_of_a_tool_is_hidden() -> None:
     half = piece(0, KEY, "look", f'{{"key": "{KEY[:8]}')
     (call,) = reply_to(replies(tool_pieces(half, piece(0, None, None, KEY[8:] + '"}')))).tool_calls
-    assert (call.id, call.arguments) == (REDACTED, f'{{"key": "{REDACTED}"}}')
+    assert (call.id, call.arguments) == (REDACTED, f'{{"key":"{REDACTED}"}}')
 
 
 @pytest.mark.parametrize(

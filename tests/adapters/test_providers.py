@@ -8,7 +8,7 @@ from interlock.adapters.models.providers import (
     ProviderSettings,
     endpoint_of,
     is_served,
-    known_keys,
+    key_variables,
     unset_keys,
 )
 from interlock.crew.definition import ModelRef
@@ -166,8 +166,8 @@ def test_providers_with_clients_of_their_own_are_left_to_them() -> None:
 
 def test_every_key_there_is_is_known() -> None:
     environment = {**KEYS, "ANTHROPIC_API_KEY": "sk-ant-0123456789", "SHORT_API_KEY": "none", "HOME": "/home/somebody"}
-    found = known_keys({"house": HOUSE}, environment)
-    assert set(found.keys) == {*KEYS.values(), "sk-ant-0123456789"}
+    found = key_variables({"house": HOUSE}, environment)
+    assert set(found) == {*KEYS, "ANTHROPIC_API_KEY", "SHORT_API_KEY"}
 
 
 def test_keys_that_are_not_set_are_named_by_their_variable() -> None:

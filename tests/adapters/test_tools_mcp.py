@@ -104,7 +104,7 @@ def test_what_fails_is_told_and_the_server_goes_on() -> None:
 def test_a_secret_that_a_server_repeats_is_hidden() -> None:
     async def story(box: McpToolbox) -> None:
         await box.ready(["mcp:s"])
-        assert (await box.run("s_whoami", "", key="k")).split()[1] == "(hidden)"
+        assert (await box.run("s_whoami", "", key="k")).split()[1] == "[redacted]"
 
     play({"s": stdio(env=("NOTES", "API_TOKEN"))}, story)
 
@@ -342,7 +342,7 @@ def http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpServer
 def test_an_address_is_called_with_its_key_which_nobody_gets_to_see(http: HttpServer, notes: Path) -> None:
     async def story(box: McpToolbox) -> None:
         await box.ready(["mcp:h"])
-        assert await box.run("h_say", f'{{"words": "it is {KEY}"}}', key="k") == "it is (hidden)"
+        assert await box.run("h_say", f'{{"words": "it is {KEY}"}}', key="k") == "it is [redacted]"
         assert "refuse" in await failure(box, "h_refuse")
         call = asyncio.ensure_future(box.run("h_wait_long", "", key="k"))
         await asyncio.to_thread(until, lambda: "waiting" in notes.read_text("utf-8"), "the call")

@@ -115,7 +115,7 @@ def test_a_crew_that_holds_a_key_is_refused_and_not_stored(server: HostileServer
     (tmp_path / "crew.yaml").write_text(CREW.replace("id: a,", f"id: a, system_prompt: 'use {CANARY}',"), "utf-8")
     done = CliRunner().invoke(interlock, ["run", ".", "go"])
     assert (done.exit_code, CANARY in done.output + done.stderr) == (2, False)
-    assert "holds the key of a provider; remove it" in done.stderr
+    assert "holds a secret of this host; remove it" in done.stderr
     stored = [file for file in (tmp_path / ".interlock").rglob("*") if file.is_file()]
     assert [file.name for file in stored if CANARY.encode() in file.read_bytes()] == []
 

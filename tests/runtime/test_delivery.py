@@ -4,8 +4,7 @@ import asyncio
 import textwrap
 from pathlib import Path
 
-from interlock import Interlock, load_crew
-from interlock.engine.effects import Tell
+from interlock import ExternalSignal, Interlock, load_crew
 from interlock.ports import ModelRequest
 from interlock.runtime.delivery import PAUSES_MS
 from interlock.testing import ManualClock
@@ -39,10 +38,10 @@ async def delivered(box: Interlock) -> None:
 
 
 def test_what_was_handed_over_is_struck_off(tmp_path: Path) -> None:
-    told: list[Tell] = []
+    told: list[ExternalSignal] = []
 
     async def story() -> None:
-        async def hear(tell: Tell) -> None:
+        async def hear(tell: ExternalSignal) -> None:
             told.append(tell)
 
         async with Interlock(tmp_path / "data", models=done, on_external=hear, recover=True) as box:
@@ -64,7 +63,7 @@ def test_a_host_that_died_while_it_was_told_is_told_again_though_the_run_is_over
     async def first_life() -> None:
         hearing = asyncio.Event()
 
-        async def hear(tell: Tell) -> None:
+        async def hear(tell: ExternalSignal) -> None:
             told.append(tell.key)
             hearing.set()
             await asyncio.Event().wait()
@@ -74,7 +73,7 @@ def test_a_host_that_died_while_it_was_told_is_told_again_though_the_run_is_over
             await hearing.wait()
 
     async def second_life() -> None:
-        async def hear(tell: Tell) -> None:
+        async def hear(tell: ExternalSignal) -> None:
             told.append(tell.key)
 
         async with Interlock(tmp_path / "data", models=done, on_external=hear, recover=True) as box:
@@ -90,7 +89,7 @@ def test_a_host_that_fails_is_told_again_a_few_times_and_then_at_the_next_start(
     clock = ManualClock()
 
     async def first_life() -> None:
-        async def hear(tell: Tell) -> None:
+        async def hear(tell: ExternalSignal) -> None:
             told.append(tell.key)
             raise OSError("the host's own trouble")
 
@@ -105,7 +104,7 @@ def test_a_host_that_fails_is_told_again_a_few_times_and_then_at_the_next_start(
             assert len(await box.store.pending()) == 1
 
     async def second_life() -> None:
-        async def hear(tell: Tell) -> None:
+        async def hear(tell: ExternalSignal) -> None:
             told.append(tell.key)
 
         async with Interlock(tmp_path / "data", models=done, on_external=hear, recover=True) as box:
@@ -124,11 +123,10 @@ def test_a_handler_may_answer_the_very_wait_it_is_told_of(tmp_path: Path) -> Non
     async def story() -> tuple[str, str]:
         async with Interlock(tmp_path / "data", models=ask, on_external=lambda tell: answer(tell)) as box:
 
-            async def answer(tell: Tell) -> None:
-                run = tell.key.partition(":")[0]
-                while (await box.journal.row(run)).status != "paused":
+            async def answer(tell: ExternalSignal) -> None:
+                while (await box.journal.row(tell.run)).status != "paused":
                     await asyncio.sleep(0)
-                await box.resume(run, "you may")
+                await box.resume(tell.run, "you may", token=tell.token)
 
             run = await started(box, tmp_path)
             await delivered(box)

@@ -1,24 +1,35 @@
 """Somebody who is sent webhooks, and answers all of them alike until told otherwise."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Condition, Thread
+from typing import Any, NamedTuple
 
 SECRET = "RECEIVER_SECRET"
 SECRET_VALUE = "whsec_" + "c2VjcmV0" * 4
 
 
+class Taken(NamedTuple):
+    """A webhook as it came."""
+
+    id: str
+    body: dict[str, Any]
+
+
 class Receiver:
-    """Where it is, what it answers, and how often it was asked."""
+    """Where it is, what it answers, what it was sent and how often it was asked."""
 
     def __init__(self, status: int) -> None:
         self.status, self.asked, self.address = status, 0, ""
+        self.taken: list[Taken] = []
         self._changed = Condition()
 
-    def took(self) -> None:
+    def took(self, id: str, body: bytes) -> None:  # noqa: A002 - as it is called there
         with self._changed:
             self.asked += 1
+            self.taken.append(Taken(id, json.loads(body)))
             self._changed.notify_all()
 
     def require(self, count: int) -> None:
@@ -39,8 +50,8 @@ def receiving(status: int) -> Iterator[Receiver]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            receiver.took()
+            body = self.rfile.read(int(self.headers["content-length"]))
+            receiver.took(self.headers["webhook-id"], body)
             self.send_response(receiver.status)
             self.send_header("content-length", "0")
             self.end_headers()

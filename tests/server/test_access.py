@@ -257,7 +257,8 @@ def test_a_session_that_is_forged_old_or_of_another_key_is_none() -> None:
     assert access.of_session(session) is not None
     assert other.of_session(session) is None
     until, nonce, who, seal = session.split(".")
-    longer, shorter = f"{int(until) + 1}.{nonce}.{who}.{seal}", f"{until}.{nonce}.{who}.{seal[:-1]}"
+    assert until.startswith("ils_")
+    longer, shorter = f"ils_{int(until[4:]) + 1}.{nonce}.{who}.{seal}", f"{until}.{nonce}.{who}.{seal[:-1]}"
     for forged in ("", ".", "..", "x.y.z", "x.y.owner.z", longer, shorter, "é.é.é"):
         assert access.of_session(forged) is None
     clock.jump(3_600_001)

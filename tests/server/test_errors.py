@@ -202,6 +202,11 @@ def webhook(said: dict[str, str]) -> Ask:
     return lambda office: office.post("/v1/webhooks/plain", json=said, headers={TOKEN_HEADER: "token"})
 
 
+async def much_unread(office: Office) -> httpx2.Response:
+    office.guard._unread["owner"] = 64 * 1024 * 1024
+    return await office.get("/v1/runs")
+
+
 HOOKS = incoming_webhooks({"plain": IncomingHook(types=("known",), token_env="T")}, {"T": "token"})
 
 REACHED: dict[str, Ask] = {
@@ -227,6 +232,7 @@ REACHED: dict[str, Ask] = {
     "idempotency-key-reused": key_reused,
     "request-in-progress": in_progress,
     "too-many-requests": again(get("/v1/crews")),
+    "too-much-unread": much_unread,
     "too-many-failures": again(without_key("/v1/runs", authorization="Bearer x"), 2),
     "too-many-streams": many_streams,
     "draining": draining,

@@ -7,12 +7,15 @@ hides no other, and the doctor names it.
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import closing
 from itertools import islice
+from typing import Any
 from zlib import crc32
 
 import msgspec
 
 from interlock.adapters.bus_rules import Aged
+from interlock.adapters.pages import paged
 from interlock.adapters.remembered_sqlite import Remembered, add_one
 from interlock.adapters.sealed_tables import whole
 from interlock.broadcast.delayed import Dead, Delayed, in_order
@@ -21,7 +24,7 @@ from interlock.broadcast.naming import NAME_CHARS
 from interlock.broadcast.pattern import matches
 from interlock.broadcast.record import Broadcast, Heard, decoded, encoded
 from interlock.broadcast.subscriptions import Hearer, Subscribed
-from interlock.limits import DEAD_LETTERS_MAX
+from interlock.limits import DEAD_LETTERS_MAX, PAGE_BYTES_MAX
 from interlock.ports import Delivery
 
 # Read at a time by whoever looks for broadcasts of a pattern.
@@ -373,10 +376,34 @@ def newest(connection: sqlite3.Connection, *, limit: int, pattern: str | None) -
     return found[:limit][::-1]
 
 
+def before_newest(connection: sqlite3.Connection, *, limit: int, pattern: str | None) -> int:
+    """The position after which the newest stand, as many as that; one row is held at a time."""
+    position, left = head(connection), limit
+    with closing(connection.execute(f"{ANNOUNCEMENTS} order by position desc")) as rows:
+        for row in rows:
+            for at, broadcast in reversed(expanded(*row)):
+                if left == 0:
+                    return position
+                if pattern is None or matches(pattern, broadcast.type):
+                    left -= 1
+                position = at - 1
+    return position
+
+
 def since(connection: sqlite3.Connection, *, position: int, limit: int) -> list[tuple[int, Broadcast]]:
-    rows = connection.execute(f"{ANNOUNCEMENTS} where position > ? order by position", (position,))
-    after = (each for row in rows for each in expanded(*row) if each[0] > position)
-    return list(islice(after, limit))
+    with closing(connection.execute(f"{ANNOUNCEMENTS} where position > ? order by position", (position,))) as rows:
+        return list(islice(_paged(rows, position), limit))
+
+
+def _paged(rows: Iterable[tuple[int, int, bytes, int]], position: int) -> Iterator[tuple[int, Broadcast]]:
+    """What rows stand for, until there is a page of it."""
+    size = 0
+    for row in rows:
+        found = [each for each in expanded(*row) if each[0] > position]
+        yield from found
+        size += len(row[2]) if found else 0
+        if size >= PAGE_BYTES_MAX:
+            return
 
 
 def subscriptions(connection: sqlite3.Connection, test: str = "", values: tuple[object, ...] = ()) -> list[Subscribed]:
@@ -401,6 +428,33 @@ def delayed(connection: sqlite3.Connection, *, limit: int | None = None) -> list
     query = f"{_DELAYED} order by due_at limit ?"
     rows = connection.execute(query, (-1 if limit is None else limit,)).fetchall()
     return sorted((each for each in (opened_entry(*row) for row in rows) if each is not None), key=in_order)
+
+
+def delayed_ids(connection: sqlite3.Connection, *, limit: int) -> list[str]:
+    query = "select id from delayed order by due_at, type, id limit ?"
+    return [id_ for (id_,) in connection.execute(query, (limit,)).fetchall()]
+
+
+def delayed_of(connection: sqlite3.Connection, *, ids: Sequence[str]) -> tuple[list[Delayed], int]:
+    """A page of those that are still there, and how many ids it took."""
+    rows, taken = _bodies(connection, f"{_DELAYED} and id = ?", ids)
+    return [entry for entry in (opened_entry(*row) for row in rows) if entry is not None], taken
+
+
+def dead_numbers(connection: sqlite3.Connection, *, limit: int) -> list[int]:
+    query = "select number from dead order by number desc limit ?"
+    return [number for (number,) in connection.execute(query, (limit,)).fetchall()]
+
+
+def dead_of(connection: sqlite3.Connection, *, ids: Sequence[int]) -> tuple[list[Dead], int]:
+    rows, taken = _bodies(connection, f"{_DEAD} and number = ?", ids)
+    return [_decode_dead(body) for (body,) in rows], taken
+
+
+def _bodies(connection: sqlite3.Connection, query: str, ids: Sequence[object]) -> tuple[list[tuple[Any, ...]], int]:
+    found = (connection.execute(query, (each,)).fetchone() for each in ids)
+    page = list(paged(found, lambda row: len(row[-1]) if row is not None else 0))
+    return [row for row in page if row is not None], len(page)
 
 
 def due(connection: sqlite3.Connection, *, now: int, limit: int) -> list[Delayed]:

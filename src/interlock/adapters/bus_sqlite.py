@@ -6,7 +6,7 @@ is written by the same writer, in transactions of its own.
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from interlock.adapters.sealed_tables import whole
 from interlock.adapters.sqlite_rows import Tips
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.broadcast.delayed import Dead, Delayed
+from interlock.broadcast.pattern import matches
 from interlock.broadcast.record import Broadcast, Emission, Heard, encoded
 from interlock.broadcast.subscriptions import Subscribed
 from interlock.ports import Activity, Announced, Delivery, Pruned, Taking
@@ -75,6 +76,15 @@ class SqliteBus:
         assert limit > 0, "callers bound their pages"
         return await self._store.read("read broadcasts", partial(bus_rows.newest, limit=limit, pattern=pattern))
 
+    async def newest_pages(self, limit: int, pattern: str | None = None) -> AsyncIterator[Sequence[Broadcast]]:
+        work = partial(bus_rows.before_newest, limit=limit, pattern=pattern)
+        position = await self._store.read("read broadcasts", work)
+        while limit and (found := await self.since(position, limit)):
+            position = found[-1][0]
+            chosen = [each for _, each in found if pattern is None or matches(pattern, each.type)][:limit]
+            limit -= len(chosen)
+            yield chosen
+
     async def since(self, position: int, limit: int) -> Sequence[tuple[int, Broadcast]]:
         return await self._store.read("read broadcasts", partial(bus_rows.since, position=position, limit=limit))
 
@@ -120,6 +130,13 @@ class SqliteBus:
     async def delayed(self, limit: int | None = None) -> Sequence[Delayed]:
         return await self._store.read("read delayed signals", partial(bus_rows.delayed, limit=limit))
 
+    async def delayed_pages(self, limit: int) -> AsyncIterator[Sequence[Delayed]]:
+        ids = await self._store.read("read delayed signals", partial(bus_rows.delayed_ids, limit=limit))
+        while ids:
+            page, taken = await self._store.read("read delayed signals", partial(bus_rows.delayed_of, ids=ids))
+            ids = ids[taken:]
+            yield page
+
     async def due(self, now: int, limit: int) -> Sequence[Delayed]:
         return await self._store.read("read delayed signals", partial(bus_rows.due, now=now, limit=limit))
 
@@ -162,6 +179,13 @@ class SqliteBus:
 
     async def dead(self, limit: int) -> Sequence[Dead]:
         return await self._store.read("read dead letters", partial(bus_rows.dead, limit=limit))
+
+    async def dead_pages(self, limit: int) -> AsyncIterator[Sequence[Dead]]:
+        numbers = await self._store.read("read dead letters", partial(bus_rows.dead_numbers, limit=limit))
+        while numbers:
+            page, taken = await self._store.read("read dead letters", partial(bus_rows.dead_of, ids=numbers))
+            numbers = numbers[taken:]
+            yield page
 
     async def revive(self, id: str) -> int:  # noqa: A002
         return int(await self._change("deliver dead letters again", bus_rules.revive, id))

@@ -25,7 +25,8 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
 from interlock.adapters import mcp_guard
-from interlock.adapters.mcp_settings import McpServer
+from interlock.adapters.mcp_settings import McpServer, secret_variables
+from interlock.adapters.models.known_keys import KnownKeys
 from interlock.errors import PortError, ToolFailed, UsageError
 
 # A server that lists more pages than this lists without end.
@@ -59,7 +60,7 @@ class McpSession:
         self._is_open = False
         self._status = 0  # of the last answer over HTTP that was a refusal, which the library keeps to itself
         self._over = asyncio.Event()
-        self._secrets = _secrets(settings)
+        self._keys = KnownKeys(os.environ.get(name, "") for name in secret_variables(settings))
 
     _client: Client
     _task: "asyncio.Task[None] | None" = None
@@ -131,7 +132,7 @@ class McpSession:
     def _unreachable(self, why: str, errors: IO[bytes]) -> UsageError:
         errors.seek(0)
         said = " ".join(errors.read().decode("utf-8", "replace").split())[-TOLD_CHARS:]
-        told = self._hidden(f"{why}; it said: {said}" if said else why)
+        told = self._keys.hidden(f"{why}; it said: {said}" if said else why)
         at = self.settings.url or " ".join(self.settings.command)
         return UsageError(f"MCP server '{self.name}' ({at}) cannot be used: {told}; see [mcp.{self.name}]")
 
@@ -142,14 +143,14 @@ class McpSession:
             async with asyncio.timeout(seconds):
                 meta = cast(wire.RequestParamsMeta, {CALL_KEY: key})
                 result = await self._client.call_tool(tool, arguments, meta=meta)
-            text = self._hidden(_text_of(result))
+            text = self._keys.hidden(_text_of(result))
         except TimeoutError as error:
             raise ToolFailed(f"tool '{tool}' of MCP server '{self.name}' took longer than {seconds:g} s") from error
         except Exception as error:
             if self.is_gone or _is_closed(error):
                 self._gone()
                 raise ServerGone(f"MCP server '{self.name}' broke off") from error
-            raise ToolFailed(self._hidden(self._reason(error))) from error
+            raise ToolFailed(self._keys.hidden(self._reason(error))) from error
         if result.is_error:
             raise ToolFailed(text or f"tool '{tool}' failed and did not say why")
         return text
@@ -166,12 +167,6 @@ class McpSession:
         if not done:
             task.cancel()
             await asyncio.wait([task], timeout=CLOSE_SECONDS)
-
-    def _hidden(self, text: str) -> str:
-        """A server that repeats a secret that it was given does not get it into a journal."""
-        for secret in self._secrets:
-            text = text.replace(secret, "(hidden)")
-        return text
 
 
 # Transports
@@ -233,12 +228,6 @@ def _variable(name: str) -> str:
     if not value:
         raise UsageError(f"the variable {name} is not set")
     return value
-
-
-def _secrets(settings: McpServer) -> tuple[str, ...]:
-    names = [name for name in settings.env if any(word in name.upper() for word in ("KEY", "TOKEN", "SECRET", "PASS"))]
-    values = [os.environ.get(name, "") for name in (settings.key_env, *names) if name]
-    return tuple(value for value in values if value)
 
 
 # What servers say

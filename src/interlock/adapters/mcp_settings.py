@@ -17,6 +17,8 @@ from interlock.errors import UsageError
 
 SERVER_ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+# In the names of variables that are passed on and hold a secret; others, such as HOME, do not.
+_SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASS")
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,6 +40,12 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def allows(self, tool: str) -> bool:
         return self.tools is None or tool in self.tools
+
+
+def secret_variables(server: McpServer) -> tuple[str, ...]:
+    """The variables that hold secrets of the server."""
+    passed_on = [name for name in server.env if any(word in name.upper() for word in _SECRET_WORDS)]
+    return tuple(name for name in (server.key_env, *passed_on) if name)
 
 
 def read_mcp_server(file: Path, name: str, entry: dict[str, Any]) -> McpServer:

@@ -5,11 +5,13 @@ all of those count as unlisted, until they are listed from their journals.
 """
 
 import sqlite3
+from contextlib import closing
 from typing import Any
 from zlib import crc32
 
 import msgspec
 
+from interlock.adapters.pages import paged
 from interlock.adapters.sealed_tables import whole
 from interlock.ids import CHILD_MARK
 from interlock.ports import Asking, OpenQuestion
@@ -83,4 +85,5 @@ def open_questions(
         f"select body from questions where {' and '.join(conditions)}"  # noqa: S608 - constants
         " order by since desc, token desc limit ?"
     )
-    return [_decode(body) for (body,) in connection.execute(query, (*values, limit)).fetchall()]
+    with closing(connection.execute(query, (*values, limit))) as found:
+        return list(paged((_decode(body) for (body,) in found), lambda question: len(question.question)))

@@ -51,6 +51,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     # What is kept for a stream whose reader is slow, and how long 64 kB, or all that waits, may take to be taken.
     stream_buffer_kb: float = 1024
     stream_send_timeout_seconds: float = 30
+    # Answers to one key that are made and not yet read, all together; a page of a list is a megabyte at most.
+    unread_mb_per_key: float = 64
     # How long a browser that was let in once is let in without asking.
     session_hours: float = 24
 

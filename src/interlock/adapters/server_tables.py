@@ -3,9 +3,11 @@
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from interlock.adapters.pages import paged
 from interlock.adapters.sealed_tables import whole
 from interlock.adapters.sqlite_rows import Tips
 from interlock.adapters.sqlite_writer import Work
@@ -147,7 +149,8 @@ class ServerTables:
     async def dead_letters(self: _Database, limit: int, before: int | None = None) -> Sequence[Letter]:
         def work(connection: sqlite3.Connection) -> list[Letter]:
             query = f"{_LETTERS} and dead = 1 and (? is null or number < ?) order by number desc limit ?"
-            return [_as_letter(*found) for found in connection.execute(query, (before, before, limit)).fetchall()]
+            with closing(connection.execute(query, (before, before, limit))) as rows:
+                return list(paged((_as_letter(*row) for row in rows), lambda letter: len(letter.body)))
 
         return await self._read("read dead letters", work)
 

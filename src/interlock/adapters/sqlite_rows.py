@@ -21,6 +21,7 @@ from interlock.adapters.bus_rows import SqliteTables
 from interlock.adapters.bus_rules import require_queued
 from interlock.adapters.journal_format import Tip
 from interlock.adapters.owner_files import is_alive
+from interlock.adapters.pages import paged
 from interlock.adapters.remembered_sqlite import Remembered
 from interlock.engine.events import Usage
 from interlock.errors import CrewMissing, DamagedRun, OwnedElsewhere, RunExists
@@ -430,12 +431,12 @@ def stretch(connection: sqlite3.Connection, *, run: str, after: int, limit: int 
     found = connection.execute(
         "select seq, crc, link, body from records where run = ? and seq >="
         " coalesce((select max(seq) from records where run = ? and seq <= ?), 1) order by seq limit ?",
-        (number, number, after + 1, -1 if limit is None else limit + 1),
-    ).fetchall()
-    stored = [_as_sealed(number, *each) for each in found]
-    if limit is not None and len(stored) > limit:  # the one beyond says where the others must end
-        beyond = stored.pop()
-        tip = Tip(seq=beyond.seq - 1, epoch=0, link=stored[-1].link)
+        (number, number, after + 1, -1 if limit is None else limit),
+    )
+    stored = [_as_sealed(number, *each) for each in (found if limit is None else paged(found, _size))]
+    beyond = _seq_after(connection, number, stored[-1].seq) if limit is not None and stored else None
+    if beyond is not None:  # the one beyond says where the others must end
+        tip = Tip(seq=beyond - 1, epoch=0, link=stored[-1].link)
     start = stored[0].seq if stored else 1
     before = connection.execute(
         "select link from records where run = ? and seq < ? order by seq desc limit 1", (number, start)
@@ -445,8 +446,19 @@ def stretch(connection: sqlite3.Connection, *, run: str, after: int, limit: int 
     return Stretch(stored, Tip(seq=start - 1, epoch=0, link=before[0]), tip)
 
 
+def _seq_after(connection: sqlite3.Connection, number: int, seq: int) -> int | None:
+    query = "select seq from records where run = ? and seq > ? order by seq limit 1"
+    found = connection.execute(query, (number, seq)).fetchone()
+    return int(found[0]) if found is not None else None
+
+
 def _as_sealed(number: int, seq: int, crc: int, link: bytes, body: bytes) -> SealedRecord:
     return SealedRecord(seq=seq, crc=(crc ^ number) & 0xFFFF_FFFF, link=link, body=body)
+
+
+def _size(row: Sequence[Any]) -> int:
+    """Of a row that ends with its body."""
+    return len(row[-1])
 
 
 def after_position(connection: sqlite3.Connection, *, position: int, limit: int) -> list[tuple[int, str, SealedRecord]]:
@@ -454,22 +466,29 @@ def after_position(connection: sqlite3.Connection, *, position: int, limit: int)
         "select position, runs.run, number, records.seq, records.crc, records.link, body"
         " from records join runs on runs.number = records.run where position > ? order by position limit ?",
         (position, limit),
-    ).fetchall()
-    return [(at, run, _as_sealed(*rest)) for at, run, *rest in found]
+    )
+    return [(at, run, _as_sealed(*rest)) for at, run, *rest in paged(found, _size)]
 
 
 def of_run(
     connection: sqlite3.Connection, *, run: str, position: int, limit: int
 ) -> list[tuple[int, str, SealedRecord]]:
-    """Of a run and all below it. Found by the runs' index: a walk by position would pass the records of all others."""
+    """Of a run and all below it. Found by the runs' index: a walk by position would pass the records of all others.
+
+    First where they stand, then what they hold: sorting bodies would hold all of them.
+    """
     kept(connection, run)
-    found = connection.execute(
-        "select position, runs.run, number, records.seq, records.crc, records.link, body"
-        " from runs cross join records on records.run = runs.number"
+    places = connection.execute(
+        "select position from runs cross join records on records.run = runs.number"
         " where (runs.run = ? or (runs.run > ? and runs.run < ?)) and +position > ? order by position limit ?",
         (run, *_ids_below(run), position, limit),
     ).fetchall()
-    return [(at, of, _as_sealed(*rest)) for at, of, *rest in found]
+    query = (
+        "select position, runs.run, number, records.seq, records.crc, records.link, body"
+        " from records join runs on runs.number = records.run where position = ?"
+    )
+    found = (row for place in places for row in connection.execute(query, place))
+    return [(at, of, _as_sealed(*rest)) for at, of, *rest in paged(found, _size)]
 
 
 def newest_position(connection: sqlite3.Connection) -> int:

@@ -60,6 +60,7 @@ from interlock.ports import (
 
 T = TypeVar("T")
 Query = Callable[[sqlite3.Connection], T]
+Placed = tuple[int, str, SealedRecord]  # a record with its position and its run
 
 DURABILITIES = ("full", "normal")  # also the words of SQLite's `synchronous`
 
@@ -308,25 +309,21 @@ class SqliteStore(ServerTables, QuestionTables, SpentTables, ScheduleTables):
     async def since(self, position: int, limit: int = 200) -> Sequence[StoredRecord]:
         """The records of all runs after a position, in order; without damaged ones, which reading their run reports."""
         assert limit > 0, "callers bound their pages"
-        kept: list[StoredRecord] = []
-        while len(kept) < limit:
-            wanted = limit - len(kept)
-            found = await self._read(
-                "read records", partial(sqlite_rows.after_position, position=position, limit=wanted)
-            )
-            for position, run, stored in found:
-                if (record := journal_format.opened_or_none(run, stored)) is not None:
-                    kept.append(StoredRecord(position=position, run=run, record=record))
-            if len(found) < wanted:
-                break
-        return kept
+        return await self._page(position, partial(sqlite_rows.after_position, limit=limit), "read records")
 
     async def of_run(self, run: str, position: int, limit: int = 200) -> Sequence[StoredRecord]:
         """As `since`, and only what belongs to one run and those below it."""
-        work = partial(sqlite_rows.of_run, run=run, position=position, limit=limit)
-        found = await self._read(f"read records of run '{run}'", work)
-        opened = ((at, of, journal_format.opened_or_none(of, stored)) for at, of, stored in found)
-        return [StoredRecord(position=at, run=of, record=record) for at, of, record in opened if record is not None]
+        work = partial(sqlite_rows.of_run, run=run, limit=limit)
+        return await self._page(position, work, f"read records of run '{run}'")
+
+    async def _page(self, position: int, work: Callable[..., list[Placed]], doing: str) -> Sequence[StoredRecord]:
+        """The first page that is not all damaged: an empty one would say that there is nothing more."""
+        while found := await self._read(doing, partial(work, position=position)):
+            opened = ((at, of, journal_format.opened_or_none(of, stored)) for at, of, stored in found)
+            if kept := [StoredRecord(position=at, run=of, record=it) for at, of, it in opened if it is not None]:
+                return kept
+            position = found[-1][0]
+        return []
 
     async def newest_position(self) -> int:
         return await self._read("read the newest position", sqlite_rows.newest_position)

@@ -1,4 +1,4 @@
-"""Any toolbox, with the keys of providers hidden in what its tools say: their outputs are journalled and shown."""
+"""Any toolbox, with the secrets of the host hidden in what its tools say: their outputs are journalled and shown."""
 
 from collections.abc import Sequence
 

@@ -20,7 +20,9 @@ from interlock.broadcast.record import type_fault
 from interlock.errors import UsageError
 
 # What can be told, and the type of the event that it is told of.
-TOLD = {"run.finished": "run.finished", "question": "input.requested"}
+TOLD = {"run.finished": "run.finished", "question": "input.requested", "external": "external"}
+# What a webhook is told that does not say: what agents hand to the outside leaves only where that was asked for.
+TOLD_UNASKED = ("run.finished", "question")
 
 # How incoming webhooks are signed: as Standard Webhooks, as one of these services does, or by a header that is named.
 STANDARD = "standard"
@@ -45,7 +47,7 @@ class OutgoingHook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     url: str
     secret_env: str
-    on: tuple[str, ...] = tuple(TOLD)
+    on: tuple[str, ...] = TOLD_UNASKED
     allow_private: bool = False
     allow_http: bool = False
     timeout_seconds: float = 10

@@ -117,9 +117,7 @@ def emit(type_: str, data_: str | None, name: str | None, data: str, as_json: bo
 def tail(pattern: str | None, follow: bool, limit: int, plain: bool, data: str, as_json: bool) -> None:
     """The newest broadcasts, the oldest of them first; of PATTERN ('*' is one segment), or all."""
     if not follow:
-        found = with_look(data, lambda box: box.signals.newest(limit, pattern))
-        for each in found:
-            click.echo(msgspec.json.encode(each).decode() if as_json else line_of(each))
+        found = with_look(data, lambda box: _print_newest(box, pattern, limit, as_json=as_json))
         if not found and not as_json:
             click.echo("no broadcasts yet; 'interlock broadcast emit TYPE' makes one")
         return
@@ -130,16 +128,24 @@ def tail(pattern: str | None, follow: bool, limit: int, plain: bool, data: str, 
         return
 
 
+async def _print_newest(box: Interlock, pattern: str | None, limit: int, *, as_json: bool) -> int:
+    """Prints a page at a time, and returns how many there were."""
+    count = 0
+    async for page in box.signals.newest_pages(limit, pattern):
+        for each in page:
+            click.echo(msgspec.json.encode(each).decode() if as_json else line_of(each))
+        count += len(page)
+    return count
+
+
 async def _follow(box: Interlock, pattern: str | None, limit: int, *, as_json: bool, live: bool) -> None:
     position = await box.signals.bus.head()
-    newest = await box.signals.newest(limit, pattern)
     if live:
         from interlock.cli.broadcast_view import followed_live  # it loads rich
 
-        await followed_live(box, pattern, newest, position)
+        await followed_live(box, pattern, await box.signals.newest(limit, pattern), position)
         return
-    for each in newest:
-        click.echo(msgspec.json.encode(each).decode() if as_json else line_of(each))
+    await _print_newest(box, pattern, limit, as_json=as_json)
     async for _, each in box.signals.stream(position):
         if pattern is None or matches(pattern, each.type):
             click.echo(msgspec.json.encode(each).decode() if as_json else line_of(each))

@@ -12,6 +12,7 @@ import click
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.crew_files import LoadedCrew, read_crew
 from interlock.adapters.host_file import HostSettings
+from interlock.adapters.host_secrets import too_short
 from interlock.adapters.served_folder import new_key
 from interlock.adapters.server_settings import SCOPES
 from interlock.adapters.webhook_settings import IncomingHook, OutgoingHook, secret_of
@@ -71,6 +72,7 @@ def serve(
         read_crews=lambda: [read_crew(crew, load_host(config)) for crew in crews],
         reload=reload,
         resume_parked=resume_parked,
+        warnings=too_short(settings, os.environ),
     )
     asyncio.run(serving.serve(order))
 

@@ -15,8 +15,10 @@ from interlock.adapters.clock import SystemClock
 from interlock.adapters.crash_points import crash_point
 from interlock.adapters.cron import next_cron
 from interlock.adapters.data_folder import lost_records
+from interlock.adapters.host_secrets import folder_secrets, host_secrets
 from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.models.known_keys import KnownKeys
+from interlock.adapters.redacted_log import redacted_log
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.tool_imports import imported_tools
 from interlock.adapters.tools_hiding import HidingToolbox
@@ -109,7 +111,8 @@ class Interlock:
         self.data = Path(data)
         self.toolbox = HostTools(PythonToolbox([*tools, *imported_tools(settings)]), settings.mcp)
         self.clock = clock or SystemClock()
-        self._models = Models(models, script, self.clock, settings.provider_settings)
+        self._known = KnownKeys(secret.value for secret in host_secrets(settings, os.environ))
+        self._models = Models(models, script, self.clock, settings.provider_settings, self._known)
         self._on_external, self._observers = on_external, observers
         self._judges = Judges(select_children, check_report)
         self._recover = recover
@@ -132,6 +135,8 @@ class Interlock:
     _set_aside: tuple[SetAside, ...] = ()
 
     async def __aenter__(self) -> Self:
+        self._known.add(*(secret.value for secret in folder_secrets(self.data)))
+        self._stack.enter_context(redacted_log(self._known))
         store = self._opened_store()
         self._stack.push_async_callback(store.close)
         self.store, self.keeping, self.trees = store, store, store
@@ -151,18 +156,19 @@ class Interlock:
                 clock=self.clock,
                 model_for=self._models.model_for,
                 cost_of=self._models.cost_of,
-                toolbox=HidingToolbox(self.toolbox, self._models.keys()),
+                toolbox=HidingToolbox(self.toolbox, self._known),
                 observers=self._observers,
                 on_external=self._on_external,
                 hook=crash_point,
                 judges=self._judges,
                 start_for=self._start_for if self._recover else None,
                 listens=self._listens,
+                redactor=self._known,
             )
         )
         scheduler = RunScheduler(store, self.clock, self._start_scheduled, next_cron)
         self.runner.board.on_news = _both(keeper.notice, scheduler.wake)
-        self.signals = Signals(self.runner.board, self.clock)
+        self.signals = Signals(self.runner.board, self.clock, self._known)
         self.schedules = Schedules(store, self.clock, scheduler.wake)
         if self._listens:
             keeper.notice()  # what a crash left behind
@@ -261,8 +267,8 @@ class Interlock:
             self.runner.watchers.ears.append(on_delta)
 
     def known_keys(self) -> KnownKeys:
-        """What must not be shown to anybody."""
-        return self._models.keys()
+        """The secrets that must not be stored or shown; whoever learns of another one adds it."""
+        return self._known
 
     # Asking
 
@@ -300,7 +306,7 @@ class Interlock:
         form = self.runner.crews.proven_form(crew)
         await self.runner.crews.keep(form)
         await self.signals.declare(form.crew, form.sha)
-        return await self.schedules.add(crew.name, self._models.keys().hidden(text), **when)
+        return await self.schedules.add(crew.name, self._known.hidden(text), **when)
 
     async def continue_run(self, crew: Crew, text: str, finished: str, *, run_id: str | None = None) -> RunHandle:
         """A new run that starts from the history of a finished one."""
@@ -332,9 +338,9 @@ class Interlock:
         require_size(crew, text)
         require_context(context)
         self._require_models(crew)
-        text = self._models.keys().hidden(text)
+        text = self._known.hidden(text)
         for each in crew.whole_tree():
-            require_no_key(each, self._models.keys())
+            require_no_key(each, self._known)
         await self.runner.crews.keep(form)
         await self.signals.declare(form.crew, form.sha)
         await self.runner.start(
@@ -391,7 +397,7 @@ class Interlock:
         self._require_open()
         require_text(run_id, "the id of a run")
         require_text(text, "an answer")
-        text = self._models.keys().hidden(text)
+        text = self._known.hidden(text)
         row = await self.journal.row(run_id)
         crew = await self.crew_of(row)
         require_size(crew, text)

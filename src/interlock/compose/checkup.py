@@ -1,10 +1,12 @@
 """The health of a data folder: the database, the chain of every run, and whether every run replays as it was."""
 
+import os
 from pathlib import Path
 
 import msgspec
 
 from interlock.adapters.host_file import HostSettings
+from interlock.adapters.host_secrets import too_short
 from interlock.adapters.store_readonly import is_read_only
 from interlock.adapters.store_sqlite import DATABASE, OWNERS, SqliteStore, is_alive
 from interlock.compose.box import Interlock
@@ -39,6 +41,7 @@ async def check_up(data: Path, host: HostSettings | None = None, *, accept_loss:
         raise UsageError(f"there is no {DATABASE} in '{data}'; name the data folder with --data")
     found, settings = Checkup(read_only=is_read_only(data)), host or HostSettings()
     is_cut_off = False
+    found.notes += too_short(settings, os.environ)
     strays = [] if found.read_only else _stray_owner_files(data)
     try:
         if accept_loss:

@@ -71,9 +71,10 @@ def require_context(context: CrewContext) -> None:
 
 def require_no_key(crew: Crew, keys: KnownKeys) -> None:
     """A crew is stored as it is, and its prompts are sent to whoever serves its models."""
-    body = msgspec.json.encode(crew) if keys.keys else b""
-    if any(key.encode() in body for key in keys.keys):
-        raise UsageError(f"crew '{crew.name}' holds the key of a provider; remove it: keys come from the environment")
+    body = msgspec.json.encode(crew).decode()
+    if keys.hidden(body) != body:
+        name = keys.hidden(crew.name)
+        raise UsageError(f"crew '{name}' holds a secret of this host; remove it: keys come from the environment")
 
 
 def require_tools(crew: Crew, toolbox: PythonToolbox, run: str = "") -> None:

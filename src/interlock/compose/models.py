@@ -16,7 +16,7 @@ from interlock.adapters.models.local_model import LocalModel
 from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
 from interlock.adapters.models.other_providers import OTHER_PROVIDERS, OtherProviderModel, require_callable, require_key
 from interlock.adapters.models.price_table import table_cost
-from interlock.adapters.models.providers import Providers, endpoint_of, is_served, known_keys
+from interlock.adapters.models.providers import Providers, endpoint_of, is_served
 from interlock.adapters.models.scripted import ScriptedModel
 from interlock.adapters.script_files import read_script
 from interlock.crew.definition import Agent, Crew, ModelRef
@@ -39,7 +39,9 @@ class Models:
         script: str | os.PathLike[str] | None,
         clock: Clock,
         providers: Providers | None = None,
+        keys: KnownKeys | None = None,
     ) -> None:
+        self._keys = keys or KnownKeys()
         self._given, self._clock = given, clock
         self._script = self._played(script) if script is not None else None
         self._scripts: dict[str, ScriptedModel] = {}
@@ -48,17 +50,16 @@ class Models:
         self._connections: dict[tuple[str, str], Connections] = {}
         self._others: dict[tuple[ModelRef, bool], OtherProviderModel] = {}
         self._local: dict[str, LocalModel] = {}
-        self._known: KnownKeys | None = None
 
     def model_for(self, crew: Crew, agent: Agent) -> Model:
         if self._script is not None:
-            return self._script
+            return HidingModel(self._script, self._keys)
         provider = agent.primary.provider if agent.primary is not None else ""
         given = self._given.get(provider) if isinstance(self._given, Mapping) else self._given
         if given is not None:
-            return self._hiding(given if hasattr(given, "reply") else FunctionModel(given))
+            return HidingModel(given if hasattr(given, "reply") else FunctionModel(given), self._keys)
         if agent.primary is not None and provider == "scripted":
-            return self._scripted(agent.primary.model)
+            return HidingModel(self._scripted(agent.primary.model), self._keys)
         if agent.primary is not None and is_served(provider, self._providers):
             return self._client(agent.primary)
         if agent.primary is not None and provider in OTHER_PROVIDERS:
@@ -87,12 +88,6 @@ class Models:
             return cost_of(agent, input_tokens, output_tokens)
         return table_cost(agent.primary, input_tokens, output_tokens) or 0
 
-    def keys(self) -> KnownKeys:
-        """Those in the environment when they were first asked for: it is read for every call otherwise."""
-        if self._known is None:
-            self._known = known_keys(self._providers, os.environ)
-        return self._known
-
     async def close(self) -> None:
         """Connections belong to the loop that opened them; the next call opens others."""
         connections, self._connections = self._connections, {}
@@ -105,10 +100,6 @@ class Models:
         local, self._local = self._local, {}
         for model in local.values():
             await model.close()
-
-    def _hiding(self, model: Model) -> Model:
-        keys = self.keys()
-        return HidingModel(model, keys) if keys.keys else model
 
     def _served(self, crew: Crew) -> Iterator[tuple[Agent, ModelRef]]:
         """The models that this process asks a server for."""
@@ -143,7 +134,7 @@ class Models:
     def _other(self, model: ModelRef, *, by_table: bool) -> OtherProviderModel:
         other = self._others.get((model, by_table))
         if other is None:
-            other = self._others[model, by_table] = OtherProviderModel(model, self.keys(), by_table=by_table)
+            other = self._others[model, by_table] = OtherProviderModel(model, self._keys, by_table=by_table)
         return other
 
     def _client(self, model: ModelRef) -> OpenAICompatibleModel:
@@ -152,13 +143,13 @@ class Models:
             endpoint = endpoint_of(model, self._providers, os.environ)
             place = (endpoint.url, endpoint.proxy)
             connections = self._connections.setdefault(place, Connections(endpoint.proxy))
-            client = OpenAICompatibleModel(endpoint, model.model, connections=connections, keys=self.keys())
+            client = OpenAICompatibleModel(endpoint, model.model, connections=connections, keys=self._keys)
             self._clients[model] = client
         return client
 
     def _on_this_machine(self, name: str) -> LocalModel:
         if name not in self._local:
-            self._local[name] = LocalModel(name, local_files.require_ready(name, os.environ), self.keys())
+            self._local[name] = LocalModel(name, local_files.require_ready(name, os.environ), self._keys)
         return self._local[name]
 
     def _scripted(self, file: str) -> ScriptedModel:

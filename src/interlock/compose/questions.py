@@ -59,11 +59,14 @@ async def open_questions(store: Store, crew_of: CrewOf) -> tuple[list[OpenQuesti
 async def listed_questions(store: Questions, run: str | None = None) -> list[OpenQuestion]:
     """As the store has them, the newest first: all, or those of a run and the ones below it."""
     found: list[OpenQuestion] = []
-    page = await store.open_questions(PAGE, run=run)
-    while len(page) == PAGE:
+    before: tuple[int, str] | None = None
+    while page := await store.open_questions(PAGE, before=before, run=run):
+        last = (page[-1].since, page[-1].token)
+        if before is not None and last >= before:  # a list that is damaged in what it is sorted by has no end
+            break
         found += page
-        page = await store.open_questions(PAGE, before=(page[-1].since, page[-1].token), run=run)
-    return [*found, *page]
+        before = last
+    return found
 
 
 async def list_unlisted(store: Store, crew_of: CrewOf) -> None:

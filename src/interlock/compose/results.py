@@ -1,13 +1,14 @@
 """How a run stands, read from its journal."""
 
-from collections.abc import Sequence
-
 import msgspec
 
-from interlock.engine.accounting import usage_by_agent
-from interlock.engine.events import InputRequested, ModelReplied, RunFinished, RunPaused, Usage
+from interlock.engine.accounting import add_usage
+from interlock.engine.events import Event, InputGiven, InputRequested, ModelReplied, RunFinished, RunPaused, Usage
 from interlock.ids import run_of
 from interlock.ports import Journal, Record, RunRow
+
+# Records of a journal that are read at once, at most.
+PAGE = 1_000
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,12 +29,41 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     usage_by_agent: dict[str, Usage] = {}
 
 
+class _Seen:
+    """What of a journal tells how its run stands; the rest is not kept."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, Usage] = {}
+        self.last: RunFinished | RunPaused | None = None
+        self.said = ""
+        self._questions: dict[str, str] = {}
+
+    def note(self, record: Record) -> None:
+        add_usage(self.spent, record.events)
+        for event in record.events:
+            self._note(event)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, RunFinished | RunPaused):
+            self.last = event
+        elif isinstance(event, ModelReplied) and not event.tool_calls and not event.purpose:
+            self.said = event.text
+        elif isinstance(event, InputRequested):
+            self._questions.setdefault(event.token, event.question)
+        elif isinstance(event, InputGiven):
+            self._questions.pop(event.token, None)
+
+    def question(self, token: str) -> str:
+        return self._questions.get(token, "")
+
+
 async def result_of(journal: Journal, run: str) -> Result:
-    return await result_from(journal, *await journal.whole(run))
+    return await result_from(journal, await journal.row(run))
 
 
-async def result_from(journal: Journal, row: RunRow, records: Sequence[Record]) -> Result:
-    """The same, for whoever has read the run already."""
+async def result_from(journal: Journal, row: RunRow) -> Result:
+    """The same, for whoever has read the row already. The journal is read page by page."""
+    seen = await _seen(journal, row)
     result = Result(
         run=row.run,
         status=row.status,
@@ -41,23 +71,26 @@ async def result_from(journal: Journal, row: RunRow, records: Sequence[Record]) 
         agent=row.agent,
         continues=row.continues,
         usage=row.usage,
-        usage_by_agent=usage_by_agent(record.events for record in records),
+        usage_by_agent=seen.spent,
     )
-    for record in reversed(records):
-        for event in reversed(record.events):
-            if isinstance(event, RunFinished):
-                return msgspec.structs.replace(result, output=event.output, text=event.text)
-            if isinstance(event, RunPaused) and row.status == "paused":
-                asking = run_of(event.token)  # perhaps a run of a crew that was called
-                return _paused(result, event, records if asking == row.run else await journal.records(asking))
-    return result
+    if isinstance(seen.last, RunFinished):
+        return msgspec.structs.replace(result, output=seen.last.output, text=seen.last.text)
+    if seen.last is None or row.status != "paused":
+        return result
+    pause = seen.last
+    asking = run_of(pause.token)  # perhaps a run of a crew that was called
+    there = seen if asking == row.run else await _seen(journal, await journal.row(asking))
+    return msgspec.structs.replace(
+        result, token=pause.token, reason=pause.reason, output=there.said, text=there.question(pause.token)
+    )
 
 
-def _paused(result: Result, pause: RunPaused, records: Sequence[Record]) -> Result:
-    """With what was said last, and the question that is open."""
-    events = [event for record in records for event in record.events]
-    said = next(
-        (e.text for e in reversed(events) if isinstance(e, ModelReplied) and not e.tool_calls and not e.purpose), ""
-    )
-    asked = next((e.question for e in events if isinstance(e, InputRequested) and e.token == pause.token), "")
-    return msgspec.structs.replace(result, token=pause.token, reason=pause.reason, output=said, text=asked)
+async def _seen(journal: Journal, row: RunRow) -> _Seen:
+    """Of the journal as far as the row tells of it."""
+    seen, after = _Seen(), 0
+    while after < row.seq:
+        for record in await journal.records(row.run, after, PAGE):
+            if record.seq <= row.seq:
+                seen.note(record)
+            after = record.last_seq
+    return seen

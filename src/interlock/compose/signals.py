@@ -6,8 +6,11 @@ Rule 2: whoever listens reads the store, so that somebody slow misses nothing an
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
+
+from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.new_ids import new_broadcast_id
 from interlock.adapters.signal_import import Found
 from interlock.broadcast.delayed import Dead, Delayed, checked_repeat_key, checked_time
@@ -26,7 +29,7 @@ from interlock.broadcast.record import (
 from interlock.broadcast.schedules import Schedule, checked_schedule, next_after
 from interlock.broadcast.subscriptions import Subscribed, checked_pattern
 from interlock.crew.definition import Crew
-from interlock.errors import UsageError
+from interlock.errors import BadBroadcast, UsageError
 from interlock.limits import BROADCASTS_LISTED_MAX
 from interlock.ports import Bus, Clock, of_file
 from interlock.runtime.switchboard import Switchboard
@@ -34,12 +37,14 @@ from interlock.runtime.switchboard import Switchboard
 # Read at a time by whoever listens.
 PAGE = 500
 
+Kept = TypeVar("Kept", Broadcast, Delayed)
+
 
 class Signals:
     """Announce, listen, subscribe agents, and see to signals for later."""
 
-    def __init__(self, board: Switchboard, clock: Clock, own: Source = PROCESS) -> None:
-        self._board, self._clock, self._own = board, clock, own
+    def __init__(self, board: Switchboard, clock: Clock, keys: KnownKeys, own: Source = PROCESS) -> None:
+        self._board, self._clock, self._keys, self._own = board, clock, keys, own
         self._declared: dict[str, str] = {}
 
     @property
@@ -48,32 +53,48 @@ class Signals:
 
     def as_process(self, name: str) -> "Signals":
         """The same, from a process of this name."""
-        return Signals(self._board, self._clock, Source(type="process", id=checked_id(name)))
+        return Signals(self._board, self._clock, self._keys, Source(type="process", id=checked_id(name)))
 
     def as_webhook(self, name: str) -> "Signals":
         """The same, from a webhook; for the server that has verified it."""
-        return Signals(self._board, self._clock, Source(type="webhook", id=checked_id(name)))
+        return Signals(self._board, self._clock, self._keys, Source(type="webhook", id=checked_id(name)))
 
     # Announcing and listening
 
     async def emit(self, type: str, data: Any = UNSET, *, source: Any = None) -> Broadcast:  # noqa: A002
         """It is kept, and before all who hear it, when this returns."""
         own = checked_source(source, self._own)
+        broadcast, _ = await self.announce(new_broadcast_id(), type, data, own)
+        return broadcast
+
+    async def announce(self, id: str, type: str, data: Any, source: Source) -> tuple[Broadcast, bool]:  # noqa: A002
+        """The same under an id, once however often it is asked for; with whether it is news."""
         broadcast = Broadcast(
-            id=new_broadcast_id(),
-            type=checked_type(type),
-            source=own,
-            data=checked_data(data),
+            id=id,
+            type=self._without_secret("type", checked_type(type)),
+            source=source,
+            data=self._keys.hidden_value(checked_data(data)),
             created_at=self._clock.now_ms(),
         )
-        self._board.announced(await self.bus.emit(Emission(broadcast=broadcast)))
-        return broadcast
+        outcome = await self.bus.emit(Emission(broadcast=broadcast))
+        self._board.announced(outcome)
+        return broadcast, outcome.news
+
+    def _without_secret(self, what: str, name: str) -> str:
+        """A name is compared, so that nothing of it can be replaced: one that holds a secret is refused."""
+        if self._keys.hidden(name) != name:
+            raise BadBroadcast(what, self._keys.hidden(name)[:80], "holds a secret of this host")
+        return name
 
     async def newest(self, limit: int = 200, pattern: str | None = None) -> Sequence[Broadcast]:
         """The oldest of them first."""
-        if not 1 <= limit <= BROADCASTS_LISTED_MAX:
-            raise UsageError(f"a limit of {limit} is not between 1 and {BROADCASTS_LISTED_MAX}")
+        _require_limit(limit)
         return await self.bus.newest(limit, None if pattern is None else checked_pattern(pattern))
+
+    def newest_pages(self, limit: int = 200, pattern: str | None = None) -> AsyncIterator[Sequence[Broadcast]]:
+        """The same page by page, for lists that may be larger than should be held at once."""
+        _require_limit(limit)
+        return self.bus.newest_pages(limit, None if pattern is None else checked_pattern(pattern))
 
     async def subscribe(self, pattern: str, *, after: int | None = None) -> AsyncIterator[Broadcast]:
         """What is announced after a position, or from its first step on, by whomever; it ends with the box."""
@@ -96,7 +117,8 @@ class Signals:
 
     async def add(self, crew: str, agent: str, pattern: str, *, silent: bool = True) -> Subscribed:
         """Subscribes an agent."""
-        subscribed = Subscribed(crew=crew, agent=agent, pattern=checked_pattern(pattern), silent=silent)
+        pattern = self._without_secret("pattern", checked_pattern(pattern))
+        subscribed = Subscribed(crew=crew, agent=agent, pattern=pattern, silent=silent)
         await self.bus.subscribe(subscribed)
         return subscribed
 
@@ -138,18 +160,22 @@ class Signals:
         now = self._clock.now_ms()
         entry = Delayed(
             id=id or new_broadcast_id(),
-            type=checked_type(type),
+            type=self._without_secret("type", checked_type(type)),
             source=checked_source(source, self._own),
             deliver_at=_first(at, in_ms, repeat, now),
             created_at=now,
             updated_at=now,
-            data=checked_data(data),
-            repeat_key=checked_repeat_key(repeat_key),
+            data=self._keys.hidden_value(checked_data(data)),
+            repeat_key=self._repeat_key(repeat_key),
             schedule=repeat,
         )
         await self.bus.schedule(entry)
         self._board.scheduled()
         return entry
+
+    def _repeat_key(self, repeat_key: str | None) -> str | None:
+        checked = checked_repeat_key(repeat_key)
+        return checked if checked is None else self._without_secret("repeatKey", checked)
 
     async def cancel(self, id: str = "", *, type: str = "", repeat_key: str = "") -> Delayed | None:  # noqa: A002
         """By id, or by type and repeatKey; gives what was cancelled."""
@@ -174,10 +200,18 @@ class Signals:
 
     async def take_in(self, found: Found) -> tuple[int, int]:
         """What files of the original program hold: broadcasts that were not known, and signals for later."""
-        new = await self.bus.restore(found.broadcasts)
-        await asyncio.gather(*(self.bus.schedule(entry) for entry in found.delayed))
+        new = await self.bus.restore([self._redacted(each) for each in found.broadcasts])
+        await asyncio.gather(*(self.bus.schedule(self._redacted(entry)) for entry in found.delayed))
         self._board.scheduled()
         return new, len(found.delayed)
+
+    def _redacted(self, kept: Kept) -> Kept:
+        return msgspec.structs.replace(kept, data=self._keys.hidden_value(kept.data))
+
+
+def _require_limit(limit: int) -> None:
+    if not 1 <= limit <= BROADCASTS_LISTED_MAX:
+        raise UsageError(f"a limit of {limit} is not between 1 and {BROADCASTS_LISTED_MAX}")
 
 
 def _first(at: int | None, in_ms: int | None, repeat: Schedule | None, now: int) -> int:

@@ -10,10 +10,16 @@ ONE_CALL = Usage(calls=1)
 def usage_by_agent(transitions: Iterable[Sequence[Event]]) -> dict[str, Usage]:
     """What calls have cost, agent by agent in the order of their first; together it is the run's own usage."""
     spent: dict[str, Usage] = {}
-    for incoming, *derived in transitions:
-        if isinstance(incoming, ModelReplied | ModelFailed) and not _is_in_vain(derived):
-            spent[incoming.agent] = spent.get(incoming.agent, Usage()) + incoming.usage + ONE_CALL
+    for events in transitions:
+        add_usage(spent, events)
     return spent
+
+
+def add_usage(spent: dict[str, Usage], transition: Sequence[Event]) -> None:
+    """What one transition has cost, added to what those before it have."""
+    incoming, *derived = transition
+    if isinstance(incoming, ModelReplied | ModelFailed) and not _is_in_vain(derived):
+        spent[incoming.agent] = spent.get(incoming.agent, Usage()) + incoming.usage + ONE_CALL
 
 
 def usage_below(transitions: Iterable[Sequence[Event]]) -> dict[str, Usage]:

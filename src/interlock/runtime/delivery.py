@@ -15,7 +15,25 @@ from interlock.engine.effects import Effect, Tell
 from interlock.ports import Clock, Outbox, Outgoing
 from interlock.runtime.holding import while_away
 
-OnExternal = Callable[[Tell], Awaitable[None] | None]
+
+class ExternalSignal(msgspec.Struct, frozen=True, kw_only=True):
+    """An external signal as the host gets it. `key` is the same on every try; with a `token` the run waits for an
+    answer: `box.resume(signal.run, answer, token=signal.token)`."""
+
+    key: str
+    run: str
+    signal: str
+    agent_id: str
+    content: str
+    requires_response: bool
+    token: str = ""
+
+    @property
+    def agent(self) -> str:
+        return self.agent_id
+
+
+OnExternal = Callable[[ExternalSignal], Awaitable[None] | None]
 
 _log = logging.getLogger("interlock")
 
@@ -62,17 +80,30 @@ class Deliveries:
 
     async def _deliver(self, outgoing: Outgoing) -> None:
         assert self._on_external is not None, "nothing goes out without a handler"
-        tell = msgspec.json.decode(outgoing.body, type=Tell)
+        signal = _signal_of(outgoing)
         for pause_ms in (*PAUSES_MS, None):
             try:
-                outcome = self._on_external(tell)
+                outcome = self._on_external(signal)
                 if inspect.isawaitable(outcome):
                     await outcome
             except Exception as error:  # a host may fail in any way, and its run goes on
-                _log.warning("the host failed to take %s of run %s: %r", tell.signal, outgoing.run, error)
+                _log.warning("the host failed to take %s of run %s: %r", signal.signal, outgoing.run, error)
                 if pause_ms is None:
                     return
                 await self._clock.sleep_until(self._clock.monotonic_ms() + pause_ms)
             else:
                 break
         await while_away(self._clock, lambda: self._outbox.delivered(outgoing.key))
+
+
+def _signal_of(outgoing: Outgoing) -> ExternalSignal:
+    tell = msgspec.json.decode(outgoing.body, type=Tell)
+    return ExternalSignal(
+        key=tell.key,
+        run=outgoing.run,
+        signal=tell.signal,
+        agent_id=tell.agent,
+        content=tell.content,
+        requires_response=tell.requires_response,
+        token=tell.token,
+    )

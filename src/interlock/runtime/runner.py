@@ -74,6 +74,7 @@ from interlock.runtime.judging import NO_JUDGES, Judges
 from interlock.runtime.live import LiveRun
 from interlock.runtime.parking import Parking
 from interlock.runtime.performing import Hook, ModelFor, Performer, answers, no_hook, storable
+from interlock.runtime.redacting import Redactor, redact_event
 from interlock.runtime.supervising import Supervisor
 from interlock.runtime.switchboard import Switchboard
 from interlock.runtime.timers import Timers
@@ -105,7 +106,8 @@ _log = logging.getLogger("interlock")
 class Runner:
     """Owns every run of this process, and every task that works for one.
 
-    `start_for` starts a run for an agent that is to act on a broadcast; `listens` if anything is heard at all.
+    `start_for` starts a run for an agent that is to act on a broadcast; `listens` if anything is heard at all;
+    `redactor` takes the host's secrets out of what comes in.
     """
 
     _is_parking = False
@@ -133,7 +135,9 @@ class Runner:
         judges: Judges = NO_JUDGES,
         start_for: StartFor | None = None,
         listens: bool = True,
+        redactor: Redactor | None = None,
     ) -> None:
+        self._redactor = redactor
         self.journal, self.owners, self.clock, self.board = journal, owners, clock, Switchboard(bus, clock)
         self._start_for, self._listens = start_for, listens
         self.crews, self.timers = StoredCrews(journal), Timers(clock)
@@ -736,6 +740,8 @@ class Runner:
         return self._locks.setdefault(run_id, asyncio.Lock())
 
     async def transit(self, live: LiveRun, event: IncomingEvent, *, first: bool = False) -> None:
+        if self._redactor is not None:
+            event = redact_event(event, self._redactor)
         worked_ms = live.worked_ms(self.clock.monotonic_ms())
         if worked_ms:
             event = msgspec.structs.replace(event, worked_ms=worked_ms)

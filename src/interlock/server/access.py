@@ -11,7 +11,7 @@ removed, and all end when the data folder gets a new key.
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -22,8 +22,15 @@ from interlock.ports import Clock
 # Of a server on a port: browsers give a cookie to every port of a machine, and there may be several servers.
 SESSION_COOKIE = "interlock_session_{port}"
 
+# How codes and sessions begin: `known_keys` finds them by that in whatever is stored or shown.
+CODE_PREFIX, SESSION_PREFIX = "ilc_", "ils_"
+
 # The address with the code is opened at once, or the server started anew.
 CODE_LIFE_MS = 15 * 60 * 1000
+
+
+def _forget(_: str) -> None:
+    """Nobody is to be told."""
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -67,8 +74,10 @@ class Access:
         *,
         port: int,
         closed: Iterable[str] = (),
+        learn: Callable[[str], None] = _forget,
     ) -> None:
-        """`closed` are the ids of sessions that are over before their time."""
+        """`closed` are the ids of sessions that are over before their time; `learn` is told each key that was used."""
+        self._learn = learn
         self.cookie = SESSION_COOKIE.format(port=port)
         self._closed = set(closed)
         self._clock, self._session_ms = clock, round(session_hours * 3_600_000)
@@ -84,11 +93,16 @@ class Access:
         for known, caller in self._known:
             if hmac.compare_digest(known, digest):
                 found = caller
+        if found is not None:  # until now only its hash was known
+            self._learn(text)
         return found
 
     def new_code(self) -> str:
         """For the address that is printed; it takes the place of the one before."""
-        self._code, self._code_until = secrets.token_urlsafe(24), self._clock.monotonic_ms() + CODE_LIFE_MS
+        self._code, self._code_until = (
+            CODE_PREFIX + secrets.token_urlsafe(24),
+            self._clock.monotonic_ms() + CODE_LIFE_MS,
+        )
         return self._code
 
     def exchanged(self, code: str) -> Caller | None:
@@ -103,7 +117,7 @@ class Access:
         return self._session_ms // 1000
 
     def new_session(self, caller: Caller) -> str:
-        body = f"{self._clock.now_ms() + self._session_ms}.{secrets.token_urlsafe(16)}.{caller.id}"
+        body = f"{SESSION_PREFIX}{self._clock.now_ms() + self._session_ms}.{secrets.token_urlsafe(16)}.{caller.id}"
         return f"{body}.{self._sealed(body, caller)}"
 
     def of_session(self, cookie: str) -> Caller | None:
@@ -125,7 +139,7 @@ class Access:
         caller = next((known for _, known in self._known if known.id == body.rpartition(".")[2]), None)
         if caller is None or not hmac.compare_digest(_digest(self._sealed(body, caller)), _digest(seal)):
             return None
-        until, session, _ = body.split(".")
+        until, session, _ = body.removeprefix(SESSION_PREFIX).split(".")
         return Session(session, int(until), caller)
 
     def _sealed(self, body: str, caller: Caller) -> str:

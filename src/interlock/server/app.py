@@ -74,6 +74,7 @@ def guarded_app(service: Service, origins: Origins) -> Guard:
         admission=service.admission,
         body_bytes_max=lambda: service.crews.body_bytes_max,
         hooks=service.incoming,
+        redact=service.redact,
     )
     guard = Guard(app, keeper)
     service.failed = guard.failed

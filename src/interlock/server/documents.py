@@ -18,7 +18,7 @@ from interlock.server.shapes import Problem, StreamEvent
 Responses = dict[int | str, dict[str, Any]]
 
 ANY = ("host-not-allowed", "origin-not-allowed", "headers-too-large", "internal-error")
-KEYED = ("no-key", "wrong-key", "missing-scope", "too-many-requests", "too-many-failures")
+KEYED = ("no-key", "wrong-key", "missing-scope", "too-many-requests", "too-much-unread", "too-many-failures")
 STORED = ("store-failed", "store-broken")
 WITH_BODY = (
     "bad-json",

@@ -10,7 +10,7 @@ Rule 4: a run's stream carries the events of the runs below it, with their path,
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -26,6 +26,8 @@ from interlock.server.places import Place, event_id
 # How often the store is asked for what other processes wrote, while somebody reads.
 LOOK_AGAIN_MS = 250
 PAGE = 200
+# Of small records that are sent together.
+PIECE_BYTES = 64 * 1024
 # Runs below others of which it is remembered where they are.
 PATHS_MAX = 10_000
 
@@ -46,6 +48,8 @@ WHY = {
 
 _encode = msgspec.json.Encoder().encode
 
+Redact = Callable[[bytes], bytes]
+
 
 class Written(msgspec.Struct, frozen=True):
     """A record as streams send it, made once for all who read it."""
@@ -64,13 +68,14 @@ class Written(msgspec.Struct, frozen=True):
         return b"".join(text for n, text in numbered if self.seq + n > seq and not place.is_seen(self.position, n))
 
 
-def written(stored: StoredRecord, path: Sequence[str]) -> Written:
+def written(stored: StoredRecord, path: Sequence[str], redact: Redact) -> Written:
     """`path` says which sub-crew a run below another is of."""
     below = {"path": list(path)} if parent_of(stored.run) else {}
     events = [{**event, **below} for event in public_events(stored.run, stored.record)]
     count, at = len(events), stored.position
     texts = tuple(
-        b"id: %s\ndata: %s\n\n" % (event_id(at, n, count).encode(), _encode(event)) for n, event in enumerate(events)
+        b"id: %s\ndata: %s\n\n" % (event_id(at, n, count).encode(), redact(_encode(event)))
+        for n, event in enumerate(events)
     )
     ends = any(isinstance(event, RunFinished) for event in stored.record.events)
     return Written(at, stored.run, stored.record.seq, texts, ends)
@@ -84,6 +89,19 @@ def opened(place: Place) -> bytes:
 def closed(reason: str) -> bytes:
     data = _encode({"reason": reason, "detail": WHY[reason]})
     return b"event: stream.closed\nretry: %d\ndata: %s\n\n" % (RETRY_MS, data)
+
+
+def _pieces(texts: Iterable[bytes]) -> Iterator[bytes]:
+    """Together where they are small; nothing is cut in two, as a comment may come in between."""
+    waiting: list[bytes] = []
+    for text in texts:
+        if waiting and sum(map(len, waiting)) + len(text) > PIECE_BYTES:
+            yield b"".join(waiting)
+            waiting = []
+        if text:
+            waiting.append(text)
+    if waiting:
+        yield b"".join(waiting)
 
 
 class Reader:
@@ -170,8 +188,8 @@ class Reader:
 class Feed:
     """Hands records out to readers, from the store and from the runner."""
 
-    def __init__(self, store: Records, clock: Clock, on_drop: Callable[[], None]) -> None:
-        self._store, self._clock, self._on_drop = store, clock, on_drop
+    def __init__(self, store: Records, clock: Clock, on_drop: Callable[[], None], redact: Redact = bytes) -> None:
+        self._store, self._clock, self._on_drop, self._redact = store, clock, on_drop, redact
         self._readers: dict[str, set[Reader]] = {}
         self._position = 0
         self._early: dict[int, StoredRecord] = {}
@@ -233,7 +251,7 @@ class Feed:
         self._position = stored.position
         to = self._readers_of(stored.run)
         if to:
-            record = written(stored, self._paths.get(stored.run, ()))
+            record = self._written(stored)
             for reader in to:
                 reader.give(record)
                 if reader.closing == SLOW_READER:
@@ -293,9 +311,11 @@ class Feed:
             position = page[-1].position
             for stored in page:
                 await self._learn_path_of(stored)
-            text = b"".join(reader.takes(written(each, self._paths.get(each.run, ()))) for each in page)
-            if text:
+            for text in _pieces(reader.takes(self._written(each)) for each in page):
                 yield text
+
+    def _written(self, stored: StoredRecord) -> Written:
+        return written(stored, self._paths.get(stored.run, ()), self._redact)
 
     async def _page(self, reader: Reader, position: int) -> Sequence[StoredRecord]:
         if reader.run:

@@ -3,11 +3,13 @@
 Rule 1: in this order: by which name, from whose page, with which key, how often, then what body. Nothing of a body is
 read for somebody who may not ask, and little for somebody who does not need a key.
 Rule 2: every answer carries the same security headers, refusals included.
-Rule 3: a cookie counts only with an origin of ours; a body only as JSON.
+Rule 3: answers that wait to be read are counted, and one caller may have only so much of them.
+Rule 4: a cookie counts only with an origin of ours; a body only as JSON.
 """
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Collection
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, NamedTuple
@@ -50,6 +52,9 @@ SIGNED_FOLDER = "/v1/webhooks/"
 # Cookies of other servers on this machine come along too; a key and a code are far smaller.
 HEADER_BYTES_MAX = 16 * 1024
 
+# Of a large document that is handed to the socket at once; the next piece waits until this one is taken.
+PIECE_BYTES = 64 * 1024
+
 # A code or a key, and the names of both.
 SESSION_BYTES_MAX = 4 * 1024
 
@@ -70,6 +75,7 @@ class Gatekeeper(NamedTuple):
     admission: Callable[[], RequestRefused | None]  # why nothing is taken in now, if so
     body_bytes_max: Callable[[], int]
     hooks: Collection[str]  # webhooks that are taken in
+    redact: Callable[[bytes], bytes]  # takes secrets out of an answer in JSON
 
 
 class Guard:
@@ -80,12 +86,14 @@ class Guard:
         settings, clock = keeper.settings, keeper.clock
         self._rates = Rates(clock, settings.requests_per_second, 2 * settings.requests_per_second)
         self._failures = Rates(clock, settings.failures_per_minute / 60, settings.failures_per_minute)
+        # Bytes of answers that are made and not yet handed to a socket, by caller.
+        self._unread: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        answering = _Answering(scope, send, self._keeper.metrics)
+        answering = _Answering(scope, send, self._keeper, self._unread)
         try:
             body = await self._admitted(scope, receive)
             await self.app(scope, _again(body, receive), answering.send)
@@ -143,7 +151,18 @@ class Guard:
                 f"more than {self._keeper.settings.requests_per_second:g} requests a second with this key; slow down",
                 retry_after_s=-(-wait_ms // 1000),
             )
+        self._require_read(caller)
         return caller
+
+    def _require_read(self, caller: Caller) -> None:
+        """Whoever asks for more and more, and reads nothing of it, is to read first."""
+        most_mb = self._keeper.settings.unread_mb_per_key
+        if self._unread[caller.id] >= most_mb * 1024 * 1024:
+            raise RequestRefused(
+                "too-much-unread",
+                f"{most_mb:g} MB of answers to this key wait to be read; read or close them first",
+                retry_after_s=1,
+            )
 
     def _known(self, access: Access, scope: Scope, headers: dict[str, str]) -> Caller:
         scheme, _, key = headers.get("authorization", "").partition(" ")
@@ -184,26 +203,71 @@ class Guard:
 
 
 class _Answering:
-    """Sends with our headers, and counts."""
+    """Sends with our headers, counts, takes secrets out of documents, and hands large ones over in pieces."""
 
-    def __init__(self, scope: Scope, send: Send, metrics: Metrics) -> None:
-        self._scope, self._send, self._metrics = scope, send, metrics
+    def __init__(self, scope: Scope, send: Send, keeper: Gatekeeper, unread: Counter[str]) -> None:
+        self._scope, self._send, self._keeper, self._unread = scope, send, keeper, unread
         self._since = time.perf_counter()
+        self._start: Message | None = None
         self.has_begun = False
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.has_begun = True
-            message["headers"] = [*message.get("headers", ()), *_RAW_HEADERS, *self._caching(message)]
-            route = getattr(self._scope.get("route"), "path", "none")
-            seconds = time.perf_counter() - self._since
-            method = self._scope["method"] if self._scope["method"] in METHODS else "other"
-            self._metrics.seen(method, route, message["status"], seconds)
+            self._start = message
+        elif message["type"] == "http.response.body":
+            await self._send_body(message)
+        else:
+            await self._send(message)
+
+    async def _send_body(self, message: Message) -> None:
+        """A document in JSON is whole here; what comes in several pieces was looked at where they were made."""
+        body, more = message.get("body", b""), message.get("more_body", False)
+        start, self._start = self._start, None
+        if start is not None:
+            if not more and _is_json(start):
+                body = self._redacted(start, body)
+            await self._begin(start)
+        caller = self._scope.get("state", {}).get("caller")
+        name = caller.id if caller is not None else ""
+        self._unread[name] += len(body)
+        try:
+            await self._send_pieces(body, more=more, whole=start is None or more)
+        finally:
+            self._unread[name] -= len(body)
+            if not self._unread[name]:
+                del self._unread[name]
+
+    async def _send_pieces(self, body: bytes, *, more: bool, whole: bool) -> None:
+        """Pieces of a stream stay whole: others may be sent between two of them."""
+        step = len(body) if whole else PIECE_BYTES
+        for start in range(0, max(len(body), 1), max(step, 1)):
+            piece = body[start : start + step] if step < len(body) else body
+            is_last = start + step >= len(body)
+            await self._send({"type": "http.response.body", "body": piece, "more_body": more or not is_last})
+
+    def _redacted(self, start: Message, body: bytes) -> bytes:
+        redacted = self._keeper.redact(body)
+        if redacted != body:
+            kept = [(name, value) for name, value in start["headers"] if name.lower() != b"content-length"]
+            start["headers"] = [*kept, (b"content-length", str(len(redacted)).encode())]
+        return redacted
+
+    async def _begin(self, message: Message) -> None:
+        self.has_begun = True
+        message["headers"] = [*message.get("headers", ()), *_RAW_HEADERS, *self._caching(message)]
+        route = getattr(self._scope.get("route"), "path", "none")
+        seconds = time.perf_counter() - self._since
+        method = self._scope["method"] if self._scope["method"] in METHODS else "other"
+        self._keeper.metrics.seen(method, route, message["status"], seconds)
         await self._send(message)
 
     def _caching(self, message: Message) -> list[tuple[bytes, bytes]]:
         said = any(name.lower() == b"cache-control" for name, _ in message.get("headers", ()))
         return [] if said else [(b"cache-control", b"no-store")]
+
+
+def _is_json(start: Message) -> bool:
+    return any(name.lower() == b"content-type" and b"json" in value for name, value in start.get("headers", ()))
 
 
 def require_small_headers(scope: Scope) -> None:

@@ -38,8 +38,15 @@ Work = Callable[[str], Awaitable[Answer]]
 
 
 class Once:
-    def __init__(self, requests: Requests, clock: Clock, on_failure: Callable[[InterlockError], None]) -> None:
-        self._requests, self._clock, self._on_failure = requests, clock, on_failure
+    def __init__(
+        self,
+        requests: Requests,
+        clock: Clock,
+        on_failure: Callable[[InterlockError], None],
+        redact: Callable[[bytes], bytes],
+    ) -> None:
+        """`redact` takes secrets out of what is kept as an answer."""
+        self._requests, self._clock, self._on_failure, self._redact = requests, clock, on_failure, redact
         self._under_way: set[tuple[str, str]] = set()
 
     async def answer(self, request: Request, work: Work) -> Response:
@@ -64,6 +71,8 @@ class Once:
         key = keys[0]
         if len(keys) > 1 or not _KEY.fullmatch(key):
             raise RequestRefused("bad-idempotency-key", "send one key: 1 to 255 letters, digits and signs of ASCII")
+        if self._redact(key.encode()) != key.encode():
+            raise RequestRefused("bad-idempotency-key", "the key holds a secret of this server, and would be kept")
         whole = (request.method, request.url.path, request.url.query, request.state.body)
         fingerprint = hashlib.sha256(msgspec.json.encode(whole)).digest()
         caller = request.state.caller.id
@@ -88,8 +97,8 @@ class Once:
         except InterlockError as error:
             self._on_failure(error)
             problem = problem_of(error)
-            return problem["status"], msgspec.json.encode(problem), retry_after_s(error)
-        return answer.status, msgspec.json.encode(answer.body), None
+            return problem["status"], self._redact(msgspec.json.encode(problem)), retry_after_s(error)
+        return answer.status, self._redact(msgspec.json.encode(answer.body)), None
 
 
 def _response(status: int, body: bytes, retry_s: int | None) -> Response:

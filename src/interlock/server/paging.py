@@ -66,9 +66,9 @@ async def run_page(
 async def question_page(box: Interlock, limit: int, cursor: str | None) -> dict[str, Any]:
     """The newest question first. A cursor is a time and a token, so that it stands also when its question is gone."""
     await box.list_missing_questions()
-    found = await box.store.open_questions(limit + 1, _question_of(cursor) if cursor is not None else None)
-    page = found[:limit]
-    more = cursor_of(str(page[-1].since), page[-1].token) if len(found) > limit else None
+    page = await box.store.open_questions(limit, _question_of(cursor) if cursor is not None else None)
+    last = (page[-1].since, page[-1].token) if page else None
+    more = cursor_of(str(last[0]), last[1]) if last and await box.store.open_questions(1, last) else None
     return {"questions": [question_view(question) for question in page], "next": more}
 
 

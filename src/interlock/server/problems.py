@@ -42,6 +42,7 @@ CODES: dict[str, tuple[int, str]] = {
     "idempotency-key-reused": (409, "Another request was made with this Idempotency-Key"),
     "request-in-progress": (409, "The same request is being carried out"),
     "too-many-requests": (429, "Too many requests with this key"),
+    "too-much-unread": (429, "Too much of what was answered to this key is unread"),
     "too-many-failures": (429, "Too many wrong keys from this address"),
     "too-many-streams": (429, "Too many event streams are open"),
     "draining": (503, "The server is stopping"),

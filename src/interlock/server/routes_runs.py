@@ -15,6 +15,7 @@ from interlock.errors import AlreadyResumed, RequestRefused, RunExists
 from interlock.runtime.runner import is_over
 from interlock.server.bodies import require_size
 from interlock.server.documents import MOVING_RUN, OF_RUN, STREAM, Responses, does, leads_to, looks
+from interlock.server.list_answers import list_answer
 from interlock.server.once import Answer
 from interlock.server.paging import Cursor, Limit, run_page
 from interlock.server.places import Place
@@ -22,7 +23,7 @@ from interlock.server.service import Service, needs
 from interlock.server.shapes import EventPage, Explanation, Fork, Resume, RunDetail, RunPage, StartRun, Status
 from interlock.server.streams import last_place, wants_stream
 from interlock.server.strict import strict_router
-from interlock.server.views import events_after, reasons_of, run_detail
+from interlock.server.views import events_after, reason_pages, run_detail
 
 RunId = Annotated[str, Path(description="The id of a run.", max_length=200)]
 
@@ -89,7 +90,8 @@ def _add_looking(router: APIRouter, service: Service) -> None:
     )
     async def explain_run(run: RunId) -> Response:
         """Why a run and those below it went as they did: every decision with its candidates and the ones that lost."""
-        return json_answer({"run": run, "reasons": reasons_of(await service.box.journal.tree(run))})
+        pages = reason_pages(service.box, run)
+        return await list_answer("reasons", pages, service.redact, {"run": run})
 
 
 def _add_following(router: APIRouter, service: Service) -> None:

@@ -15,6 +15,7 @@ from interlock.engine.in_full import in_full
 from interlock.errors import NoSuchSignal
 from interlock.server.announcing import announced
 from interlock.server.documents import GONE, does, looks, takes_away
+from interlock.server.list_answers import list_answer
 from interlock.server.once import Answer
 from interlock.server.paging import Limit
 from interlock.server.routes_runs import json_answer
@@ -58,7 +59,7 @@ def _add_broadcasts(router: APIRouter, service: Service) -> None:
         pattern: Annotated[str | None, Query(max_length=256, description="Only types that match.")] = None,
     ) -> Response:
         """The newest broadcasts, the oldest of them first."""
-        return json_answer({"events": await service.box.signals.newest(limit, pattern)})
+        return await list_answer("events", service.box.signals.newest_pages(limit, pattern), service.redact)
 
     @router.post(
         "",
@@ -128,7 +129,8 @@ def _add_delayed(router: APIRouter, service: Service) -> None:
     )
     async def list_delayed(limit: Limit = 200) -> Response:
         """Signals for later, in the order in which they are due."""
-        return json_answer({"delayed": [_delayed(entry) for entry in await signals.delayed(limit)]})
+        pages = ([_delayed(entry) for entry in page] async for page in signals.bus.delayed_pages(limit))
+        return await list_answer("delayed", pages, service.redact)
 
     @router.post(
         "/delayed",
@@ -166,7 +168,7 @@ def _add_dead(router: APIRouter, service: Service) -> None:
     )
     async def list_dead_broadcasts(limit: Limit = 200) -> Response:
         """What did not arrive, at one agent or at everybody, with the reason; the newest first."""
-        return json_answer({"dead": await signals.dead(limit)})
+        return await list_answer("dead", signals.bus.dead_pages(limit), service.redact)
 
     @router.post(
         "/dead/{id}/revive",

@@ -39,9 +39,8 @@ def _add_looking(router: APIRouter, service: Service) -> None:
     async def list_dead_letters(limit: Limit = 200, cursor: Cursor = None) -> Response:
         """What webhooks did not take however often it was tried, the newest first."""
         before = number_of(cursor) if cursor is not None else None
-        found = await store.dead_letters(limit + 1, before)
-        page = found[:limit]
-        more = cursor_of(str(page[-1].number)) if len(found) > limit else None
+        page = await store.dead_letters(limit, before)
+        more = cursor_of(str(page[-1].number)) if page and await store.dead_letters(1, page[-1].number) else None
         return json_answer({"letters": [_view(letter) for letter in page], "next": more})
 
     @router.get(

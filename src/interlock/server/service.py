@@ -34,9 +34,11 @@ class Service:
         self.box, self.crews, self.settings, self.access = box, crews, settings, access
         self.incoming = incoming or {}
         self.metrics = Metrics()
-        self.feed = Feed(box.store, box.clock, self._dropped)
+        # What an answer passes before it is sent: records may be older than what this host knows of secrets.
+        self.redact = box.known_keys().hidden_body
+        self.feed = Feed(box.store, box.clock, self._dropped, self.redact)
         self.streams = Streams(self.feed, settings)
-        self.once = Once(box.store, box.clock, self.failed_with)
+        self.once = Once(box.store, box.clock, self.failed_with, self.redact)
         self.is_draining = False
         self._full_until_ms = 0
         # Set by the guard: what whoever came with a wrong key is told.

@@ -13,13 +13,12 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import uvicorn
 
-from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.served_folder import SERVER_KEY, served, server_key
 from interlock.adapters.server_settings import ServerSettings
 from interlock.adapters.webhook_sender import WebhookSender
@@ -69,11 +68,12 @@ class Order(NamedTuple):
     with_keys: bool
     hooks: Mapping[str, OutgoingHook]
     incoming: Mapping[str, IncomingWebhook]
-    secrets: Mapping[str, str]  # what must not be logged; those of webhooks out by their ids
+    secrets: Mapping[str, str]  # of webhooks out, by their ids
     say: Say
     read_crews: ReadCrews  # reads the crews again, in the order in which they were named
     reload: bool = False  # whether changed files are noticed without a signal
     resume_parked: bool = False  # whether runs that a person stopped are continued
+    warnings: Sequence[str] = ()
 
 
 async def serve(order: Order) -> None:
@@ -81,7 +81,10 @@ async def serve(order: Order) -> None:
     stop, reloading = _Stop(), Reloading(order.crews, order.read_crews, order.box, watch=order.reload)
     with served(order.box.data), _listening(order.host, order.port) as listener:
         key = server_key(order.box.data) if order.with_keys else ""
-        log_as_json_lines(KnownKeys((key, *order.secrets.values(), *order.box.known_keys().keys)))
+        order.box.known_keys().add(key, *order.secrets.values())
+        log_as_json_lines(order.box.known_keys())
+        for warning in order.warnings:
+            _log.warning("%s", warning)
         stop.listen()
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloading.ask)
         port: int = listener.getsockname()[1]
@@ -129,7 +132,8 @@ async def _service(order: Order, key: str, port: int, reloading: Reloading) -> A
         if each.is_sound:
             await box.listen(each.crew)
     senders = {name: WebhookSender(hook, order.secrets[name], box.clock) for name, hook in order.hooks.items()}
-    telling = WebhooksOut(box.store, box.signals.bus, box.clock, order.hooks, senders)
+    keys = box.known_keys()
+    telling = WebhooksOut(box.store, box.signals.bus, box.clock, order.hooks, senders, redact=keys.hidden_body)
     await telling.begin()
     box.watch(telling.wake)
     working = [
@@ -162,7 +166,8 @@ async def _access(order: Order, key: str, port: int) -> Access | None:
         return None
     box, settings = order.box, order.settings
     closed = await box.store.closed_sessions(box.clock.now_ms())
-    return Access(key, settings.keys, box.clock, settings.session_hours, port=port, closed=closed)
+    learn = box.known_keys().add
+    return Access(key, settings.keys, box.clock, settings.session_hours, port=port, closed=closed, learn=learn)
 
 
 async def _drain(service: Service) -> None:

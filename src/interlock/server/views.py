@@ -1,6 +1,6 @@
 """Runs and questions as they are answered."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from interlock.compose.box import Interlock
@@ -8,6 +8,7 @@ from interlock.compose.questions import listed_questions
 from interlock.compose.results import result_from
 from interlock.engine.in_full import in_full
 from interlock.engine.reasons import reason
+from interlock.errors import DamagedRun
 from interlock.ids import parent_of
 from interlock.ports import Journal, OpenQuestion, RunRow, StoredRecord
 from interlock.runtime.runner import is_over
@@ -32,8 +33,8 @@ def run_view(row: RunRow) -> dict[str, Any]:
 
 
 async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
-    row, records = await box.journal.whole(run)
-    result = await result_from(box.journal, row, records)
+    row = await box.journal.row(run)
+    result = await result_from(box.journal, row)
     open_: list[OpenQuestion] = []
     if not is_over(row.status):
         await box.list_missing_questions()
@@ -62,15 +63,30 @@ def question_view(question: OpenQuestion) -> dict[str, Any]:
 
 
 async def events_after(journal: Journal, run: str, after: int, limit: int) -> dict[str, Any]:
-    """Of as many records as can be needed: each has an event at least, and one more tells whether there is more."""
-    records = await journal.records(run, after, limit + 1)
+    """Of as many records as can be needed, as each has an event at least; large ones end a page early."""
+    last = (await journal.row(run)).seq
+    records = await journal.records(run, after, limit)
     found = [event for record in records for event in public_events(run, record) if event["seq"] > after]
     page = found[:limit]
-    return {"events": page, "next": page[-1]["seq"] if len(found) > limit else None}
+    return {"events": page, "next": page[-1]["seq"] if page and page[-1]["seq"] < last else None}
+
+
+async def reason_pages(box: Interlock, run: str) -> AsyncIterator[list[dict[str, Any]]]:
+    """Of a run and all below it, in the order in which the store took them in; `DamagedRun` where one is missing."""
+    last, position = (await box.journal.row(run)).seq, 0
+    seen: dict[str, int] = {}
+    while page := await box.store.of_run(run, position):
+        position = page[-1].position
+        for stored in page:
+            if stored.record.seq != seen.get(stored.run, 0) + 1:
+                raise DamagedRun(stored.run, f"there is no sound record at seq {seen.get(stored.run, 0) + 1}")
+            seen[stored.run] = stored.record.last_seq
+        yield reasons_of(page)
+    if seen.get(run, 0) < last:
+        raise DamagedRun(run, f"there is no sound record at seq {seen.get(run, 0) + 1}")
 
 
 def reasons_of(tree: Sequence[StoredRecord]) -> list[dict[str, Any]]:
-    """Of a run and all below it, in the order in which the store took them in."""
     pairs = [
         (event, told)
         for stored in tree

@@ -1,4 +1,4 @@
-"""Webhooks out: run endings and questions, told to whoever interlock.toml names.
+"""Webhooks out: run endings, questions and external signals, told to whoever interlock.toml names.
 
 Rule 1: the journal is what is told of. Each webhook has a place in it; letters are written and the place is moved on in
 one transaction, so that nothing that was stored is forgotten, whoever stored it and however this process ends.
@@ -9,10 +9,11 @@ Rule 4: each has a task of its own while it has letters, so that a receiver that
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Protocol
+from urllib.parse import quote
 
 import msgspec
 
@@ -20,10 +21,10 @@ from interlock.adapters.webhook_sender import NotSent, WebhookSender
 from interlock.adapters.webhook_settings import BROADCAST, TOLD, OutgoingHook
 from interlock.broadcast.pattern import matches
 from interlock.broadcast.record import Broadcast
-from interlock.engine.events import InputRequested, RunFinished
+from interlock.engine.events import ExternalSent, InputRequested, RunFinished
 from interlock.errors import StoreFailed
 from interlock.ports import Bus, Clock, Feed, Letter, Letters, StoredRecord
-from interlock.runtime.watching import public_events
+from interlock.runtime.watching import Public, public_events
 
 _log = logging.getLogger("interlock.server")
 
@@ -50,14 +51,17 @@ class WebhooksOut:
         clock: Clock,
         hooks: Mapping[str, OutgoingHook],
         senders: Mapping[str, WebhookSender],
+        *,
+        redact: Callable[[bytes], bytes] = bytes,
     ) -> None:
+        self._redact = redact
         self._store, self._bus, self._clock, self._hooks, self._senders = store, bus, clock, hooks, senders
         self._woken = asyncio.Event()
         self._sending: set[str] = set()
 
     def wake(self, stored: StoredRecord) -> None:
         """Told by the runner that something was stored."""
-        if any(isinstance(event, RunFinished | InputRequested) for event in stored.record.events):
+        if any(isinstance(event, RunFinished | InputRequested | ExternalSent) for event in stored.record.events):
             self._woken.set()
 
     async def begin(self) -> None:
@@ -108,7 +112,7 @@ class WebhooksOut:
         position = await self._store.read_up_to(name) or 0
         while page := await self._store.since(position, PAGE):
             position = page[-1].position
-            await self._store.post(name, position, list(letters_of(name, hook, page, self._clock.now_ms())))
+            await self._post(name, position, list(letters_of(name, hook, page, self._clock.now_ms())))
 
     async def _write_broadcasts(self, name: str, hook: OutgoingHook) -> None:
         """Broadcasts have an order of their own, and so a place."""
@@ -118,7 +122,12 @@ class WebhooksOut:
             position = page[-1][0]
             chosen = [each for _, each in page if any(matches(pattern, each.type) for pattern in patterns)]
             letters = [_broadcast_letter(name, each, self._clock.now_ms()) for each in chosen]
-            await self._store.post(_of_broadcasts(name), position, letters)
+            await self._post(_of_broadcasts(name), position, letters)
+
+    async def _post(self, place: str, position: int, letters: Sequence[Letter]) -> None:
+        """What was stored before a secret was known is not told either."""
+        redacted = [msgspec.structs.replace(letter, body=self._redact(letter.body)) for letter in letters]
+        await self._store.post(place, position, redacted)
 
     async def _send(self, letter: Letter) -> None:
         sender = self._senders.get(letter.hook)
@@ -173,7 +182,19 @@ def letters_of(name: str, hook: OutgoingHook, page: Sequence[StoredRecord], now:
     """What of some records a webhook is told."""
     wanted = {TOLD[what]: what for what in hook.on if what in TOLD}
     for stored in page:
-        for event in public_events(stored.run, stored.record):
+        events = list(public_events(stored.run, stored.record))
+        for n, event in enumerate(events):
             if (what := wanted.get(event["type"])) is not None:
-                body = msgspec.json.encode({"type": what, "timestamp": _time(event["at"]), "data": event})
+                data = _external(event, events[n + 1 :]) if what == "external" else event
+                body = msgspec.json.encode({"type": what, "timestamp": _time(event["at"]), "data": data})
                 yield Letter(hook=name, key=f"{event['run']}:{event['seq']}", body=body, due_at=now)
+
+
+def _external(event: Public, following: Sequence[Public]) -> Public:
+    """An external signal, with the way to answer it where the run waits for that."""
+    told = {**event, "name": event["signal"], "agent_id": event["agent"]}
+    if not event["requires_response"]:
+        return told
+    asked = next(each for each in following if each["type"] == "input.requested")
+    run = quote(event["run"], safe="")
+    return {**told, "answer": {"token": asked["token"], "method": "POST", "path": f"/v1/runs/{run}/resume"}}

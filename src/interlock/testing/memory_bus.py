@@ -1,7 +1,8 @@
 """A `Bus` in memory, for tests: the same rules as on disk, over dictionaries."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence, Set
 from itertools import islice
+from typing import TypeVar
 
 import msgspec
 
@@ -12,8 +13,10 @@ from interlock.broadcast.lifecycle import Lifecycle, broadcasts_of
 from interlock.broadcast.pattern import matches
 from interlock.broadcast.record import Broadcast, Emission, Heard, decoded, encoded
 from interlock.broadcast.subscriptions import Directory, Hearer, Subscribed
-from interlock.limits import DEAD_LETTERS_MAX
+from interlock.limits import DEAD_LETTERS_MAX, PAGE_BYTES_MAX
 from interlock.ports import Activity, Announced, Delivery, Pruned, Taking
+
+T = TypeVar("T")
 
 
 class _Letter(msgspec.Struct, kw_only=True):
@@ -262,9 +265,13 @@ class MemoryBus:
         kept = [each for together in self._tables.since(0) for _, each in together]
         return [each for each in kept if pattern is None or matches(pattern, each.type)][-limit:]
 
+    async def newest_pages(self, limit: int, pattern: str | None = None) -> AsyncIterator[Sequence[Broadcast]]:
+        for page in _paged(await self.newest(limit, pattern)):
+            yield page
+
     async def since(self, position: int, limit: int) -> Sequence[tuple[int, Broadcast]]:
         kept = (each for together in self._tables.since(position) for each in together if each[0] > position)
-        return list(islice(kept, limit))
+        return next(_paged(islice(kept, limit)), [])
 
     async def head(self) -> int:
         return self._tables.head()
@@ -297,6 +304,11 @@ class MemoryBus:
 
     async def delayed(self, limit: int | None = None) -> Sequence[Delayed]:
         return sorted(self._tables.delayed.values(), key=in_order)[:limit]
+
+    async def delayed_pages(self, limit: int) -> AsyncIterator[Sequence[Delayed]]:
+        entries = sorted(self._tables.delayed.values(), key=lambda each: (each.due_at, each.type, each.id))
+        for page in _paged(entries[:limit]):
+            yield page
 
     async def due(self, now: int, limit: int) -> Sequence[Delayed]:
         due = [each for each in self._tables.delayed.values() if each.due_at <= now]
@@ -341,7 +353,25 @@ class MemoryBus:
     async def dead(self, limit: int) -> Sequence[Dead]:
         return list(reversed(self._tables.dead.values()))[:limit]
 
+    async def dead_pages(self, limit: int) -> AsyncIterator[Sequence[Dead]]:
+        for page in _paged(await self.dead(limit)):
+            yield page
+
     async def revive(self, id: str) -> int:  # noqa: A002
         done = bus_rules.revive(self._tables, id)
         self.changed()
         return done
+
+
+def _paged(found: Iterable[T]) -> Iterator[list[T]]:
+    """Pages that end once they have as many bytes as a page of a real store."""
+    page: list[T] = []
+    size = 0
+    for each in found:
+        page.append(each)
+        size += len(msgspec.json.encode(each))
+        if size >= PAGE_BYTES_MAX:
+            yield page
+            page, size = [], 0
+    if page:
+        yield page

@@ -15,6 +15,7 @@ from interlock.adapters.journal_format import Tip
 from interlock.adapters.spending import Counter, Held, spend
 from interlock.errors import CrewMissing, NotOwner, OwnedElsewhere, RunDeleted, RunExists, RunNotFound, StoreFailed
 from interlock.ids import CHILD_MARK, is_below, parent_of
+from interlock.limits import PAGE_BYTES_MAX
 from interlock.ports import (
     NOTHING_ELSE,
     Alongside,
@@ -177,7 +178,9 @@ class MemoryStore:
         self.require_open()
         kept = self._kept(run)
         records = journal_format.opened_chain(run, kept.records, journal_format.start_of(run), kept.tip)
-        return tuple(record for record in records if record.last_seq > after)[:limit]
+        found = [record for record in records if record.last_seq > after][:limit]
+        sizes = {record.seq: len(stored.body) for record, stored in zip(records, kept.records, strict=True)}
+        return tuple(found if limit is None else _page(found, [sizes[record.seq] for record in found]))
 
     async def whole(self, run: str) -> tuple[RunRow, Sequence[Record]]:
         return await self.row(run), await self.records(run)
@@ -221,12 +224,14 @@ class MemoryStore:
         assert limit > 0, "callers bound their pages"
         self.require_open()
         found: list[StoredRecord] = []
+        size = 0
         for at, (run, number) in enumerate(self._shelf.order[position:], position + 1):
-            if len(found) == limit:
+            if len(found) == limit or size >= PAGE_BYTES_MAX:
                 break
             stored = self._shelf.runs[run].records[number] if run else None
             if stored is not None and (record := journal_format.opened_or_none(run, stored)) is not None:
                 found.append(StoredRecord(position=at, run=run, record=record))
+                size += len(stored.body)
         return found
 
     async def sealed(self, run: str) -> Sequence[SealedRecord]:
@@ -391,3 +396,13 @@ class MemoryStore:
     def require_open(self) -> None:
         if not self._is_open:
             raise StoreFailed("the store is closed; open another one beside it")
+
+
+def _page(found: Sequence[Record], sizes: Sequence[int]) -> Sequence[Record]:
+    """As many as a real store would give at once."""
+    size = 0
+    for number, each in enumerate(sizes, 1):
+        size += each
+        if size >= PAGE_BYTES_MAX:
+            return found[:number]
+    return found

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from interlock.adapters.tools_python import PythonToolbox
 from interlock.crew.definition import Agent, Crew
-from interlock.engine.effects import Tell
 from interlock.ports import Model, StoredRecord
+from interlock.runtime.delivery import ExternalSignal
 from interlock.runtime.runner import Runner
 from interlock.testing.memory_store import MemoryStore
 from interlock.testing.referee import Referee
@@ -128,13 +128,13 @@ class Process:
             names = ", ".join(sorted(str(task.get_coro().__qualname__) for task in left))  # type: ignore[union-attr]
             self.referee.complain("every task has an owner and an end", f"process {self.number} left {names} behind")
 
-    async def _hear(self, tell: Tell) -> None:
+    async def _hear(self, signal: ExternalSignal) -> None:
         """The host: it is slow, it fails, and it may die of it."""
         self.boundary("before a host is told")
         await self.clock.sleep(self.weather.chance.randrange(HOST_MS))
         if self.weather.strikes(self.weather.faults.failing):
             raise OSError("the host is in trouble")
-        self.referee.told.add(tell.key)
+        self.referee.told.add(signal.key)
         self.boundary("after a host is told")
 
     def _observed(self, stored: StoredRecord) -> None:

@@ -197,7 +197,7 @@ class ChatStream:
             own = self._keys.hidden(call.id)
             id_ = own if own and own not in used else f"{self._key}/{n}"
             used.add(id_)
-            arguments = self._keys.hidden("".join(call.arguments)) or "{}"
+            arguments = self._keys.hidden_json("".join(call.arguments)) or "{}"
             yield ToolRequest(id=id_, name=self._keys.hidden(self._tools.get(name, name)), arguments=arguments)
 
 

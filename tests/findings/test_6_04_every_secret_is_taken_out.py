@@ -1,0 +1,345 @@
+"""Secrets of every source through every door: none is in the data folder, the log, an answer, a stream or an output."""
+
+import asyncio
+import base64
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import typing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from interlock import CrewContext, Interlock, load_crew
+from interlock.adapters import host_secrets as sources
+from interlock.adapters.host_file import HostSettings, read_settings
+from interlock.adapters.host_secrets import host_secrets, too_short
+from interlock.adapters.models.known_keys import REDACTED, HiddenStream, KnownKeys
+from interlock.compose.crews import host_settings
+from interlock.engine import events
+from interlock.ports import ModelRequest
+from interlock.runtime import redacting, runner
+from interlock.server.access import OWNER, Access
+from interlock.testing import ManualClock
+from tests.server.process import COMMAND, PATIENT, Served, serving, stream
+
+OUT, IN, OLD = ("whsec_" + base64.b64encode(word * 8).decode() for word in (b"outs", b"inco", b"olds"))
+SECRETS = {
+    "OPENAI_API_KEY": "sk-canary-provider-0001",
+    "HOUSE_CODE": "canary.house.0002",
+    "OUT_SECRET": OUT,
+    "IN_SECRET": IN,
+    "OLD_SECRET": OLD,
+    "IN_TOKEN": "canary-token-0003",
+    "MCP_KEY": "canary-mcp-key-0004",
+    "MCP_TOKEN": "canary-mcp-env-0005",
+}
+PASSWORD = "canary/pa ss+0006"
+ADDRESS = "postgres://user:canary%2Fpa%20ss%2B0006@db.example/x"
+READER, STRONGER = "ilk_" + "r" * 43, "a-key-that-somebody-chose-0007"
+TOML = f"""\
+{PATIENT}
+[server.keys.reader]
+sha256 = "{hashlib.sha256(READER.encode()).hexdigest()}"
+scopes = ["read"]
+[server.keys.chosen]
+sha256 = "{hashlib.sha256(STRONGER.encode()).hexdigest()}"
+scopes = ["admin"]
+[tools]
+modules = ["leaky"]
+[providers.house]
+url = "https://house.example/v1"
+key_env = "HOUSE_CODE"
+[webhooks.out]
+url = "https://out.example/"
+secret_env = "OUT_SECRET"
+[webhooks.in]
+secret_env = "IN_SECRET"
+old_secret_env = "OLD_SECRET"
+types = ["in:*"]
+[webhooks.token]
+token_env = "IN_TOKEN"
+types = ["in:*"]
+[mcp.far]
+url = "https://mcp.example/"
+key_env = "MCP_KEY"
+[mcp.near]
+command = ["true"]
+env = ["MCP_TOKEN", "HOME"]
+"""
+TOOLS = """\
+from pathlib import Path
+def leak() -> str: return Path("canaries").read_text()
+def burst() -> str: raise ValueError(Path("canaries").read_text())
+"""
+CREW = """\
+version: "2.0"
+name: office
+entry_point: clerk
+agents: [{id: clerk, tools: [leak, burst, memory_write, generate_signal]}]
+routing: {signals: {clerk: [{signal: "[WAIT]"}, {signal: "[DONE]"}]}}
+"""
+
+
+def told_secrets() -> list[str]:
+    """All that is known before a server is there, in every form."""
+    return [*SECRETS.values(), PASSWORD, READER]
+
+
+def script_of(text: str) -> str:
+    calls = [
+        {"name": "leak", "arguments": {}},
+        {"name": "burst", "arguments": {}},
+        {"name": "memory_write", "arguments": {"key": "k", "value": {"deep": [text]}}},
+        {"name": "generate_signal", "arguments": {"type": "agent:said", "data": {"text": text}}},
+    ]
+    replies = [{"text": text, "tool_calls": calls}, f"{text}\n[WAIT]", f"{text}\n[DONE]"]
+    return msgspec.json.encode({"replies": {"clerk": replies}}).decode()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("DATABASE_URL", ADDRESS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "leaky.py").write_text(TOOLS, "utf-8")
+    return tmp_path
+
+
+def found_in(data: Path, secrets: list[str]) -> list[tuple[str, str]]:
+    """Which secret stands in which file; the key has a file of its own."""
+    files = [file for file in data.rglob("*") if file.is_file() and file.name != "server.key"]
+    bodies = {file.name: file.read_bytes() for file in files}
+    return [(name, secret) for name, body in bodies.items() for secret in secrets if secret.encode() in body]
+
+
+class Asked:
+    """Everything that a server says, to look through."""
+
+    def __init__(self, client: httpx2.Client, text: str) -> None:
+        self._client, self.text, self.said = client, text, list[str]()
+
+    def ask(self, method: str, path: str, **more: Any) -> Any:
+        answer = self._client.request(method, path, **more)
+        self.said.append(f"{method} {answer.status_code}\n{answer.text}\n{answer.headers}")
+        return answer.json() if "json" in answer.headers.get("content-type", "") else None
+
+    def through_every_door(self, secrets: list[str]) -> None:
+        text = self.text
+        context = {"shared_memory": {"m": [text]}, "previous_results": {"x": text}, "original_input": text}
+        run = self.ask("POST", "/v1/runs", json={"crew": "office", "input": text, "context": context})["id"]
+        while self.ask("GET", f"/v1/runs/{run}")["status"] == "running":
+            pass
+        self.ask("GET", "/v1/questions")
+        (waiting,) = self.ask("GET", f"/v1/runs/{run}")["questions"]
+        self.ask("POST", f"/v1/questions/{waiting['id']}/answer", json={"answer": text})
+        self.said += [str(event) for event in stream(self._client, f"/v1/runs/{run}/events")]
+        self.said += [str(event) for event in stream(self._client, "/v1/engine/events?follow=false")]
+        self.ask("POST", "/v1/engine/signals", json={"type": "told", "data": {"deep": [text]}})
+        self.ask("POST", "/v1/engine/signals/delayed", json={"type": "later", "data": text, "inMs": 10**8})
+        body = {"id": "1", "type": "in:now", "data": {"text": text}}
+        self.ask("POST", "/v1/webhooks/token", json=body, headers={"x-webhook-token": SECRETS["IN_TOKEN"]})
+        for secret in secrets:
+            self._echoed(secret)
+        for path in (
+            "runs",
+            f"runs/{run}",
+            f"runs/{run}/events",
+            f"runs/{run}/explain",
+            "usage",
+            "crews",
+            "crews/office",
+        ):
+            self.ask("GET", f"/v1/{path}")
+        for path in ("events", "delayed", "dead", "subscriptions"):
+            self.ask("GET", f"/v1/engine/signals/{path}")
+
+    def _echoed(self, secret: str) -> None:
+        """Whatever an error repeats of a request: path, parameters, headers, body."""
+        self.ask("GET", f"/v1/runs/{secret}")
+        self.ask("GET", "/v1/runs", params={"cursor": secret})
+        self.ask("POST", "/v1/runs", json={"crew": secret, "input": "x"}, headers={"idempotency-key": "k" + secret[:5]})
+        self.ask("POST", "/v1/runs", json={"crew": "office"}, headers={"idempotency-key": secret.replace(" ", "")})
+        self.ask("POST", "/v1/engine/signals", json={"type": f"a:{secret}"})
+        self.ask("POST", "/v1/engine/signals", json={"type": 1, secret: 2})
+        self.ask("GET", "/v1/crews", headers={"origin": f"https://{secret.replace(' ', '')}"})
+
+
+def session_of(server: Served) -> str:
+    answer = httpx2.post(f"{server.address}/v1/session", json={"code": server.code}, headers={"origin": server.address})
+    return str(answer.headers["set-cookie"].partition("=")[2].partition(";")[0])
+
+
+def test_no_secret_of_any_source_comes_out_of_any_door(folder: Path) -> None:
+    secrets = told_secrets()
+    with serving(folder, toml=TOML, script=script_of(" ".join(secrets)), crew=CREW) as server:
+        (folder / "canaries").write_text(" ".join(secrets), "utf-8")
+        session = session_of(server)
+        httpx2.get(f"{server.address}/v1/crews", headers={"authorization": f"Bearer {STRONGER}"})  # known from now on
+        secrets += [server.key, STRONGER, server.code, session]
+        (folder / "canaries").write_text(" ".join(secrets), "utf-8")
+        with server.asking() as client:
+            asked = Asked(client, " ".join(secrets))
+            asked.through_every_door(secrets)
+        with server.asking(headers={"authorization": f"Bearer {READER}"}) as reader:
+            weak = Asked(reader, "")
+            run = weak.ask("GET", "/v1/runs")["runs"][0]["id"]
+            for path in (f"/v1/runs/{run}", f"/v1/runs/{run}/events", "/v1/engine/signals/events"):
+                weak.ask("GET", path)
+        log = server.log
+        assert server.stopped() == 0
+    said = [*asked.said, *weak.said, log, *commands(folder, run)]
+    assert sum(REDACTED in each for each in said) > 10
+    assert [(secret, each[:200]) for each in said for secret in secrets if secret in each] == []
+    assert found_in(folder / "data", secrets) == []
+
+
+def commands(folder: Path, run: str) -> list[str]:
+    lines = [f"runs show {run}", f"runs explain {run}", f"runs replay {run}", "broadcast tail", "broadcast tail --json"]
+    lines += [f"runs export {run} data/out.jsonl", "backup data/copy.db", "doctor", f"runs script {run}"]
+    return [_said(folder, line) for line in lines]
+
+
+def _said(folder: Path, line: str) -> str:
+    words = line.split()
+    done = subprocess.run([COMMAND, *words, "--data", "data"], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (line, done.stderr)
+    return done.stdout + done.stderr
+
+
+# What is listed, and what stays as it is
+
+
+def test_every_source_of_secrets_is_listed(folder: Path) -> None:
+    (folder / "interlock.toml").write_text(TOML, "utf-8")
+    found = {secret.value for secret in host_secrets(read_settings(folder / "interlock.toml"), os.environ)}
+    assert {*SECRETS.values(), PASSWORD, OUT.removeprefix("whsec_")} <= found
+    assert os.environ["HOME"] not in found
+    store = {secret.value for secret in host_secrets(HostSettings(), {"INTERLOCK_STORE": ADDRESS})}
+    assert store == {PASSWORD, "canary%2Fpa%20ss%2B0006"}
+
+
+def read_settings_text(text: str) -> HostSettings:
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(text)
+        file.flush()
+        return read_settings(Path(file.name))
+
+
+def test_short_values_are_not_searched_for_and_doctor_and_serve_say_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOUSE_CODE", "short")
+    settings = read_settings_text('[providers.house]\nurl = "https://house.example/v1"\nkey_env = "HOUSE_CODE"\n')
+    (warning,) = too_short(settings, {"HOUSE_CODE": "short"})
+    assert "HOUSE_CODE" in warning
+    assert "short" not in warning.replace("shorter", "")
+    assert KnownKeys(["short"]).hidden("a short word") == "a short word"
+    with serving(folder, toml=TOML, crew=CREW) as server:
+        assert "HOUSE_CODE holds fewer than 8 characters" in server.log
+        assert server.stopped() == 0
+    assert "HOUSE_CODE holds fewer than 8 characters" in _said(folder, "doctor")
+
+
+def test_keys_of_objects_ids_and_digests_are_never_changed() -> None:
+    keys = KnownKeys(["password", "abcdef0123456789"])
+    assert keys.hidden_json('{"password": "my password"}') == f'{{"password":"my {REDACTED}"}}'
+    assert keys.hidden_value({"password": ["password", 1]}) == {"password": [REDACTED, 1]}
+    body = msgspec.json.encode({"id": "password", "crew_sha": "abcdef0123456789", "text": "password"})
+    assert msgspec.json.decode(keys.hidden_body(body)) == {
+        "id": "password",
+        "crew_sha": "abcdef0123456789",
+        "text": REDACTED,
+    }
+
+
+def test_what_servers_give_out_is_known_by_its_shape_also_in_pieces() -> None:
+    access = Access("ilk_" + "k" * 43, {}, ManualClock(), 1, port=1)
+    for secret in ("ilk_" + "Z" * 43, access.new_code(), access.new_session(OWNER)):
+        keys = KnownKeys()
+        assert keys.hidden(f"<{secret}>") == f"<{REDACTED}>"
+        for cut in range(1, len(secret)):
+            hidden = HiddenStream(keys)
+            assert hidden.add(f"I will {secret[:cut]}") + hidden.add(f"{secret[cut:]}.") + hidden.rest() == (
+                f"I will {REDACTED}."
+            )
+
+
+def test_every_text_of_an_incoming_event_is_looked_at_or_is_said_to_be_an_id() -> None:
+    """A field that is new must be put on one side or the other."""
+    ids = {"agent", "call", "model", "purpose", "reason", "refused", "what", "then", "timer", "token", "status", "by"}
+    ids |= {"crew", "crew_sha", "continues", "entry"}
+    texts = {"text", "error", "output", "input", "fault"}
+    for kind in typing.get_args(events.IncomingEvent):
+        plain = {field.name for field in msgspec.structs.fields(kind) if field.type is str}
+        assert plain <= ids | texts, kind
+        for name in plain & texts:
+            assert name in redacting_fields(kind), (kind, name)
+
+
+def redacting_fields(kind: type) -> set[str]:
+    return set(redacting._REDACTORS[kind].__code__.co_names) if kind in redacting._REDACTORS else set()
+
+
+# Planted faults (6.11)
+
+
+def leaks(folder: Path) -> list[tuple[str, str]]:
+    """The same without a server: input, memory, tools, replies, answers and broadcasts of a program."""
+    text = " ".join(told_secrets())
+    (folder / "crew.yaml").write_text(CREW, "utf-8")
+    (folder / "interlock.toml").write_text(TOML, "utf-8")
+    (folder / "canaries").write_text(text, "utf-8")
+
+    def clerk(request: ModelRequest) -> str:
+        return f"{text}\n[WAIT]" if request.number == 1 else f"{text}\n[DONE]"
+
+    async def story() -> None:
+        context = CrewContext(shared_memory={"m": text})
+        settings = host_settings("interlock.toml")
+        async with Interlock("data", host=settings, models=clerk) as box:
+            run = await box.start(load_crew("."), text, context=context)
+            await run.result()
+            await (await box.resume(run.id, text)).result()
+            await box.signals.emit("told", {"deep": [text]})
+
+    asyncio.run(story())
+    return found_in(folder / "data", told_secrets())
+
+
+def sees_events_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "redact_event", lambda event, _: event)
+
+
+def announces_data_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KnownKeys, "hidden_value", lambda _, value: value)
+
+
+def forgets_webhooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_variables", lambda _: [])
+
+
+def forgets_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interlock.adapters.models.known_keys._SHAPED", re.compile(r"(?!)"))
+
+
+@pytest.mark.parametrize(
+    "fault", [None, sees_events_as_they_come, announces_data_as_it_is, forgets_webhooks, forgets_shapes]
+)
+def test_a_planted_fault_is_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, fault: Callable[[pytest.MonkeyPatch], None] | None
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.delitem(sys.modules, "leaky", raising=False)
+    if fault is not None:
+        fault(monkeypatch)
+    assert bool(leaks(folder)) == (fault is not None)
