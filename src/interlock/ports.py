@@ -466,6 +466,13 @@ class Bus(Protocol):
         """Delivers again what is dead under this id, as if it were new; how many letters that were."""
         ...
 
+    def version(self) -> int | None:
+        """A number that changes when another process has changed something; None while that cannot be told.
+
+        It costs next to nothing: it is asked for before every record.
+        """
+        ...
+
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Calls back when another process has changed something; gives what ends that."""
         ...

@@ -657,6 +657,8 @@ class Runner:
         worked_ms = live.worked_ms(self.clock.monotonic_ms())
         if worked_ms:
             event = msgspec.structs.replace(event, worked_ms=worked_ms)
+        if self._listens and not self.board.is_mail_current():
+            await self._look_for_mail()
         if mail := self.board.mail_for(live.crew.name):
             event = msgspec.structs.replace(event, mail=mail)
         seq = live.run.state.seq + 1
@@ -680,6 +682,12 @@ class Runner:
         self.deliveries.begin(also.outgoing)
         taken = self.board.committed(live, also, appended)
         self.performer.perform(live, step.effects, answers(also.spending, appended.grants), taken)
+
+    async def _look_for_mail(self) -> None:
+        try:
+            await self.board.look_for_mail()
+        except PortError as error:  # nothing is lost: a letter stays in its inbox for the next turn
+            _log.warning("who has mail cannot be read now: %s", error)
 
     def _alongside(self, live: LiveRun, effects: Sequence[Effect], at: int) -> Alongside:
         """What the record's transaction holds besides it."""
