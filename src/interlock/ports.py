@@ -173,8 +173,9 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """One wait for a person. `id` answers it: the message's where an agent asked, else the token.
+    """One wait for a person. `id` answers it: the message's where an agent asked, else the first token.
 
+    It stays when an answer was refused and the same is asked again under another token. `context` is why it is asked.
     `since` and `until` are in milliseconds since 1970; `until` is 0 where there is no deadline.
     """
 
@@ -184,6 +185,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     reason: str
     question: str
+    context: str = ""
     expects: str = ""
     choices: tuple[str, ...] = ()
     token: str

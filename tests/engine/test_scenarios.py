@@ -430,7 +430,7 @@ class Story:
     def _field(self, name: str, value: object) -> str:
         if name in ("candidates", "call", "usage", "mail") or value in ("", 0, None):
             return ""
-        if name == "token":
+        if name in ("token", "again_of"):
             value = self._token(str(value))
         if name == "message" and isinstance(value, dict):
             value = " ".join(f"{key}={_short(self._id(each))}" for key, each in value.items() if each not in ("", {}))

@@ -107,7 +107,12 @@ def _letter(event: dict[str, Any], path: tuple[str, ...]) -> str:
     way = f"{sender} -> {addressee}"
     again = " again" if event["attempt"] else ""
     status = f" ({message['status']})" if message.get("status", "completed") != "completed" else ""
-    return f"{way} {message['type']}{again}{status}: {_in_short(said)}"
+    why = f" (context: {_in_short(message['context'])})" if _is_asked_with_context(message) else ""
+    return f"{way} {message['type']}{again}{status}: {_in_short(said)}{why}"
+
+
+def _is_asked_with_context(message: dict[str, Any]) -> bool:
+    return message["type"] == "REQUEST_USER_INPUT" and bool(message["context"])
 
 
 def _crew_note(event: dict[str, Any], path: tuple[str, ...]) -> str:

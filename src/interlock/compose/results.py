@@ -13,6 +13,8 @@ from interlock.ports import Journal, Record, RunRow
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """How a run stands: over, or paused with the token of its oldest wait. `continues` is the run it goes on from.
 
+    `text` of a paused run is what a person is asked, and `context` why an agent asks it.
+
     `usage_by_agent` says what the calls of each agent have cost, in the order of their first.
     """
 
@@ -22,6 +24,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     output: str = ""
     text: str = ""
+    context: str = ""
     token: str = ""
     continues: str = ""
     usage: Usage = Usage()
@@ -59,5 +62,8 @@ def _paused(result: Result, pause: RunPaused, records: Sequence[Record]) -> Resu
     said = next(
         (e.text for e in reversed(events) if isinstance(e, ModelReplied) and not e.tool_calls and not e.purpose), ""
     )
-    asked = next((e.question for e in events if isinstance(e, InputRequested) and e.token == pause.token), "")
-    return msgspec.structs.replace(result, token=pause.token, reason=pause.reason, output=said, text=asked)
+    asked = next((e for e in events if isinstance(e, InputRequested) and e.token == pause.token), None)
+    question, context = (asked.question, asked.context) if asked is not None else ("", "")
+    return msgspec.structs.replace(
+        result, token=pause.token, reason=pause.reason, output=said, text=question, context=context
+    )

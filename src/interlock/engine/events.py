@@ -358,7 +358,10 @@ class Nudged(Derived, frozen=True, kw_only=True, tag="nudged"):
 
 
 class InputRequested(Derived, frozen=True, kw_only=True, tag="input.requested"):
-    """`message_id` is that of the REQUEST_USER_INPUT; `expects` says in words what an answer must look like."""
+    """`message_id` is that of the REQUEST_USER_INPUT; `expects` says in words what an answer must look like.
+
+    `context` is why the agent asks. `again_of` is the first token of an approval that is asked again (rules 3).
+    """
 
     agent: str
     question: str
@@ -366,6 +369,8 @@ class InputRequested(Derived, frozen=True, kw_only=True, tag="input.requested"):
     message_id: str = ""
     expects: str = ""
     deadline_ms: int = 0
+    context: str = ""
+    again_of: str = ""
 
 
 class InputGiven(Derived, frozen=True, kw_only=True, tag="input.given"):

@@ -35,6 +35,7 @@ class OpenTool(msgspec.Struct, kw_only=True, omit_defaults=True):
     output: str | None = None
     approved: bool = False
     edited: str = ""  # the arguments that a person put in place of the model's
+    asked_as: str = ""  # the first token under which a person was asked to approve it
 
 
 class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -162,7 +163,9 @@ class Wait(msgspec.Struct, kw_only=True, omit_defaults=True):
     calls: tuple[str, ...] = ()  # the sub-crew signals that are held
     tool: str = ""
     message: str = ""  # the id of the question, where an agent asked it
+    again_of: str = ""  # the first token of an approval that is asked again
     question: str = ""
+    context: str = ""  # why the agent asks
     rules: AnswerRules = AnswerRules()
     deadline_ms: int = 0
     default: str | None = None

@@ -80,13 +80,14 @@ class Used(Told):
 
 
 class Question(Told):
-    """A wait for a person. Its id is the token of the wait."""
+    """A wait for a person. Its id stays when it is asked again because an answer was refused; its token does not."""
 
     id: str = Field(examples=[TOKEN])
     run: str = Field(examples=[RUN])
     crew: str = Field(examples=["desk"])
     agent: str = Field(examples=["cashier"])
     question: str = Field(examples=["May I pay 240 dollars?"])
+    context: str = Field(description="Why the agent asks, in its own words; empty if it did not say.")
     expects: str = Field(description="What an answer must look like, in words; empty if anything will do.")
     choices: list[str] = Field(description="The answers there are; none if the answer is free.")
     reason: str = Field(examples=["signal:[WAIT]"])
