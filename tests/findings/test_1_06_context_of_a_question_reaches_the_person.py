@@ -107,5 +107,3 @@ def test_a_webhook_is_told_it() -> None:
     hook = OutgoingHook(url="https://example.com", secret_env="S", on=("question",))
     (letter,) = letters_of("ops", hook, [stored], 0)
     assert json.loads(letter.body)["data"]["context"] == WHY
-
-

@@ -225,6 +225,8 @@ REACHED: dict[str, Ask] = {
     "unsound-crew": post("/v1/runs", {"crew": "broken"}),
     "question-not-found": post("/v1/questions/none:1.0/answer", {"answer": "x"}),
     "bad-broadcast": post("/v1/engine/signals", {"type": " "}),
+    "bad-format": post("/v1/engine/signals/subscriptions", {"crew": "office", "agent": "clerk", "pattern": "x:**"}),
+    "unknown-subscriber": post("/v1/engine/signals/subscriptions", {"crew": "none", "agent": "x", "pattern": "x"}),
     "no-such-signal": post("/v1/engine/signals/dead/none/revive"),
     "webhook-not-found": post("/v1/webhooks/none", {"type": "x"}),
     "webhook-type-not-allowed": webhook({"id": "1", "type": "other"}),

@@ -19,6 +19,10 @@ request-timeout = 10.0
 [checks.positive_data_acceptance]
 # 422 also for types and patterns of broadcasts that cannot be printed: no schema can say that.
 expected-statuses = ["2xx", "3xx", "401", "403", "404", "409", "422", "429", "5xx"]
+# 400 for patterns with a wildcard within a segment, and for crews and agents that are not known here.
+[[operations]]
+include-path-regex = "/v1/engine/signals/(subscriptions|events)"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", "400", "401", "403", "404", "409", "422", "429", "5xx"]
 """
 SCRIPT = "replies: {clerk: ['Who? [WAIT]', 'Fine. [DONE]']}\n"
 

@@ -135,7 +135,7 @@ class Interlock:
             )
         )
         self.runner.board.on_news = keeper.notice
-        self.signals = Signals(self.runner.board, self.clock)
+        self.signals = Signals(self.runner.board, self.clock, self.runner.crews.of)
         if self._listens:
             keeper.notice()  # what a crash left behind
         await self._list_questions()

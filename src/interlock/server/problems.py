@@ -52,6 +52,8 @@ CODES: dict[str, tuple[int, str]] = {
     "unsound-crew": (409, "The crew has problems and does not run"),
     "question-not-found": (404, "There is no such question"),
     "bad-broadcast": (422, "The broadcast, subscription or time cannot be"),
+    "bad-format": (400, "The pattern cannot be subscribed to"),
+    "unknown-subscriber": (400, "There is no such crew or agent to subscribe"),
     "no-such-signal": (404, "Nothing is scheduled, subscribed or dead under this name"),
     "webhook-not-found": (404, "There is no such webhook, or it has no secret"),
     "webhook-type-not-allowed": (403, "The webhook may not announce this type"),
