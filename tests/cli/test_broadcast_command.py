@@ -24,7 +24,6 @@ from interlock.cli.broadcast_view import Board
 from interlock.cli.main import interlock
 from interlock.errors import UsageError
 
-
 CI = 'version: "2.0"\nname: ci\nentry_point: a\nagents: [{id: a, is_terminal: true}]\n'
 
 

@@ -131,6 +131,7 @@ class Story:
         }
         self.hears: dict[str, Callable[[str], IncomingEvent]] = {
             "start": self._start,
+            "start2": self._start_under_rules_2,
             "continue": self._continue,
             "reply": self._reply,
             "tools": self._tools,
@@ -256,6 +257,10 @@ class Story:
 
     def _start(self, text: str) -> RunStarted:
         return RunStarted(crew="story", input=text, rules=RULES)
+
+    def _start_under_rules_2(self, text: str) -> IncomingEvent:
+        """As a run of an earlier day, when a task was acknowledged only once it was begun."""
+        return RunStarted(crew="story", input=text, rules=2)
 
     def _continue(self, text: str) -> RunStarted:
         before = self.run.state

@@ -1,10 +1,21 @@
 """Finding 1.13: acknowledged means received, questions keep their id, and `delayed.json` is current."""
 
 import asyncio
+import json
 from pathlib import Path
 
+import pytest
+
+from interlock import Interlock, load_crew
+from interlock.adapters import signal_files
+from interlock.adapters.models.scripted import Answer, ScriptedModel, ToolCall
+from interlock.adapters.signal_files import SignalFiles
+from interlock.adapters.view_keeper import SqliteTruth
+from interlock.ports import ModelRequest
+from interlock.testing import ManualClock
+from tests.boxes import inside
 from tests.compose.test_messages import paying
-from tests.server.office import Office, played
+from tests.server.office import Office, crew_file, played
 
 ASKING = """\
 version: "2.0"
@@ -15,8 +26,6 @@ agents: [{id: clerk, tools: [ask_user], is_terminal: true}]
 
 
 def test_a_question_keeps_its_id_when_an_answer_was_refused(tmp_path: Path) -> None:
-    from interlock.adapters.models.scripted import Answer, ScriptedModel, ToolCall
-
     call = ToolCall(name="ask_user", arguments={"question": "How many?", "pattern": "[0-9]+"})
     model = ScriptedModel({"clerk": [Answer(tool_calls=(call,)), "Thanks."]})
 
@@ -50,3 +59,76 @@ def test_an_approval_keeps_its_id_when_an_answer_was_refused(tmp_path: Path) -> 
             await box.answer(first.id, "yes")  # the same again gives the first outcome
 
     asyncio.run(story())
+
+
+DELEGATING = """\
+version: "2.0"
+name: office
+entry_point: boss
+agents: [{id: boss, is_terminal: true}, {id: clerk}]
+delegation: {children: {boss: [clerk]}, select: all, report_check: none, ack_timeout_seconds: 1}
+"""
+
+
+def test_a_second_task_to_a_busy_child_is_neither_sent_again_nor_undelivered(tmp_path: Path) -> None:
+    """The first task takes five minutes of working time, and acknowledgements have a second."""
+    crew, clock = load_crew(crew_file(tmp_path, DELEGATING)), ManualClock()
+    tasks = [ToolCall(name="delegate", arguments={"to": "clerk", "task": task}) for task in ("first", "second")]
+    script = ScriptedModel({"boss": [Answer(tool_calls=tuple(tasks)), "Both are done."], "clerk": ["one", "two"]})
+
+    async def model(request: ModelRequest) -> object:
+        if request.messages[-1].text.endswith("first"):
+            for _ in range(300):
+                clock.advance(1_000)
+                await asyncio.sleep(0)
+        async for piece in script.reply(request):
+            last = piece
+        return last
+
+    async def story(box: Interlock) -> list[dict[str, object]]:
+        run = await box.start(crew, "go")
+        events = [event async for event in run.events()]
+        assert (await run.result()).text == "Both are done."
+        return events
+
+    events = inside(Interlock(tmp_path / "data", models=model, clock=clock), story)
+    sent = [event for event in events if event["type"] == "message.sent"]
+    assert [event["attempt"] for event in sent] == [0] * 4
+    outcomes = [event["outcome"] for event in events if event["type"] == "message.settled"]
+    assert outcomes == ["answered"] * 4
+
+
+def test_delayed_json_is_current_after_the_process_that_dispatched_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It died after it had noted what the file would hold, and before it replaced the file."""
+
+    async def story(box: Interlock) -> None:
+        box.runner.board.on_news = lambda: None  # the views are written by nobody but this test
+        await box.signals.schedule("report:due", in_ms=1_000, id="one")
+
+        def views() -> SignalFiles:
+            truth = SqliteTruth(box.store.one_more_connection())
+            return SignalFiles(box.store.folder, truth, lambda report: None, lambda: 0)
+
+        survivor, dying = views(), views()
+        survivor.refresh()
+        dying.refresh()
+        await box.signals.cancel("one")
+        replace = signal_files._replace
+
+        def die(path: Path, body: bytes) -> None:
+            if path.name == signal_files.DELAYED:
+                raise KeyboardInterrupt
+            replace(path, body)
+
+        monkeypatch.setattr(signal_files, "_replace", die)
+        with pytest.raises(KeyboardInterrupt):
+            dying.refresh()
+        monkeypatch.setattr(signal_files, "_replace", replace)
+        survivor.refresh()
+        assert json.loads((tmp_path / "data" / "signals" / "delayed.json").read_bytes())["events"] == []
+
+    box = Interlock(tmp_path / "data")
+    box._listens = False  # no keeper of its own: the test has both
+    inside(box, story)

@@ -47,7 +47,7 @@ STORIES = (
     "a_report_is_judged_by_the_parents_model",
     "a_sub_crew_that_is_too_late_is_stopped",
     "a_sub_crew_whose_report_is_not_accepted_runs_again",
-    "a_task_that_nobody_takes_up_is_undelivered",
+    "a_second_task_for_an_agent_at_work_is_received",
     "a_tool_that_needs_approval_asks_a_person",
     "a_task_waits_as_long_as_its_child_waits_for_a_person",
     "delegating_a_task_and_getting_its_report",

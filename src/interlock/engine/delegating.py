@@ -1,6 +1,6 @@
 """Delegation: mail is carried, tasks are taken up, turns suspended and woken, reports checked and handed over.
 
-Rule 1: an agent has one turn at a time. A task for somebody at work waits; nobody has taken it up until then.
+Rule 1: an agent has one turn at a time. A task for an agent at work waits in its inbox, received and not begun.
 Rule 2: reports are joined: they wake a turn when no task of its own is open on which somebody can still work.
 Rule 3: how a task ends goes to whoever delegated it, never to the run.
 Rule 4: when a turn ends, so do the tasks that it gave out and waits for no more.
@@ -14,6 +14,7 @@ from interlock.engine.errands import ERRANDS, check, errand_done, select
 from interlock.engine.events import MessageSent, ReportChecked
 from interlock.engine.leaving import end_work, give_up_task, give_up_tasks_of
 from interlock.engine.mail import (
+    acknowledge_once,
     acknowledged,
     expect_answer,
     forget,
@@ -141,11 +142,13 @@ def deliver(t: Transition) -> Move | None:
     if not t.state.mailboxes or t.state.status != "running" or t.state.ending is not None:
         return None
     while (agent := next_with_task(t)) is not None:
-        if not _is_at_work(t, agent):
-            box = mailbox(t, agent)
-            move = _take_up(t, next(message for message in box.inbox if isinstance(message, Delegate)))
-            if move is not None:  # a sub-crew that begins leads to nothing else here
-                return move
+        waiting = [message for message in t.state.mailboxes[agent].inbox if isinstance(message, Delegate)]
+        if _is_at_work(t, agent):
+            _acknowledge(t, waiting)
+            continue
+        move = _take_up(t, waiting[0])
+        if move is not None:  # a sub-crew that begins leads to nothing else here
+            return move
     while (turn := next_suspended(t)) is not None:
         if _wakes(t, turn):
             turn.suspended = False
@@ -156,13 +159,20 @@ def deliver(t: Transition) -> Move | None:
     return None
 
 
+def _acknowledge(t: Transition, tasks: list[Delegate]) -> None:
+    """Their child is at work, and has them in its inbox: received, and neither sent again nor undelivered (rules 3)."""
+    if t.state.rules >= 3:
+        for message in tasks:
+            acknowledge_once(t, message)
+
+
 def _is_at_work(t: Transition, agent: str) -> bool:
     return agent in t.state.tasks or turn_of(t.state, agent) is not None
 
 
 def _take_up(t: Transition, message: Delegate) -> Move | None:
     mailbox(t, message.to).inbox.remove(message)
-    acknowledged(t, message)
+    acknowledge_once(t, message)
     parent = turn_of(t.state, message.from_)
     assert parent is not None, "what a turn gave out ends with it"
     task = Task(worker=message.to, message=message.message_id, parent=parent.number, assigned=message.task)

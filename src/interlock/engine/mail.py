@@ -97,6 +97,13 @@ def acknowledged(t: Transition, message: AnyMessage) -> None:
     t.conclude(MessageAcknowledged(message_id=message.message_id))
 
 
+def acknowledge_once(t: Transition, message: AnyMessage) -> None:
+    """Unless it was acknowledged before."""
+    sent = t.state.mailboxes[message.sender].sent.get(message.message_id)
+    if sent is not None and not sent.acknowledged:
+        acknowledged(t, message)
+
+
 # What a turn waits for, and what is there for it
 
 

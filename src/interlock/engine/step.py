@@ -104,7 +104,8 @@ from interlock.engine.waiting import pause_if_idle, resumed, tool_lost
 # 2: a task waits as long as its child waits for a person; who works on a task announces with the hops of who gave it;
 #    a question is refused whose schema says what is never looked at, with other words if its default does not fit,
 #    and its deadline is a millisecond at least.
-# 3: `input.requested` says why an agent asks, and which approval is asked again.
+# 3: `input.requested` says why an agent asks, and which approval is asked again; a task in the inbox of a child at work
+#    is acknowledged; messages of the host's own types.
 RULES = 3
 
 OVER = ("completed", "failed", "stopped", "cancelled")
