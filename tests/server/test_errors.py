@@ -227,6 +227,8 @@ REACHED: dict[str, Ask] = {
     "bad-broadcast": post("/v1/engine/signals", {"type": " "}),
     "bad-format": post("/v1/engine/signals/subscriptions", {"crew": "office", "agent": "clerk", "pattern": "x:**"}),
     "unknown-subscriber": post("/v1/engine/signals/subscriptions", {"crew": "none", "agent": "x", "pattern": "x"}),
+    "bad-message": about("Who? [WAIT]", lambda run: post(f"/v1/runs/{run}/messages", {"type": "NONE", "to": "clerk"})),
+    "too-many-messages": too_many_messages,
     "no-such-signal": post("/v1/engine/signals/dead/none/revive"),
     "webhook-not-found": post("/v1/webhooks/none", {"type": "x"}),
     "webhook-type-not-allowed": webhook({"id": "1", "type": "other"}),

@@ -13,6 +13,7 @@ import msgspec
 from interlock.broadcast.record import Heard
 from interlock.engine.bounds import UNBOUNDED, Bounds
 from interlock.engine.routing import Candidate, Verb
+from interlock.messages.host_types import MessageType
 from interlock.signals.matching import MatchMethod
 
 
@@ -118,6 +119,16 @@ class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
     heard: Heard | None = None
     delivery: int = 0
     hops: int = 0
+    messages: tuple[MessageType, ...] = ()  # types of the host that its agents know
+
+
+class MessageGiven(Incoming, frozen=True, kw_only=True, tag="message.given"):
+    """The host sends a message of one of its own types; `key` names it however often it is asked for."""
+
+    kind: str
+    to: str
+    body: dict[str, Any]
+    key: str = ""
 
 
 class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):
@@ -497,6 +508,7 @@ IncomingEvent = (
     | ChildWaits
     | ChildGoesOn
     | CancelRequested
+    | MessageGiven
 )
 
 DerivedEvent = (

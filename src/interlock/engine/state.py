@@ -9,6 +9,7 @@ from interlock.engine.bounds import UNBOUNDED, Bounds, Given
 from interlock.engine.events import Entry, ToolRequest, Usage
 from interlock.engine.routing import Decision
 from interlock.messages.answers import AnswerRules
+from interlock.messages.host_types import MessageType
 from interlock.messages.mailbox import AgentMailbox
 from interlock.messages.states import AgentState
 from interlock.messages.wire import Report
@@ -49,6 +50,7 @@ class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
     history: int
     rounds: int = 0
     nudges: int = 0
+    owes: bool = False  # it was shown a message of the host's types that asks for an answer
     attempt: int = 0
     call: str = ""
     call_number: int = 0
@@ -248,6 +250,8 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     agents: dict[str, AgentState] = {}
     messages: int = 0
     remarks: dict[str, str] = {}  # what is to be said with a message, by its id
+    message_types: dict[str, MessageType] = {}  # of the host, as they were when the run started
+    given: dict[str, str] = {}  # messages of the host, by the key under which they were sent
     asked: dict[str, str] = {}  # the token of the answer that counted, by the id of its question
     written: list[str] = []  # keys of the memory that this run has written, or that came back to it
 

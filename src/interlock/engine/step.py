@@ -31,6 +31,7 @@ from interlock.engine.events import (
     InputExpired,
     LimitReached,
     MailTaken,
+    MessageGiven,
     ModelFailed,
     ModelReplied,
     Reserved,
@@ -43,6 +44,7 @@ from interlock.engine.events import (
     Warned,
     WentStale,
 )
+from interlock.engine.host_mail import message_given
 from interlock.engine.index import Index
 from interlock.engine.joining import close_branch, fork, join, out_of_time
 from interlock.engine.moves import (
@@ -217,7 +219,7 @@ def _is_stale(t: Transition, event: IncomingEvent) -> bool:
             return event.timer not in t.index.ticking
         case RunResumed() | InputExpired():
             return _asks_nobody(t, event)
-        case BroadcastHeard() | MailTaken():
+        case BroadcastHeard() | MailTaken() | MessageGiven():
             return comes_too_late(t, event)
         case ChildReturned() | ChildWaits() | ChildGoesOn():
             return is_old_news(t, event)
@@ -246,6 +248,7 @@ def _started(t: Transition, event: RunStarted) -> Move:
     t.state.results, t.state.memory = dict(event.context.previous_results), dict(event.context.shared_memory)
     t.state.history = list(event.history)
     t.state.hops = event.hops
+    t.state.message_types = {each.type: each for each in event.messages}
     if event.heard is None:
         t.remember("user", "user", event.input, 0)
     else:
@@ -311,6 +314,7 @@ _RECEIVED: dict[type, Callable[[Transition, Any], Move | None]] = {
     ChildWaits: child_waits,
     ChildGoesOn: child_goes_on,
     CancelRequested: _cancelled,
+    MessageGiven: message_given,
 }
 
 _CARRIED_OUT: dict[type, Callable[[Transition, Any], Move | None]] = {

@@ -27,9 +27,11 @@ from interlock.engine.events import (
     CrewContext,
     Entry,
     IncomingEvent,
+    MessageGiven,
     RunResumed,
     RunStarted,
 )
+from interlock.engine.host_mail import require_given
 from interlock.engine.routing import RoutingTable
 from interlock.engine.step import OVER, RULES, Run
 from interlock.errors import (
@@ -46,6 +48,7 @@ from interlock.errors import (
     StoreFailed,
 )
 from interlock.ids import is_below, key_of, parent_of, run_of
+from interlock.messages.host_types import registered
 from interlock.ports import (
     NOTHING_ELSE,
     Alongside,
@@ -225,6 +228,7 @@ class Runner:
             crew=crew.name,
             input=storable(text),
             rules=RULES,
+            messages=registered(),
             crew_sha=crew_sha,
             continues=continues,
             history=(*context.parent_history, *history),
@@ -249,6 +253,7 @@ class Runner:
             crew=crew.name,
             input=heard.broadcast.type,
             rules=RULES,
+            messages=registered(),
             crew_sha=crew_sha,
             entry=delivery.agent,
             heard=heard,
@@ -317,6 +322,32 @@ class Runner:
         if token in answered:
             return AlreadyResumed(live.id, token, same=answered[token] == storable(text))
         return NotWaiting(live.id, token, [wait.token for wait in live.run.state.waits])
+
+    async def send_message(self, crew: Crew, run_id: str, given: MessageGiven) -> str:
+        """Gives a message of the host to an agent of the run; its id. `BadMessage` if it cannot be sent."""
+        sent: list[str] = []
+        await self._seen_through(self._send_message(crew, run_id, given, sent))
+        return sent[0]
+
+    async def _send_message(self, crew: Crew, run_id: str, given: MessageGiven, sent: list[str]) -> None:
+        async with self.taking(run_id):
+            live = self.live.get(run_id) or await self._take(crew, run_id)
+            async with live.lock:
+                state = live.run.state
+                if given.key and given.key in state.given:
+                    sent.append(state.given[given.key])
+                    await self.let_go_unless_driven(live)
+                    return
+                try:
+                    require_given(state, crew, given)
+                except InterlockError:
+                    await self.let_go_unless_driven(live)
+                    raise
+                parent = await self.woken_parent_or_let_go(live)
+                self.do_again_what_is_owed(live)
+                sent.append(f"{run_id}:m{state.messages + 1}")
+                await self.transit(live, given)
+            self.goes_on_for(parent, live)
 
     async def cancel(self, crew: Crew, run_id: str, by: str) -> None:
         """It is stored when this returns; what was under way is being stopped."""

@@ -54,6 +54,8 @@ CODES: dict[str, tuple[int, str]] = {
     "bad-broadcast": (422, "The broadcast, subscription or time cannot be"),
     "bad-format": (400, "The pattern cannot be subscribed to"),
     "unknown-subscriber": (400, "There is no such crew or agent to subscribe"),
+    "bad-message": (422, "The message is not of a known type and form, or may not be sent there"),
+    "too-many-messages": (409, "The run has sent as many messages as it may"),
     "no-such-signal": (404, "Nothing is scheduled, subscribed or dead under this name"),
     "webhook-not-found": (404, "There is no such webhook, or it has no secret"),
     "webhook-type-not-allowed": (403, "The webhook may not announce this type"),

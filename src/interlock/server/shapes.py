@@ -298,6 +298,16 @@ class Emit(Given):
     data: Any = Field(None, description="Any JSON, or nothing.", examples=[{"ok": True}])
 
 
+class SendMessage(Given):
+    type: str = Field(min_length=1, max_length=64, description="As the host registered it.", examples=["PRICE"])
+    to: str = Field(min_length=1, max_length=256, description="An agent of the run's crew.", examples=["clerk"])
+    body: dict[str, Any] = Field({}, description="What the type's schema asks for.")
+
+
+class SentMessage(Told):
+    message_id: str = Field(description="An answer names it as `in_response_to`.", examples=[f"{RUN}:m1"])
+
+
 class Subscribe(Given):
     crew: str = Field(min_length=1, max_length=256, examples=["desk"])
     agent: str = Field(min_length=1, max_length=256, examples=["clerk"])
