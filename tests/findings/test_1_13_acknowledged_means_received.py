@@ -11,7 +11,7 @@ from interlock.adapters import signal_files
 from interlock.adapters.models.scripted import Answer, ScriptedModel, ToolCall
 from interlock.adapters.signal_files import SignalFiles
 from interlock.adapters.view_keeper import SqliteTruth
-from interlock.ports import ModelRequest
+from interlock.ports import ModelReply, ModelRequest
 from interlock.testing import ManualClock
 from tests.boxes import inside
 from tests.compose.test_messages import paying
@@ -76,14 +76,13 @@ def test_a_second_task_to_a_busy_child_is_neither_sent_again_nor_undelivered(tmp
     tasks = [ToolCall(name="delegate", arguments={"to": "clerk", "task": task}) for task in ("first", "second")]
     script = ScriptedModel({"boss": [Answer(tool_calls=tuple(tasks)), "Both are done."], "clerk": ["one", "two"]})
 
-    async def model(request: ModelRequest) -> object:
+    async def model(request: ModelRequest) -> ModelReply:
         if request.messages[-1].text.endswith("first"):
             for _ in range(300):
                 clock.advance(1_000)
                 await asyncio.sleep(0)
-        async for piece in script.reply(request):
-            last = piece
-        return last
+        (reply,) = [piece async for piece in script.reply(request) if isinstance(piece, ModelReply)]
+        return reply
 
     async def story(box: Interlock) -> list[dict[str, object]]:
         run = await box.start(crew, "go")

@@ -50,7 +50,7 @@ def test_a_mailbox_is_sent_and_received_with_await() -> None:
     async def story() -> None:
         parent, child = AgentMailbox("planner"), AgentMailbox("flights")
         await parent.send(TASK)
-        assert list(parent.pending_responses) == ["1"] and parent.outbox.get() == TASK
+        assert list(parent.pending_responses) == ["1"] and parent.outbox.pop() == TASK
         child.deliver(TASK)
         assert await child.receive() == TASK
         assert await child.receive() is None
@@ -162,7 +162,7 @@ def test_what_an_agent_without_a_turn_does_not_receive_in_time_is_undelivered(tm
 
     async def model(request: Any) -> str:
         await is_sent.wait()
-        for _ in range(60):
+        for _ in range(500):
             clock.advance(1_000)
             await asyncio.sleep(0)
         return "over [NEXT]" if request.agent == "clerk" else "ok"
@@ -204,7 +204,6 @@ def test_a_run_is_read_replayed_and_shown_where_its_types_are_not_registered(tmp
     assert "the same conclusions" in said("replay", run)
     assert f'APPROVE {HOST} -> clerk: answered\n    {{"dollars":5}}' in said("show", run, "--messages")
     assert "APPROVE" in said("show", run, "--mermaid")
-    assert f'{HOST} -> clerk APPROVE: {{"dollars":5}}' in said("show", run)
     first, *_ = said("show", run, "--messages", "--json").splitlines()
     assert json.loads(first)
 
@@ -214,7 +213,8 @@ def test_the_server_sends_once_and_refuses_what_does_not_fit(tmp_path: Path) -> 
         run = await office.start("go")
         await office.box.runner.settled(run["id"])
         path, good = f"/v1/runs/{run['id']}/messages", {"type": "PRICE", "to": "clerk", "body": {"dollars": 5}}
-        for wrong in ({"type": "NONE"}, {"body": {"dollars": "x"}}, {"body": {}}, {"to": "nobody"}):
+        faults: list[dict[str, Any]] = [{"type": "NONE"}, {"body": {"dollars": "x"}}, {"body": {}}, {"to": "nobody"}]
+        for wrong in faults:
             assert code_of(await office.post(path, json={**good, **wrong})) == (422, "bad-message")
         first = await office.post(path, json=good, headers={"idempotency-key": "a"})
         again = await office.post(path, json=good, headers={"idempotency-key": "a"})

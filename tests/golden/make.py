@@ -54,6 +54,7 @@ STORIES = (
     "who_is_given_a_task_aside_announces_with_its_hops",
     "a_held_group_starts_without_words_too",
     "a_limit_of_a_window_may_be_waited_for",
+    "a_message_of_the_host_is_received_and_answered",
     "a_limit_of_a_window_stops_the_run",
     "a_pause_takes_no_working_time",
     "a_run_is_paused_when_all_its_children_wait",

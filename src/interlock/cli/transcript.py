@@ -103,7 +103,7 @@ def _mail(event: dict[str, Any], path: tuple[str, ...]) -> str:
 def _letter(event: dict[str, Any], path: tuple[str, ...]) -> str:
     """Who says what to whom, in short."""
     message = event["message"]
-    said = _said(message)
+    said = _words_of(message)
     sender, addressee = (placed(path, message[end]) if end in message else "user" for end in ("from", "to"))
     way = f"{sender} -> {addressee}"
     again = " again" if event["attempt"] else ""
@@ -112,7 +112,7 @@ def _letter(event: dict[str, Any], path: tuple[str, ...]) -> str:
     return f"{way} {message['type']}{again}{status}: {_in_short(said)}{why}"
 
 
-def _said(message: dict[str, Any]) -> str:
+def _words_of(message: dict[str, Any]) -> str:
     for key in ("task", "result", "question", "answer"):
         if message["type"] in TYPES and key in message:
             return str(message[key])
