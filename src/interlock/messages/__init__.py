@@ -52,9 +52,8 @@ if TYPE_CHECKING:
 
 _AWAITED = ("AgentMailbox", "MessageValidator")
 
-__all__ = [
+__all__ = [  # noqa: RUF022 - plainly by name, as the test of exports wants
     "ANY",
-    "HOST",
     "AgentMailbox",
     "AgentSelector",
     "AgentState",
@@ -68,6 +67,7 @@ __all__ = [
     "Deadlock",
     "Delegate",
     "DuplicateMessage",
+    "HOST",
     "HostNote",
     "HostRequest",
     "IllegalMove",
