@@ -73,6 +73,21 @@ class BadBroadcast(UsageError):
         self.what, self.value, self.fault = what, value, fault
 
 
+class BadPattern(BadBroadcast):
+    """A pattern that cannot be subscribed to."""
+
+    code = "bad-format"
+
+    def __init__(self, value: str, fault: str) -> None:
+        super().__init__("pattern", value, fault)
+
+
+class UnknownSubscriber(UsageError):
+    """There is no such crew in this data folder, or no such agent in it."""
+
+    code = "unknown-subscriber"
+
+
 class NoSuchSignal(UsageError):
     """Nothing is scheduled, subscribed or dead under this name."""
 

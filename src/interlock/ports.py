@@ -174,8 +174,9 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """One wait for a person. `id` answers it: the message's where an agent asked, else the token.
+    """One wait for a person. `id` answers it: the message's where an agent asked, else the first token.
 
+    It stays when an answer was refused and the same is asked again under another token. `context` is why it is asked.
     `since` and `until` are in milliseconds since 1970; `until` is 0 where there is no deadline.
     """
 
@@ -185,6 +186,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     reason: str
     question: str
+    context: str = ""
     expects: str = ""
     choices: tuple[str, ...] = ()
     token: str
@@ -483,6 +485,13 @@ class Bus(Protocol):
 
     async def revive(self, id: str) -> int:  # noqa: A002
         """Delivers again what is dead under this id, as if it were new; how many letters that were."""
+        ...
+
+    def version(self) -> int | None:
+        """A number that changes when another process has changed something; None while that cannot be told.
+
+        It costs next to nothing: it is asked for before every record.
+        """
         ...
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:

@@ -24,6 +24,8 @@ from interlock.cli.broadcast_view import Board
 from interlock.cli.main import interlock
 from interlock.errors import UsageError
 
+CI = 'version: "2.0"\nname: ci\nentry_point: a\nagents: [{id: a, is_terminal: true}]\n'
+
 
 def told(*words: str, code: int = 0, given: str | None = None) -> str:
     result = CliRunner().invoke(interlock, ["broadcast", *words], input=given)
@@ -102,7 +104,11 @@ def test_durations_and_moments() -> None:
             duration_ms(text)
 
 
-def test_subscriptions_are_added_listed_and_removed() -> None:
+def test_subscriptions_are_added_listed_and_removed(folder: Path) -> None:
+    (folder / "crew.yaml").write_text(CI, "utf-8")
+    (folder / "script.yaml").write_text("replies: {a: [ok]}\n", "utf-8")
+    ran = CliRunner().invoke(interlock, ["run", "crew.yaml", "go", "--script", "script.yaml"])
+    assert ran.exit_code == 0, ran.output
     assert told("subscriptions") == "nobody hears anything\n"
     assert told("subscriptions", "--add", "ci", "a", "build:*") == "ci  a  build:*  silent  (api)\n"
     assert "loud" in told("subscriptions", "--add", "ci", "a", "alarm", "--loud")

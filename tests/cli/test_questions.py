@@ -36,6 +36,7 @@ def test_questions_say_who_asks_what_since_when_and_what_an_answer_looks_like(tr
     assert lines[0].startswith(f"{trip}  hotels of travel asks (question) since 20")
     assert lines[1:] == [
         "  How many nights will you stay?",
+        "  context: I need this to find a hotel",
         "  answer with a whole number from 1 to 30",
     ]
 

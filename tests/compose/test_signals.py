@@ -13,6 +13,7 @@ from interlock import Interlock, UsageError, load_crew
 from interlock.adapters.models.scripted import Answer, ScriptedModel, ToolCall
 from interlock.broadcast.record import Broadcast
 from interlock.broadcast.schedules import Schedule
+from interlock.broadcast.subscriptions import Subscribed
 from interlock.crew.definition import Crew
 from interlock.engine.events import BroadcastHeard, ToolRequest
 from interlock.engine.state import Ending
@@ -571,7 +572,7 @@ def test_hops_are_counted_through_the_crews_that_a_run_calls(tmp_path: Path) -> 
 
     async def story(box: Interlock) -> list[int]:
         await box.listen(crew)
-        await box.signals.add("other", "y", "inner:done")
+        await box.signals.bus.subscribe(Subscribed(crew="other", agent="y", pattern="inner:done"))
         await box.signals.emit("go")
         await until(lambda: runs(box))
         return [each.hops for each in await box.signals.bus.take(Taking(key="k", crew="other", agent="y"))]

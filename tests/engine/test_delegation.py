@@ -92,13 +92,13 @@ def test_a_model_is_told_whom_it_may_delegate_to_and_a_child_how_to_report(tmp_p
     crew = crew_of(tmp_path)
     talk = Talk(crew)
     root = turns_of(talk.run.state)[0]
-    (name, description, parameters), answer = shown_to(crew, crew.agents[0], root)
+    (name, description, parameters), answer = shown_to(crew, crew.agents[0], root, talk.run.state)
     assert (name, answer[0]) == ("delegate", "answer_child")
     assert "c0: child 0\nc1: child 1" in description
     assert parameters["properties"]["to"]["enum"] == ["c0", "c1"]
     talk.says("root", gives("c0"))
     child = next(turn for turn in turns_of(talk.run.state) if turn.agent == "c0")
-    assert [name for name, _, _ in shown_to(crew, crew.agents[1], child)] == ["report", "query_parent"]
+    assert [name for name, _, _ in shown_to(crew, crew.agents[1], child, talk.run.state)] == ["report", "query_parent"]
     told = Conversation(crew, talk.run.table).instructions_of(child)
     assert "a task that root gives you below" in told
     assert "Signals" not in told

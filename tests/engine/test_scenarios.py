@@ -20,6 +20,7 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
     after PURPOSE        the timer of PURPOSE fires
     held TOOL            the tool needs an approval, and was not run
     expire #2            nobody has answered the question of that token in time
+    type JSON            the host has registered a message type; `given TYPE to AGENT: BODY` sends one
     resume TEXT          the oldest wait is answered; `answer #2: TEXT` answers the one of that token
     child C: TEXT        the sub-crew C comes back with TEXT; `child C wrote {…}: TEXT` with memory it wrote,
                          `child C said A B: TEXT` with so much of what was said there, `child C failed: REASON` without
@@ -93,6 +94,7 @@ from interlock.engine.events import (
     IncomingEvent,
     InputExpired,
     MailTaken,
+    MessageGiven,
     ModelFailed,
     ModelReplied,
     ParkRequested,
@@ -109,6 +111,7 @@ from interlock.engine.nesting import order_for
 from interlock.engine.routing import Candidate
 from interlock.engine.state import Child, Message, Turn, turns_of
 from interlock.engine.step import OVER, RULES, Run, Step
+from interlock.messages.host_types import MessageType
 
 ROOT = Path(__file__).parents[2]
 SCENARIOS = Path(__file__).parent / "scenarios"
@@ -121,12 +124,14 @@ class Story:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.tokens: list[str] = []
+        self.types: list[MessageType] = []
         self.ids: dict[str, int] = {}
         self.shows: dict[str, Callable[[str], str]] = {
             "crew": self._crew,
             "sub": self._sub,
             "pass": self._pass,
             "mail": self._mail,
+            "type": self._type,
             "history": self._history,
             "view": self._view,
             "waits": self._waits,
@@ -135,6 +140,8 @@ class Story:
         }
         self.hears: dict[str, Callable[[str], IncomingEvent]] = {
             "start": self._start,
+            "start2": self._start_under_rules_2,
+            "given": self._given,
             "continue": self._continue,
             "reply": self._reply,
             "tools": self._tools,
@@ -266,7 +273,19 @@ class Story:
     # What happens
 
     def _start(self, text: str) -> RunStarted:
-        return RunStarted(crew="story", input=text, rules=RULES)
+        return RunStarted(crew="story", input=text, rules=RULES, messages=tuple(self.types))
+
+    def _type(self, text: str) -> str:
+        self.types.append(msgspec.json.decode(text, type=MessageType))
+        return "ok"
+
+    def _given(self, rest: str) -> MessageGiven:
+        kind, _, to = rest.partition(":")[0].partition(" to ")
+        return MessageGiven(kind=kind, to=to, body=msgspec.json.decode(rest.partition(":")[2]))
+
+    def _start_under_rules_2(self, text: str) -> IncomingEvent:
+        """As a run of an earlier day, when a task was acknowledged only once it was begun."""
+        return RunStarted(crew="story", input=text, rules=2)
 
     def _continue(self, text: str) -> RunStarted:
         before = self.run.state
@@ -441,7 +460,7 @@ class Story:
     def _field(self, name: str, value: object) -> str:
         if name in ("candidates", "call", "usage", "mail") or value in ("", 0, None):
             return ""
-        if name == "token":
+        if name in ("token", "again_of"):
             value = self._token(str(value))
         if name == "message" and isinstance(value, dict):
             value = " ".join(f"{key}={_short(self._id(each))}" for key, each in value.items() if each not in ("", {}))

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.messages import (
-    AgentMailbox,
     Answer,
     Delegate,
     DuplicateMessage,
@@ -20,7 +19,7 @@ from interlock.messages import (
     UnknownAddressee,
     WrongConversation,
 )
-from interlock.messages.mailbox import OUTCOMES, post
+from interlock.messages.mailbox import OUTCOMES, AgentMailbox, post
 
 TASK = Delegate(message_id="m1", from_="root", to="flights", task="Find flights")
 DONE = Report(message_id="m2", from_="flights", to="root", result="Three", in_response_to="m1")

@@ -8,13 +8,13 @@ from interlock.messages import (
     BadQuestion,
     BadVerdict,
     Delegate,
-    MessageValidator,
     Report,
     RequestUserInput,
     TaskValidator,
     UserInputValidator,
     WrongConversation,
 )
+from interlock.messages.validation import MessageValidator
 
 TASK = Delegate(message_id="m1", from_="root", to="flights", task="Find flights")
 

@@ -17,6 +17,7 @@ from interlock.adapters.webhook_settings import IncomingHook
 from interlock.adapters.webhook_verifying import TOKEN_HEADER, incoming_webhooks
 from interlock.engine.events import ModelCalled
 from interlock.errors import JournalDiverged, NotOwner, OutOfOrder, ParentIsOver
+from interlock.messages.refusals import TooManyMessages
 from interlock.server.problems import CODES, PROBLEM_JSON, problem_of
 from interlock.testing import ManualClock
 from tests.server.office import ADDRESS, Office, code_of, crew_file, parrot, played
@@ -119,6 +120,17 @@ async def deleted(office: Office) -> httpx2.Response:
     run = await office.finished()
     await office.box.keeping.delete(run["id"], 0)
     return await office.get(f"/v1/runs/{run['id']}")
+
+
+async def too_many_messages(office: Office) -> httpx2.Response:
+    run = await office.finished("Who? [WAIT]")
+    order = {"type": "NOTE", "to": "clerk"}
+
+    async def full(*_: Any, **__: Any) -> Any:
+        raise TooManyMessages("m1", "messages of a run", 1)
+
+    office.box.runner.send_message = full  # type: ignore[method-assign]
+    return await office.post(f"/v1/runs/{run['id']}/messages", json=order)
 
 
 async def answered(office: Office) -> httpx2.Response:
@@ -242,6 +254,10 @@ REACHED: dict[str, Ask] = {
     "unsound-crew": post("/v1/runs", {"crew": "broken"}),
     "question-not-found": post("/v1/questions/none:1.0/answer", {"answer": "x"}),
     "bad-broadcast": post("/v1/engine/signals", {"type": " "}),
+    "bad-format": post("/v1/engine/signals/subscriptions", {"crew": "office", "agent": "clerk", "pattern": "x:**"}),
+    "unknown-subscriber": post("/v1/engine/signals/subscriptions", {"crew": "none", "agent": "x", "pattern": "x"}),
+    "bad-message": of_run("Who? [WAIT]", lambda run: post(f"/v1/runs/{run}/messages", {"type": "NONE", "to": "clerk"})),
+    "too-many-messages": too_many_messages,
     "no-such-signal": post("/v1/engine/signals/dead/none/revive"),
     "webhook-not-found": post("/v1/webhooks/none", {"type": "x"}),
     "webhook-type-not-allowed": webhook({"id": "1", "type": "other"}),

@@ -52,6 +52,7 @@ def test_nobody_says_who_a_broadcast_is_from_but_us(tmp_path: Path) -> None:
 def test_an_agent_is_subscribed_and_not_any_more(tmp_path: Path) -> None:
     async def story(office: Office) -> None:
         order = {"crew": "office", "agent": "clerk", "pattern": "build:*"}
+        await office.finished()  # the crew is known from now on, as with a real server from its start
         made = await office.post(f"{SIGNALS}/subscriptions", json=order)
         assert (made.status_code, made.json()) == (201, {**order, "silent": True, "origin": "api"})
         listed = (await office.get(f"{SIGNALS}/subscriptions")).json()["subscriptions"]

@@ -39,16 +39,23 @@ class SqliteBus:
 
         return await self._store.write(doing, work, size)
 
+    def version(self) -> int | None:
+        return self._store.version()
+
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Looks four times a second whether another process has committed something."""
         loop = asyncio.get_running_loop()
         timer: asyncio.TimerHandle | None = None
+        seen = self.version()
 
         def look() -> None:
-            nonlocal timer
+            nonlocal timer, seen
             timer = loop.call_later(LOOK_S, look)
-            if self._store.was_changed_elsewhere():
-                changed()
+            before, now = seen, self.version()
+            if now is not None:
+                seen = now
+                if before not in (None, now):
+                    changed()
 
         def stop() -> None:
             if timer is not None:

@@ -65,7 +65,6 @@ class EventsState(msgspec.Struct, frozen=True, kw_only=True):
 class DelayedState(msgspec.Struct, frozen=True, kw_only=True):
     """The crcs that `delayed.json` may have: before it was replaced last, and after."""
 
-    number: int = -1
     crcs: tuple[int, ...] = ()
 
 
@@ -93,6 +92,7 @@ class SignalFiles:
         self.folder = data / SIGNALS
         self._truth, self._report, self._now_ms, self._bytes_max = truth, report, now_ms, bytes_max
         self._seen: dict[str, tuple[int, int, int]] = {}  # how each file looked when it was known to be right
+        self._right_delayed: tuple[int, tuple[int, int, int]] | None = None  # and of which number of the store
 
     def refresh(self) -> None:
         """`Busy` while another process does it; `OSError` if it cannot be done now."""
@@ -276,7 +276,8 @@ class SignalFiles:
         path, number = self.folder / DELAYED, self._truth.delayed_number()
         known = state.delayed
         looks = self._looks(path)
-        if number == known.number and looks == self._seen.get(DELAYED):
+        # What is kept beside the file is not asked: its writer may have died before the file itself was replaced.
+        if (number, looks) == self._right_delayed:
             return
         body = delayed_view(self._truth.delayed())
         crcs = [crc32(body)]
@@ -290,11 +291,11 @@ class SignalFiles:
                 crcs.insert(0, crc32(data))
             else:
                 self._put_aside(path)
-        fresh = DelayedState(number=number, crcs=tuple(crcs) or known.crcs or (crc32(body),))
+        fresh = DelayedState(crcs=tuple(crcs) or known.crcs or (crc32(body),))
         self._write_state(msgspec.structs.replace(state, delayed=fresh))
         if crcs:
             _replace(path, body)
-        self._seen[DELAYED] = self._looks(path)
+        self._right_delayed = (number, self._looks(path))
 
 
 def delayed_view(entries: list[Delayed]) -> bytes:

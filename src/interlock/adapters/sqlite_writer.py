@@ -92,7 +92,6 @@ class Writer:
         self._database_inode, self._log_inode = _inode(self._database), _inode(self._log)
         self._checked_at = 0.0
         self._tips = Tips()
-        self._version: int | None = None
         self._lock = Lock()
         self._home: asyncio.AbstractEventLoop | None = None
         self._gathered: list[Job] = []
@@ -123,18 +122,16 @@ class Writer:
             self._gather(job, loop)
         return await job.future  # type: ignore[no-any-return]
 
-    def was_changed_elsewhere(self) -> bool:
-        """Whether another connection that writes has committed since this was asked last; while busy, perhaps later."""
+    def version(self) -> int | None:
+        """A number that changes when another connection has committed; None while the thread is writing."""
         if self.broken is not None or not self._lock.acquire(blocking=False):
-            return False
+            return None
         try:
-            version = self.connection.execute("pragma data_version").fetchone()[0]
-        except sqlite3.Error:  # whoever writes next is told
-            return False
+            return int(self.connection.execute("pragma data_version").fetchone()[0])
+        except sqlite3.Error:  # the next write reports it
+            return None
         finally:
             self._lock.release()
-        before, self._version = self._version, version
-        return before not in (None, version)
 
     def hand_over(self) -> None:
         """On the loop: what was gathered and is not written yet is left to the thread."""

@@ -387,9 +387,9 @@ class SqliteStore(ServerTables, QuestionTables, SpentTables, ScheduleTables):
     async def read(self, doing: str, work: Query[T]) -> T:
         return await self._read(doing, work)
 
-    def was_changed_elsewhere(self) -> bool:
-        """Whether another process has committed something since this was asked last."""
-        return not self._closed and self._writer.was_changed_elsewhere()
+    def version(self) -> int | None:
+        """A number that changes when another process has committed; None while that cannot be told."""
+        return None if self._closed else self._writer.version()
 
     def one_more_connection(self) -> sqlite3.Connection:
         """To read with, in a thread of the caller's; it is let go of in a forked child like the others."""

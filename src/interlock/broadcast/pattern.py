@@ -16,6 +16,12 @@ def matches(pattern: str, type: str) -> bool:  # noqa: A002 - the contract's nam
     return len(wanted) == len(given) and all(w in ("*", g) for w, g in zip(wanted, given, strict=True))
 
 
+def wildcard_fault(pattern: str) -> str | None:
+    """Why a pattern says something else than its author meant: `matches` takes such a `*` for an ordinary letter."""
+    odd = next((segment for segment in pattern.strip().split(":") if "*" in segment and segment != "*"), None)
+    return None if odd is None else f"has '*' within the segment '{odd}'; '*' stands alone, for exactly one segment"
+
+
 def pattern_fault(pattern: str) -> str | None:
     """Why a pattern cannot be subscribed to, or None if it can."""
     if not pattern.strip():
@@ -24,4 +30,4 @@ def pattern_fault(pattern: str) -> str | None:
         return f"has {len(pattern)} characters, at most {BROADCAST_TYPE_CHARS_MAX} are allowed"
     if pattern.count(":") >= BROADCAST_SEGMENTS_MAX:
         return f"has {pattern.count(':') + 1} segments, at most {BROADCAST_SEGMENTS_MAX} are allowed"
-    return None
+    return wildcard_fault(pattern)

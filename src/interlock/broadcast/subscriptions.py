@@ -11,7 +11,7 @@ import msgspec
 
 from interlock.broadcast.pattern import pattern_fault
 from interlock.broadcast.trie import PatternTrie
-from interlock.errors import BadBroadcast
+from interlock.errors import BadPattern
 
 Origin = Literal["file", "tool", "api"]
 
@@ -88,11 +88,11 @@ def _once_each(found: tuple[Hearer, ...]) -> tuple[Hearer, ...]:
 
 
 def checked_pattern(pattern: object) -> str:
-    """The pattern as it is kept, trimmed; `BadBroadcast` if it cannot be."""
+    """The pattern as it is kept, trimmed; `BadPattern` if it cannot be."""
     if not isinstance(pattern, str):
-        raise BadBroadcast("pattern", str(pattern)[:80], "is no text")
+        raise BadPattern(str(pattern)[:80], "is not a text")
     if fault := pattern_fault(pattern):
-        raise BadBroadcast("pattern", pattern[:80], fault)
+        raise BadPattern(pattern[:80], fault)
     if not pattern.strip().isprintable():
-        raise BadBroadcast("pattern", pattern[:80], "holds characters that cannot be printed")
+        raise BadPattern(pattern[:80], "holds characters that cannot be printed")
     return pattern.strip()

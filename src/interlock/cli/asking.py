@@ -42,6 +42,8 @@ def _show(question: OpenQuestion) -> None:
     click.secho(shown(f"{head}{until}"), bold=True)
     for line in question.question.splitlines():
         click.echo(f"  {shown(line)}")
+    if question.context:
+        click.echo(f"  context: {shown(' '.join(question.context.split()))}")
     if question.expects:
         click.echo(f"  answer with {shown(question.expects)}")
 

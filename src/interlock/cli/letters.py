@@ -11,7 +11,7 @@ from interlock.cli.crews import shown
 from interlock.compose.questions import Waiting
 from interlock.engine.events import MessageSent, MessageSettled, RunStarted
 from interlock.ids import RESERVED_IDS, placed
-from interlock.messages.wire import AnyMessage, from_wire
+from interlock.messages.wire import HOST, AnyMessage, HostNote, from_journal
 from interlock.ports import StoredRecord
 
 # Of a message in a diagram; all of it stands in the transcript.
@@ -29,6 +29,8 @@ _ARROWS = {
 
 def said(message: AnyMessage) -> str:
     wire = message.to_wire()
+    if isinstance(message, HostNote):
+        return msgspec.json.encode(message.body).decode()
     return str(next(wire[key] for key in ("task", "result", "question", "answer") if key in wire))
 
 
@@ -50,7 +52,7 @@ class Letter(NamedTuple):
         return self._placed(self.message.addressee)
 
     def _placed(self, name: str) -> str:
-        return name if name in RESERVED_IDS else placed(self.way, name)
+        return name if name in (*RESERVED_IDS, HOST) else placed(self.way, name)
 
 
 def letters(tree: Sequence[StoredRecord]) -> list[Letter]:
@@ -63,7 +65,7 @@ def letters(tree: Sequence[StoredRecord]) -> list[Letter]:
     }
     ways = ways_of(tree)
     return [
-        Letter(stored.record.at, from_wire(sent.message), sent.attempt, ways[stored.run], fates.get(_id(sent)))
+        Letter(stored.record.at, from_journal(sent.message), sent.attempt, ways[stored.run], fates.get(_id(sent)))
         for stored in tree
         for sent in stored.record.events
         if isinstance(sent, MessageSent)
@@ -118,7 +120,7 @@ def mermaid(tree: Sequence[StoredRecord]) -> Iterator[str]:
     yield from (f"  participant {id_} as {_label(name)}" for name, id_ in ids.items())
     for letter in sent:
         refused = letter.fate is not None and letter.fate.outcome == "refused"
-        arrow = "-x" if refused else _ARROWS[letter.message.type]
+        arrow = "-x" if refused else _ARROWS.get(letter.message.type, "->>")
         words = f"{letter.message.type} {_label(said(letter.message))}"
         yield f"  {ids[letter.sender]}{arrow}{ids[letter.addressee]}: {words}"
 

@@ -237,9 +237,10 @@ class Progress:
 
     def _asked(self, event: Public) -> None:
         agent = placed(_path(event), event["agent"])
+        context = f"context: {' '.join(event['context'].split())}\n" if event.get("context") else ""
         expects = f"\n({event['expects']})" if event.get("expects") else ""
         self._messages[event["token"]] = event.get("message_id", "")
-        self.questions[event["token"]] = Question(event["token"], agent, f"{event['question']}{expects}")
+        self.questions[event["token"]] = Question(event["token"], agent, f"{context}{event['question']}{expects}")
 
     def _answered(self, event: Public) -> None:
         self.questions.pop(event["token"], None)

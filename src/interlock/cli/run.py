@@ -216,7 +216,8 @@ def _say_how_it_stands(box: Interlock, result: Result, progress: Progress) -> No
     elif result.status == "paused":
         if result.reason in (QUESTION, APPROVAL):
             first, *more = result.text.splitlines() or [""]
-            for line in (f"asked: {first}", *(f"       {line}" for line in more)):
+            context = [f"context: {' '.join(result.context.split())}"] if result.context else []
+            for line in (f"asked: {first}", *(f"       {line}" for line in more), *context):
                 click.echo(shown(line))
         token = f" --token {result.token}" if len(progress.questions) > 1 else ""
         click.echo(f"answer with: interlock resume {result.run}{token}{_data_of(box)} --input TEXT")

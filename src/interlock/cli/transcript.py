@@ -10,6 +10,7 @@ import msgspec
 
 from interlock.cli.crews import shown
 from interlock.ids import placed, run_of
+from interlock.messages.wire import EVERY_KEY, TYPES
 
 Kind = Literal["speaker", "said", "note", "printed", "log"]
 
@@ -102,12 +103,24 @@ def _mail(event: dict[str, Any], path: tuple[str, ...]) -> str:
 def _letter(event: dict[str, Any], path: tuple[str, ...]) -> str:
     """Who says what to whom, in short."""
     message = event["message"]
-    said = next(message[key] for key in ("task", "result", "question", "answer") if key in message)
+    said = _words_of(message)
     sender, addressee = (placed(path, message[end]) if end in message else "user" for end in ("from", "to"))
     way = f"{sender} -> {addressee}"
     again = " again" if event["attempt"] else ""
     status = f" ({message['status']})" if message.get("status", "completed") != "completed" else ""
-    return f"{way} {message['type']}{again}{status}: {_in_short(said)}"
+    why = f" (context: {_in_short(message['context'])})" if _is_asked_with_context(message) else ""
+    return f"{way} {message['type']}{again}{status}: {_in_short(said)}{why}"
+
+
+def _words_of(message: dict[str, Any]) -> str:
+    for key in ("task", "result", "question", "answer"):
+        if message["type"] in TYPES and key in message:
+            return str(message[key])
+    return _as_text({key: value for key, value in message.items() if key not in EVERY_KEY})
+
+
+def _is_asked_with_context(message: dict[str, Any]) -> bool:
+    return message["type"] == "REQUEST_USER_INPUT" and bool(message["context"])
 
 
 def _crew_note(event: dict[str, Any], path: tuple[str, ...]) -> str:

@@ -47,7 +47,7 @@ from interlock.compose.signals import Signals
 from interlock.compose.tools import HostTools
 from interlock.compose.usage import DAY_MS, Spent, spent_in
 from interlock.crew.definition import Crew
-from interlock.engine.events import NO_CONTEXT, CrewContext, Entry
+from interlock.engine.events import NO_CONTEXT, CrewContext, Entry, MessageGiven
 from interlock.engine.parking import PARKED
 from interlock.engine.state import RunState
 from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, RecordsMissing, RunNotFound, UsageError
@@ -168,7 +168,7 @@ class Interlock:
         )
         scheduler = RunScheduler(store, self.clock, self._start_scheduled, next_cron)
         self.runner.board.on_news = _both(keeper.notice, scheduler.wake)
-        self.signals = Signals(self.runner.board, self.clock, self._known)
+        self.signals = Signals(self.runner.board, self.clock, self._known, self.runner.crews.of)
         self.schedules = Schedules(store, self.clock, scheduler.wake)
         if self._listens:
             keeper.notice()  # what a crash left behind
@@ -453,6 +453,25 @@ class Interlock:
             raise elsewhere
         if answered[token] != storable(text):
             raise AlreadyResumed(run_id, token, same=False)
+
+    async def send_message(
+        self,
+        run_id: str,
+        type: str,  # noqa: A002 - the contract's name
+        to: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        key: str = "",
+    ) -> str:
+        """Sends a message of a type that this program registered to an agent of a run; gives the message's id.
+
+        `BadMessage` for an unknown type, a body that does not fit, and an agent that may not get it. What is sent
+        twice under the same `key` is sent once. An answer is an ANSWER in the run's events.
+        """
+        self._require_open()
+        row = await self.journal.row(run_id)
+        given = MessageGiven(kind=type, to=to, body=dict(body or {}), key=key)
+        return await self.runner.send_message(await self.crew_of(row), run_id, given)
 
     async def cancel(self, run_id: str) -> RunHandle:
         row = await self.journal.row(run_id)

@@ -14,6 +14,8 @@ PAGE = 1_000
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """How a run stands: over, or paused with the token of its oldest wait. `continues` is the run it goes on from.
 
+    `text` of a paused run is what a person is asked, and `context` why an agent asks it.
+
     `usage_by_agent` says what the calls of each agent have cost, in the order of their first.
     """
 
@@ -23,6 +25,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     output: str = ""
     text: str = ""
+    context: str = ""
     token: str = ""
     continues: str = ""
     usage: Usage = Usage()
@@ -36,7 +39,7 @@ class _Seen:
         self.spent: dict[str, Usage] = {}
         self.last: RunFinished | RunPaused | None = None
         self.said = ""
-        self._questions: dict[str, str] = {}
+        self._questions: dict[str, InputRequested] = {}
 
     def note(self, record: Record) -> None:
         add_usage(self.spent, record.events)
@@ -49,12 +52,14 @@ class _Seen:
         elif isinstance(event, ModelReplied) and not event.tool_calls and not event.purpose:
             self.said = event.text
         elif isinstance(event, InputRequested):
-            self._questions.setdefault(event.token, event.question)
+            self._questions.setdefault(event.token, event)
         elif isinstance(event, InputGiven):
             self._questions.pop(event.token, None)
 
-    def question(self, token: str) -> str:
-        return self._questions.get(token, "")
+    def question(self, token: str) -> tuple[str, str]:
+        """What is asked under a token, and why; both empty if nothing is."""
+        asked = self._questions.get(token)
+        return ("", "") if asked is None else (asked.question, asked.context)
 
 
 async def result_of(journal: Journal, run: str) -> Result:
@@ -80,8 +85,9 @@ async def result_from(journal: Journal, row: RunRow) -> Result:
     pause = seen.last
     asking = run_of(pause.token)  # perhaps a run of a crew that was called
     there = seen if asking == row.run else await _seen(journal, await journal.row(asking))
+    question, context = there.question(pause.token)
     return msgspec.structs.replace(
-        result, token=pause.token, reason=pause.reason, output=there.said, text=there.question(pause.token)
+        result, token=pause.token, reason=pause.reason, output=there.said, text=question, context=context
     )
 
 

@@ -5,7 +5,7 @@ Rule 2: whoever listens reads the store, so that somebody slow misses nothing an
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,7 +29,7 @@ from interlock.broadcast.record import (
 from interlock.broadcast.schedules import Schedule, checked_schedule, next_after
 from interlock.broadcast.subscriptions import Subscribed, checked_pattern
 from interlock.crew.definition import Crew
-from interlock.errors import BadBroadcast, UsageError
+from interlock.errors import BadBroadcast, UnknownSubscriber, UsageError, nearest
 from interlock.limits import BROADCASTS_LISTED_MAX
 from interlock.ports import Bus, Clock, of_file
 from interlock.runtime.switchboard import Switchboard
@@ -39,12 +39,17 @@ PAGE = 500
 
 Kept = TypeVar("Kept", Broadcast, Delayed)
 
+# A crew as it was kept under its sha.
+CrewOf = Callable[[str], Awaitable[Crew]]
+
 
 class Signals:
     """Announce, listen, subscribe agents, and see to signals for later."""
 
-    def __init__(self, board: Switchboard, clock: Clock, keys: KnownKeys, own: Source = PROCESS) -> None:
-        self._board, self._clock, self._keys, self._own = board, clock, keys, own
+    def __init__(
+        self, board: Switchboard, clock: Clock, keys: KnownKeys, crew_of: CrewOf, own: Source = PROCESS
+    ) -> None:
+        self._board, self._clock, self._keys, self._crew_of, self._own = board, clock, keys, crew_of, own
         self._declared: dict[str, str] = {}
 
     @property
@@ -53,11 +58,14 @@ class Signals:
 
     def as_process(self, name: str) -> "Signals":
         """The same, from a process of this name."""
-        return Signals(self._board, self._clock, self._keys, Source(type="process", id=checked_id(name)))
+        return self._as(Source(type="process", id=checked_id(name)))
 
     def as_webhook(self, name: str) -> "Signals":
         """The same, from a webhook; for the server that has verified it."""
-        return Signals(self._board, self._clock, self._keys, Source(type="webhook", id=checked_id(name)))
+        return self._as(Source(type="webhook", id=checked_id(name)))
+
+    def _as(self, own: Source) -> "Signals":
+        return Signals(self._board, self._clock, self._keys, self._crew_of, own)
 
     # Announcing and listening
 
@@ -116,15 +124,27 @@ class Signals:
     # Who hears what
 
     async def add(self, crew: str, agent: str, pattern: str, *, silent: bool = True) -> Subscribed:
-        """Subscribes an agent."""
+        """Subscribes an agent; `UnknownSubscriber` unless the crew was run, served or listened for in this folder."""
         pattern = self._without_secret("pattern", checked_pattern(pattern))
         subscribed = Subscribed(crew=crew, agent=agent, pattern=pattern, silent=silent)
+        await self._require_agent(crew, agent)
         await self.bus.subscribe(subscribed)
         return subscribed
 
+    async def _require_agent(self, crew: str, agent: str) -> None:
+        sha = await self.bus.crew_sha(crew)
+        if not sha:
+            raise UnknownSubscriber(
+                f"no crew '{crew[:80]}' is known here; run it once in this data folder, or serve it"
+            )
+        known = (await self._crew_of(sha)).agent_ids
+        if agent not in known:
+            advice = nearest(agent, known, f"its agents are {', '.join(known)}")
+            raise UnknownSubscriber(f"crew '{crew}' has no agent '{agent[:80]}'; {advice}")
+
     async def remove(self, crew: str, agent: str, pattern: str) -> bool:
         """Whether there was such a subscription."""
-        return await self.bus.unsubscribe(crew, agent, checked_pattern(pattern))
+        return await self.bus.unsubscribe(crew, agent, pattern.strip())  # also one that older versions took
 
     async def subscriptions(self) -> Sequence[Subscribed]:
         return await self.bus.subscriptions()

@@ -3,7 +3,7 @@
 CODES = {
     "agent-file": "An agent has no file, or two, or a file belongs to no agent.",
     "ambiguous-signals": "Two signals of one agent that a reply may not tell apart.",
-    "bad-format": "A signal is not written as `[NAME]`.",
+    "bad-format": "A signal is not written as `[NAME]`, or a pattern has `*` within a segment.",
     "bad-path": "A path leads out of the crew's folder, or to nothing.",
     "bad-value": "A value is of the wrong kind or out of range.",
     "bad-yaml": "The file is no YAML, or uses what crew files may not: aliases, anchors, tags, deep nesting.",

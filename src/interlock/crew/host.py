@@ -5,6 +5,7 @@ import msgspec
 # Tools that Interlock itself gives to agents.
 BUILT_IN_TOOLS = (
     "answer_child",
+    "answer_message",
     "ask_user",
     "delegate",
     "emit_signal",
@@ -13,6 +14,7 @@ BUILT_IN_TOOLS = (
     "memory_write",
     "query_parent",
     "report",
+    "send_message",
     "signal_cancel",
     "signal_schedule",
     "signal_subscribe",

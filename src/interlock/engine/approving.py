@@ -27,17 +27,23 @@ def approval_needed(t: Transition, event: ApprovalNeeded) -> Move | None:
 
 
 def _ask(t: Transition, turn: Turn, tool: OpenTool, fault: str = "") -> None:
+    """Under a new token; the first one stays the name of the question (rules 3)."""
     token, request = t.new_token(), tool.request
-    wait = Wait(token=token, reason=APPROVAL, agent=turn.agent, turn=turn.number, tool=tool.key)
+    again_of = tool.asked_as
+    if t.state.rules >= 3:
+        tool.asked_as = tool.asked_as or token
+    wait = Wait(token=token, reason=APPROVAL, agent=turn.agent, turn=turn.number, tool=tool.key, again_of=again_of)
     t.state.waits.append(wait)
     question = f"{turn.agent} wants to use {request.name} with {request.arguments or '{}'}"
     expects = "yes, no, or a JSON object with the arguments to use instead"
     question = f"{question}\n({fault})" if fault else question
-    t.conclude(InputRequested(agent=turn.agent, question=question, token=token, expects=expects))
+    t.conclude(InputRequested(agent=turn.agent, question=question, token=token, expects=expects, again_of=again_of))
 
 
 def approval_given(t: Transition, wait: Wait, answer: str) -> Move | None:
     turn, tool = open_tool(t, wait.tool)
+    if wait.again_of:
+        t.state.asked[wait.again_of] = wait.token
     word, _, reason = answer.strip().partition(":")
     if word.strip().lower() in NO:
         _goes_on(t, turn)

@@ -8,7 +8,7 @@ import msgspec
 
 from interlock.broadcast.record import Heard
 from interlock.engine.effects import MailRead, TakeMail
-from interlock.engine.events import BroadcastDelivered, BroadcastHeard, MailTaken, TurnStarted
+from interlock.engine.events import BroadcastDelivered, BroadcastHeard, MailTaken, MessageGiven, TurnStarted
 from interlock.engine.moves import Ask, Move
 from interlock.engine.phrases import How, envelope
 from interlock.engine.standing import moved
@@ -42,9 +42,11 @@ def can_hear(state: RunState) -> bool:
     return state.status == "running" and state.ending is None
 
 
-def comes_too_late(t: Transition, event: BroadcastHeard | MailTaken) -> bool:
+def comes_too_late(t: Transition, event: BroadcastHeard | MailTaken | MessageGiven) -> bool:
     if isinstance(event, BroadcastHeard):
         return not can_hear(t.state)
+    if isinstance(event, MessageGiven):
+        return t.state.ending is not None or (event.key != "" and event.key in t.state.given)
     return turn_that_takes(t, event) is None
 
 

@@ -1,6 +1,6 @@
 """Delegation: mail is carried, tasks are taken up, turns suspended and woken, reports checked and handed over.
 
-Rule 1: an agent has one turn at a time. A task for somebody at work waits; nobody has taken it up until then.
+Rule 1: an agent has one turn at a time. A task for an agent at work waits in its inbox, received and not begun.
 Rule 2: reports are joined: they wake a turn when no task of its own is open on which somebody can still work.
 Rule 3: how a task ends goes to whoever delegated it, never to the run.
 Rule 4: when a turn ends, so do the tasks that it gave out and waits for no more.
@@ -14,6 +14,7 @@ from interlock.engine.errands import ERRANDS, check, errand_done, select
 from interlock.engine.events import MessageSent, ReportChecked
 from interlock.engine.leaving import end_work, give_up_task, give_up_tasks_of
 from interlock.engine.mail import (
+    acknowledge_once,
     acknowledged,
     expect_answer,
     forget,
@@ -21,6 +22,7 @@ from interlock.engine.mail import (
     has_open,
     mailbox,
     open_tasks,
+    receive,
     send,
     settle,
     short,
@@ -42,7 +44,17 @@ from interlock.messages.mailbox import REFUSED, TIMED_OUT
 from interlock.messages.refusals import Deadlock
 from interlock.messages.states import AgentState, Cause
 from interlock.messages.validation import TaskValidator
-from interlock.messages.wire import Answer, AnyMessage, Delegate, Query, Report, RequestUserInput, UserResponse
+from interlock.messages.wire import (
+    Answer,
+    AnyMessage,
+    Delegate,
+    HostNote,
+    HostRequest,
+    Query,
+    Report,
+    RequestUserInput,
+    UserResponse,
+)
 
 WAITING = (AgentState.WAITING_FOR_CHILD, AgentState.WAITING_FOR_PARENT, AgentState.WAITING_FOR_USER)
 
@@ -58,7 +70,7 @@ def ask_ready(t: Transition, move: Ask) -> Move | None:
             return selecting
     if state_of(t, turn.agent) is AgentState.ANALYZING and turn.kind not in ERRANDS:
         moved(t, turn.agent, Cause.WORK)
-    if t.state.agents and turn.kind not in ERRANDS:
+    if (t.state.agents or t.state.mailboxes) and turn.kind not in ERRANDS:
         take_news(t, turn)
     return ask(t, move)
 
@@ -85,7 +97,7 @@ def rest(t: Transition, move: Rest) -> Move | None:
 
 def _has_open(t: Transition, turn: Turn) -> bool:
     """Whether something is still to come: an answer, or a report that is being checked."""
-    return has_open(t, turn.agent, Delegate, Query, RequestUserInput) > 0 or _is_checking(t, turn)
+    return has_open(t, turn.agent, Delegate, Query, RequestUserInput, HostRequest) > 0 or _is_checking(t, turn)
 
 
 def _is_checking(t: Transition, turn: Turn) -> bool:
@@ -95,7 +107,8 @@ def _is_checking(t: Transition, turn: Turn) -> bool:
 def _why_waits(t: Transition, agent: str) -> Cause:
     if waits_for_person(t, agent):
         return Cause.REQUEST_USER_INPUT
-    return Cause.QUERY_PARENT if waits_for_parent(t, agent) else Cause.DELEGATE
+    asks = waits_for_parent(t, agent) or (has_open(t, agent, HostRequest) and not has_open(t, agent, Delegate))
+    return Cause.QUERY_PARENT if asks else Cause.DELEGATE
 
 
 def conclude_turn(t: Transition, move: Conclude) -> Move | None:
@@ -141,11 +154,13 @@ def deliver(t: Transition) -> Move | None:
     if not t.state.mailboxes or not t.can_move or t.state.ending is not None:
         return None
     while (agent := next_with_task(t)) is not None:
-        if not _is_at_work(t, agent):
-            box = mailbox(t, agent)
-            move = _take_up(t, next(message for message in box.inbox if isinstance(message, Delegate)))
-            if move is not None:  # a sub-crew that begins leads to nothing else here
-                return move
+        waiting = [message for message in t.state.mailboxes[agent].inbox if isinstance(message, Delegate)]
+        if _is_at_work(t, agent):
+            _acknowledge(t, waiting)
+            continue
+        move = _take_up(t, waiting[0])
+        if move is not None:  # a sub-crew that begins leads to nothing else here
+            return move
     while (turn := next_suspended(t)) is not None:
         if _wakes(t, turn):
             turn.suspended = False
@@ -156,13 +171,20 @@ def deliver(t: Transition) -> Move | None:
     return None
 
 
+def _acknowledge(t: Transition, tasks: list[Delegate]) -> None:
+    """Their child is at work, and has them in its inbox: received, and neither sent again nor undelivered (rules 3)."""
+    if t.state.rules >= 3:
+        for message in tasks:
+            acknowledge_once(t, message)
+
+
 def _is_at_work(t: Transition, agent: str) -> bool:
     return agent in t.state.tasks or turn_of(t.state, agent) is not None
 
 
 def _take_up(t: Transition, message: Delegate) -> Move | None:
     mailbox(t, message.to).inbox.remove(message)
-    acknowledged(t, message)
+    acknowledge_once(t, message)
     parent = turn_of(t.state, message.from_)
     assert parent is not None, "what a turn gave out ends with it"
     task = Task(worker=message.to, message=message.message_id, parent=parent.number, assigned=message.task)
@@ -188,12 +210,20 @@ def take_news(t: Transition, turn: Turn) -> None:
     news, before = take_out_news(t, turn.agent), state_of(t, turn.agent)
     if before in WAITING:
         decided = Cause.USER_RESPONSE if before is AgentState.WAITING_FOR_USER and not turn.notices else Cause.NO_ANSWER
-        moved(t, turn.agent, Cause(news[0].type) if news else decided)
+        moved(t, turn.agent, _cause_of(news[0]) if news else decided)
     places = {child: place for place, child in enumerate(turn.children or ())} if news else {}
     for message in sorted(news, key=lambda message: _place(places, message)):
+        if isinstance(message, HostNote):
+            receive(t, message)
+            turn.owes = turn.owes or message.asks
         turn.said.append(_entry(t, message))
     turn.said += [Message(role="user", text=notice, author="system") for notice in turn.notices]
     turn.notices = []
+
+
+def _cause_of(message: AnyMessage) -> Cause:
+    """A message of the host's types wakes as a question does."""
+    return Cause.QUERY if isinstance(message, HostNote) else Cause(message.type)
 
 
 def _place(places: dict[str, int], message: AnyMessage) -> int:
@@ -203,7 +233,7 @@ def _place(places: dict[str, int], message: AnyMessage) -> int:
 
 def _wakes(t: Transition, turn: Turn) -> bool:
     """Whether a suspended turn goes on now."""
-    if turn.notices or has_news(t, turn.agent, Query, Answer, UserResponse):
+    if turn.notices or has_news(t, turn.agent, Query, Answer, UserResponse, HostNote, HostRequest):
         return True
     if not has_news(t, turn.agent):
         return not _has_open(t, turn)
@@ -223,6 +253,8 @@ def _can_work(t: Transition, message: Delegate) -> bool:
 
 def _can_go_on(t: Transition, turn: Turn) -> bool:
     if not turn.suspended or turn.notices or has_news(t, turn.agent) or waits_for_person(t, turn.agent):
+        return True
+    if has_open(t, turn.agent, HostRequest):  # which has a deadline
         return True
     return _is_checking(t, turn) or any(_can_work(t, task) for task in open_tasks(t, turn.agent))
 
@@ -266,7 +298,8 @@ def _not_taken_up(t: Transition, message: AnyMessage) -> Move | None:
         t.conclude(MessageSent(message=message.to_wire(), attempt=box.sent[message.message_id].sends - 1))
         start_timer(t, f"{ACK}{message.message_id}", box.ack_timeout_ms)
         return None
-    why = f"{message.addressee} was at work on something else and has not taken it up"
+    doing = "has had no turn" if isinstance(message, HostNote) else "was at work on something else"
+    why = f"{message.addressee} {doing} and has not taken it up"
     settle(t, message, box.settled[message.message_id], why=why)
     forget(t, message)
     return _tell_sender(t, message, f"undelivered: {short(message.message_id)}; {why}")
@@ -285,8 +318,9 @@ def _not_answered(t: Transition, message: AnyMessage) -> Move | None:
 
 def _tell_sender(t: Transition, message: AnyMessage, notice: str) -> Move | None:
     turn = turn_of(t.state, message.sender)
-    assert turn is not None, "what a turn sent is settled when it ends"
-    turn.notices.append(notice)
+    assert turn is not None or isinstance(message, HostNote), "what a turn sent is settled when it ends"
+    if turn is not None:  # else it was sent by the host, or by a turn that is over
+        turn.notices.append(notice)
     return None
 
 

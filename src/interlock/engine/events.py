@@ -13,6 +13,7 @@ import msgspec
 from interlock.broadcast.record import Heard
 from interlock.engine.bounds import UNBOUNDED, Bounds
 from interlock.engine.routing import Candidate, Verb
+from interlock.messages.host_types import MessageType
 from interlock.signals.matching import MatchMethod
 
 
@@ -119,6 +120,16 @@ class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
     delivery: int = 0
     hops: int = 0
     schedule: str = ""
+    messages: tuple[MessageType, ...] = ()  # types of the host that its agents know
+
+
+class MessageGiven(Incoming, frozen=True, kw_only=True, tag="message.given"):
+    """The host sends a message of one of its own types; `key` names it however often it is asked for."""
+
+    kind: str
+    to: str
+    body: dict[str, Any]
+    key: str = ""
 
 
 class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):
@@ -378,7 +389,10 @@ class Nudged(Derived, frozen=True, kw_only=True, tag="nudged"):
 
 
 class InputRequested(Derived, frozen=True, kw_only=True, tag="input.requested"):
-    """`message_id` is that of the REQUEST_USER_INPUT; `expects` says in words what an answer must look like."""
+    """`message_id` is that of the REQUEST_USER_INPUT; `expects` says in words what an answer must look like.
+
+    `context` is why the agent asks. `again_of` is the first token of an approval that is asked again (rules 3).
+    """
 
     agent: str
     question: str
@@ -386,6 +400,8 @@ class InputRequested(Derived, frozen=True, kw_only=True, tag="input.requested"):
     message_id: str = ""
     expects: str = ""
     deadline_ms: int = 0
+    context: str = ""
+    again_of: str = ""
 
 
 class InputGiven(Derived, frozen=True, kw_only=True, tag="input.given"):
@@ -514,6 +530,7 @@ IncomingEvent = (
     | CancelRequested
     | ParkRequested
     | DriveFailed
+    | MessageGiven
 )
 
 DerivedEvent = (

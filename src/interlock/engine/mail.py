@@ -12,10 +12,20 @@ from interlock.engine.transition import Refusal, Transition
 from interlock.limits import MESSAGES_MAX
 from interlock.messages.mailbox import ANSWERED, REFUSED, TIMED_OUT, UNDELIVERED, AgentMailbox, Letters, post
 from interlock.messages.refusals import MessageError, TooManyMessages
-from interlock.messages.wire import Answer, AnyMessage, Delegate, Query, Report, RequestUserInput, UserResponse
+from interlock.messages.wire import (
+    Answer,
+    AnyMessage,
+    Delegate,
+    HostNote,
+    HostRequest,
+    Query,
+    Report,
+    RequestUserInput,
+    UserResponse,
+)
 
 # What a turn is shown when it comes.
-NEWS = (Report, Query, Answer, UserResponse)
+NEWS = (Report, Query, Answer, UserResponse, HostNote, HostRequest)
 
 
 def mailbox(t: Transition, agent: str) -> AgentMailbox:
@@ -84,7 +94,18 @@ def send_now(t: Transition, message: AnyMessage) -> MessageError | None:
         _settled(t, message.message_id, ANSWERED)
     else:
         t.conclude(MessageAcknowledged(message_id=message.message_id))
+        if isinstance(message, HostNote) and not message.asks:
+            _settled(t, message.message_id, ANSWERED)
     return None
+
+
+def receive(t: Transition, message: HostNote) -> None:
+    """Its addressee is shown it, perhaps long after it was sent; what asks for nothing is settled by that."""
+    sent = t.state.mailboxes[message.sender].sent.get(message.message_id)
+    if sent is not None and not sent.acknowledged:
+        acknowledged(t, message)
+        if not message.asks:
+            _settled(t, message.message_id, ANSWERED)
 
 
 def expect_answer(t: Transition, message: AnyMessage) -> None:
@@ -95,6 +116,13 @@ def acknowledged(t: Transition, message: AnyMessage) -> None:
     mailbox(t, message.sender).acknowledge(message.message_id)
     drop_timer(t, f"{ACK}{message.message_id}")
     t.conclude(MessageAcknowledged(message_id=message.message_id))
+
+
+def acknowledge_once(t: Transition, message: AnyMessage) -> None:
+    """Unless it was acknowledged before."""
+    sent = t.state.mailboxes[message.sender].sent.get(message.message_id)
+    if sent is not None and not sent.acknowledged:
+        acknowledged(t, message)
 
 
 # What a turn waits for, and what is there for it
@@ -142,12 +170,14 @@ def take_out_news(t: Transition, agent: str) -> list[AnyMessage]:
     return news
 
 
-def settle_all(t: Transition, agent: str, why: str) -> None:
-    """The agent waits for nothing any more, and owes nothing."""
+def settle_all(t: Transition, agent: str, why: str, *, notes: bool = False) -> None:
+    """The agent waits for nothing any more, and owes nothing. Notes that nobody waits for stay under way."""
     if agent not in t.state.mailboxes:
         return
     box = mailbox(t, agent)
     for sent in list(box.sent.values()):
+        if isinstance(sent.message, HostNote) and not sent.message.asks and not notes:
+            continue
         settle(t, sent.message, TIMED_OUT if sent.acknowledged else UNDELIVERED, why=why)
         forget(t, sent.message)
     take_out_news(t, agent)

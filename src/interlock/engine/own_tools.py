@@ -14,11 +14,20 @@ import msgspec
 from interlock.crew.definition import Agent, Crew
 from interlock.engine.announcing import GenerateSignal, generate_signal
 from interlock.engine.events import ToolReturned
+from interlock.engine.host_mail import (
+    ANSWER_MESSAGE,
+    SEND_MESSAGE,
+    AnswerMessage,
+    SendMessage,
+    about_types,
+    answer_message,
+    send_message,
+)
 from interlock.engine.phrases import cut
 from interlock.engine.questions import AskUser, ask_user
 from interlock.engine.remembering import MemoryRead, MemoryWrite, memory_read, memory_write
 from interlock.engine.standing import ASK_USER
-from interlock.engine.state import OpenTool, Turn
+from interlock.engine.state import OpenTool, RunState, Turn
 from interlock.engine.talking import (
     ANSWER_CHILD,
     DELEGATE,
@@ -116,15 +125,27 @@ OWN_TOOLS = {
             takes=AskParent,
             carry_out=query_parent,
         ),
+        OwnTool(
+            name=SEND_MESSAGE,
+            description="Sends a message of one of the types below to another agent.",
+            takes=SendMessage,
+            carry_out=send_message,
+        ),
+        OwnTool(
+            name=ANSWER_MESSAGE,
+            description="Answers a message that somebody waits for an answer to.",
+            takes=AnswerMessage,
+            carry_out=answer_message,
+        ),
     )
 }
 
 
 # Who has these says their place in the delegation tree, not their file.
-OF_PLACE = (DELEGATE, ANSWER_CHILD, REPORT, QUERY_PARENT)
+OF_PLACE = (DELEGATE, ANSWER_CHILD, REPORT, QUERY_PARENT, ANSWER_MESSAGE)
 
 # A reply that calls nothing else leaves its turn with nothing to do but to wait.
-WAITING_TOOLS = (*OF_PLACE, ASK_USER)
+WAITING_TOOLS = (*OF_PLACE, ASK_USER, SEND_MESSAGE)
 
 
 def names_for(agent: Agent, turn: Turn) -> tuple[str, ...]:
@@ -134,7 +155,8 @@ def names_for(agent: Agent, turn: Turn) -> tuple[str, ...]:
     named = tuple(name for name in agent.tools if name in OWN_TOOLS and name not in OF_PLACE)
     as_parent = (DELEGATE, ANSWER_CHILD) if turn.children else ()
     as_child = (REPORT, QUERY_PARENT) if turn.kind == TASK else ()
-    return (*named, *as_parent, *as_child)
+    as_asked = (ANSWER_MESSAGE,) if turn.owes else ()
+    return (*named, *as_parent, *as_child, *as_asked)
 
 
 def own_tool(t: Transition, turn: Turn, name: str) -> OwnTool | None:
@@ -142,12 +164,14 @@ def own_tool(t: Transition, turn: Turn, name: str) -> OwnTool | None:
     return OWN_TOOLS[name] if name in names_for(t.budgets.of(turn.agent).agent, turn) else None
 
 
-def shown_to(crew: Crew, agent: Agent, turn: Turn) -> list[tuple[str, str, dict[str, Any]]]:
+def shown_to(crew: Crew, agent: Agent, turn: Turn, state: RunState) -> list[tuple[str, str, dict[str, Any]]]:
     """Name, description and parameters of each, as the turn's model is told of them."""
-    return [_shown(crew, turn, OWN_TOOLS[name]) for name in names_for(agent, turn)]
+    return [_shown(crew, turn, state, OWN_TOOLS[name]) for name in names_for(agent, turn)]
 
 
-def _shown(crew: Crew, turn: Turn, tool: OwnTool) -> tuple[str, str, dict[str, Any]]:
+def _shown(crew: Crew, turn: Turn, state: RunState, tool: OwnTool) -> tuple[str, str, dict[str, Any]]:
+    if tool.name == SEND_MESSAGE:
+        return tool.name, f"{tool.description}\n{about_types(state, turn.agent)}", tool.parameters
     if tool.name != DELEGATE:
         return tool.name, tool.description, tool.parameters
     children, to = about_children(crew, turn)

@@ -14,6 +14,6 @@ def end_conversations(t: Transition, move: Finish) -> None:
     failed = move.status in ("failed", "stopped")
     t.state.tasks, t.state.errands = {}, {}
     for agent in list(t.state.mailboxes):
-        settle_all(t, agent, "the run is over")
+        settle_all(t, agent, "the run is over", notes=True)
     for agent in list(t.state.agents):
         moved_if_at_work(t, agent, Cause.FAILED if failed and agent == t.state.agent else Cause.GIVEN_UP)

@@ -9,7 +9,7 @@ from interlock.broadcast.record import UNSET, Broadcast, said
 from interlock.broadcast.schedules import said_time
 from interlock.crew.definition import Crew
 from interlock.engine.routing import Decision
-from interlock.messages.wire import AnyMessage, Delegate
+from interlock.messages.wire import HOST, AnyMessage, Delegate, HostNote
 
 _NUDGE = {
     "en": {
@@ -112,6 +112,19 @@ _MAIL = {
     },
 }
 
+_HOST = {
+    "en": {
+        "head": "Message {id} ({kind}) from {who}{asks}:",
+        "host": "the program",
+        "asks": ", who waits for your answer (answer_message)",
+    },
+    "vi": {
+        "head": "Tin nhắn {id} ({kind}) từ {who}{asks}:",
+        "host": "chương trình",
+        "asks": ", đang chờ bạn trả lời (answer_message)",
+    },
+}
+
 _BRIEFING = {
     "en": {
         "task": "## Your task\nYou work on a task that {who} gives you below. When it is done, call report with the "
@@ -130,6 +143,8 @@ _BRIEFING = {
 
 def mail_entry(crew: Crew, message: AnyMessage, remark: str = "") -> str:
     """A message as its addressee is shown it. Ids stand without the run, which is another one after a fork."""
+    if isinstance(message, HostNote):
+        return _host_entry(crew, message)
     words, wire = _MAIL[crew.settings.language], message.to_wire()
     said = next(str(wire[key]) for key in ("task", "result", "question", "answer") if key in wire)
     ids = {"id": message.message_id.rpartition(":")[2], "about": message.answers.rpartition(":")[2]}
@@ -139,6 +154,16 @@ def mail_entry(crew: Crew, message: AnyMessage, remark: str = "") -> str:
     if remark:
         lines.append(words["remark"].format(text=remark))
     return "\n".join(lines)
+
+
+def _host_entry(crew: Crew, message: HostNote) -> str:
+    """Its body is data: there is no `<` in it that could close the envelope."""
+    words = _HOST[crew.settings.language]
+    body = msgspec.json.encode(message.body, order="deterministic").decode().replace("<", "\\u003c")
+    who = words["host"] if message.sender == HOST else message.sender
+    asks = words["asks"] if message.asks else ""
+    head = words["head"].format(kind=message.kind, id=message.message_id.rpartition(":")[2], who=who, asks=asks)
+    return f"{head}\n<message>\n{body}\n</message>"
 
 
 def _known(words: dict[str, str], context: dict[str, Any]) -> list[str]:

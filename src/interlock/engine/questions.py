@@ -57,6 +57,7 @@ def ask_user(t: Transition, turn: Turn, given: AskUser) -> str:
         turn=turn.number,
         message=id_,
         question=given.question,
+        context=given.context if t.state.rules >= 3 else "",
         rules=rules,
         deadline_ms=_milliseconds(t, given.deadline_seconds),
         default=default,
@@ -105,6 +106,7 @@ def _open(t: Transition, wait: Wait, question: str) -> None:
             message_id=wait.message,
             expects=wait.rules.in_words,
             deadline_ms=wait.deadline_ms,
+            context=wait.context,
         )
     )
 

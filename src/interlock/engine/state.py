@@ -9,6 +9,7 @@ from interlock.engine.bounds import UNBOUNDED, Bounds, Given
 from interlock.engine.events import Entry, ToolRequest, Usage
 from interlock.engine.routing import Decision
 from interlock.messages.answers import AnswerRules
+from interlock.messages.host_types import MessageType
 from interlock.messages.mailbox import AgentMailbox
 from interlock.messages.states import AgentState
 from interlock.messages.wire import Report
@@ -35,6 +36,7 @@ class OpenTool(msgspec.Struct, kw_only=True, omit_defaults=True):
     output: str | None = None
     approved: bool = False
     edited: str = ""  # the arguments that a person put in place of the model's
+    asked_as: str = ""  # the first token under which a person was asked to approve it
 
 
 class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -48,6 +50,7 @@ class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
     history: int
     rounds: int = 0
     nudges: int = 0
+    owes: bool = False  # it was shown a message of the host's types that asks for an answer
     attempt: int = 0
     call: str = ""
     call_number: int = 0
@@ -163,7 +166,9 @@ class Wait(msgspec.Struct, kw_only=True, omit_defaults=True):
     calls: tuple[str, ...] = ()  # the sub-crew signals that are held
     tool: str = ""
     message: str = ""  # the id of the question, where an agent asked it
+    again_of: str = ""  # the first token of an approval that is asked again
     question: str = ""
+    context: str = ""  # why the agent asks
     rules: AnswerRules = AnswerRules()
     deadline_ms: int = 0
     default: str | None = None
@@ -247,6 +252,8 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     agents: dict[str, AgentState] = {}
     messages: int = 0
     remarks: dict[str, str] = {}  # what is to be said with a message, by its id
+    message_types: dict[str, MessageType] = {}  # of the host, as they were when the run started
+    given: dict[str, str] = {}  # messages of the host, by the key under which they were sent
     asked: dict[str, str] = {}  # the token of the answer that counted, by the id of its question
     written: list[str] = []  # keys of the memory that this run has written, or that came back to it
 

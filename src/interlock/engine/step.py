@@ -32,6 +32,7 @@ from interlock.engine.events import (
     InputExpired,
     LimitReached,
     MailTaken,
+    MessageGiven,
     ModelFailed,
     ModelReplied,
     ParkRequested,
@@ -45,6 +46,7 @@ from interlock.engine.events import (
     Warned,
     WentStale,
 )
+from interlock.engine.host_mail import message_given
 from interlock.engine.index import Index
 from interlock.engine.joining import close_branch, fork, join, out_of_time
 from interlock.engine.moves import (
@@ -107,7 +109,9 @@ from interlock.engine.waiting import pause_if_idle, resumed, tool_lost
 #    and its deadline is a millisecond at least.
 # 3: a field of an input_template that nothing has filled is a warning;
 #    calls of models and tools that were given up, and tools that a person decided about, have an event that ends them;
-#    the use of a deprecated signal is a warning.
+#    the use of a deprecated signal is a warning;
+#    `input.requested` says why an agent asks, and which approval is asked again; a task in the inbox of a child at work
+#    is acknowledged; messages of the host's own types.
 RULES = 3
 
 OVER = ("completed", "failed", "stopped", "cancelled")
@@ -206,7 +210,7 @@ def _is_closed(t: Transition, event: IncomingEvent) -> bool:
             return event.timer not in t.index.ticking
         case RunResumed() | InputExpired():
             return _asks_nobody(t, event)
-        case BroadcastHeard() | MailTaken():
+        case BroadcastHeard() | MailTaken() | MessageGiven():
             return comes_too_late(t, event)
         case ChildReturned() | ChildWaits() | ChildGoesOn():
             return is_old_news(t, event)
@@ -237,6 +241,7 @@ def _started(t: Transition, event: RunStarted) -> Move:
     t.state.results, t.state.memory = dict(event.context.previous_results), dict(event.context.shared_memory)
     t.state.history = list(event.history)
     t.state.hops = event.hops
+    t.state.message_types = {each.type: each for each in event.messages}
     if event.heard is None:
         t.remember("user", "user", event.input, 0)
     else:
@@ -318,6 +323,7 @@ _RECEIVED: dict[type, Callable[[Transition, Any], Move | None]] = {
     CancelRequested: _cancelled,
     ParkRequested: park,
     DriveFailed: _cannot_be_driven,
+    MessageGiven: message_given,
 }
 
 _CARRIED_OUT: dict[type, Callable[[Transition, Any], Move | None]] = {

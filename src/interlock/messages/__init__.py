@@ -1,10 +1,18 @@
-"""Directed messages between two agents, or an agent and a person. PURE.
+"""Directed messages between two agents, or an agent and a person. PURE, but for the two names below.
 
 from interlock.messages import AgentMailbox, Delegate, from_wire
+
+`AgentMailbox` and `MessageValidator` are those that programs await. They live in `runtime` and are imported when they
+are first asked for, so that this package stays light; the engine uses the pure ones of `messages.mailbox` and
+`messages.validation`.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from interlock.messages.answers import AnswerRules
-from interlock.messages.mailbox import AgentMailbox, Overdue
+from interlock.messages.host_types import ANY, MessageType, register, registered, unregister
+from interlock.messages.mailbox import Overdue
 from interlock.messages.refusals import (
     BadAnswer,
     BadMessage,
@@ -23,10 +31,13 @@ from interlock.messages.refusals import (
 )
 from interlock.messages.selection import AgentSelector
 from interlock.messages.states import AgentState, Cause, move
-from interlock.messages.validation import MessageValidator, TaskValidator, UserInputValidator, ValidationResult
+from interlock.messages.validation import TaskValidator, UserInputValidator, ValidationResult
 from interlock.messages.wire import (
+    HOST,
     Answer,
     Delegate,
+    HostNote,
+    HostRequest,
     Message,
     Query,
     Report,
@@ -36,7 +47,13 @@ from interlock.messages.wire import (
     to_wire,
 )
 
-__all__ = [
+if TYPE_CHECKING:
+    from interlock.runtime.mailboxes import AgentMailbox, MessageValidator
+
+_AWAITED = ("AgentMailbox", "MessageValidator")
+
+__all__ = [  # noqa: RUF022 - plainly by name, as the test of exports wants
+    "ANY",
     "AgentMailbox",
     "AgentSelector",
     "AgentState",
@@ -50,11 +67,15 @@ __all__ = [
     "Deadlock",
     "Delegate",
     "DuplicateMessage",
+    "HOST",
+    "HostNote",
+    "HostRequest",
     "IllegalMove",
     "LateMessage",
     "Message",
     "MessageError",
     "MessageRefused",
+    "MessageType",
     "MessageValidator",
     "OutOfTurn",
     "Overdue",
@@ -70,5 +91,18 @@ __all__ = [
     "WrongConversation",
     "from_wire",
     "move",
+    "register",
+    "registered",
     "to_wire",
+    "unregister",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _AWAITED:
+        return getattr(import_module("interlock.runtime.mailboxes"), name)
+    raise AttributeError(f"module 'interlock.messages' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -21,7 +21,7 @@ from interlock.messages.refusals import (
     UnknownAddressee,
     WrongConversation,
 )
-from interlock.messages.wire import ANSWERED_BY, AnyMessage
+from interlock.messages.wire import AnyMessage, answered_by
 
 ACK_TIMEOUT_MS = 30_000
 ANSWER_TIMEOUT_MS = 600_000
@@ -213,10 +213,8 @@ class AgentMailbox(msgspec.Struct):
         if to not in self.sent:
             raise WrongConversation(id_, f"it answers '{to}', which '{self.agent_id}' never sent")
         asked = self.sent[to].message
-        if ANSWERED_BY.get(asked.type) != message.type:
-            raise OutOfTurn(
-                id_, f"a {asked.type} is answered by {ANSWERED_BY.get(asked.type, 'nothing')}, not {message.type}"
-            )
+        if answered_by(asked) != message.type:
+            raise OutOfTurn(id_, f"a {asked.type} is answered by {answered_by(asked) or 'nothing'}, not {message.type}")
         if asked.addressee != message.sender:
             raise WrongConversation(id_, f"'{to}' was sent to '{asked.addressee}', and '{message.sender}' answers it")
 

@@ -157,7 +157,41 @@ class Answer(Message, frozen=True, kw_only=True, tag="ANSWER"):
     holds: ClassVar[dict[str, type]] = {"answer": str}
 
 
-AnyMessage = Delegate | Report | RequestUserInput | UserResponse | Query | Answer
+class HostNote(Message, frozen=True, kw_only=True, tag="HOST_NOTE"):
+    """A message of a type that the host has registered; `kind` is that type."""
+
+    kind: str
+    from_: str = msgspec.field(name="from")
+    to: str
+    body: dict[str, Any] = {}
+
+    filled: ClassVar[tuple[str, ...]] = ("message_id", "kind", "from_", "to")
+    holds: ClassVar[dict[str, type]] = {"body": dict}
+
+    @property
+    def type(self) -> str:
+        return self.kind
+
+    def to_wire(self) -> dict[str, Any]:
+        head = {"type": self.kind, "from": self.from_, "to": self.to}
+        return {**head, **self.body, "message_id": self.message_id, "requires_response": self.asks}
+
+
+class HostRequest(HostNote, frozen=True, kw_only=True, tag="HOST_REQUEST"):
+    """The same, where its sender waits for an ANSWER."""
+
+    @property
+    def asks(self) -> bool:
+        return True
+
+
+AnyMessage = Delegate | Report | RequestUserInput | UserResponse | Query | Answer | HostNote | HostRequest
+
+# The program that embeds Interlock, as a sender; no agent can have this name.
+HOST = "@host"
+
+# What every message of the host's types has besides its body.
+EVERY_KEY = ("type", "from", "to", "message_id", "requires_response", "in_response_to")
 
 TYPES: dict[str, type[AnyMessage]] = {
     "DELEGATE": Delegate,
@@ -180,6 +214,20 @@ WIRE_KEYS: dict[str, tuple[str, ...]] = {
 
 # Which type answers which.
 ANSWERED_BY: dict[str, str] = {"DELEGATE": "REPORT", "QUERY": "ANSWER", "REQUEST_USER_INPUT": "USER_RESPONSE"}
+
+
+def answered_by(message: Message) -> str:
+    """The type of what answers it; empty where nothing does."""
+    return "ANSWER" if isinstance(message, HostRequest) else ANSWERED_BY.get(message.type, "")
+
+
+def from_journal(wire: Mapping[str, Any]) -> AnyMessage:
+    """A message as a run has recorded it; a type that is not registered here was registered there."""
+    if wire.get("type") in TYPES:
+        return from_wire(wire)
+    body = {key: value for key, value in wire.items() if key not in EVERY_KEY}
+    made = HostRequest if wire["requires_response"] else HostNote
+    return made(kind=wire["type"], from_=wire["from"], to=wire["to"], message_id=wire["message_id"], body=body)
 
 
 def to_wire(message: Message) -> dict[str, Any]:

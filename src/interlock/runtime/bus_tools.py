@@ -75,7 +75,7 @@ async def _subscribe(bus: Bus, caller: Caller, given: SignalSubscribe) -> str:
 
 
 async def _unsubscribe(bus: Bus, caller: Caller, given: SignalUnsubscribe) -> str:
-    pattern = checked_pattern(given.pattern)
+    pattern = given.pattern.strip()  # also one that older versions took
     if await bus.unsubscribe(caller.crew, caller.agent, pattern):
         return f"no longer subscribed to {pattern}"
     own = [each.pattern for each in await bus.subscriptions() if (each.crew, each.agent) == (caller.crew, caller.agent)]

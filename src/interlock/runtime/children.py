@@ -25,6 +25,7 @@ from interlock.engine.state import RunState
 from interlock.engine.step import OVER, RULES, Run
 from interlock.errors import CrewMissing, InterlockError, OwnedElsewhere, RunExists, RunNotFound, StoreFailed
 from interlock.ids import RESERVED_IDS
+from interlock.messages.host_types import registered
 from interlock.ports import RunRow
 from interlock.runtime.live import LiveRun
 
@@ -119,6 +120,7 @@ class Children:
             crew=crew.name,
             input=order.input,
             rules=RULES,
+            messages=registered(),
             crew_sha=sub.crew_sha,
             history=shown_history(parent, order),
             path=(*state.path, order.crew),

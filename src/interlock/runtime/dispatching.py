@@ -64,7 +64,6 @@ class Dispatcher:
         now = self._clock.now_ms()
         try:
             await self._heed_clock(now)
-            await self._board.look_for_mail()
             if await self._dispatch(now):
                 return DISPATCH_PAUSE_MS
             await self._begin_deliveries(now)

@@ -46,7 +46,7 @@ from interlock.engine.events import (
 from interlock.engine.listening import Listener
 from interlock.engine.own_tools import OF_PLACE, shown_to
 from interlock.engine.phrases import cut
-from interlock.engine.state import Turn, turns_by
+from interlock.engine.state import RunState, Turn, turns_by
 from interlock.engine.transition import CHECK, SELECT
 from interlock.errors import (
     ModelRefused,
@@ -322,7 +322,7 @@ class Performer:
         """The agent's own, first the host's and then Interlock's, and how it steers where that is a tool."""
         if turn.kind in (SELECT, CHECK):
             return ()
-        schemas = (*self.toolbox.schemas(agent.tools), *own_schemas(live.crew, agent, turn))
+        schemas = (*self.toolbox.schemas(agent.tools), *own_schemas(live.crew, agent, turn, live.run.state))
         if not is_tool_mode(live.crew) or turn.kind:
             return schemas
         names = [route.signal for route in usable_marks(live.crew, agent.id, _group(live, turn)).routes]
@@ -443,7 +443,7 @@ class Performer:
         """A model calls a tool by the name that it was shown, which need not be the one in the crew file."""
         turns, name = turns_by(live.run.state, effect.agent), effect.name
         mine = [turn for turn in turns for tool in turn.tools if tool.key == effect.key]
-        own = [schema for turn in mine for schema in own_schemas(live.crew, agent, turn)]
+        own = [schema for turn in mine for schema in own_schemas(live.crew, agent, turn, live.run.state)]
         shown = tuple(schema.name for schema in (*self.toolbox.schemas(agent.tools), *own))
         if name in OF_PLACE or (name not in shown and name not in agent.tools):
             unshown = (tool for tool in agent.tools if not tool.startswith("mcp:"))
@@ -451,13 +451,13 @@ class Performer:
             raise ToolFailed(f"agent '{agent.id}' has no tool '{name}'; it has {owned}")
 
 
-def own_schemas(crew: Crew, agent: Agent, turn: Turn) -> tuple[ToolSchema, ...]:
+def own_schemas(crew: Crew, agent: Agent, turn: Turn, state: RunState) -> tuple[ToolSchema, ...]:
     """What a model is told of the tools that Interlock itself carries out."""
-    if not agent.tools and not turn.children and not turn.kind:  # nearly always
+    if not agent.tools and not turn.children and not turn.kind and not turn.owes:  # nearly always
         return ()
     inside = tuple(
         ToolSchema(name=name, description=description, parameters=parameters)
-        for name, description, parameters in shown_to(crew, agent, turn)
+        for name, description, parameters in shown_to(crew, agent, turn, state)
     )
     return (*inside, *(BUS_TOOLS[name].schema for name in agent.tools if name in BUS_TOOLS))
 

@@ -18,9 +18,11 @@ from interlock.engine.events import (
     BroadcastHeard,
     ChildReturned,
     CrewContext,
+    DriveFailed,
     Entry,
     IncomingEvent,
     MailTaken,
+    MessageGiven,
     ModelFailed,
     ModelReplied,
     RunResumed,
@@ -125,6 +127,14 @@ def _child(event: ChildReturned, by: Redactor) -> ChildReturned:
     )
 
 
+def _message(event: MessageGiven, by: Redactor) -> MessageGiven:
+    return _replaced(event, body=by.hidden_value(event.body))
+
+
+def _not_driven(event: DriveFailed, by: Redactor) -> DriveFailed:
+    return _replaced(event, error=by.hidden(event.error))
+
+
 _REDACTORS: dict[type, Callable[[Any, Redactor], Any]] = {
     RunStarted: _started,
     ModelReplied: _replied,
@@ -135,4 +145,6 @@ _REDACTORS: dict[type, Callable[[Any, Redactor], Any]] = {
     BroadcastHeard: _broadcast,
     MailTaken: _mail,
     ChildReturned: _child,
+    MessageGiven: _message,
+    DriveFailed: _not_driven,
 }

@@ -26,9 +26,11 @@ from interlock.engine.events import (
     CrewContext,
     Entry,
     IncomingEvent,
+    MessageGiven,
     RunResumed,
     RunStarted,
 )
+from interlock.engine.host_mail import require_given
 from interlock.engine.parking import PARKED
 from interlock.engine.routing import RoutingTable
 from interlock.engine.state import RunState, Wait
@@ -48,6 +50,7 @@ from interlock.errors import (
     TooLate,
 )
 from interlock.ids import is_below, key_of, parent_of, root_of, run_of
+from interlock.messages.host_types import registered
 from interlock.ports import (
     NOTHING_ELSE,
     Alongside,
@@ -233,6 +236,7 @@ class Runner:
             crew=crew.name,
             input=storable(text),
             rules=RULES,
+            messages=registered(),
             crew_sha=crew_sha,
             continues=continues,
             history=(*context.parent_history, *history),
@@ -258,6 +262,7 @@ class Runner:
             crew=crew.name,
             input=heard.broadcast.type,
             rules=RULES,
+            messages=registered(),
             crew_sha=crew_sha,
             entry=delivery.agent,
             heard=heard,
@@ -369,6 +374,32 @@ class Runner:
             return AlreadyResumed(live.id, token, same=answered[token] == storable(text))
         waits = [wait.token for wait in live.run.state.waits]
         return TakesNoInput(live.id) if live.run.state.parked and not waits else NotWaiting(live.id, token, waits)
+
+    async def send_message(self, crew: Crew, run_id: str, given: MessageGiven) -> str:
+        """Gives a message of the host to an agent of the run; its id. `BadMessage` if it cannot be sent."""
+        sent: list[str] = []
+        await self._seen_through(self._send_message(crew, run_id, given, sent))
+        return sent[0]
+
+    async def _send_message(self, crew: Crew, run_id: str, given: MessageGiven, sent: list[str]) -> None:
+        async with self.taking(run_id):
+            live = self.live.get(run_id) or await self._take(crew, run_id)
+            async with live.lock:
+                state = live.run.state
+                if given.key and given.key in state.given:
+                    sent.append(state.given[given.key])
+                    await self.let_go_unless_driven(live)
+                    return
+                try:
+                    require_given(state, crew, given)
+                except InterlockError:
+                    await self.let_go_unless_driven(live)
+                    raise
+                parent = await self.woken_parent_or_let_go(live)
+                self.do_again_what_is_owed(live)
+                sent.append(f"{run_id}:m{state.messages + 1}")
+                await self.transit(live, given)
+            self.goes_on_for(parent, live)
 
     async def cancel(self, crew: Crew, run_id: str, by: str) -> None:
         """It is stored when this returns; what was under way is being stopped."""
@@ -745,6 +776,8 @@ class Runner:
         worked_ms = live.worked_ms(self.clock.monotonic_ms())
         if worked_ms:
             event = msgspec.structs.replace(event, worked_ms=worked_ms)
+        if self._listens and not self.board.is_mail_current():
+            await self._look_for_mail()
         if mail := self.board.mail_for(live.crew.name):
             event = msgspec.structs.replace(event, mail=mail)
         seq = live.run.state.seq + 1
@@ -768,6 +801,12 @@ class Runner:
         taken = self.board.committed(live, also, appended)
         grants = answers(also.spending, appended.grants)
         (self.performer.lose_tools if redoes else self.performer.perform)(live, step.effects, grants, taken)
+
+    async def _look_for_mail(self) -> None:
+        try:
+            await self.board.look_for_mail()
+        except PortError as error:  # nothing is lost: a letter stays in its inbox for the next turn
+            _log.warning("who has mail cannot be read now: %s", error)
 
     def _alongside(self, live: LiveRun, effects: Sequence[Effect], at: int) -> Alongside:
         """What the record's transaction holds besides it."""

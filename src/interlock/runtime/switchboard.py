@@ -1,8 +1,8 @@
 """Broadcasts around runs: what goes with a record, who has mail, and who is told that something has happened.
 
 Rule 1: what a run announces, takes from an inbox, hears or begins to work on is written with its record.
-Rule 2: who has mail is remembered, so that a turn without any costs nothing. It may be wrong for a moment: whoever asks
-the store gets what is there.
+Rule 2: who has mail is remembered, so that a turn without any costs nothing. It is read again before a record if
+another process has committed since: what was announced before a turn begins is shown with it, whoever announced it.
 """
 
 import asyncio
@@ -42,6 +42,10 @@ class Switchboard:
         self.on_news: Callable[[], None] = no_notice
         self._mail: dict[str, dict[str, None]] = {}
         self._noted: list[tuple[str, str]] = []  # who got mail while the store was being asked
+        self._mail_version: int | None = None  # of the bus, when the mail was read; None is never
+        self._looking = asyncio.Lock()
+        self._looks_begun = self._look_done = 0
+        self._is_forgotten = False  # something changed while the store was being asked
         self._listeners: list[asyncio.Event] = []
         self.is_open = True
         # There is something to dispatch or to deliver, or there may be.
@@ -59,15 +63,30 @@ class Switchboard:
     # Mail
 
     def mail_for(self, crew: str) -> tuple[str, ...]:
+        """Agents of the crew with mail, as remembered; `is_mail_current` says whether that holds."""
         return tuple(self._mail.get(crew, ()))
 
+    def is_mail_current(self) -> bool:
+        return self._mail_version is not None and self.bus.version() == self._mail_version
+
     async def look_for_mail(self) -> None:
-        self._noted = []
-        kept = await self.bus.mail()
-        found: dict[str, dict[str, None]] = {}
-        for crew, agent in (*kept, *self._noted):
-            found.setdefault(crew, {})[agent] = None
-        self._mail = found
+        """Reads who has mail. Those who ask at the same time share one look, if it began after they asked."""
+        asked_at = self._looks_begun
+        async with self._looking:
+            if self._look_done > asked_at:
+                return
+            self._looks_begun += 1
+            self._noted, self._is_forgotten, version = [], False, self.bus.version()
+            kept = await self.bus.mail()
+            found: dict[str, dict[str, None]] = {}
+            for crew, agent in (*kept, *self._noted):
+                found.setdefault(crew, {})[agent] = None
+            self._mail, self._look_done = found, self._looks_begun
+            self._mail_version = None if self._is_forgotten else version
+
+    def forget_mail(self) -> None:
+        """Inboxes of agents that are not named have changed: they are read before the next record."""
+        self._mail_version, self._is_forgotten = None, True
 
     # What goes with a record
 
@@ -96,6 +115,7 @@ class Switchboard:
         if also is NOTHING_ELSE:
             return NO_MAIL
         if also.put_back or also.handed_back:
+            self.forget_mail()
             self.wanted.set()
         self.announced(appended.announced)
         if not also.taking:
@@ -148,6 +168,8 @@ class Switchboard:
             listener.set()
 
     def scheduled(self) -> None:
+        """The queue, or letters that were dead, may have changed."""
+        self.forget_mail()
         self.on_news()
         self.wanted.set()
 

@@ -28,7 +28,7 @@ def public_events(run: str, record: Record) -> Iterator[Public]:
 
 _UNSAID = {
     "context": NO_CONTEXT, "bounds": UNBOUNDED, "calls": {}, "entry": "", "heard": None, "delivery": 0, "hops": 0,
-    "way": [],
+    "way": [], "messages": (),
 }  # fmt: skip
 
 

@@ -128,8 +128,9 @@ def _outcome(result: Result) -> CallToolResult:
         return _result(result.text, {**told, "text": result.text})
     if result.status == "paused":
         question = result.text or result.output
-        text = f"run {result.run} is paused and asks:\n{question}\nCall {RESUME} with this run and the answer."
-        return _result(text, {**told, "question": question, "token": result.token})
+        context = f"\nContext: {result.context}" if result.context else ""
+        text = f"run {result.run} is paused and asks:\n{question}{context}\nCall {RESUME} with this run and the answer."
+        return _result(text, {**told, "question": question, "context": result.context, "token": result.token})
     text = f"run {result.run} {result.status}: {result.reason}\n{result.text}".rstrip()
     return _result(text, {**told, "code": f"run-{result.status}", "text": result.text}, is_error=True)
 

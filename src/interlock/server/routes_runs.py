@@ -20,7 +20,18 @@ from interlock.server.once import Answer
 from interlock.server.paging import Cursor, Limit, run_page
 from interlock.server.places import Place
 from interlock.server.service import Service, needs
-from interlock.server.shapes import EventPage, Explanation, Fork, Resume, RunDetail, RunPage, StartRun, Status
+from interlock.server.shapes import (
+    EventPage,
+    Explanation,
+    Fork,
+    Resume,
+    RunDetail,
+    RunPage,
+    SendMessage,
+    SentMessage,
+    StartRun,
+    Status,
+)
 from interlock.server.streams import last_place, wants_stream
 from interlock.server.strict import strict_router
 from interlock.server.views import events_after, reason_pages, run_detail
@@ -53,6 +64,7 @@ def runs_router(service: Service) -> APIRouter:
     _add_following(router, service)
     _add_starting(router, service)
     _add_moving(router, service)
+    _add_messages(router, service)
     return router
 
 
@@ -194,6 +206,24 @@ def _add_moving(router: APIRouter, service: Service) -> None:
             return Answer(await run_detail(service.box, run))
 
         return await service.once.answer(request, cancel)
+
+
+def _add_messages(router: APIRouter, service: Service) -> None:
+    @router.post(
+        "/{run}/messages",
+        status_code=201,
+        response_model=SentMessage,
+        responses=does(*OF_RUN, *MOVING_RUN, "bad-message", "too-many-messages"),
+        dependencies=[Depends(needs("run"))],
+    )
+    async def send_message(request: Request, run: RunId, order: SendMessage) -> Response:
+        """Sends a message of a type that the host registered to an agent of the run."""
+
+        async def send(planned: str) -> Answer:
+            sent = await service.box.send_message(run, order.type, order.to, order.body, key=planned)
+            return Answer({"message_id": sent}, 201)
+
+        return await service.once.answer(request, send)
 
 
 def _context(order: StartRun) -> CrewContext:

@@ -51,7 +51,7 @@ def _add_broadcasts(router: APIRouter, service: Service) -> None:
     @router.get(
         "/events",
         response_model=BroadcastPage,
-        responses=looks("bad-parameter", "bad-broadcast"),
+        responses=looks("bad-parameter", "bad-format"),
         dependencies=[Depends(needs("read"))],
     )
     async def list_broadcasts(
@@ -93,7 +93,7 @@ def _add_subscriptions(router: APIRouter, service: Service) -> None:
         "/subscriptions",
         status_code=201,
         response_model=SubscriptionView,
-        responses=does("bad-broadcast", "usage-error"),
+        responses=does("bad-format", "unknown-subscriber", "usage-error"),
         dependencies=[Depends(needs("run"))],
     )
     async def subscribe_agent(request: Request, order: Subscribe) -> Response:
@@ -108,7 +108,7 @@ def _add_subscriptions(router: APIRouter, service: Service) -> None:
     @router.delete(
         "/subscriptions",
         status_code=204,
-        responses={**GONE, **takes_away("bad-broadcast", "no-such-signal")},
+        responses={**GONE, **takes_away("no-such-signal")},
         dependencies=[Depends(needs("run"))],
     )
     async def unsubscribe_agent(crew: Word, agent: Word, pattern: Word) -> Response:

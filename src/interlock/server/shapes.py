@@ -80,13 +80,14 @@ class Used(Told):
 
 
 class Question(Told):
-    """A wait for a person. Its id is the token of the wait."""
+    """A wait for a person. Its id stays when it is asked again because an answer was refused; its token does not."""
 
     id: str = Field(examples=[TOKEN])
     run: str = Field(examples=[RUN])
     crew: str = Field(examples=["desk"])
     agent: str = Field(examples=["cashier"])
     question: str = Field(examples=["May I pay 240 dollars?"])
+    context: str = Field(description="Why the agent asks, in its own words; empty if it did not say.")
     expects: str = Field(description="What an answer must look like, in words; empty if anything will do.")
     choices: list[str] = Field(description="The answers there are; none if the answer is free.")
     reason: str = Field(examples=["signal:[WAIT]"])
@@ -298,6 +299,16 @@ class UsageReport(Told):
 class Emit(Given):
     type: str = Field(max_length=1024, description="What it is, in segments.", examples=["build:project-x:done"])
     data: Any = Field(None, description="Any JSON, or nothing.", examples=[{"ok": True}])
+
+
+class SendMessage(Given):
+    type: str = Field(min_length=1, max_length=64, description="As the host registered it.", examples=["PRICE"])
+    to: str = Field(min_length=1, max_length=256, description="An agent of the run's crew.", examples=["clerk"])
+    body: dict[str, Any] = Field({}, description="What the type's schema asks for.")
+
+
+class SentMessage(Told):
+    message_id: str = Field(description="An answer names it as `in_response_to`.", examples=[f"{RUN}:m1"])
 
 
 class Subscribe(Given):

@@ -47,13 +47,14 @@ async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
 
 
 def question_view(question: OpenQuestion) -> dict[str, Any]:
-    """Its id is the token here, which every wait has; an answer may name the message too."""
+    """Its id stays when it is asked again, because an answer did not fit; its token does not."""
     return {
-        "id": question.token,
+        "id": question.id,
         "run": question.run,
         "crew": question.crew,
         "agent": question.agent,
         "question": question.question,
+        "context": question.context,
         "expects": question.expects,
         "choices": list(question.choices),
         "reason": question.reason,

@@ -47,6 +47,7 @@ class MemoryTables:
         self.delayed: dict[str, Delayed] = {}
         self.dead: dict[tuple[str, str, str], Dead] = {}
         self.watchers: dict[MemoryBus, Callable[[], None]] = {}
+        self.changes = 0  # by any process
 
     def heard(self, position: int) -> Heard:
         body, hops = self.broadcasts[position]
@@ -237,12 +238,16 @@ class MemoryBus:
         self._require_open()
         return self.tables
 
+    def version(self) -> int | None:
+        return self.tables.changes
+
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
         self.tables.watchers[self] = changed
         return lambda: self.tables.watchers.pop(self, None) and None
 
     def changed(self) -> None:
         """Other processes hear of it."""
+        self.tables.changes += 1
         for bus, call in list(self.tables.watchers.items()):
             if bus is not self:
                 call()

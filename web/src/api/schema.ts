@@ -491,7 +491,7 @@ export interface components {
         };
         /**
          * Question
-         * @description A wait for a person. Its id is the token of the wait.
+         * @description A wait for a person. Its id stays when it is asked again because an answer was refused; its token does not.
          */
         Question: {
             /**
@@ -510,6 +510,11 @@ export interface components {
              * @description The answers there are; none if the answer is free.
              */
             choices: string[];
+            /**
+             * Context
+             * @description Why the agent asks, in its own words; empty if it did not say.
+             */
+            context: string;
             /**
              * Crew
              * @example desk
@@ -797,6 +802,38 @@ export interface components {
              * @example report:due
              */
             type: string;
+        };
+        /** SendMessage */
+        SendMessage: {
+            /**
+             * Body
+             * @description What the type's schema asks for.
+             * @default {}
+             */
+            body: {
+                [key: string]: unknown;
+            };
+            /**
+             * To
+             * @description An agent of the run's crew.
+             * @example clerk
+             */
+            to: string;
+            /**
+             * Type
+             * @description As the host registered it.
+             * @example PRICE
+             */
+            type: string;
+        };
+        /** SentMessage */
+        SentMessage: {
+            /**
+             * Message Id
+             * @description An answer names it as `in_response_to`.
+             * @example 01a1e2ac96f34f33c417:m1
+             */
+            message_id: string;
         };
         /** Session */
         Session: {

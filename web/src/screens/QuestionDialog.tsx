@@ -54,6 +54,7 @@ function Asking({ question }: { question: Question }) {
         </h2>
         <div className="asking-question">
           <Said text={question.question} empty="It waits for you without a question." />
+          {question.context && <p className="quiet" dir="auto">Context: <bdi>{question.context}</bdi></p>}
         </div>
         {question.choices.length > 0 && (
           <div className="choices actions" role="group" aria-label="Choices">

@@ -1,6 +1,6 @@
 """Rules about delegation and subscriptions: who talks to whom, and who hears what."""
 
-from interlock.broadcast.pattern import pattern_fault
+from interlock.broadcast.pattern import pattern_fault, wildcard_fault
 from interlock.crew.checks.subject import Subject
 from interlock.crew.definition import Crew
 from interlock.crew.nodes import Mapping, Path
@@ -123,7 +123,7 @@ def subscriptions_can_match(s: Subject) -> None:
         if fault:
             s.at(
                 path,
-                "bad-value",
+                "bad-format" if wildcard_fault(subscription.pattern) else "bad-value",
                 f"pattern '{subscription.pattern}' {fault}",
                 "use segments split by ':', such as build:*:done",
             )
