@@ -107,3 +107,6 @@ EVENTS_FILES_KEPT = 4
 
 # The newest broadcasts that one question may ask for.
 BROADCASTS_LISTED_MAX = 1_000
+
+# Of a name in the frame of what somebody says to a model. Names are a few words; the rest of a long one tells nothing.
+FRAME_NAME_CHARS_MAX = 100

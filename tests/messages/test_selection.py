@@ -26,7 +26,7 @@ def test_only_those_that_are_named_are_selected_in_the_order_of_the_crew() -> No
     model, asked = saying('["hotels", "flights", "hotels"]')
     assert AgentSelector(model).select_agents("Italy", CREW) == CREW[:2]
     assert "- flights: finds flights\n- hotels: books hotels\n- museums\n" in asked[0]
-    assert "<<<\nItaly\n>>>" in asked[0]
+    assert '<said kind="task">\nItaly\n</said>' in asked[0]
 
 
 def test_an_answer_may_be_given_as_a_value() -> None:

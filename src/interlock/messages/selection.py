@@ -6,8 +6,9 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from interlock.errors import nearest
+from interlock.frames import framed
 from interlock.messages.refusals import BadVerdict
-from interlock.messages.validation import as_data, json_of
+from interlock.messages.validation import json_of
 
 # A model that did not answer with a list of known ids is asked again so often.
 REPAIRS_MAX = 1
@@ -67,9 +68,9 @@ class AgentSelector:
         return [agent for agent in available if agent.id in ids]
 
     def prompt(self, task: str, available_agents: Sequence[Selectable]) -> str:
-        """What a model is asked. The task is data: it stands between lines."""
+        """What a model is asked. The task is data: it stands in a frame."""
         return (
-            f"Task:\n{as_data(task)}\n\nAvailable agents:\n{_listed(available_agents)}\n\n"
+            f"Task:\n{framed('', 'task', task)}\n\nAvailable agents:\n{_listed(available_agents)}\n\n"
             "Which agents are needed for this task? Return a JSON array of agent IDs, and nothing else.\n"
             "Only select agents that are NECESSARY. Don't select all agents. An empty array means that you do it alone."
         )
