@@ -32,7 +32,7 @@ _UNSEEN = (
 _WORD = _UNSEEN.join(rf"([{letters}\u0080-\U0010ffff])" for letters in ("sS5$", "aA4@", "iIlL1|!", "dD"))
 _TAG = re.compile(rf"[{_ANGLES}](?={_UNSEEN}(?:[{_SLASHES}]{_UNSEEN})?+{_WORD})")
 # Letters of other scripts, and signs, that look like those of the word; accents and styles are taken off before.
-_LIKE = str.maketrans("5$ѕꜱƽ" "4@аɑαᴀ" "l1|!іӏιıɩɪ" "ԁᴅɗđ", "sssss" "aaaaaa" "iiiiiiiiii" "dddd")
+_LIKE = str.maketrans("5$ѕꜱƽ4@аɑαᴀl1|!іӏιıɩɪԁᴅɗđ", "sssssaaaaaaiiiiiiiiiidddd")
 _ANY_ANGLE = re.compile(f"[{_ANGLES}]")
 
 # Breaks that only some readers take for one, controls, and signs that change the order in which a line is read: they

@@ -12,6 +12,7 @@ from interlock import Interlock, load_crew
 from interlock.adapters.models.scripted import ScriptedModel
 from interlock.engine.state import RunState
 from interlock.ports import ModelRequest
+from tests.framing import by_user, said
 
 SECTION_12 = """\
 agents: [teacher, student, reporter]
@@ -114,12 +115,7 @@ def test_the_quiz_runs_round_after_round_with_the_history_and_the_authors_of_the
     assert (state.status, state.reason, state.handoffs) == ("completed", "signal:[DONE]", ROUNDS + 1)
 
 
-def said(name: str, kind: str, text: str) -> str:
-    """As an agent is shown the words of another."""
-    return f'<said by="{name}" kind="{kind}">\n{text}\n</said>'
-
-
-START = said("user", "input", "Start quiz")
+START = by_user("Start quiz")
 
 
 def test_student_and_reporter_see_the_question_and_nothing_of_each_other(

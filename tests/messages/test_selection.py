@@ -47,7 +47,7 @@ def test_where_there_is_no_choice_nobody_is_asked() -> None:
 def test_a_bad_answer_is_repaired_once() -> None:
     model, asked = saying("flights!", '["flights"]')
     assert AgentSelector(model).select_agents("Italy", CREW) == CREW[:1]
-    assert "Your answer could not be used: this is no JSON" in asked[1]
+    assert 'Your answer could not be used:\n<said kind="fault">\nthis is no JSON' in asked[1]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from interlock.engine.effects import Tell
 from interlock.ports import ModelRequest
 from interlock.runtime.delivery import PAUSES_MS
 from interlock.testing import ManualClock
+from tests.framing import said
 
 CREW = """\
 version: "2.0"
@@ -136,4 +137,4 @@ def test_a_handler_may_answer_the_very_wait_it_is_told_of(tmp_path: Path) -> Non
             result = await box.result(run)
             return result.status, result.text
 
-    assert asyncio.run(story()) == ("completed", "you may")
+    assert asyncio.run(story()) == ("completed", said("external", "answer", "you may"))

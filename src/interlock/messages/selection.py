@@ -52,7 +52,7 @@ class AgentSelector:
             try:
                 return self._named(self.llm_select(prompt), available_agents)
             except BadVerdict as fault:
-                prompt = f"{prompt}\n\nYour answer could not be used: {fault}"
+                prompt = f"{prompt}\n\n{repair(fault)}"
         return self._named(self.llm_select(prompt), available_agents)
 
     def llm_select(self, prompt: str) -> Any:
@@ -84,6 +84,11 @@ def _good_for(agent: Selectable) -> str:
     words = [str(getattr(agent, name, "") or "") for name in ("role", "description")]
     told = "; ".join(" ".join(word.split()) for word in words if word.strip())
     return f": {told}" if told else ""
+
+
+def repair(fault: BadVerdict) -> str:
+    """What a model is told whose answer could not be used. The fault may quote it, so it stands in a frame."""
+    return f"Your answer could not be used:\n{framed('', 'fault', str(fault))}"
 
 
 def read_selection(answer: Any, known: Sequence[str]) -> tuple[str, ...]:
