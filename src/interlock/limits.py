@@ -3,6 +3,10 @@
 # A mark is a name, not a paragraph; a longer bracket is prose. Counts both brackets.
 MARK_CHARS_MAX = 200
 
+# Of a reply, 75,000 tokens or a novel's half; what is behind it is not looked at for marks. The worst text that long
+# is read in less than half a second.
+READ_CHARS_MAX = 300_000
+
 # Link texts that nest brackets deeper than this do not exist outside of attacks.
 LINK_NESTING_MAX = 64
 

@@ -105,6 +105,8 @@ from interlock.engine.waiting import pause_if_idle, resumed, tool_lost
 #    a question is refused whose schema says what is never looked at, with other words if its default does not fit,
 #    and its deadline is a millisecond at least.
 # 3: what Interlock composes of others' words keeps who said which of them; a broadcast has no envelope of its own.
+#    HTML hides marks as code does, a text is read up to a stated size, and what is left of a text without its marks
+#    holds no emphasis of theirs.
 RULES = 3
 
 OVER = ("completed", "failed", "stopped", "cancelled")
@@ -142,6 +144,8 @@ class Run:
         if isinstance(event, RunStarted) and event.bounds != UNBOUNDED and self.state.status == "new":
             self.state.bounds = event.bounds
             self._bind(event.bounds)
+        if isinstance(event, RunStarted):
+            self.table = self.table.for_rules(event.rules)
         t = Transition(self.crew, self.settings, self.table, self.budgets, self.state, self.index)
         t.mail = event.mail
         if _is_stale(t, event):
@@ -197,6 +201,7 @@ class Run:
         run.state = msgspec.convert(snapshot, RunState)
         run.index = Index(run.state)
         run._bind(run.state.bounds)
+        run.table = run.table.for_rules(run.state.rules)
         return run
 
 
