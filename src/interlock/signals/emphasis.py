@@ -41,7 +41,7 @@ def _wider(text: str, first: int, last: int) -> Span | None:
         first -= 1
     while last < len(text) and text[last] in _BLANKS:
         last += 1
-    if 0 < first and last < len(text) and text[first - 1] in _SIGNS and text[first - 1] == text[last]:
+    if first > 0 and last < len(text) and text[first - 1] in _SIGNS and text[first - 1] == text[last]:
         return first - 1, last + 1
     opening, closing = _OPENING.search(text, max(0, first - _TAG_CHARS_MAX), first), _CLOSING.match(text, last)
     if opening and closing and opening[1].lower() == closing[1].lower():

@@ -66,7 +66,7 @@ class Elements:
         if not sign.closed_by:
             return sign.end
         begin, after = self._found.get(sign.closed_by, (0, 0))
-        if after < 0 or begin <= sign.end <= after - len(sign.closed_by):
+        if begin <= sign.end and (after < 0 or sign.end <= after - len(sign.closed_by)):
             return after
         after = end_of(self._text, sign.end, sign.closed_by, len(self._text))
         self._found[sign.closed_by] = (sign.end, after)
