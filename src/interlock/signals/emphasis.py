@@ -7,6 +7,7 @@ Span = tuple[int, int]
 
 _SIGNS = "*_~"
 _BLANKS = " \t"
+_SIGNS_MAX = 8  # of emphasis on one side: bold, italic and struck through take five
 _OPENING = re.compile(r"<(b|strong|i|em|u|s|del|ins|mark|small|big|span|font)>\Z", re.IGNORECASE)
 _CLOSING = re.compile(r"</(b|strong|i|em|u|s|del|ins|mark|small|big|span|font)>", re.IGNORECASE)
 _TAG_CHARS_MAX = len("<strong>")
@@ -41,12 +42,20 @@ def _wider(text: str, first: int, last: int) -> Span | None:
         first -= 1
     while last < len(text) and text[last] in _BLANKS:
         last += 1
-    if first > 0 and last < len(text) and text[first - 1] in _SIGNS and text[first - 1] == text[last]:
+    sign = text[first - 1 : first]
+    if sign and sign in _SIGNS and text.startswith(sign, last) and not _ends_words(text, first, last):
         return first - 1, last + 1
     opening, closing = _OPENING.search(text, max(0, first - _TAG_CHARS_MAX), first), _CLOSING.match(text, last)
     if opening and closing and opening[1].lower() == closing[1].lower():
         return opening.start(), closing.end()
     return None
+
+
+def _ends_words(text: str, first: int, last: int) -> bool:
+    """Whether the signs belong to words beside the mark: `*a* [END] *b*`."""
+    before = text[max(0, first - _SIGNS_MAX) : first].rstrip(_SIGNS)[-1:]
+    after = text[last : last + _SIGNS_MAX].lstrip(_SIGNS)[:1]
+    return before.isalnum() or after.isalnum()
 
 
 def _before_blanks(text: str, first: int, last: int) -> int:

@@ -176,7 +176,7 @@ def closes_fence(line: str, opening: str) -> bool:
 
 
 def element_left_open(line: str, closed_by: str) -> str:
-    """What would close the HTML that is open at the end of a whole line, or nothing. `closed_by` is of the lines before."""
+    """What would close the HTML that is open after a whole line, or nothing; `closed_by` is of the lines before."""
     position = _hidden_block_end(line, 0, len(line))
     if closed_by:
         position = end_of(line, 0, closed_by, len(line))
