@@ -17,10 +17,10 @@ LAYERS = (
     ("crew",),
     ("signals", "broadcast", "messages"),
     ("errors",),
-    ("ids",),
+    ("ids", "frames"),
     ("limits",),
 )
-PURE = ("signals", "broadcast", "messages", "crew", "engine", "errors", "ids", "limits")
+PURE = ("signals", "broadcast", "messages", "crew", "engine", "errors", "ids", "frames", "limits")
 FORBIDDEN_IN_PURE = {
     "asyncio", "time", "random", "uuid", "os", "pathlib", "sqlite3", "logging", "datetime", "secrets",
     "socket", "threading", "subprocess", "io", "tempfile", "shutil", "sys",

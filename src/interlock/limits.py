@@ -3,6 +3,10 @@
 # A mark is a name, not a paragraph; a longer bracket is prose. Counts both brackets.
 MARK_CHARS_MAX = 200
 
+# Of a reply, 75,000 tokens or a novel's half; what is behind it is not looked at for marks. The worst text that long
+# is read in less than half a second.
+READ_CHARS_MAX = 300_000
+
 # Link texts that nest brackets deeper than this do not exist outside of attacks.
 LINK_NESTING_MAX = 64
 
@@ -113,3 +117,6 @@ BROADCASTS_LISTED_MAX = 1_000
 
 # Stored text that is read at once for a page of a list, a stream or an answer; one record always fits.
 PAGE_BYTES_MAX = 1024 * 1024
+
+# Of a name in the frame of what somebody says to a model. Names are a few words; the rest of a long one tells nothing.
+FRAME_NAME_CHARS_MAX = 100

@@ -14,6 +14,7 @@ from interlock.adapters.tools_python import ToolContext, tool
 from interlock.crew.definition import Crew
 from interlock.ports import ModelRequest
 from tests.boxes import inside
+from tests.framing import by_user, said
 
 
 def crew_of(folder: Path, text: str) -> Crew:
@@ -72,7 +73,11 @@ def test_an_agent_sees_others_by_name_and_their_marks_made_harmless(tmp_path: Pa
 
     inside(Interlock(tmp_path / "data", models=model), story)
     seen = [(m.role, m.text) for m in model.asked[2].messages]
-    assert seen == [("user", "say ⟦END⟧ now"), ("assistant", "over [NEXT]"), ("user", "Bob:\nback ⟦RETRY⟧")]
+    assert seen == [
+        ("user", by_user("say ⟦END⟧ now")),
+        ("assistant", "over [NEXT]"),
+        ("user", said("Bob", "reply", "back ⟦RETRY⟧")),
+    ]
 
 
 def test_a_paused_run_is_resumed_by_another_process_and_nothing_is_asked_again(tmp_path: Path) -> None:
@@ -92,7 +97,7 @@ def test_a_paused_run_is_resumed_by_another_process_and_nothing_is_asked_again(t
     result = inside(Interlock(tmp_path / "data", models=after), go_on)
     assert (result.status, result.text) == ("completed", "Rome it is")
     assert [len(model.asked) for model in (before, after)] == [1, 1]
-    assert [m.text for m in after.asked[0].messages] == ["go", "Which city? [WAIT]", "Rome"]
+    assert [m.text for m in after.asked[0].messages] == [by_user("go"), "Which city? [WAIT]", by_user("Rome")]
 
 
 def test_the_same_answer_again_gives_the_first_outcome_and_another_one_is_refused(tmp_path: Path) -> None:
@@ -249,7 +254,7 @@ def test_a_finished_run_can_be_continued_from_its_history(tmp_path: Path) -> Non
         return second
 
     inside(Interlock(tmp_path / "data", models=model), story)
-    assert [m.text for m in model.asked[1].messages] == ["one", "first [END]", "two"]
+    assert [m.text for m in model.asked[1].messages] == [by_user("one"), "first [END]", by_user("two")]
 
 
 def test_an_input_that_is_too_large_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
@@ -273,7 +278,7 @@ def test_a_hundred_runs_at_once_do_not_get_in_each_others_way(tmp_path: Path) ->
         runs = [await box.start(crew, f"run {n}") for n in range(100)]
         return [(await run.result()).text for run in runs]
 
-    assert inside(Interlock(tmp_path / "data", models=model), story) == [f"run {n}" for n in range(100)]
+    assert inside(Interlock(tmp_path / "data", models=model), story) == [by_user(f"run {n}") for n in range(100)]
 
 
 def test_a_tool_that_cannot_run_here_is_refused_before_the_run_starts(tmp_path: Path) -> None:

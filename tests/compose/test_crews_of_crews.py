@@ -14,6 +14,7 @@ from interlock.engine.events import CrewContext, Entry
 from interlock.errors import NotWaiting, ParentIsOver
 from interlock.ports import Delta, ModelReply, ModelRequest
 from tests.boxes import inside
+from tests.framing import by_user
 
 HEAD = 'version: "2.0"\nname: {name}\n'
 OUTER = """\
@@ -144,7 +145,7 @@ def test_a_question_two_levels_down_pauses_all_and_its_answer_goes_there_in_anot
         (("beta",), "z"),
         ((), "a"),
     ], "nothing that was answered is asked again"
-    assert "the red one" in [message.text for message in model.asked[0].messages]
+    assert by_user("the red one") in [message.text for message in model.asked[0].messages]
 
 
 @pytest.mark.parametrize("where", ["root", "child", "grandchild", "nothing said"])
@@ -361,7 +362,7 @@ def test_memory_goes_down_and_comes_back(tmp_path: Path) -> None:
     assert told.count("the host") == 2 and '["red",2]' in told
     assert state.history[0].text == "Long ago"
     first_of_z = next(request for request in model.asked if request.agent == "z")
-    assert first_of_z.messages[0].text == "Kept. / What it was first"
+    assert first_of_z.messages[0].text == by_user("Kept. / What it was first")
 
 
 def test_what_a_child_that_failed_has_written_does_not_come_back(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from interlock.errors import CannotFork
 from interlock.ports import Delta, ModelReply, ModelRequest, RunRow
 from interlock.testing import ManualClock
 from tests.boxes import inside
+from tests.framing import by_user
 
 HEAD = 'version: "2.0"\nname: {name}\n'
 OUTER = """\
@@ -78,7 +79,7 @@ def test_a_crews_answer_is_its_report(tmp_path: Path) -> None:
     assert (result.status, result.text, result.usage.calls) == ("completed", "Coal it is.", 3)
     assert reports == ["completed: Found."]
     assert [(row.crew, row.status) for row in below] == [("team", "completed")]
-    assert model.asked[1].messages[0].text == "Find coal"
+    assert model.asked[1].messages[0].text == by_user("Find coal")
     assert model.asked[1].path == ("team",)
 
 
@@ -152,7 +153,7 @@ def test_a_report_that_is_sent_back_is_another_run_that_knows_the_first(tmp_path
     assert (result.text, reports) == ("A ton.", ["completed: Coal.", "completed: A ton of coal."])
     assert [row.status for row in below] == ["completed", "completed"]
     again = next(request for request in model.asked if request.number == 2 and request.agent == "lead")
-    assert again.messages[0].text == (
+    assert again.messages[0].text == by_user(
         "Your report does not complete the task: say how much\nThe task was: Find coal\n"
         'What is known already: {"where":"north"}\nThe report was:\nCoal.'
     )

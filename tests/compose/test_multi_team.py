@@ -18,6 +18,7 @@ from interlock.cli.main import interlock
 from interlock.ports import ModelRequest
 from interlock.signals.definition import SignalBehavior
 from tests.crew.test_seed_examples import SEED_003_5
+from tests.framing import said
 
 MULTI_TEAM = Path("examples/multi-team")
 ALPHA, BETA = MULTI_TEAM / "team-alpha" / "config", MULTI_TEAM / "team-beta" / "config"
@@ -154,7 +155,7 @@ def test_the_story_is_the_one_that_the_script_tells(tmp_path: Path) -> None:
         ),
     ]
     assert story.text == "Trà sen Tây Hồ: một nghìn bông sen cho một cân trà."
-    assert [text for _, text in story.asked[-1].shown if written in text] == [f"team-beta:\n{written}"]
+    assert [text for _, text in story.asked[-1].shown if written in text] == [said("team-beta", "result", written)]
 
 
 def test_the_crew_needs_no_line_of_the_hosts_own_code() -> None:

@@ -40,6 +40,14 @@ def entries(count: int) -> list[Entry]:
     ]
 
 
+def within(message: Message) -> str:
+    """The words inside a frame that is whole."""
+    opening, _, rest = message.text.partition("\n")
+    words, _, closing = rest.rpartition("\n")
+    assert (opening, closing) == ('<said by="user" kind="input">', "</said>")
+    return words
+
+
 @pytest.mark.parametrize("said", [(), ("assistant", "tool", "tool")], ids=["at once", "after tools"])
 def test_a_view_built_turn_by_turn_is_the_one_made_anew(tmp_path: Path, said: tuple[str, ...]) -> None:
     history, growing = entries(120), conversation(tmp_path)
@@ -58,7 +66,7 @@ def test_a_long_history_keeps_its_first_entry_and_as_many_of_the_newest_as_fit(t
 
 def test_once_something_is_left_out_a_view_grows_again_before_more_goes(tmp_path: Path) -> None:
     """So that what a provider remembers of the last prompt is still its beginning."""
-    talk, history = conversation(tmp_path), entries(300)
+    talk, history = conversation(tmp_path, 1_500), entries(300)
     markers = [talk.messages(history, Turn(number=1, agent="a", history=n))[1].text for n in range(60, 300)]
     changes = sum(before != after for before, after in pairwise(markers))
     assert 3 <= changes <= len(markers) / 5
@@ -66,7 +74,7 @@ def test_once_something_is_left_out_a_view_grows_again_before_more_goes(tmp_path
 
 @settings(max_examples=200, deadline=None)
 @given(
-    window=st.integers(540, 3_000),
+    window=st.integers(700, 3_000),
     lengths=st.lists(st.integers(0, 4_000), min_size=1, max_size=30),
     rounds=st.lists(st.sampled_from([["user"], ["tool"], ["tool", "tool"]]), max_size=4),
     scale=st.sampled_from([1_000, 1_700]),
@@ -86,7 +94,7 @@ def test_what_is_shown_fits_the_window_whatever_was_said(
     turn = Turn(number=1, agent="a", history=len(history), said=said, trimmed=trimmed)
     shown = talk.messages(history, turn, scale)
     assert sum(map(tokens_of, shown)) * scale // 1_000 <= window * (3 if trimmed else 4) // 4
-    assert trimmed or shown[0].text[:8] == history[0].text[:8]
+    assert trimmed or within(shown[0])[:8] == history[0].text[:8]
     followed = [one.role for one, two in pairwise(shown) if two.role == "tool"]
     assert set(followed) <= {"assistant", "tool"}, "an output never stands without its call"
 
@@ -94,7 +102,7 @@ def test_what_is_shown_fits_the_window_whatever_was_said(
 def test_an_entry_too_long_by_itself_loses_its_middle(tmp_path: Path) -> None:
     history = [Entry(role="user", author="user", text=f"begin {'x' * 9_000} end", turn=0)]
     (shown,) = conversation(tmp_path).messages(history, Turn(number=1, agent="a", history=1))
-    assert shown.text.startswith("begin x") and shown.text.endswith("x end")
+    assert within(shown).startswith("begin x") and within(shown).endswith("x end")
     assert "characters are left out here]" in shown.text
 
 

@@ -53,6 +53,15 @@ NASTY = (
     "[ALL" + "\n" * 190 + "DONE]\nmore",
     "[ALL" + "\n" * 200 + "DONE]\nmore",
     "\n\n [NEXT]\t\n\n",
+    "<!--\n[NEXT]\n-->\n[NEXT]\nmore",
+    "<!-- x\n[NEXT]\nnobody closes it",
+    "<pre>\n[NEXT]\n</pre> <code>\n[NEXT]\n</code>\n[ALL DONE]\nx",
+    "`<pre>`\n[NEXT]\nx",
+    "\\<pre>\n[NEXT]\nx",
+    "> <pre>\n[NEXT]\nx",
+    "<b>[NEXT]</b>\n<a title='[NEXT]'>\n[NEXT]\nx",
+    "<pre>\n```\n</pre>\n[NEXT]\nx",
+    "```\n<pre>\n```\n[NEXT]\nx",
 )
 
 
@@ -79,6 +88,8 @@ def cut_of(text: str) -> int | None:
         if char not in "\r\n":
             continue
         before = text[:end]
+        if is_in_html(before):
+            continue
         start = max(before.rfind("\n"), before.rfind("\r")) + 1
         line, found = before[start:], False
         for mark in reversed(list(marks(before, lambda _: True))):
@@ -89,6 +100,17 @@ def cut_of(text: str) -> int | None:
         if found and not line.strip("*_~ \t\r"):
             return end
     return None
+
+
+def is_in_html(before: str) -> bool:
+    """Whether a mark that would come next could still be hidden, if only its element is closed."""
+    probe = f"{before}\n[NEXT]\n"
+    closed = [f"{probe}{closing}" for closing in ("-->", "</pre>", "</code>")]
+    return any(not _shows(text, len(before) + 1) for text in closed) and _shows(probe, len(before) + 1)
+
+
+def _shows(text: str, place: int) -> bool:
+    return any(mark.start == place for mark in marks(text, lambda _: True))
 
 
 def splits(text: str) -> Iterator[list[str]]:
@@ -130,6 +152,7 @@ def test_the_cut_is_the_end_of_the_first_line_of_nothing_but_steering_marks(text
 PARTS = st.sampled_from((
     "[NEXT]", "[ALL DONE]", "[all", "done]", "[ALERT]", "[STOP]", "\n", "\n", "\r\n", "\r", "```", "~~~", "`",
     "[", "]", "> ", "- ", "*", "\\", "(x)", ": http://x", " ", "word", "[NEXT]\n", "\n[NEXT]\n",
+    "<!--", "-->", "<pre>", "</pre>", "<b>",
 ))  # fmt: skip
 
 
@@ -180,6 +203,8 @@ def test_the_cost_grows_with_the_text_and_not_with_its_square(unit: str) -> None
 
 class CountingTable:
     """Asks the real one, and counts the characters it was asked about."""
+
+    reading = 3
 
     def __init__(self, counted: list[int]) -> None:
         self._counted = counted

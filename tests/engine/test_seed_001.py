@@ -12,6 +12,7 @@ from interlock import Interlock, load_crew
 from interlock.adapters.models.scripted import ScriptedModel
 from interlock.engine.state import RunState
 from interlock.ports import ModelRequest
+from tests.framing import by_user, said
 
 SECTION_12 = """\
 agents: [teacher, student, reporter]
@@ -114,11 +115,14 @@ def test_the_quiz_runs_round_after_round_with_the_history_and_the_authors_of_the
     assert (state.status, state.reason, state.handoffs) == ("completed", "signal:[DONE]", ROUNDS + 1)
 
 
+START = by_user("Start quiz")
+
+
 def test_student_and_reporter_see_the_question_and_nothing_of_each_other(
     quiz: tuple[RunState, list[ModelRequest]],
 ) -> None:
     _, asked = quiz
-    seen = [("user", "Start quiz"), ("user", "Teacher:\nQuestion 1: What is 2+2? ⟦QUESTION⟧")]
+    seen = [("user", START), ("user", said("Teacher", "reply", "Question 1: What is 2+2? ⟦QUESTION⟧"))]
     for request in asked[1:3]:
         assert [(m.role, m.text) for m in request.messages] == seen
     assert {request.agent for request in asked[1:3]} == {"student", "reporter"}
@@ -129,9 +133,13 @@ def test_the_teacher_gets_the_merged_results_as_input_of_the_second_round(
 ) -> None:
     _, asked = quiz
     assert [(m.role, m.text) for m in asked[3].messages] == [
-        ("user", "Start quiz"),
+        ("user", START),
         ("assistant", "Question 1: What is 2+2? [QUESTION]"),
-        ("user", "[Student] The answer is 4 ⟦ANSWER⟧\n[Reporter] Question 1 registered ⟦OK⟧"),
+        (
+            "user",
+            f"[Student] {said('Student', 'member', 'The answer is 4 ⟦ANSWER⟧')}\n"
+            f"[Reporter] {said('Reporter', 'member', 'Question 1 registered ⟦OK⟧')}",
+        ),
     ]
 
 
@@ -140,7 +148,7 @@ def test_everybody_sees_the_whole_conversation_in_the_last_round(quiz: tuple[Run
     last = asked[-1]
     assert last.agent == "reporter"
     assert len(last.messages) == len(state.history) - 1
-    assert last.messages[-1].text == "Teacher:\nWell done. ⟦END⟧"
+    assert last.messages[-1].text == said("Teacher", "reply", "Well done. ⟦END⟧")
 
 
 def test_the_crew_we_ship_takes_both_groups_round_after_round(tmp_path: Path) -> None:

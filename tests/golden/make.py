@@ -99,6 +99,8 @@ STORIES = (
     "without_a_signal_and_a_way_on_a_run_may_complete",
     "without_a_signal_the_default_comes_before_handoff_targets",
     "without_a_signal_waiting_comes_first",
+    "members_start_from_the_same_history_and_do_not_see_each_other",
+    "several_sub_crews_are_called_at_once",
 )
 
 # A crew with a budget that warns, a tool and a group, as no story has them together.

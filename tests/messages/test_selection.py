@@ -26,7 +26,7 @@ def test_only_those_that_are_named_are_selected_in_the_order_of_the_crew() -> No
     model, asked = saying('["hotels", "flights", "hotels"]')
     assert AgentSelector(model).select_agents("Italy", CREW) == CREW[:2]
     assert "- flights: finds flights\n- hotels: books hotels\n- museums\n" in asked[0]
-    assert "<<<\nItaly\n>>>" in asked[0]
+    assert '<said kind="task">\nItaly\n</said>' in asked[0]
 
 
 def test_an_answer_may_be_given_as_a_value() -> None:
@@ -47,7 +47,7 @@ def test_where_there_is_no_choice_nobody_is_asked() -> None:
 def test_a_bad_answer_is_repaired_once() -> None:
     model, asked = saying("flights!", '["flights"]')
     assert AgentSelector(model).select_agents("Italy", CREW) == CREW[:1]
-    assert "Your answer could not be used: this is no JSON" in asked[1]
+    assert 'Your answer could not be used:\n<said kind="fault">\nthis is no JSON' in asked[1]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from interlock import ExternalSignal, Interlock, load_crew
 from interlock.ports import ModelRequest
 from interlock.runtime.delivery import PAUSES_MS
 from interlock.testing import ManualClock
+from tests.framing import said
 
 CREW = """\
 version: "2.0"
@@ -134,4 +135,4 @@ def test_a_handler_may_answer_the_very_wait_it_is_told_of(tmp_path: Path) -> Non
             result = await box.result(run)
             return result.status, result.text
 
-    assert asyncio.run(story()) == ("completed", "you may")
+    assert asyncio.run(story()) == ("completed", said("external", "answer", "you may"))

@@ -49,7 +49,7 @@ routing: {signals: {clerk: [{signal: "[NEXT]", target: nobody}]}}
 
 async def parrot(request: ModelRequest) -> str:
     """Says what was last said to it with its marks, or else that it is done; `hang` is never answered."""
-    text = request.messages[-1].text
+    text = request.messages[-1].text.partition("\n")[2].removesuffix("\n</said>")  # without its frame
     if text == "hang":
         await asyncio.Event().wait()
     marked = text.replace("⟦", "[").replace("⟧", "]")

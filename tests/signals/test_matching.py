@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.limits import MARK_CHARS_MAX
+from interlock.limits import MARK_CHARS_MAX, READ_CHARS_MAX
 from interlock.signals import Match, MatchMethod, SignalError, SignalMatcher, is_signal_name
 from interlock.signals.matching import marks, normalized
 
@@ -316,9 +316,13 @@ def test_a_megabyte_of_mixed_signs_is_searched() -> None:
     assert len(text) > 1_000_000
 
 
-def test_ten_megabytes_of_opening_brackets_hold_one_mark() -> None:
-    found = SignalMatcher(["[END]"]).find("[" * 10_000_000 + "END]")
-    assert [(match.start, match.end) for match in found] == [(9_999_999, 10_000_004)]
+def test_a_text_is_read_up_to_a_stated_size() -> None:
+    matcher, before = SignalMatcher(["[END]"]), "[" * (READ_CHARS_MAX - 4)
+    assert [(match.start, match.end) for match in matcher.find(f"{before}END]")] == [
+        (READ_CHARS_MAX - 5, READ_CHARS_MAX)
+    ]
+    assert matcher.find(f"{before}[END]") == []
+    assert matcher.find("x" * 10_000_000 + "[END]") == []
 
 
 def test_the_number_of_signals_does_not_change_the_number_of_lookups() -> None:

@@ -220,11 +220,15 @@ def visible_marks(text: str) -> list[tuple[int, int]]:
 
 def hidden_characters(text: str) -> tuple[list[bool], list[bool]]:
     hidden, fenced = [False] * len(text), [False] * len(text)
-    fence, start = "", 0
+    fence, start, after_html = "", 0, 0
     for line in text.split("\n"):
         end = start + len(line)
         bare = line.strip(" \t")
-        if fence:
+        if after_html > start:
+            begin = min(after_html, end)
+            if begin < end:
+                after_html = hide_inline(text, begin, end, hidden, fenced)
+        elif fence:
             fenced[start:end] = [True] * len(line)
             if len(bare) >= len(fence) and set(bare) == {fence[0]}:
                 fence = ""
@@ -233,7 +237,7 @@ def hidden_characters(text: str) -> tuple[list[bool], list[bool]]:
         elif bare.startswith(">"):
             hidden[start:end] = [True] * len(line)
         else:
-            hide_inline(text, start, end, hidden)
+            after_html = hide_inline(text, start, end, hidden, fenced)
         start = end + 1
     return hidden, fenced
 
@@ -246,7 +250,8 @@ def opening_fence(bare: str) -> str:
     return ""
 
 
-def hide_inline(text: str, start: int, end: int, hidden: list[bool]) -> None:
+def hide_inline(text: str, start: int, end: int, hidden: list[bool], fenced: list[bool]) -> int:
+    """Gives where HTML ends that goes on beyond the line."""
     before = text[:start]
     opened = [start] if before.rfind("[") > before.rfind("]") else []
     at = start
@@ -261,9 +266,26 @@ def hide_inline(text: str, start: int, end: int, hidden: list[bool]) -> None:
         elif text[at] == "]" and opened:
             first = opened.pop()
             after = after_parentheses(text, at + 1, end) or at + 1
+        elif text[at] == "<":
+            after = after_html_sign(text, at, end)
         if text[at] in "\\`" or after > at + 1:
             hidden[first:after] = [True] * (after - first)
+        if text[at] == "<" and after > end:
+            fenced[at:after] = [True] * (after - at)
         at = after
+    return at
+
+
+def after_html_sign(text: str, at: int, end: int) -> int:
+    for empty in ("<!-->", "<!--->"):
+        if text.startswith(empty, at):
+            return at + len(empty)
+    for opening, closing in (("<!--", "-->"), ("<pre>", "</pre>"), ("<code>", "</code>")):
+        if text.startswith(opening, at):
+            place = text.find(closing, at + len(opening))
+            return place + len(closing) if place >= 0 else end
+    tag = next((tag for tag in ("<b>", "</b>", "</pre>", "</code>") if text.startswith(tag, at)), "<")
+    return at + len(tag)
 
 
 def after_code_span(text: str, at: int, end: int) -> int:
@@ -294,6 +316,25 @@ def seen(text: str) -> list[tuple[int, int]]:
 
 
 CHARACTERS = "[]`\\()>\nEND ~"
+HTML = (
+    "<!--",
+    "-->",
+    "<pre>",
+    "</pre>",
+    "<code>",
+    "</code>",
+    "<b>",
+    "\n",
+    "\n",
+    "[E]",
+    "`",
+    "```",
+    "> ",
+    "\\",
+    "](x)",
+    "[",
+    "<",
+)
 PIECES = ("[E]", "[", "]", "](", "(", ")", "`", "``", "```", "~~~", "\\", ">", "\n", " ", "E")
 
 
@@ -306,6 +347,18 @@ def test_every_text_of_up_to_three_pieces_is_read_as_the_oracle_reads_it() -> No
 @settings(max_examples=1_000, derandomize=True, deadline=None, database=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
 def test_texts_of_pieces_are_read_as_the_oracle_reads_them(text: str) -> None:
+    assert seen(text) == visible_marks(text)
+
+
+def test_every_text_of_up_to_three_pieces_of_html_is_read_as_the_oracle_reads_it() -> None:
+    for pieces in itertools.product(dict.fromkeys(HTML), repeat=3):
+        for text in ("".join(pieces) + "[E]", "<!--" + "".join(pieces) + "[N]", "<pre>\n" + "".join(pieces) + "[N]"):
+            assert seen(text) == visible_marks(text), text
+
+
+@settings(max_examples=3_000, derandomize=True, deadline=None, database=None)
+@given(st.lists(st.sampled_from(HTML), max_size=40).map("".join))
+def test_texts_with_html_are_read_as_the_oracle_reads_them(text: str) -> None:
     assert seen(text) == visible_marks(text)
 
 

@@ -1,6 +1,6 @@
 """How a turn begins: with what is in its agent's inbox, if the driver says that there is something.
 
-Rule 1: what an agent hears is an entry by the system, its data in an envelope: it has no authority.
+Rule 1: what an agent hears is an entry by the system, its data in a frame: it has no authority.
 Rule 2: taking mail is an order with a key, answered by an event; only then the model is asked.
 """
 
@@ -10,7 +10,7 @@ from interlock.broadcast.record import Heard
 from interlock.engine.effects import MailRead, TakeMail
 from interlock.engine.events import BroadcastDelivered, BroadcastHeard, MailTaken, MessageGiven, TurnStarted
 from interlock.engine.moves import Ask, Move
-from interlock.engine.phrases import How, envelope
+from interlock.engine.phrases import How, envelope, envelope_of_rules_2
 from interlock.engine.standing import moved
 from interlock.engine.state import RunState, Turn, turns_by
 from interlock.engine.transition import Transition
@@ -65,8 +65,9 @@ def mail_taken(t: Transition, event: MailTaken) -> Move:
 def hear(t: Transition, agent: str, heard: Heard, how: How) -> None:
     """Silently, with a turn that begins anyway; called aside; or with the floor, if the run starts because of it."""
     name = t.budgets.of(agent).agent.name
-    text = envelope(t.settings.language, heard.broadcast, name, how)
-    t.remember("user", "system", text, t.state.turns)
+    write = envelope if t.state.rules >= 3 else envelope_of_rules_2
+    said = write(t.settings.language, heard.broadcast, name, how)
+    t.remember("user", "system", said.text, t.state.turns, said.frames)
     signal = msgspec.to_builtins(heard.broadcast)
     if not heard.broadcast.created_at:  # it was announced in this run: when, the journal says
         del signal["createdAt"]

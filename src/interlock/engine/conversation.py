@@ -1,6 +1,7 @@
-"""What an agent sees of a run: its own words as its own, everybody else's with their names, marks made harmless.
+"""What an agent sees of a run: its own words as its own, everybody else's in frames, marks made harmless.
 
-Rule 1: text that is not the agent's own cannot carry a signal: known marks in it are shown as ⟦END⟧.
+Rule 1: text that is not the agent's own cannot carry a signal: known marks in it are shown as ⟦END⟧. It stands in a
+frame that names who said it; the output of a tool stands in a role of its own, and can only not imitate a frame.
 Rule 2: a view grows by what is new, and what is shown of it is not copied.
 Rule 3: what is shown fits the window by an upper estimate: a token for every three bytes and eight for every message,
 times what the provider reported beyond that. Over the window the oldest entries go until the stated share is left;
@@ -23,13 +24,14 @@ from interlock.crew.tokens import BYTES_PER_TOKEN, text_tokens
 from interlock.engine.contract import contract
 from interlock.engine.events import Entry
 from interlock.engine.grammar import Ending, ending_of
-from interlock.engine.phrases import briefing
+from interlock.engine.phrases import briefing, frames_explained
 from interlock.engine.routing import RoutingTable
 from interlock.engine.standing import parent_of
 from interlock.engine.state import Message, Turn
 from interlock.engine.transition import TASK
-from interlock.ids import RESERVED_IDS
+from interlock.frames import Frame, escape, framed, framed_words, with_frames, within_frames
 from interlock.limits import MARK_CHARS_MAX
+from interlock.signals.matching import normalized
 
 # What the roles and the frame of a message add to its text.
 TOKENS_PER_MESSAGE = 8
@@ -41,6 +43,9 @@ UNSCALED = 1_000
 TRIMMED_SHARE = (3, 4)
 
 _BRACKETS = re.compile(rf"\[([^\[\]]{{1,{MARK_CHARS_MAX - 2}}})\]")
+
+# What the words of those are who are no agents, in their frames.
+_KINDS = {"user": "input", "external": "answer", "system": "notice"}
 
 LEFT_OUT = {"en": "[{count} earlier entries are left out here]", "vi": "[{count} mục trước đó được lược bỏ ở đây]"}
 CUT_OUT = {"en": "[{count} characters are left out here]", "vi": "[{count} ký tự được lược bỏ ở đây]"}
@@ -162,8 +167,8 @@ class Conversation:
         if (agent_id, group) not in self._instructions:
             agent = self._agents[agent_id]
             filled = filled_prompt(agent.system_prompt, agent)
-            rules = contract(self.table, agent, group)
-            self._instructions[agent_id, group] = f"{filled.rstrip()}\n\n{rules}".strip() if rules else filled
+            parts = (filled.rstrip(), frames_explained(self.crew), contract(self.table, agent, group))
+            self._instructions[agent_id, group] = "\n\n".join(part for part in parts if part)
         return self._instructions[agent_id, group]
 
     def instructions_of(self, turn: Turn, group: str = "") -> str:
@@ -175,7 +180,7 @@ class Conversation:
         if turn.kind != TASK:
             return rules
         filled = filled_prompt(agent.system_prompt, agent)
-        return f"{filled.rstrip()}\n\n{rules}".strip()
+        return "\n\n".join((filled.rstrip(), frames_explained(self.crew), rules)).strip()
 
     def ending_of(self, turn: Turn, group: str = "") -> Ending | None:
         return self.ending(turn.agent, group) if not turn.kind else None
@@ -222,15 +227,27 @@ class Conversation:
         return self._own[agent]
 
     def _seen(self, agent: str, entry: Entry) -> Message:
-        text = entry.text
         if entry.author == agent:
-            return Message(role="assistant", text=text)
-        if "[" in text:
-            text = self.harmless(text)
-        if entry.author in RESERVED_IDS:
-            return Message(role="user", text=text)
-        speaker = self._agents.get(entry.author)  # or a sub-crew, or an agent of another crew
-        return Message(role="user", text=f"{speaker.name if speaker else entry.author}:\n{text}")
+            return Message(role="assistant", text=entry.text)
+        if entry.frames:
+            text = self._with_frames(entry.text, entry.frames)
+        else:
+            speaker = self._agents.get(entry.author)  # or a sub-crew, or an agent of another crew
+            name = speaker.name if speaker else entry.author
+            text = framed(name, self._kind(entry.author), self.harmless(entry.text))
+        return Message(role="user", text=text, author=entry.author)
+
+    def _kind(self, author: str) -> str:
+        return _KINDS.get(author) or ("result" if author in self.crew.sub_crews else "reply")
+
+    def _with_frames(self, text: str, frames: Sequence[Frame]) -> str:
+        """No member can begin a line as another one: the names of all of them are shown as marks are."""
+        names = {normalized(frame.author) for frame in frames}
+
+        def show(words: str) -> str:
+            return _BRACKETS.sub(lambda mark: f"⟦{mark[1]}⟧" if normalized(mark[1]) in names else mark[0], words)
+
+        return with_frames(text, frames, lambda words: show(self.harmless(words)), self.harmless)
 
     def _head(self, view: _View, start: int) -> tuple[Message, ...]:
         """The first entry, and a word on what is missing after it."""
@@ -243,16 +260,28 @@ class Conversation:
         return Message(role="user", text=words[self.crew.settings.language].format(count=count))
 
     def _said(self, turn: Turn) -> _View:
-        """What happened within the turn; outputs of tools and mail are not the agent's own words."""
+        """What happened within the turn."""
         place = turn.agent, bool(turn.about)
         number, view = self._turns.get(place, (0, _View()))
         if number != turn.number:
             view = _View()
             self._turns[place] = turn.number, view
         for message in turn.said[len(view.messages) :]:
-            is_own = message.role != "tool" and not message.author
-            view.add(message if is_own else msgspec.structs.replace(message, text=self.harmless(message.text)))
+            view.add(self._said_by_others(message) if message.role == "tool" or message.author else message)
         return view
+
+    def _said_by_others(self, message: Message) -> Message:
+        """Outputs of tools, mail, and Interlock's own words about them."""
+        text = message.text
+        if message.role == "tool":
+            text = escape(self.harmless(text))
+        elif message.author == "system":
+            text = self.harmless(text)
+        elif message.frames:
+            text = self._with_frames(text, message.frames)
+        else:  # from a snapshot of rules that kept no frames
+            text = framed(message.author, "message", self.harmless(text))
+        return msgspec.structs.replace(message, text=text, frames=())
 
     def _squeezed(self, view: _View, said: Sequence[Message], begun: int, window: int) -> tuple[Message, ...]:
         """For one call alone: the oldest go first, and what is too long by itself loses its middle."""
@@ -292,12 +321,24 @@ class Conversation:
     def _clipped(self, message: Message, tokens: int) -> Message:
         if tokens_of(message) <= tokens:
             return message
+        framed_ones = framed_words(message.text) if message.role == "user" else []
+        if framed_ones:  # the frames stay whole
+            around = tokens_of(message) - sum(map(text_tokens, framed_ones))
+            share = (tokens - around) // len(framed_ones)
+            text = within_frames(message.text, lambda words: self._without_middle(words, share))
+        else:
+            text = self._without_middle(message.text, tokens)
+        return msgspec.structs.replace(message, text=text)
+
+    def _without_middle(self, words: str, tokens: int) -> str:
+        if text_tokens(words) <= tokens:
+            return words
         half = max(0, tokens - MARKER_TOKENS) * BYTES_PER_TOKEN // 2
-        data = message.text.encode("utf-8", "replace")
+        data = words.encode("utf-8", "replace")
         begin, end = data[:half].decode("utf-8", "ignore"), data[len(data) - half :].decode("utf-8", "ignore")
-        missing = len(message.text) - len(begin) - len(end)
+        missing = len(words) - len(begin) - len(end)
         text = f"{begin}\n{self._marker(CUT_OUT, missing).text}\n{end}"
-        return msgspec.structs.replace(message, text=text) if len(text) < len(message.text) else message
+        return text if len(text) < len(words) else words
 
 
 def tokens_of(message: Message) -> int:

@@ -202,7 +202,8 @@ def _take_up(t: Transition, message: Delegate) -> Move | None:
 
 def _entry(t: Transition, message: AnyMessage) -> Message:
     remark = t.state.remarks.pop(message.message_id, "")
-    return Message(role="user", text=mail_entry(t.crew, message, remark), author=message.sender)
+    entry = mail_entry(t.crew, message, remark)
+    return Message(role="user", text=entry.text, author=message.sender, frames=entry.frames)
 
 
 def take_news(t: Transition, turn: Turn) -> None:

@@ -12,7 +12,7 @@ from interlock.engine.state import Message, Task, Turn, turn_of
 from interlock.engine.timing import OF_TURNS, drop_timer
 from interlock.engine.transition import CHECK, SELECT, Transition
 from interlock.messages.refusals import BadVerdict
-from interlock.messages.selection import REPAIRS_MAX, AgentSelector, Child, read_selection
+from interlock.messages.selection import REPAIRS_MAX, AgentSelector, Child, read_selection, repair
 from interlock.messages.validation import TaskValidator, ValidationResult, read_verdict
 
 ERRANDS = (SELECT, CHECK)
@@ -66,7 +66,7 @@ def errand_done(t: Transition, move: Conclude) -> Move | None:
     except BadVerdict as fault:
         if errand.rounds <= REPAIRS_MAX:
             errand.said.append(Message(role="assistant", text=reply))
-            errand.said.append(Message(role="user", text=f"Your answer could not be used: {fault}", author="system"))
+            errand.said.append(Message(role="user", text=repair(fault), author="system"))
             return Ask(errand)
         return CloseErrand(errand, str(fault))
     del t.state.errands[errand.about]

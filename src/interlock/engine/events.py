@@ -13,6 +13,7 @@ import msgspec
 from interlock.broadcast.record import Heard
 from interlock.engine.bounds import UNBOUNDED, Bounds
 from interlock.engine.routing import Candidate, Verb
+from interlock.frames import Frame
 from interlock.messages.host_types import MessageType
 from interlock.signals.matching import MatchMethod
 
@@ -60,13 +61,17 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of history: who said it, in which turn of which run."""
+    """One line of history: who said it, in which turn of which run.
+
+    `frames` are the stretches of what Interlock composed that others have said.
+    """
 
     role: str
     author: str
     text: str
     run: str = ""
     turn: int
+    frames: tuple[Frame, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Incoming(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):

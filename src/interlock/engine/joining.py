@@ -27,6 +27,7 @@ from interlock.engine.state import Branch, GroupState
 from interlock.engine.steering import write_down
 from interlock.engine.timing import GROUP, drop_timer, start_timer
 from interlock.engine.transition import Transition
+from interlock.frames import Quoting
 
 
 def fork(t: Transition, move: Fork) -> Move | None:
@@ -119,14 +120,15 @@ def join(t: Transition, move: Join) -> Move | None:
     if spoilt or not done:
         return Finish("failed", "group_failed")
     take_results(t, [branch.child for branch in done if branch.child is not None])
-    t.remember("user", "system", _merged(t, done), t.state.turns)
+    said = _merged(t, done)
+    t.remember("user", "system", said.text, t.state.turns, said.frames)
     t.state.output = t.state.history[-1].text
     return _after(t, group, state, done)
 
 
-def _merged(t: Transition, done: list[Branch]) -> str:
+def _merged(t: Transition, done: list[Branch]) -> Quoting:
     names = {agent.id: agent.name for agent in t.crew.agents}
-    return merged([(names.get(branch.member, branch.member), branch.reply) for branch in done])
+    return merged("member", [(names.get(branch.member, branch.member), branch.reply) for branch in done])
 
 
 def _after(t: Transition, group: Group, state: GroupState, done: list[Branch]) -> Move:

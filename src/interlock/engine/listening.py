@@ -3,14 +3,14 @@
 Rule 1: any chunking gives the same decision and the same cut as the whole text.
 Rule 2: a line is looked at once, when its break has come; the cost grows with the text, whatever the pieces.
 Rule 3: the cut is the end of the first line that holds nothing but steering marks; the decision is that of the text
-before it. Where marks in text are ignored there is no cut.
+before it. Where marks in text are ignored there is no cut, nor while HTML is open that may still be closed.
 """
 
 import re
 
 from interlock.engine.routing import Decision, OwnReply, RoutingTable
-from interlock.limits import MARK_CHARS_MAX
-from interlock.signals.page import closes_fence, fence_opened_by
+from interlock.limits import MARK_CHARS_MAX, READ_CHARS_MAX
+from interlock.signals.page import closes_fence, element_left_open, fence_opened_by
 
 _BREAK = re.compile(r"[\n\r]")
 
@@ -25,6 +25,7 @@ class Listener:
         self._lines: list[str] = []  # those that have, with their breaks
         self._length = 0
         self._fence = ""  # what opened the fence that hides what comes
+        self._closed_by = ""  # what would close the HTML that hides what comes, if something does
         self._open = ""  # the lines since a bracket was opened that is open still
         self._silent = self._decided = table.decide(OwnReply(agent, ""))
         self._is_decided, self._may_hold_marks = True, False
@@ -70,21 +71,27 @@ class Listener:
         self._remember(line)
 
     def _is_the_end(self, line: str) -> bool:
-        if self._fence or "]" not in line:
+        if self._fence or self._closed_by or "]" not in line or self._is_beyond_reading(line):
             return False
         closing, opening = line.find("]"), line.find("[")
         if 0 <= opening < closing:
             return self._table.steers_alone(self._agent, line)
         return bool(self._open) and self._table.steers_alone(self._agent, f"{self._open}{line}")
 
+    def _is_beyond_reading(self, line: str) -> bool:
+        return self._table.reading >= 3 and self._length + len(line) > READ_CHARS_MAX
+
     def _remember(self, line: str) -> None:
-        """Which fence is open, and from where a bracket is, once this line has ended."""
+        """Which fence is open, which HTML, and from where a bracket is, once this line has ended."""
         if self._fence:
             self._fence = "" if closes_fence(line, self._fence) else self._fence
             self._open = ""
             return
-        self._fence = fence_opened_by(line)
-        if self._fence:
+        was_in_html = bool(self._closed_by)
+        self._fence = "" if was_in_html else fence_opened_by(line)
+        if not self._fence and self._table.reading >= 3 and (was_in_html or "<" in line):
+            self._closed_by = element_left_open(line, self._closed_by)
+        if self._fence or was_in_html or self._closed_by:
             self._open = ""
         elif "[" in line or "]" in line:
             self._open = f"{line}\n" if line.rfind("[") > line.rfind("]") else ""

@@ -241,9 +241,10 @@ def _come_back(t: Transition, calling: Calling) -> Move:
     children = calling.children
     take_results(t, children)
     alone = len(children) == 1
-    text = children[0].text if alone else merged([(child.crew, child.text) for child in children])
+    said = merged("result", [(child.crew, child.text) for child in children])
+    text, frames = (children[0].text, ()) if alone else (said.text, said.frames)
     t.state.last_result = t.state.output = text
-    t.remember("user", children[0].crew if alone else "system", text, t.state.turns)
+    t.remember("user", children[0].crew if alone else "system", text, t.state.turns, frames)
     return Begin(_goes_on_at(t, calling))
 
 

@@ -16,6 +16,7 @@ from interlock.crew.graph import ends_without_signal
 from interlock.crew.registry import registry_of
 from interlock.errors import UsageError, nearest
 from interlock.signals.definition import SignalBehavior
+from interlock.signals.emphasis import with_emphasis
 from interlock.signals.matching import METHODS, MatchMethod, SignalMatcher, marks
 from interlock.signals.nearness import NearNames
 
@@ -112,13 +113,22 @@ _EXACTNESS = {method: n for n, method in enumerate(METHODS)}
 class RoutingTable:
     """A crew's routes, made ready for replies once."""
 
-    def __init__(self, crew: Crew) -> None:
+    def __init__(self, crew: Crew, reading: int = 3) -> None:
         self.crew = crew
+        self.reading = reading  # of marks, see `signals.matching`
+        self._older: RoutingTable | None = None
         self._agents = {agent.id: agent for agent in crew.agents}
         self._registry = registry_of(crew)
         self._known = SignalMatcher(self._registry.names())
         self._near = NearNames(self._known.names)
         self._own: dict[str, _OwnMarks] = {}
+
+    def for_rules(self, rules: int) -> "RoutingTable":
+        """The table by which runs of these rules read replies."""
+        if rules >= 3 or self.reading < 3:
+            return self
+        self._older = self._older or RoutingTable(self.crew, 2)
+        return self._older
 
     def decide(self, reply: OwnReply) -> Decision:
         """What this reply causes, and why."""
@@ -129,7 +139,7 @@ class RoutingTable:
                 f"{nearest(reply.agent, list(self._agents), 'agents: ' + ', '.join(self._agents))}"
             )
         own = self._marks_of(reply.agent)
-        seen = _placed(reply.text, own.speaks_of)
+        seen = _placed(reply.text, own.speaks_of, self.reading)
         if not seen and not reply.emitted:
             return self._decision(agent, (), ())
         counts = self._counting(seen, reply.text)
@@ -160,7 +170,7 @@ class RoutingTable:
     def steers_alone(self, agent: str, text: str) -> bool:
         """Whether the last line of the text holds nothing but marks that steer for this agent."""
         own = self._marks_of(agent)
-        seen = [mark for mark in _placed(text, own.steers) if mark.line_end == len(text)]
+        seen = [mark for mark in _placed(text, own.steers, self.reading) if mark.line_end == len(text)]
         return bool(seen) and not _rest_of_line(text, seen).strip(_AROUND_MARKS)
 
     def max_occurs(self, signal: str) -> int | None:
@@ -173,11 +183,14 @@ class RoutingTable:
         return definition.deprecated_msg if definition is not None else ""
 
     def without_marks(self, text: str) -> str:
-        """The text as a person would like to read it: every known mark taken out."""
+        """The text as a person would like to read it: every known mark taken out, with the emphasis around it."""
+        spans = [(mark.start, mark.end) for mark in marks(text, self._known.recognizes, self.reading)]
+        if self.reading >= 3:
+            spans = with_emphasis(text, spans)
         kept, position = [], 0
-        for mark in marks(text, self._known.recognizes):
-            kept.append(text[position : mark.start])
-            position = mark.end
+        for start, end in spans:
+            kept.append(text[position:start])
+            position = end
         return "".join((*kept, text[position:])).strip()
 
     def winner_of(self, decision: Decision) -> Decision:
@@ -311,9 +324,9 @@ class _Placed(msgspec.Struct, frozen=True):
     line_end: int
 
 
-def _placed(text: str, wanted: Callable[[str], bool]) -> list[_Placed]:
+def _placed(text: str, wanted: Callable[[str], bool], reading: int) -> list[_Placed]:
     """The wanted marks with their lines; each line is looked for once."""
-    found = marks(text, wanted)
+    found = marks(text, wanted, reading)
     if "\r" in text:  # same length, so that positions stay
         text = text.replace("\r\n", " \n").replace("\r", "\n")
     placed: list[_Placed] = []

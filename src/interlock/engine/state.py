@@ -8,6 +8,7 @@ from interlock.broadcast.record import Heard
 from interlock.engine.bounds import UNBOUNDED, Bounds, Given
 from interlock.engine.events import Entry, ToolRequest, Usage
 from interlock.engine.routing import Decision
+from interlock.frames import Frame
 from interlock.messages.answers import AnswerRules
 from interlock.messages.host_types import MessageType
 from interlock.messages.mailbox import AgentMailbox
@@ -18,7 +19,8 @@ from interlock.messages.wire import Report
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something said within a turn that only its own agent sees: tool rounds, nudges, mail, what came before one.
 
-    `author` is who wrote it, if that is neither the agent nor Interlock.
+    `author` is who wrote it, if that is neither the agent nor Interlock. `frames` are the stretches of what Interlock
+    composed that others have said; in a prompt they are drawn in the text.
     """
 
     role: str
@@ -26,6 +28,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_calls: tuple[ToolRequest, ...] = ()
     tool_call: str = ""
     author: str = ""
+    frames: tuple[Frame, ...] = ()
 
 
 class OpenTool(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -111,7 +111,10 @@ from interlock.engine.waiting import pause_if_idle, resumed, tool_lost
 #    calls of models and tools that were given up, and tools that a person decided about, have an event that ends them;
 #    the use of a deprecated signal is a warning;
 #    `input.requested` says why an agent asks, and which approval is asked again; a task in the inbox of a child at work
-#    is acknowledged; messages of the host's own types.
+#    is acknowledged; messages of the host's own types;
+#    what Interlock composes of others' words keeps who said which of them; a broadcast has no envelope of its own;
+#    HTML hides marks as code does, a text is read up to a stated size, and what is left of a text without its marks
+#    holds no emphasis of theirs.
 RULES = 3
 
 OVER = ("completed", "failed", "stopped", "cancelled")
@@ -149,6 +152,8 @@ class Run:
         if isinstance(event, RunStarted) and event.bounds != UNBOUNDED and self.state.status == "new":
             self.state.bounds = event.bounds
             self._bind(event.bounds)
+        if isinstance(event, RunStarted):
+            self.table = self.table.for_rules(event.rules)
         t = Transition(self.crew, self.settings, self.table, self.budgets, self.state, self.index)
         t.mail = event.mail
         if _is_stale(t, event):
@@ -186,6 +191,7 @@ class Run:
         run.state = msgspec.convert(snapshot, RunState)
         run.index = Index(run.state)
         run._bind(run.state.bounds)
+        run.table = run.table.for_rules(run.state.rules)
         return run
 
 

@@ -1,5 +1,7 @@
 """One transition in the making: what was concluded so far, and what is ordered."""
 
+import msgspec
+
 from interlock.crew.definition import Crew, Settings
 from interlock.engine.budgets import Budgets
 from interlock.engine.effects import Cancel, Effect, RunTool, Settle
@@ -18,6 +20,7 @@ from interlock.engine.state import (
     turns_of,
     with_the_floor,
 )
+from interlock.frames import Frame
 
 # What a turn is, if it has not the floor and is no group's.
 TASK, SELECT, CHECK = "task", "select", "check"
@@ -61,9 +64,12 @@ class Transition:
         self.facts.append(fact)
         self.state.seq += 1
 
-    def remember(self, role: str, author: str, text: str, turn: int) -> None:
-        """A line of shared history."""
-        self.state.history.append(Entry(role=role, author=author, text=text, run=self.state.run, turn=turn))
+    def remember(self, role: str, author: str, text: str, turn: int, frames: tuple[Frame, ...] = ()) -> None:
+        """A line of shared history. Runs of older rules keep no frames: their state is what it was."""
+        kept = frames if frames and self.state.rules >= 3 else msgspec.UNSET
+        self.state.history.append(
+            Entry(role=role, author=author, text=text, run=self.state.run, turn=turn, frames=kept)
+        )
 
     def order(self, effect: Effect) -> None:
         self.effects.append(effect)

@@ -6,8 +6,9 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from interlock.errors import nearest
+from interlock.frames import framed
 from interlock.messages.refusals import BadVerdict
-from interlock.messages.validation import as_data, json_of
+from interlock.messages.validation import json_of
 
 # A model that did not answer with a list of known ids is asked again so often.
 REPAIRS_MAX = 1
@@ -51,7 +52,7 @@ class AgentSelector:
             try:
                 return self._named(self.llm_select(prompt), available_agents)
             except BadVerdict as fault:
-                prompt = f"{prompt}\n\nYour answer could not be used: {fault}"
+                prompt = f"{prompt}\n\n{repair(fault)}"
         return self._named(self.llm_select(prompt), available_agents)
 
     def llm_select(self, prompt: str) -> Any:
@@ -67,9 +68,9 @@ class AgentSelector:
         return [agent for agent in available if agent.id in ids]
 
     def prompt(self, task: str, available_agents: Sequence[Selectable]) -> str:
-        """What a model is asked. The task is data: it stands between lines."""
+        """What a model is asked. The task is data: it stands in a frame."""
         return (
-            f"Task:\n{as_data(task)}\n\nAvailable agents:\n{_listed(available_agents)}\n\n"
+            f"Task:\n{framed('', 'task', task)}\n\nAvailable agents:\n{_listed(available_agents)}\n\n"
             "Which agents are needed for this task? Return a JSON array of agent IDs, and nothing else.\n"
             "Only select agents that are NECESSARY. Don't select all agents. An empty array means that you do it alone."
         )
@@ -83,6 +84,11 @@ def _good_for(agent: Selectable) -> str:
     words = [str(getattr(agent, name, "") or "") for name in ("role", "description")]
     told = "; ".join(" ".join(word.split()) for word in words if word.strip())
     return f": {told}" if told else ""
+
+
+def repair(fault: BadVerdict) -> str:
+    """What a model is told whose answer could not be used. The fault may quote it, so it stands in a frame."""
+    return f"Your answer could not be used:\n{framed('', 'fault', str(fault))}"
 
 
 def read_selection(answer: Any, known: Sequence[str]) -> tuple[str, ...]:

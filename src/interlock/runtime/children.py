@@ -10,6 +10,8 @@ it is true when it is told.
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from interlock.engine.bounds import Bounds
 from interlock.engine.effects import StartChild, StopChild
 from interlock.engine.events import (
@@ -170,10 +172,7 @@ def shown_history(parent: LiveRun, order: StartChild) -> tuple[Entry, ...]:
 
 def named_for(crew: str, entries: list[Entry]) -> tuple[Entry, ...]:
     """Entries as another crew sees them: an agent of its own may have the same id."""
-    return tuple(
-        Entry(role=entry.role, author=_author(crew, entry.author), text=entry.text, run=entry.run, turn=entry.turn)
-        for entry in entries
-    )
+    return tuple(msgspec.structs.replace(entry, author=_author(crew, entry.author)) for entry in entries)
 
 
 def _author(crew: str, author: str) -> str:

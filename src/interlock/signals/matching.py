@@ -2,7 +2,7 @@
 
 Rule 1: identity is exact, recognition is tolerant: `exact`, then `case_insensitive`, then `normalized`.
 Rule 2: a mark begins at the last `[` before its `]`; it counts only where a reader would see it (`page`).
-Rule 3: one pass; the cost grows with the text, never with the number of signals.
+Rule 3: one pass; the cost grows with the text, never with the number of signals. Beyond a stated size nothing is read.
 """
 
 import re
@@ -13,7 +13,7 @@ from enum import StrEnum
 import msgspec
 
 from interlock.errors import BadSignalFormat
-from interlock.limits import MARK_CHARS_MAX
+from interlock.limits import MARK_CHARS_MAX, READ_CHARS_MAX
 from interlock.signals.definition import is_signal_name
 from interlock.signals.page import Page, is_plain
 
@@ -86,12 +86,17 @@ class SignalMatcher:
         return MatchMethod.NORMALIZED, self._normalized.get(normalized(inner), ())
 
 
-def marks(text: str, wanted: Callable[[str], bool]) -> list[Mark]:
-    """The visible marks whose inside is wanted. Asking first keeps prose with brackets cheap."""
+def marks(text: str, wanted: Callable[[str], bool], reading: int = 3) -> list[Mark]:
+    """The visible marks whose inside is wanted. Asking first keeps prose with brackets cheap.
+
+    `reading` 2 is that of runs of older rules, which reads all of a text and takes HTML for words.
+    """
+    if reading > 2:
+        text = text[:READ_CHARS_MAX]
     found = [Mark(found[1], *found.span()) for found in _BRACKETS.finditer(text) if wanted(found[1])]
     if not found or is_plain(text):
         return found
-    page = Page(text)
+    page = Page(text, reading)
     return [mark for mark in found if page.shows(mark.start, mark.end - 1)]
 
 

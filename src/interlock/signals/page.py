@@ -5,7 +5,10 @@ Rule 2: block quotes are told line by line; a line that does not begin with `>` 
 Rule 3: code spans stay within a line; an unclosed backtick hides to the end of its line.
 Rule 4: `[x](…)`, `![x](…)` and `[x]: url` are links, with all that is inside them; a backslash hides what follows.
         A link ends on one line; its text may have begun on an earlier one.
-Rule 5: questions are asked from left to right; each line is read at most once, so the whole costs one pass.
+Rule 5: HTML hides as `html` says, from where it is seen itself: not in code, not behind a backslash, not in a quote.
+Rule 6: questions are asked from left to right; each line is read at most once, so the whole costs one pass.
+
+Reading 2 is that of runs of older rules: to it HTML is text.
 """
 
 import re
@@ -17,6 +20,7 @@ from heapq import merge
 from operator import itemgetter
 
 from interlock.limits import LINK_NESTING_MAX, MARK_CHARS_MAX
+from interlock.signals.html import Elements, end_of, sign_at
 
 _LIST_ITEMS = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"
 _FENCE = re.compile(_LIST_ITEMS + r"(`{3,}(?=[^`\n]*(?:\n|\Z))|~{3,})")
@@ -30,29 +34,36 @@ _DEFINITION = re.compile(
     r"""(?:[ \t]+(?:"[^"\n]*"|'[^'\n]*'|\([^()\n]*\)))?)"""
 )
 
+_SIGNS = ("[", "]", "`", "\\")
+_SIGNS_WITH_HTML = (*_SIGNS, "<")
+
 Span = tuple[int, int]
 
 
 def is_plain(text: str) -> bool:
     """Whether a text has no sign of code, quote, link or escape; far cheaper to ask than to read it as a page."""
-    return not ("`" in text or ">" in text or "\\" in text or "](" in text or "]:" in text or "~~~" in text)
+    return not (
+        "`" in text or "<" in text or ">" in text or "\\" in text or "](" in text or "]:" in text or "~~~" in text
+    )
 
 
 class Page:
     """One text, asked about positions in growing order."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, reading: int = 3) -> None:
         if "\r" in text:  # same length, so that positions stay
             text = text.replace("\r\n", " \n").replace("\r", "\n")
         self._text = text
-        self._fences = deque(_fences(text))
+        self._elements = Elements(text) if reading > 2 and "<" in text else None
+        self._blocks = deque(_blocks(text, self._elements))
+        self._behind = 0  # the last block that is over ends here
         self._lines: deque[_Line] = deque(maxlen=2)  # a mark may begin on the line before
 
     def shows(self, first: int, last: int) -> bool:
         """Whether both brackets, at `first` and `last`, are visible."""
-        while self._fences and self._fences[0][1] <= first:
-            self._fences.popleft()
-        if self._fences and self._fences[0][0] <= last:
+        while self._blocks and self._blocks[0][1] <= first:
+            self._behind = self._blocks.popleft()[1]
+        if self._blocks and self._blocks[0][0] <= last:
             return False
         return not self._line_at(first).hides(first) and not self._line_at(last).hides(last)
 
@@ -61,19 +72,20 @@ class Page:
             if line.start <= position <= line.end:
                 return line
         after = self._lines[-1].end if self._lines and self._lines[-1].end <= position else 0
+        after = max(after, min(self._behind, position))
         start = self._text.rfind("\n", after, position) + 1 or after
         end = self._text.find("\n", position)
-        self._lines.append(_Line(self._text, start, end if end >= 0 else len(self._text)))
+        self._lines.append(_Line(self._text, start, end if end >= 0 else len(self._text), self._elements))
         return self._lines[-1]
 
 
 class _Line:
     """One line and what of it is hidden. Inline, code and escapes hide what follows, links what comes before `)`."""
 
-    def __init__(self, text: str, start: int, end: int) -> None:
-        self.start, self.end, self._text = start, end, text
+    def __init__(self, text: str, start: int, end: int, elements: Elements | None) -> None:
+        self.start, self.end, self._text, self._elements = start, end, text, elements
         self._block_end = _hidden_block_end(text, start, end)
-        signs = (text.find("`", start, end), text.find("\\", start, end))
+        signs = [text.find(sign, start, end) for sign in ("`", "\\", *(("<",) if elements else ()))]
         self._first_sign = min((sign for sign in signs if sign >= 0), default=end)
         self._last_paren = text.rfind(")", start, end)
 
@@ -88,25 +100,55 @@ class _Line:
     @cached_property
     def _spans(self) -> list[Span]:
         """The spans hidden inline, in order and apart from each other."""
-        return _inline_spans(self._text, self._block_end, self.end)
+        return _inline_spans(self._text, self._block_end, self.end, self._elements)
 
 
-def _fences(text: str) -> list[Span]:
-    """The spans of code fences. Only what opens a line can be a fence, so a line is looked at once."""
-    fences: list[Span] = []
-    if "`" not in text and "~" not in text:  # far cheaper to ask than for three in a row
-        return fences
-    position = 0
-    for sign in _places(text, ("```", "~~~"), 0, len(text)):
-        if sign < position:
+def _blocks(text: str, elements: Elements | None) -> Iterator[Span]:
+    """The spans of code fences, and of what HTML hides over several lines. A line is looked at once for each."""
+    signs = ("```", "~~~") if "`" in text or "~" in text else ()  # far cheaper to ask than for three in a row
+    if elements is not None:
+        signs = (*signs, "<")
+    position = line_start = line_end = fence_sought = element_sought = 0
+    for sign in _places(text, signs, 0, len(text)) if signs else ():
+        is_fence = text[sign] != "<"
+        if sign < position or sign < (fence_sought if is_fence else element_sought):
             continue
-        line_start = text.rfind("\n", position, sign) + 1 or position
-        position = _line_end(text, sign)
-        fence = _FENCE.match(text, line_start)
-        if fence and fence.start(1) == sign:
-            position = _fence_end(text, position, fence[1])
-            fences.append((line_start, position))
-    return fences
+        if sign >= line_end:
+            line_start, line_end = text.rfind("\n", position, sign) + 1 or position, _line_end(text, sign)
+        if is_fence:
+            block, fence_sought = _fence_block(text, line_start, sign), line_end
+        elif not _goes_beyond(text, sign, line_end, elements):
+            continue
+        else:
+            block, element_sought = _element_block(text, line_start, line_end, elements), line_end
+        if block:
+            position = line_end = block[1]
+            yield block
+
+
+def _fence_block(text: str, line_start: int, sign: int) -> Span | tuple[()]:
+    """Only what opens a line can be a fence."""
+    fence = _FENCE.match(text, line_start) if _begins_line(text, line_start) else None
+    if fence is None or fence.start(1) != sign:
+        return ()
+    return line_start, _fence_end(text, _line_end(text, sign), fence[1])
+
+
+def _goes_beyond(text: str, sign: int, line_end: int, elements: Elements | None) -> bool:
+    """Whether what begins here, if it is seen, is closed on another line."""
+    found = sign_at(text, sign, line_end) if elements is not None else None
+    return found is not None and elements is not None and elements.end_after(found) >= line_end
+
+
+def _element_block(text: str, line_start: int, line_end: int, elements: Elements | None) -> Span | tuple[()]:
+    """What the line leaves open and another closes."""
+    end = line_end - text.endswith("\n", line_start, line_end)
+    spans = _inline_spans(text, _hidden_block_end(text, line_start, end), end, elements)
+    return spans[-1] if spans and spans[-1][1] > end else ()
+
+
+def _begins_line(text: str, position: int) -> bool:
+    return position == 0 or text[position - 1] == "\n"
 
 
 def _fence_end(text: str, position: int, opening: str) -> int:
@@ -133,6 +175,26 @@ def closes_fence(line: str, opening: str) -> bool:
     return closing is not None and closing[1].startswith(opening)
 
 
+def element_left_open(line: str, closed_by: str) -> str:
+    """What would close the HTML that is open after a whole line, or nothing; `closed_by` is of the lines before."""
+    position = _hidden_block_end(line, 0, len(line))
+    if closed_by:
+        position = end_of(line, 0, closed_by, len(line))
+        if position < 0:
+            return closed_by
+    for place in _places(line, ("<", "`", "\\"), position, len(line)) if "<" in line else ():
+        if place < position:
+            continue
+        sign = sign_at(line, place, len(line)) if line[place] == "<" else None
+        if sign is None:
+            position = _after_hidden(line, place, len(line)) if line[place] != "<" else place + 1
+            continue
+        position = end_of(line, sign.end, sign.closed_by, len(line)) if sign.closed_by else sign.end
+        if position < 0:
+            return sign.closed_by
+    return ""
+
+
 def _line_end(text: str, position: int) -> int:
     """The position after the line's break."""
     return text.find("\n", position) + 1 or len(text)
@@ -140,18 +202,21 @@ def _line_end(text: str, position: int) -> int:
 
 def _hidden_block_end(text: str, start: int, end: int) -> int:
     """Up to where a quote or a definition hides the line that it begins."""
+    if not _begins_line(text, start):
+        return start
     if _QUOTE.match(text, start, end):
         return end
     definition = _DEFINITION.match(text, start, end)
     return definition.end() if definition else start
 
 
-def _inline_spans(text: str, start: int, end: int) -> list[Span]:
+def _inline_spans(text: str, start: int, end: int, elements: Elements | None) -> list[Span]:
+    """What is hidden within a line; the last span may go on beyond its end."""
     spans: list[Span] = []
     opened = deque([start] if _is_left_open(text, start) else [], maxlen=LINK_NESTING_MAX)
     destinations = _Destinations(text, start, end)
     position = start
-    for place in _places(text, ("[", "]", "`", "\\"), start, end):
+    for place in _places(text, _SIGNS if elements is None else _SIGNS_WITH_HTML, start, end):
         if place < position:
             continue
         position = place + 1
@@ -163,13 +228,28 @@ def _inline_spans(text: str, start: int, end: int) -> list[Span]:
                 if opening is not None and (after := destinations.after(position)):
                     position = after
                     _cover(spans, opening, position)
-            case "`":
-                position = _after_code(text, place, end)
-                spans.append((place, position))
+            case "<":
+                position = _after_element(text, place, end, elements)
+                if position > place + 1:
+                    spans.append((place, position))
             case _:
-                position = place + 2
+                position = _after_hidden(text, place, end)
                 spans.append((place, position))
     return spans
+
+
+def _after_hidden(text: str, place: int, end: int) -> int:
+    """The position after the code span or the escaped sign that begins here."""
+    return _after_code(text, place, end) if text[place] == "`" else place + 2
+
+
+def _after_element(text: str, place: int, end: int, elements: Elements | None) -> int:
+    """The position after what HTML hides from here on; the next one if that is nothing."""
+    sign = sign_at(text, place, end) if elements is not None else None
+    if sign is None or elements is None:
+        return place + 1
+    after = elements.end_after(sign)
+    return after if after >= 0 else end
 
 
 def _is_left_open(text: str, start: int) -> bool:

@@ -1,0 +1,139 @@
+"""Frames: how the words of others stand in a prompt, so that nobody can speak as somebody else.
+
+Rule 1: what others say stands between an opening and a closing tag, which name who speaks and what it is.
+Rule 2: no text and no name can imitate a tag: `escape` leaves none, nor anything that a reader takes for one.
+Rule 3: what stands outside of all frames is Interlock's own.
+Rule 4: a frame depends on its author, kind and text alone, so that the beginning of a prompt stays the same.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from interlock.limits import FRAME_NAME_CHARS_MAX
+
+CLOSING = "</said>"
+# What stands in place of the sign that would open a tag. Markup writes it so, and models know it.
+ESCAPED = "&lt;"
+
+# Signs that look like `<` and `/`.
+_TAG_SIGNS = "<＜﹤"
+_QUOTE_SIGNS = "‹«〈〈⟨《⟪❬❮❰ᐸ˂≺≪⋖⧼⪡ᚲ𐊲"
+_ANGLES = _TAG_SIGNS + _QUOTE_SIGNS
+_SLASHES = "/／⁄∕⧸╱\\\\"
+# What is not seen between two letters: blanks, joiners, fillers, variation selectors, accents.
+_UNSEEN = (
+    r"[\s\u00ad\u034f\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u206f\u20d0-\u20f0"
+    r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]*+"
+)
+# Beyond ASCII any letter may be drawn like one of the word's.
+_WORD = _UNSEEN.join(rf"([{letters}\u0080-\U0010ffff])" for letters in ("sS5$", "aA4@", "iIlL1|!", "dD"))
+_TAG = re.compile(rf"[{_ANGLES}](?={_UNSEEN}(?:[{_SLASHES}]{_UNSEEN})?+{_WORD})")
+# Letters of other scripts, and signs, that look like those of the word; accents and styles are taken off before.
+_LIKE = str.maketrans("5$ѕꜱƽ4@аɑαᴀl1|!іӏιıɩɪԁᴅɗđ", "sssssaaaaaaiiiiiiiiiidddd")
+_ANY_ANGLE = re.compile(f"[{_ANGLES}]")
+
+# Breaks that only some readers take for one, controls, and signs that change the order in which a line is read: they
+# are spelled out. Letters that nobody sees, but a model reads, go.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_UNSEEN_LETTERS = re.compile(r"[\U000e0000-\U000e007f]")
+_LONE_RETURN = re.compile(r"\r(?!\n)")
+_NOT_IN_NAMES = re.compile(rf"[{_ANGLES}>＞﹥›»〉〉⟩》⟫❭❯❱\"=\[\]{{}}]")
+
+_FRAMED = re.compile(rf'(<said(?: by="[^"\n]*")? kind="[^"\n]*">\n)(.*?)(\n{CLOSING})', re.DOTALL)
+
+Show = Callable[[str], str]
+
+
+class Frame(msgspec.Struct, frozen=True, array_like=True):
+    """A stretch of a text that somebody else has said: `text[start:end]`."""
+
+    author: str
+    kind: str
+    start: int
+    end: int
+
+
+class Quoting:
+    """A text in the making, of Interlock's own words and of others'."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._length = 0
+        self._frames: list[Frame] = []
+
+    def add(self, words: str) -> "Quoting":
+        """Interlock's own."""
+        self._pieces.append(words)
+        self._length += len(words)
+        return self
+
+    def quote(self, author: str, kind: str, words: str) -> "Quoting":
+        """Somebody else's."""
+        self._frames.append(Frame(author, kind, self._length, self._length + len(words)))
+        return self.add(words)
+
+    @property
+    def text(self) -> str:
+        """Without any frame, as the journal keeps it."""
+        return "".join(self._pieces)
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        return tuple(self._frames)
+
+
+def escape(text: str) -> str:
+    """The text without anything that could open or close a frame, or be taken for it."""
+    if not text.isascii() or not text.isprintable():
+        text = _UNSEEN_LETTERS.sub("", _LONE_RETURN.sub("\n", text))
+        text = _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    if not _ANY_ANGLE.search(text):
+        return text
+    return _TAG.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """Behind a sign that quotes words of any script only what reads as the word of a tag is one."""
+    sign = found[0]
+    if sign in _QUOTE_SIGNS and "".join(map(_plain_letter, found.groups())) != "said":
+        return sign
+    return ESCAPED
+
+
+def _plain_letter(letter: str) -> str:
+    return unicodedata.normalize("NFKD", letter).strip("()")[:1].casefold().translate(_LIKE)
+
+
+def framed(author: str, kind: str, text: str) -> str:
+    """What somebody said, inside its frame; where nobody is known to have said it, without a name."""
+    by = f' by="{_name(author)}"' if author else ""
+    return f'<said{by} kind="{_name(kind)}">\n{escape(text)}\n{CLOSING}'
+
+
+def with_frames(text: str, frames: Iterable[Frame], show: Show, show_own: Show) -> str:
+    """A text with its frames drawn; how the words inside them are shown, and how Interlock's own are."""
+    pieces, position = [], 0
+    for frame in frames:
+        said = framed(frame.author, frame.kind, show(text[frame.start : frame.end]))
+        pieces += [escape(show_own(text[position : frame.start])), said]
+        position = frame.end
+    return "".join((*pieces, escape(show_own(text[position:]))))
+
+
+def framed_words(text: str) -> list[str]:
+    """The words inside each frame of a text that was framed before."""
+    return [found[2] for found in _FRAMED.finditer(text)]
+
+
+def within_frames(text: str, change: Show) -> str:
+    """A text that was framed before, with the words inside its frames changed."""
+    return _FRAMED.sub(lambda found: f"{found[1]}{escape(change(found[2]))}{found[3]}", text)
+
+
+def _name(name: str) -> str:
+    """On one line, and without the signs of a tag."""
+    shown = " ".join(_NOT_IN_NAMES.sub(" ", escape(name)).replace("&lt;", " ").split())
+    return shown[:FRAME_NAME_CHARS_MAX] or "?"
