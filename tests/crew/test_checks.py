@@ -22,6 +22,7 @@ QUIET = {
     "missing-api-key",
     "missing-package",
     "unknown-mark-in-prompt",
+    "unlisted-host",
 }
 
 # A machine without a key; without a host nobody asks.

@@ -55,6 +55,7 @@ STORIES = (
     "a_held_group_starts_without_words_too",
     "a_limit_of_a_window_may_be_waited_for",
     "a_limit_of_a_window_stops_the_run",
+    "a_limit_that_only_warns_stops_nothing",
     "a_pause_takes_no_working_time",
     "a_run_is_paused_when_all_its_children_wait",
     "a_run_that_was_stopped_can_be_continued_too",

@@ -183,6 +183,15 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "016_closed_sessions",
         ("create table closed_sessions (session text primary key, until integer not null) strict, without rowid",),
     ),
+    (
+        "017_unknown_prices",
+        (
+            # Calls whose price is unknown; a row's crc covers the number where it is not 0.
+            "alter table runs add column unpriced_calls integer not null default 0",
+            # Limits that only warn and had no room for the call.
+            "alter table reservations add column exceeded text not null default ''",
+        ),
+    ),
 )
 
 SCHEMA = len(MIGRATIONS)

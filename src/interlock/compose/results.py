@@ -13,12 +13,14 @@ from interlock.ports import Journal, Record, RunRow
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """How a run stands: over, or paused with the token of its oldest wait. `continues` is the run it goes on from.
 
-    `usage_by_agent` says what the calls of each agent have cost, in the order of their first.
+    `usage_by_agent` says what the calls of each agent have cost, in the order of their first. `detail` is the reason in
+    a sentence, where a budget stopped the run.
     """
 
     run: str
     status: str
     reason: str
+    detail: str = ""
     agent: str = ""
     output: str = ""
     text: str = ""
@@ -46,7 +48,7 @@ async def result_from(journal: Journal, row: RunRow, records: Sequence[Record]) 
     for record in reversed(records):
         for event in reversed(record.events):
             if isinstance(event, RunFinished):
-                return msgspec.structs.replace(result, output=event.output, text=event.text)
+                return msgspec.structs.replace(result, output=event.output, text=event.text, detail=event.detail)
             if isinstance(event, RunPaused) and row.status == "paused":
                 asking = run_of(event.token)  # perhaps a run of a crew that was called
                 return _paused(result, event, records if asking == row.run else await journal.records(asking))
