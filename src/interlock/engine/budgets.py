@@ -126,7 +126,8 @@ class Budget(msgspec.Struct, frozen=True):
     @property
     def cost_limit(self) -> str:
         """The first limit in dollars by call or window, by name; empty if there is none."""
-        return next((each.name for each in (*self.of_call, *self.of_windows) if each.what == "cost"), "")
+        by_call = [bound.name for bound in self.of_call if bound.what == "cost"]
+        return next(iter([*by_call, *(limit.name for limit in self.of_windows if limit.what == "cost")]), "")
 
 
 class Budgets:
