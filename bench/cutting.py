@@ -11,6 +11,8 @@ from urllib.request import urlopen
 
 from bench.harness import table, verdict
 from interlock import Interlock, load_crew
+from interlock.adapters.host_file import HostSettings
+from interlock.adapters.models.providers import ProviderSettings
 from interlock.crew.definition import Agent, Crew, Route
 from interlock.engine.events import Usage
 from interlock.engine.listening import Listener
@@ -28,10 +30,15 @@ CREW = """\
 version: "2.0"
 name: rambler
 entry_point: a
-agents: [{{id: a, model: "openai-compatible:{model}", provider_url: "{url}"}}]
+agents: [{{id: a, model: "openai-compatible:{model}"}}]
 routing: {{signals: {{a: [{{signal: "[END]"}}]}}}}
 settings: {{signal_position: own_line, cut_on_signal: {cut}}}
 """
+
+
+def host_at(url: str) -> HostSettings:
+    """A host on which `openai-compatible` is the server at this address."""
+    return HostSettings(provider_settings={"openai-compatible": ProviderSettings(url=url)})
 
 
 class Rambled(NamedTuple):
@@ -46,9 +53,12 @@ class Rambled(NamedTuple):
 async def rambled(url: str, folder: Path, *, cut: bool) -> Rambled:
     name = f"cut-{cut}".lower()
     file = folder / f"{name}.yaml"
-    file.write_text(CREW.format(model=f"{BEFORE}/0/{AFTER}", url=url, cut=str(cut).lower()), "utf-8")
+    file.write_text(CREW.format(model=f"{BEFORE}/0/{AFTER}", cut=str(cut).lower()), "utf-8")
     crew, before, began = load_crew(file), _generated(url), time.perf_counter()
-    async with Interlock(folder / name, durability="normal") as box, asyncio.timeout(PATIENCE_SECONDS):
+    async with (
+        Interlock(folder / name, host=host_at(url), durability="normal") as box,
+        asyncio.timeout(PATIENCE_SECONDS),
+    ):
         runs = [await box.start(crew, "go") for _ in range(RUNS)]
         results = [await run.result() for run in runs]
     seconds = time.perf_counter() - began

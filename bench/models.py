@@ -33,8 +33,8 @@ version: "2.0"
 name: pair
 entry_point: a
 agents:
-  - {{id: a, model: "openai-compatible:{model}", provider_url: "{url}"}}
-  - {{id: b, model: "openai-compatible:{model}", provider_url: "{url}"}}
+  - {{id: a, model: "openai-compatible:{model}"}}
+  - {{id: b, model: "openai-compatible:{model}"}}
 routing:
   signals:
     a: [{{signal: "[NEXT]", target: b}}, {{signal: "[END]"}}]
@@ -128,7 +128,7 @@ class Crowd(NamedTuple):
 
 async def crowd(url: str, folder: Path, runs: int = RUNS) -> Crowd:
     """Runs of five calls each, every call half a second at the server."""
-    (folder / "crew.yaml").write_text(CREW.format(model=f"1/{WAIT_MS}", url=url), "utf-8")
+    (folder / "crew.yaml").write_text(CREW.format(model=f"1/{WAIT_MS}"), "utf-8")
     crew = load_crew(folder)
     took: list[float] = []
 
@@ -138,7 +138,8 @@ async def crowd(url: str, folder: Path, runs: int = RUNS) -> Crowd:
         took.append(time.perf_counter() - started)
         return result.status == "completed"
 
-    async with Interlock(folder / f"data{runs}", durability="normal") as box, asyncio.timeout(PATIENCE_SECONDS):
+    box = Interlock(folder / f"data{runs}", host=cutting.host_at(url), durability="normal")
+    async with box, asyncio.timeout(PATIENCE_SECONDS):
         cpu, wall = time.process_time(), time.perf_counter()
         done = await asyncio.gather(*(one(box) for _ in range(runs)))
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu

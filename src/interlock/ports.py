@@ -130,6 +130,9 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     wait_ms: int = 0
     alerts: tuple[str, ...] = ()
     above: int = 0  # whose limit it is: the run's own crew, or that of a caller so many levels up
+    most: int = 0  # the size of the limit that refused, and what is used of it
+    used: int = 0
+    exceeded: tuple[str, ...] = ()  # limits that only warn and have no room for the call
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):

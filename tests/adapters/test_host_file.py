@@ -11,7 +11,7 @@ from interlock.adapters.crew_files import read_crew
 from interlock.adapters.host_file import DURABILITIES, read_host_file, read_settings
 from interlock.adapters.models.providers import ProviderSettings
 from interlock.compose.crews import load_host
-from interlock.crew.host import Host
+from interlock.crew.host import Host, ProviderFacts
 from interlock.errors import UsageError
 
 
@@ -61,7 +61,10 @@ MODULES = {
 
 def test_everything_a_host_can_set_up_is_read(tmp_path: Path) -> None:
     assert host(tmp_path, FULL, MODULES) == Host(
-        tools=("look_up", "file_case", "weigh"), mcp_servers=("files", "search"), providers=("house",)
+        tools=("look_up", "file_case", "weigh"),
+        mcp_servers=("files", "search"),
+        providers=("house",),
+        provider_facts={"house": ProviderFacts(url="http://127.0.0.1:8080/v1")},
     )
 
 
@@ -230,14 +233,16 @@ def test_the_file_of_the_working_folder_is_taken_if_there_is_one(
     monkeypatch.chdir(tmp_path)
     assert without_keys(load_host()) == Host()
     (tmp_path / "interlock.toml").write_text("[providers.house]\n", encoding="utf-8")
-    assert without_keys(load_host()) == Host(providers=("house",))
+    assert without_keys(load_host()) == Host(providers=("house",), provider_facts={"house": ProviderFacts()})
 
 
 def test_a_named_file_is_taken_instead_and_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "interlock.toml").write_text("[providers.house]\n", encoding="utf-8")
     (tmp_path / "other.toml").write_text("[providers.other]\n", encoding="utf-8")
-    assert without_keys(load_host("other.toml")) == Host(providers=("other",))
+    assert without_keys(load_host("other.toml")) == Host(
+        providers=("other",), provider_facts={"other": ProviderFacts()}
+    )
     with pytest.raises(UsageError, match="cannot be read"):
         load_host("missing.toml")
 

@@ -30,7 +30,9 @@ def test_providers_have_addresses_and_keys_of_their_own() -> None:
     assert place("ollama:x") == ("http://127.0.0.1:11434/v1", "")
     assert place("vllm:x") == ("http://127.0.0.1:8000/v1", "")
     assert place("llama.cpp:x") == ("http://127.0.0.1:8080/v1", "")
-    assert place("openai-compatible:x", "https://models.example.org/v1/") == ("https://models.example.org/v1", "")
+    listed = ProviderSettings(hosts=("models.example.org",))
+    there = place("openai-compatible:x", "https://models.example.org/v1/", openai_compatible=listed)
+    assert there == ("https://models.example.org/v1", "")
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_the_next_window_has_room_again_and_a_refusal_says_when_it_begins() -> N
     till = Till(limit("calls", "minute", 1, then=WAIT))
     till.reserve("x", NOON + 20_000)
     assert till.reserve("y", NOON + 20_000) == Grant(
-        refused="max_calls_per_minute", what="calls", then=WAIT, wait_ms=40_000
+        refused="max_calls_per_minute", what="calls", then=WAIT, wait_ms=40_000, most=1, used=1
     )
     assert till.reserve("y", NOON + 20_000 + 40_000).refused == ""
 
@@ -152,6 +152,15 @@ def test_limits_of_an_agent_hold_for_that_agent_alone() -> None:
     assert till.reserve("y", agent="b", tokens=50).refused == ""
 
 
+def test_a_limit_that_only_warns_says_at_its_share_and_at_its_end_that_it_is_there_once_a_window() -> None:
+    till = Till(limit("tokens", "day", 25, scope="a", then=WARN, alert=15))
+    grants = [till.reserve(str(n)) for n in range(4)]
+    assert [grant.refused for grant in grants] == [""] * 4
+    assert [bool(grant.alerts) for grant in grants] == [False, True, False, False]
+    assert [grant.exceeded for grant in grants] == [(), (), ("max_tokens_per_day of a",), ()]
+    assert till.reserve("2").exceeded == ("max_tokens_per_day of a",), "the same answer again"
+
+
 def test_an_alert_is_given_once_a_window_by_the_call_that_crosses_it() -> None:
     till = Till(limit("cost", "day", 100, alert=50))
     seen = [till.reserve(str(n), cost=20).alerts for n in range(5)]
@@ -181,7 +190,7 @@ def test_errors_in_a_row_open_the_circuit_and_one_trial_after_a_while_may_close_
         till.reserve(key)
         till.settle(key, failed=True)
     assert till.reserve("z", NOON + 1_000) == Grant(
-        refused="max_errors", what="errors", then=STOP, wait_ms=COOL_DOWN_MS - 1_000
+        refused="max_errors", what="errors", then=STOP, wait_ms=COOL_DOWN_MS - 1_000, most=2, used=2
     )
     later = NOON + COOL_DOWN_MS
     assert till.reserve("trial", later).refused == ""

@@ -51,6 +51,7 @@ def test_show_ends_with_what_each_agent_has_cost(run_id: str) -> None:
         "input_tokens": 1300,
         "output_tokens": 4,
         "cost_micros": 0,
+        "unpriced_calls": 0,
     }
 
 

@@ -28,7 +28,7 @@ CREW = """\
 version: "2.0"
 name: desk
 entry_point: clerk
-agents: [{id: clerk}]
+agents: [{id: clerk, cost_limits: {input_token_price_per_million: 0}}]
 routing: {signals: {clerk: [{signal: "[WAIT]"}, {signal: "[DONE]"}]}}
 """
 
@@ -156,6 +156,8 @@ def test_a_folder_of_an_older_interlock_is_listed_once_when_it_is_opened(tmp_pat
         connection.execute("drop table spent")
         connection.execute("drop table closed_sessions")
         connection.execute("drop table lifecycle")
+        connection.execute("alter table runs drop column unpriced_calls")
+        connection.execute("alter table reservations drop column exceeded")
         older = [name for name, _ in migrations.MIGRATIONS].index("013_questions")
         connection.execute(f"pragma user_version = {older}")
     (tmp_path / "data" / "newest").unlink()  # which there was not at that time

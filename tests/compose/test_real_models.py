@@ -38,12 +38,14 @@ from tests.adapters.hostile_server import (
 T = TypeVar("T")
 
 HASTY = ProviderSettings(
+    hosts=("127.0.0.1",),
     connect_timeout_seconds=0.4,
     first_byte_timeout_seconds=0.5,
     idle_timeout_seconds=0.5,
     total_timeout_seconds=1,
 )
-HOST = HostSettings(provider_settings={"openai-compatible": ProviderSettings(max_reply_kb=10)})
+HOST = HostSettings(provider_settings={"openai-compatible": ProviderSettings(max_reply_kb=10, hosts=("127.0.0.1",))})
+PATIENT = HostSettings(provider_settings={"openai-compatible": ProviderSettings(hosts=("127.0.0.1",))})
 HASTY_HOST = HostSettings(provider_settings={"openai-compatible": HASTY})
 PATIENCE_SECONDS = 20
 STORM_RUNS, STORM_SECONDS = 500, 120  # five seconds of CPU
@@ -99,7 +101,7 @@ def test_pieces_of_a_reply_are_told_as_they_come_and_are_not_stored(tmp_path: Pa
     async def story() -> tuple[list[dict[str, Any]], list[Event]]:
         async with hostile_server(replies(said("xong rồi [END]", pieces=4), 9)) as server:
             crew = crew_of(tmp_path / "crew", server.url)
-            async with Interlock(tmp_path / "data") as box, asyncio.timeout(PATIENCE_SECONDS):
+            async with Interlock(tmp_path / "data", host=PATIENT) as box, asyncio.timeout(PATIENCE_SECONDS):
                 run = await box.start(crew, "go")
                 told = [event async for event in run.events()]
                 return told, [event for record in await box.journal.records(run.id) for event in record.events]
@@ -266,7 +268,7 @@ def test_a_storm_of_429_is_weathered_without_a_stampede(tmp_path: Path) -> None:
 
         async with hostile_server(busy) as server, asyncio.timeout(STORM_SECONDS):
             crew = crew_of(tmp_path / "crew", server.url)
-            async with Interlock(tmp_path / "data", clock=clock) as box:
+            async with Interlock(tmp_path / "data", host=PATIENT, clock=clock) as box:
                 over = asyncio.gather(*[(await box.start(crew, "go")).result() for _ in range(STORM_RUNS)])
                 await until(lambda: len(times) == STORM_RUNS)
                 while len(times) < 2 * STORM_RUNS:
@@ -315,12 +317,11 @@ def test_a_run_that_was_with_its_backup_goes_on_there_after_a_crash(tmp_path: Pa
     async def story() -> tuple[str, int, int]:
         async with hostile_server(fails("400 X", "no")) as first, hostile_server(hangs(), replies(WHOLE)) as second:
             crew = crew_of(tmp_path / "crew", first.url, second.url)
-            patient = HostSettings(provider_settings={})
-            async with Interlock(tmp_path / "data", host=patient) as box:
+            async with Interlock(tmp_path / "data", host=PATIENT) as box:
                 run = await box.start(crew, "go")
                 await until(lambda: len(second.asked) == 1)
             async with (
-                Interlock(tmp_path / "data", host=patient, recover=True) as box,
+                Interlock(tmp_path / "data", host=PATIENT, recover=True) as box,
                 asyncio.timeout(PATIENCE_SECONDS),
             ):
                 await box.runner.settled(run.id)
@@ -345,7 +346,7 @@ def test_cancelling_a_run_hangs_up(tmp_path: Path) -> None:
             await line.was_closed()
             closed.set()
 
-        async with hostile_server(listen) as server, Interlock(tmp_path / "data") as box:
+        async with hostile_server(listen) as server, Interlock(tmp_path / "data", host=PATIENT) as box:
             run = await box.start(crew_of(tmp_path / "crew", server.url), "go")
             await until(lambda: len(server.asked) == 1)
             await box.cancel(run.id)

@@ -25,6 +25,7 @@ QUIET = {
     "unfilled-field",
     "unknown-mark-in-prompt",
     "unused",
+    "unlisted-host",
 }
 
 # A machine without a key; without a host nobody asks.

@@ -342,7 +342,9 @@ class Story:
         limit, _, wait = rest.partition(" ")
         what, key = limit.split("_")[1], self._key(f"room for {agent}")
         then = "wait" if wait else "stop"
-        return Reserved(call=key, agent=agent, refused=limit, what=what, then=then, wait_ms=int(wait or 0))
+        return Reserved(
+            call=key, agent=agent, refused=limit, what=what, then=then, wait_ms=int(wait or 0), tokens=4, most=9, used=7
+        )
 
     def _timer(self, purpose: str) -> TimerFired:
         key = self._key(f"timer {purpose}")

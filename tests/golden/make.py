@@ -59,6 +59,7 @@ STORIES = (
     "a_limit_of_a_window_stops_the_run",
     "a_deprecated_signal_is_warned_about",
     "a_parked_run_redoes_only_what_was_in_progress",
+    "a_limit_that_only_warns_stops_nothing",
     "a_pause_takes_no_working_time",
     "a_question_of_a_parked_run_stays_answerable",
     "a_run_that_cannot_be_driven_ends_with_a_reason",

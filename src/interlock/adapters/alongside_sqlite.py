@@ -49,17 +49,24 @@ class SqliteLedger:
         )
 
     def held(self, key: str) -> Held | None:
-        query = "select at, tokens, cost_micros, alerts from reservations where key = ?"
+        query = "select at, tokens, cost_micros, alerts, exceeded from reservations where key = ?"
         found = self._whole("reservations", query, (key,))
         if found is None:
             return None
-        at, tokens, cost_micros, alerts = found
-        return Held(key=key, at=at, tokens=tokens, cost_micros=cost_micros, alerts=tuple(alerts.splitlines()))
+        at, tokens, cost_micros, alerts, exceeded = found
+        return Held(
+            key=key,
+            at=at,
+            tokens=tokens,
+            cost_micros=cost_micros,
+            alerts=tuple(alerts.splitlines()),
+            exceeded=tuple(exceeded.splitlines()),
+        )
 
     def hold(self, held: Held) -> None:
         self._connection.execute(
-            "insert into reservations (key, at, tokens, cost_micros, alerts) values (?, ?, ?, ?, ?)",
-            (held.key, held.at, held.tokens, held.cost_micros, "\n".join(held.alerts)),
+            "insert into reservations (key, at, tokens, cost_micros, alerts, exceeded) values (?, ?, ?, ?, ?, ?)",
+            (held.key, held.at, held.tokens, held.cost_micros, "\n".join(held.alerts), "\n".join(held.exceeded)),
         )
 
     def drop(self, key: str) -> None:

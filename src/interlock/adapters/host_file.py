@@ -4,6 +4,7 @@ Rule: reading it executes nothing. Tools are found in the source of their module
 """
 
 import math
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ import msgspec
 from interlock.adapters.host_sections import require_variable, section_of
 from interlock.adapters.mcp_settings import McpServer, read_mcp_server
 from interlock.adapters.models.constraining import WAYS
-from interlock.adapters.models.providers import ProviderSettings, fault_in_address
+from interlock.adapters.models.providers import ProviderSettings
+from interlock.adapters.models.server_addresses import fault_in_address
 from interlock.adapters.server_settings import ServerSettings, read_server_settings
 from interlock.adapters.tool_modules import read_tool_modules
 from interlock.adapters.webhook_settings import IncomingHook, OutgoingHook, read_webhook
-from interlock.crew.host import Host
+from interlock.crew.host import Host, ProviderFacts
 from interlock.errors import UsageError, nearest
 
 # Sections of the file. Those without keys here are checked by the part of Interlock that uses them.
@@ -30,6 +32,9 @@ _SECTIONS: dict[str, tuple[str, ...] | None] = {
     "tools": ("modules",),
     "webhooks": None,
 }
+
+# Keys of [providers.<id>] that may be 0.
+_PRICES = ("input_token_price_per_million", "output_token_price_per_million")
 
 # The words of the store, which is not loaded only to read a file.
 DURABILITIES = ("full", "normal")
@@ -66,6 +71,17 @@ def host_of(settings: HostSettings) -> Host:
         mcp_servers=tuple(settings.mcp),
         mcp_tools={name: server.tools for name, server in settings.mcp.items() if server.tools is not None},
         providers=settings.providers,
+        provider_facts={name: _facts(each) for name, each in settings.provider_settings.items()},
+    )
+
+
+def _facts(provider: ProviderSettings) -> ProviderFacts:
+    return ProviderFacts(
+        url=provider.url,
+        hosts=provider.hosts,
+        constrains=provider.constrains,
+        constrains_with_tools=provider.constrains_with_tools,
+        has_prices=provider.prices is not None,
     )
 
 
@@ -133,16 +149,30 @@ def _provider(path: Path, name: str, entry: dict[str, Any]) -> ProviderSettings:
     where = f"{path}: providers.{name}"
     settings = section_of(where, entry, ProviderSettings)
     for key in ProviderSettings.__struct_fields__:
-        value = getattr(settings, key)
-        if isinstance(value, int | float) and not (math.isfinite(value) and value > 0):
-            raise UsageError(f"{where}.{key} is {value!r}; it must be a number above 0")
+        _require_number(f"{where}.{key}", getattr(settings, key), may_be_zero=key in _PRICES)
     if settings.constrains not in WAYS:
         ways = ", ".join(WAYS[1:])
         raise UsageError(f"{where}.constrains is {settings.constrains!r}; it must be one of {ways}")
+    if settings.idempotency_header:
+        _require_header(f"{where}.idempotency_header", settings.idempotency_header)
     if settings.key_env:
         require_variable(f"{where}.key_env", settings.key_env)
     _require_addresses(where, settings)
     return settings
+
+
+def _require_number(where: str, value: object, *, may_be_zero: bool) -> None:
+    """Every number of a provider is a size or a price, and a price may be 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return
+    if not math.isfinite(value) or value < 0 or (value == 0 and not may_be_zero):
+        least = "0 or more" if may_be_zero else "above 0"
+        raise UsageError(f"{where} is {value!r}; it must be a number {least}")
+
+
+def _require_header(where: str, name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,63}", name):
+        raise UsageError(f"{where} is {name!r}; it must be the name of a header, such as Idempotency-Key")
 
 
 def _require_addresses(where: str, settings: ProviderSettings) -> None:

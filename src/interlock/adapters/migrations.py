@@ -189,6 +189,15 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "017_run_schedules",
         ("create table run_schedules (id text primary key, body blob not null) strict, without rowid",),
     ),
+    (
+        "018_unknown_prices",
+        (
+            # Calls whose price is unknown; a row's crc covers the number where it is not 0.
+            "alter table runs add column unpriced_calls integer not null default 0",
+            # Limits that only warn and had no room for the call.
+            "alter table reservations add column exceeded text not null default ''",
+        ),
+    ),
     SEALED_ROWS,
 )
 

@@ -39,7 +39,7 @@ SEALED: dict[str, Sealed] = {
     "reservations": Sealed(
         columns=(
             *("key text primary key", "at integer not null", "tokens integer not null"),
-            *("cost_micros integer not null", "alerts text not null"),
+            *("cost_micros integer not null", "alerts text not null", "exceeded text not null"),
         ),
     ),
     "outbox": Sealed(
@@ -210,7 +210,7 @@ def _made_anew(name: str, table: Sealed) -> Iterator[str]:
 
 
 SEALED_ROWS: Migration = (
-    "018_sealed_rows",
+    "019_sealed_rows",
     (
         *(statement for name, table in SEALED.items() for statement in _made_anew(name, table)),
         # What runs left behind that were deleted.

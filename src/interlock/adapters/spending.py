@@ -46,6 +46,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
     cost_micros: int
     alerts: tuple[str, ...] = ()
+    exceeded: tuple[str, ...] = ()
 
 
 class Ledger(Protocol):
@@ -75,7 +76,7 @@ def spend(ledger: Ledger, order: Reservation | Settlement) -> Grant | None:
 def _reserve(ledger: Ledger, order: Reservation) -> Grant:
     held = ledger.held(order.key)
     if held is not None:
-        return Grant(alerts=held.alerts)
+        return Grant(alerts=held.alerts, exceeded=held.exceeded)
     newest = ledger.counter(order.crew, "", "minute").start
     if newest > order.at:
         order = msgspec.structs.replace(order, at=newest)
@@ -83,6 +84,7 @@ def _reserve(ledger: Ledger, order: Reservation) -> Grant:
         refusal = None if limit.then == WARN else _refusal(ledger, order, limit)
         if refusal is not None:
             return refusal
+    exceeded = tuple(_name(limit) for limit in order.limits if _is_to_warn(ledger, order, limit))
     alerts = tuple(_name(limit) for limit in order.limits if _is_to_alert(ledger, order, limit))
     for limit in order.limits:
         if not limit.window:
@@ -92,8 +94,17 @@ def _reserve(ledger: Ledger, order: Reservation) -> Grant:
     for crew in crews_above(order.crew, order.limits):
         _count(ledger, crew, ("",), order.at, change)
     ledger.drop_older(order.at - EXPIRED_MS)
-    ledger.hold(Held(key=order.key, at=order.at, tokens=order.tokens, cost_micros=order.cost_micros, alerts=alerts))
-    return Grant(alerts=alerts)
+    ledger.hold(
+        Held(
+            key=order.key,
+            at=order.at,
+            tokens=order.tokens,
+            cost_micros=order.cost_micros,
+            alerts=alerts,
+            exceeded=exceeded,
+        )
+    )
+    return Grant(alerts=alerts, exceeded=exceeded)
 
 
 def crews_above(crew: str, limits: Sequence[Limit]) -> tuple[str, ...]:
@@ -116,7 +127,15 @@ def _refusal(ledger: Ledger, order: Reservation, limit: Limit) -> Grant | None:
         is_open = not _has_room(limit, counter, order)
     if not is_open:
         return None
-    return Grant(refused=_name(limit), what=limit.what, then=limit.then, wait_ms=left_ms, above=limit.above)
+    return Grant(
+        refused=_name(limit),
+        what=limit.what,
+        then=limit.then,
+        wait_ms=left_ms,
+        above=limit.above,
+        most=limit.most,
+        used=_spent(limit, counter),
+    )
 
 
 def _has_room(limit: Limit, counter: Counter, order: Reservation) -> bool:
@@ -133,14 +152,30 @@ def _amount(limit: Limit, order: Reservation) -> int:
     return {"calls": 1, "tokens": order.tokens, "cost": order.cost_micros, "errors": 0}[limit.what]
 
 
+def _is_to_warn(ledger: Ledger, order: Reservation, limit: Limit) -> bool:
+    """Whether this call takes a limit beyond its end that only warns, or finds it there; once a window."""
+    if limit.then != WARN or limit.alert == limit.most:  # an alert at the end says the same
+        return False
+    if _spent(limit, _counter(ledger, order, limit)) + _amount(limit, order) <= limit.most:
+        return False
+    return _note_once(ledger, order, limit, f"{limit.name} exceeded")
+
+
 def _is_to_alert(ledger: Ledger, order: Reservation, limit: Limit) -> bool:
     """Whether this call takes the limit to where somebody wants to know, or finds it there; once a window."""
+    if limit.alert is None:
+        return False
+    if _spent(limit, _counter(ledger, order, limit)) + _amount(limit, order) < limit.alert:
+        return False
+    return _note_once(ledger, order, limit, limit.name)
+
+
+def _note_once(ledger: Ledger, order: Reservation, limit: Limit, note: str) -> bool:
+    """Whether this was not said in the limit's window before; from now on it was."""
     counter = _counter(ledger, order, limit)
-    if limit.alert is None or limit.name in counter.alerted:
+    if note in counter.alerted:
         return False
-    if _spent(limit, counter) + _amount(limit, order) < limit.alert:
-        return False
-    counter.alerted = (*counter.alerted, limit.name)
+    counter.alerted = (*counter.alerted, note)
     ledger.put_counter(limit.crew or order.crew, _scope(limit, order), limit.window, counter)
     return True
 

@@ -33,15 +33,15 @@ TIPS_MAX = 10_000
 
 COLUMNS = (
     "run, crew, crew_sha, created_at, continues, organization, owner, epoch, status, reason, agent, seq, updated_at, "
-    "calls, input_tokens, output_tokens, cost_micros, link"
+    "calls, input_tokens, output_tokens, cost_micros, link, unpriced_calls"
 )
 FIXED = 8  # so many columns an append leaves as they are
-INSERT_RUN = f"insert into runs (number, {COLUMNS}, crc) values ({', '.join('?' * 20)})"  # noqa: S608 - constants
+INSERT_RUN = f"insert into runs (number, {COLUMNS}, crc) values ({', '.join('?' * 21)})"  # noqa: S608 - constants
 SELECT_RUN = f"select number, {COLUMNS}, crc from runs"  # noqa: S608 - constants
 INSERT_RECORD = "insert into records (run, seq, crc, link, body) values (?, ?, ?, ?, ?)"
 MOVE = (
     "update runs set {more}reason = ?, agent = ?, seq = ?, updated_at = ?,"
-    " calls = ?, input_tokens = ?, output_tokens = ?, cost_micros = ?, link = ?, crc = ?"
+    " calls = ?, input_tokens = ?, output_tokens = ?, cost_micros = ?, link = ?, unpriced_calls = ?, crc = ?"
     " where number = ? and owner = ? and epoch = ? and seq = ? and link = ?"
 )
 # Apart, because the status is indexed and seldom changes.
@@ -95,8 +95,12 @@ def _fixed_crc(number: int, values: Sequence[object]) -> int:
 
 
 def _moved_crc(fixed: int, moving: Sequence[object]) -> int:
-    """The row's crc, from that of its beginning and what follows it."""
-    return _signed(crc32(b"," + _encode(moving)[1:], fixed))
+    """The row's crc, from that of its beginning and what follows it.
+
+    No call without a price, the last of all columns, is left out: rows that are older than the column have no other
+    crc.
+    """
+    return _signed(crc32(b"," + _encode(moving if moving[-1] else moving[:-1])[1:], fixed))
 
 
 def _signed(crc: int) -> int:
@@ -205,7 +209,7 @@ def _appended(
     number, values, fixed_crc = known
     usage, link = row.usage, journal_format.next_link(values[17], body)
     used = (usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_micros)
-    moving = (row.status, row.reason, row.agent, record.last_seq, row.updated_at, *used, link)
+    moving = (row.status, row.reason, row.agent, record.last_seq, row.updated_at, *used, link, usage.unpriced_calls)
     change = (*moving[1:], _moved_crc(fixed_crc, moving), number, values[6], values[7], values[11], values[17])
     if row.status == values[8]:
         done = connection.execute(MOVE_ON, change)
@@ -238,7 +242,7 @@ def _insert_run(connection: sqlite3.Connection, row: RunRow, tip: Tip, owner: st
     values = (
         *(row.run, row.crew, row.crew_sha, row.created_at, row.continues, row.organization, owner, tip.epoch),
         *(row.status, row.reason, row.agent, tip.seq, row.updated_at),
-        *(usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_micros, tip.link),
+        *(usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_micros, tip.link, usage.unpriced_calls),
     )
     number = connection.execute("select coalesce(max(number), 0) + 1 from runs").fetchone()[0]
     connection.execute(INSERT_RUN, (number, *values, row_crc(number, values)))
@@ -315,7 +319,7 @@ def limit_bytes(connection: sqlite3.Connection, tips: Tips, *, bytes_max: int) -
 
 def _as_row(values: Sequence[Any]) -> RunRow:
     run, crew, crew_sha, created_at, continues, organization, _, epoch, status, reason, agent, seq, *rest = values
-    updated_at, calls, input_tokens, output_tokens, cost_micros, _ = rest
+    updated_at, calls, input_tokens, output_tokens, cost_micros, _, unpriced_calls = rest
     return RunRow(
         run=run,
         crew=crew,
@@ -329,7 +333,13 @@ def _as_row(values: Sequence[Any]) -> RunRow:
         updated_at=updated_at,
         continues=continues,
         organization=organization,
-        usage=Usage(calls=calls, input_tokens=input_tokens, output_tokens=output_tokens, cost_micros=cost_micros),
+        usage=Usage(
+            calls=calls,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cost_micros=cost_micros,
+            unpriced_calls=unpriced_calls,
+        ),
     )
 
 

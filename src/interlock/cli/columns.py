@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from interlock.engine.events import Usage
 
-NO_COST = "-"  # free, or nobody knows the price
+NO_COST = "-"
+UNKNOWN_COST = "unknown"  # of some calls at least
 
 USAGE_HEADS = ("calls", "tokens in", "tokens out", "cost")
 
@@ -14,6 +15,8 @@ def dollars(micros: int) -> str:
 
 
 def cost(usage: Usage) -> str:
+    if usage.unpriced_calls:
+        return UNKNOWN_COST
     return dollars(usage.cost_micros) if usage.cost_micros else NO_COST
 
 

@@ -18,12 +18,13 @@ from rich.live import Live
 from rich.text import Text
 
 from interlock.cli.answering import PROMPT, Asker
-from interlock.cli.columns import dollars
+from interlock.cli.columns import UNKNOWN_COST, dollars
 from interlock.cli.live_graph import Map, graph_rows
 from interlock.cli.live_rows import FRAME_MS, ending, filled, row, rule, seconds, spinner, wrapped
 from interlock.cli.progress import Progress, Work
 from interlock.cli.transcript import Kind
 from interlock.crew.definition import Crew
+from interlock.engine.events import Usage
 from interlock.ports import Clock
 
 # A terminal lower than this has no room for titles.
@@ -114,13 +115,17 @@ def _bar(crew: Crew, progress: Progress, width: int) -> Text:
     return row(width, ("━" * done, "cyan"), ("─" * (columns - done), "dim"), (words, ""), (hint, "dim"))
 
 
+def _cost(usage: Usage) -> str:
+    return f"cost {UNKNOWN_COST}" if usage.unpriced_calls else dollars(usage.cost_micros)
+
+
 def _totals(progress: Progress, width: int, now_ms: int) -> Text:
     usage = progress.usage
     tokens = f"{usage.tokens:,} tokens"
     if width >= 100:
         tokens += f" ({usage.input_tokens:,} in, {usage.output_tokens:,} out)"
     calls = f"{usage.calls:,} model {'call' if usage.calls == 1 else 'calls'}"
-    parts = (seconds(progress.elapsed_ms(now_ms)), calls, tokens, dollars(usage.cost_micros))
+    parts = (seconds(progress.elapsed_ms(now_ms)), calls, tokens, _cost(usage))
     return row(width, (" · ".join(parts), "bold"))
 
 

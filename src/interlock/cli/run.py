@@ -176,7 +176,7 @@ def drive(box: Interlock, ask: Ask, display: Display) -> None:
         go_on = _following(progress.run) if text is None else _answering(question, progress.run, text)
         result = asyncio.run(watched(box, go_on, display, progress, asker))
     if display is not Display.JSON:
-        _say_how_it_stands(box, result, progress)
+        _say_how_it_stands(box, result, progress, display)
     elif result.reason == PARKED:
         again = f"'interlock resume {result.run}{_data_of(box)}' continues it"
         click.echo(f"interlock: run {result.run} is parked: what was done is kept, and {again}", err=True)
@@ -208,9 +208,11 @@ def _answering(question: Question, run: str, text: str) -> Ask:
     return answer
 
 
-def _say_how_it_stands(box: Interlock, result: Result, progress: Progress) -> None:
+def _say_how_it_stands(box: Interlock, result: Result, progress: Progress, display: Display) -> None:
     color = "green" if result.status == "completed" else "yellow"
     click.secho(f"run {result.run} {result.status}: {result.reason}", fg=color, bold=True)
+    if result.detail and display is not Display.PLAIN:  # there the line of the limit has said it
+        click.echo(f"  {shown(result.detail)}")
     if result.reason == PARKED:
         _say_how_to_continue(box, result, progress)
     elif result.status == "paused":

@@ -90,11 +90,7 @@ def show(run_id: str, messages: bool, as_mermaid: bool, data: str, as_json: bool
     if as_json:
         click.echo(msgspec.json.encode(in_full(result) | in_values(tree)).decode())
         return
-    click.secho(f"{run_id} {result.status}: {result.reason}", bold=True)
-    if result.continues:
-        click.echo(f"it goes on from {shown(result.continues)}")
-    if parent_of(run_id):
-        click.echo(f"it was called by {parent_of(run_id)}")
+    _tell_how_it_stands(run_id, result)
     called = len(tree.members) > 1
     for line in run_lines(tree) if called else ():
         click.echo(line)
@@ -105,6 +101,16 @@ def show(run_id: str, messages: bool, as_mermaid: bool, data: str, as_json: bool
         tell_usage(tree)
     elif result.usage_by_agent:
         tell_of_run(result.usage, result.usage_by_agent)
+
+
+def _tell_how_it_stands(run_id: str, result: Result) -> None:
+    click.secho(f"{run_id} {result.status}: {result.reason}", bold=True)
+    if result.detail:
+        click.echo(f"  {shown(result.detail)}")
+    if result.continues:
+        click.echo(f"it goes on from {shown(result.continues)}")
+    if parent_of(run_id):
+        click.echo(f"it was called by {parent_of(run_id)}")
 
 
 @runs.command()

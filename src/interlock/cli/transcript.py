@@ -71,7 +71,7 @@ def _note(event: dict[str, Any], path: tuple[str, ...]) -> str:
         case "child.started" | "child.finished" | "run.paused":
             return _crew_note(event, path)
         case kind if kind in _NOTED:
-            rest = " ".join(f"{key}={_as_word(value)}" for key, value in event.items() if key not in _COMMON)
+            rest = " ".join(f"{key}={_as_word(value)}" for key, value in _fields(event).items())
             return f"{'/'.join(path)}: {kind} {rest}" if path else f"{kind} {rest}"
         case _:
             return ""
@@ -140,6 +140,13 @@ def _in_short(text: str) -> str:
     first = text.strip().partition("\n")[0]
     whole = first == text.strip() and len(first) <= INPUT_CHARS_MAX
     return first if whole else f"{first[:INPUT_CHARS_MAX]} …"
+
+
+def _fields(event: dict[str, Any]) -> dict[str, Any]:
+    """What is particular to an event; the numbers of a limit stand in its message."""
+    if event["type"] == "limit.reached":
+        return {key: event[key] for key in ("limit", "message") if event[key]}
+    return {key: value for key, value in event.items() if key not in _COMMON}
 
 
 def _as_word(value: object) -> str:

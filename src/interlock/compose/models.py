@@ -16,12 +16,12 @@ from interlock.adapters.models.local_model import LocalModel
 from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
 from interlock.adapters.models.other_providers import OTHER_PROVIDERS, OtherProviderModel, require_callable, require_key
 from interlock.adapters.models.price_table import table_cost
-from interlock.adapters.models.providers import Providers, endpoint_of, is_served
+from interlock.adapters.models.providers import Providers, as_served, endpoint_of, is_served
 from interlock.adapters.models.scripted import ScriptedModel
 from interlock.adapters.script_files import read_script
 from interlock.crew.definition import Agent, Crew, ModelRef
-from interlock.crew.host import PROVIDERS
-from interlock.engine.budgets import cost_of
+from interlock.crew.host import FREE_PROVIDERS, PROVIDERS
+from interlock.engine.budgets import cost_at, cost_of
 from interlock.errors import ModelRefused, UsageError, nearest
 from interlock.ports import Clock, Model
 
@@ -60,10 +60,10 @@ class Models:
             return HidingModel(given if hasattr(given, "reply") else FunctionModel(given), self._keys)
         if agent.primary is not None and provider == "scripted":
             return HidingModel(self._scripted(agent.primary.model), self._keys)
-        if agent.primary is not None and is_served(provider, self._providers):
-            return self._client(agent.primary)
+        if agent.primary is not None and is_served(as_served(agent.primary).provider, self._providers):
+            return self._client(as_served(agent.primary))
         if agent.primary is not None and provider in OTHER_PROVIDERS:
-            return self._other(agent.primary, by_table=not agent.has_prices)
+            return self._other(agent.primary, by_table=not agent.has_prices and self._prices(provider) is None)
         if agent.primary is not None and provider == local_files.LOCAL:
             return self._on_this_machine(agent.primary.model)
         raise ModelRefused(f"agent '{agent.id}' of crew '{crew.name}' has no model that can be called; {NO_MODEL}")
@@ -82,11 +82,31 @@ class Models:
             if agent.primary is None and not self._is_given(""):
                 raise UsageError(f"agent '{agent.id}' of crew '{crew.name}' has no model; {NO_MODEL}{_stays(run)}")
 
-    def cost_of(self, agent: Agent, input_tokens: int, output_tokens: int) -> int:
-        """By the agent's own prices, else by the bundled table; scripts and the host's models say what they cost."""
-        if agent.has_prices or agent.primary is None or not self._is_asked(agent.primary):
+    def cost_of(self, agent: Agent, input_tokens: int, output_tokens: int) -> int | None:
+        """By the agent's own prices, those of interlock.toml, the bundled table; None if the price is unknown.
+
+        Scripts say what they cost, which is nothing where they do not; so do models of the host, of which nothing is
+        known where they do not.
+        """
+        if agent.has_prices:
             return cost_of(agent, input_tokens, output_tokens)
-        return table_cost(agent.primary, input_tokens, output_tokens) or 0
+        provider = agent.primary.provider if agent.primary is not None else ""
+        if self._is_given(provider):
+            return 0 if self._is_script(provider) else None
+        prices = self._prices(provider)
+        if prices is not None:
+            return cost_at(prices, input_tokens, output_tokens)
+        if agent.primary is None or provider in FREE_PROVIDERS:
+            return 0
+        return table_cost(agent.primary, input_tokens, output_tokens)
+
+    def _prices(self, provider: str) -> tuple[float, float] | None:
+        settings = self._providers.get(provider)
+        return settings.prices if settings is not None else None
+
+    def _is_script(self, provider: str) -> bool:
+        given = self._given.get(provider) if isinstance(self._given, Mapping) else self._given
+        return self._script is not None or isinstance(given, ScriptedModel)
 
     async def close(self) -> None:
         """Connections belong to the loop that opened them; the next call opens others."""
@@ -114,7 +134,7 @@ class Models:
             return False
         if model.provider in OTHER_PROVIDERS or model.provider == local_files.LOCAL:
             return True
-        return is_served(model.provider, self._providers)
+        return is_served(as_served(model).provider, self._providers)
 
     def _is_given(self, provider: str) -> bool:
         """Whether the script or the host answers for it."""
@@ -123,6 +143,7 @@ class Models:
         return provider in self._given if isinstance(self._given, Mapping) else True
 
     def _require(self, model: ModelRef) -> None:
+        model = as_served(model)
         if is_served(model.provider, self._providers):
             endpoint_of(model, self._providers, os.environ)
         elif model.provider == local_files.LOCAL:

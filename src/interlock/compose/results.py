@@ -16,12 +16,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     `text` of a paused run is what a person is asked, and `context` why an agent asks it.
 
-    `usage_by_agent` says what the calls of each agent have cost, in the order of their first.
+    `usage_by_agent` says what the calls of each agent have cost, in the order of their first. `detail` is the reason in
+    a sentence, where a budget stopped the run.
     """
 
     run: str
     status: str
     reason: str
+    detail: str = ""
     agent: str = ""
     output: str = ""
     text: str = ""
@@ -79,7 +81,7 @@ async def result_from(journal: Journal, row: RunRow) -> Result:
         usage_by_agent=seen.spent,
     )
     if isinstance(seen.last, RunFinished):
-        return msgspec.structs.replace(result, output=seen.last.output, text=seen.last.text)
+        return msgspec.structs.replace(result, output=seen.last.output, text=seen.last.text, detail=seen.last.detail)
     if seen.last is None or row.status != "paused":
         return result
     pause = seen.last

@@ -114,4 +114,5 @@ def without(usage: Usage, part: Usage) -> Usage:
         input_tokens=usage.input_tokens - part.input_tokens,
         output_tokens=usage.output_tokens - part.output_tokens,
         cost_micros=usage.cost_micros - part.cost_micros,
+        unpriced_calls=usage.unpriced_calls - part.unpriced_calls,
     )

@@ -21,6 +21,11 @@ class ModelRef(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.provider}:{self.model}"
 
     @property
+    def at_address(self) -> str:
+        """Its name, with the address that a crew file names for it."""
+        return f"{self.name} {self.provider_url}".strip()
+
+    @property
     def server(self) -> str:
         """Whoever fails together: the provider, or the address that a crew file names for it."""
         return f"{self.provider} {self.provider_url}".strip()

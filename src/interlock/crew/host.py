@@ -47,6 +47,20 @@ PROVIDERS = (
 )
 
 
+# Those that run at the user's own place: free, unless prices are given. Scripts say themselves what they cost.
+FREE_PROVIDERS = ("llama.cpp", "local", "ollama", "scripted", "vllm")
+
+
+class ProviderFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What checks need to know of a provider in interlock.toml."""
+
+    url: str = ""
+    hosts: tuple[str, ...] = ()
+    constrains: str = ""
+    constrains_with_tools: bool = False
+    has_prices: bool = False
+
+
 class Host(msgspec.Struct, frozen=True, kw_only=True):
     """What interlock.toml, or the program that embeds Interlock, has set up. `file` is that interlock.toml, if any."""
 
@@ -56,8 +70,12 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     # For the servers of which crews may use some tools alone.
     mcp_tools: dict[str, tuple[str, ...]] = {}
     providers: tuple[str, ...] = ()
+    provider_facts: dict[str, ProviderFacts] = {}
     unset_keys: dict[str, str] = {}  # by provider: the environment variable for its key, which is not set here
     installs: dict[str, str] = {}  # by provider: the command that installs what it needs and is not here
     bad_addresses: dict[str, str] = {}  # by provider_url of the crew: what is wrong with it
-    priced_models: tuple[str, ...] = ()  # models of the crew whose prices are known here
+    unlisted_addresses: dict[str, str] = {}  # by server of a model of the crew: why it is not asked there, and the fix
+    unconstrained: tuple[str, ...] = ()  # servers of models of the crew that cannot be held to marks
+    unconstrained_with_tools: tuple[str, ...] = ()  # those that cannot in a call that offers tools
+    priced_models: tuple[str, ...] = ()  # models of the crew, and of those it calls, whose prices are known here
     has_prices: bool = False  # there is a table of prices; what is not in it has none

@@ -44,7 +44,7 @@ MODEL = Section(
             required=True,
         ),
         Key("provider", Text(), "Who serves the model, such as `openai`."),
-        Key("provider_url", ANY_TEXT, "The server's address, for providers that run at your place."),
+        Key("provider_url", ANY_TEXT, "The server's address: the provider's own, or one that `interlock.toml` lists."),
     ),
 )
 
@@ -94,7 +94,7 @@ AGENT = Section(
         Key("top_k", COUNT, "Sampling among the k likeliest tokens."),
         Key("model", Text(), "The model, as `provider:name`."),
         Key("provider", Text(), "Who serves `model`, in older files."),
-        Key("provider_url", ANY_TEXT, "The server's address for `model`, in older files."),
+        Key("provider_url", ANY_TEXT, "The server's address for `model`, in older files; the rule of `primary` holds."),
         Key("primary", MODEL, "The model to call."),
         Key("backup", MODEL, "The model to call when the primary one fails."),
         Key("tools", ListOf(Text()), "Tools it may call: names, or `mcp:<server>` or `mcp:<server>/<tool>`."),

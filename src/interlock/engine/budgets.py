@@ -66,8 +66,8 @@ def _limit(
     return Limit(name=name, what=what, window=window, most=whole, scope=scope, alert=alert, then=then)
 
 
-# What so many tokens read and written cost with the agent's model, in millionths of a dollar.
-CostOf = Callable[[Agent, int, int], int]
+# What so many tokens read and written cost with the agent's model, in millionths of a dollar; None if it is unknown.
+CostOf = Callable[[Agent, int, int], int | None]
 
 
 def micros(dollars: float) -> int:
@@ -80,10 +80,12 @@ def fits(most: int, spent: int, estimate: int) -> bool:
 
 
 def priced(agent: Agent, usage: Usage, cost_of: CostOf) -> Usage:
-    """The usage with its cost: the provider's word, else by the prices that are known."""
+    """The usage with its cost: the provider's word, else by the prices that are known, else it is unknown."""
     if usage.cost_micros:
         return usage
     cost = cost_of(agent, usage.input_tokens, usage.output_tokens)
+    if cost is None:
+        return msgspec.structs.replace(usage, unpriced_calls=1)
     return msgspec.structs.replace(usage, cost_micros=cost) if cost else usage
 
 
@@ -93,17 +95,24 @@ def cost_of(agent: Agent, input_tokens: int, output_tokens: int) -> int:
     if limits is None:
         return 0
     prices = (limits.input_token_price_per_million or 0, limits.output_token_price_per_million or 0)
+    return cost_at(prices, input_tokens, output_tokens)
+
+
+def cost_at(prices: tuple[float, float], input_tokens: int, output_tokens: int) -> int:
+    """At so many dollars for a million tokens read and a million written."""
     # Dollars for a million tokens are millionths of a dollar for one.
     parts = [tokens * micros(price) for tokens, price in zip((input_tokens, output_tokens), prices, strict=True)]
     return min(-(-sum(parts) // MICROS), USAGE_MAX)
 
 
 class CallBound(msgspec.Struct, frozen=True):
-    """A bound on one call."""
+    """A bound on one call. `scope` is an agent, or empty for the crew."""
 
     name: str
     what: str
     most: int
+    scope: str = ""
+    then: str = STOP
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -113,6 +122,12 @@ class Budget(msgspec.Struct, frozen=True):
     of_call: tuple[CallBound, ...]
     of_windows: tuple[Limit, ...]
     needs_estimate: bool  # a call must be announced before it is made
+
+    @property
+    def cost_limit(self) -> str:
+        """The first limit in dollars by call or window, by name; empty if there is none."""
+        by_call = [bound.name for bound in self.of_call if bound.what == "cost"]
+        return next(iter([*by_call, *(limit.name for limit in self.of_windows if limit.what == "cost")]), "")
 
 
 class Budgets:
@@ -145,10 +160,12 @@ class Budgets:
 
 def _bounds_of_call(crew: Crew, agent: Agent) -> tuple[CallBound, ...]:
     settings, own = crew.settings, agent.cost_limits
-    cost = settings.max_cost_per_call
-    bounds = [
-        ("max_tokens_per_call", "tokens", settings.max_tokens_per_call),
-        ("max_cost_per_call", "cost", None if cost is None else micros(cost)),
-        ("max_tokens_per_call", "tokens", own.max_tokens_per_call if own is not None else None),
-    ]
-    return tuple(CallBound(name, what, most) for name, what, most in bounds if most is not None)
+    bounds = []
+    if settings.max_tokens_per_call is not None:
+        bounds.append(CallBound("max_tokens_per_call", "tokens", settings.max_tokens_per_call))
+    if settings.max_cost_per_call is not None:
+        bounds.append(CallBound("max_cost_per_call", "cost", micros(settings.max_cost_per_call)))
+    if own is not None and own.max_tokens_per_call is not None:
+        then = STOP if own.block_on_cost_exceed else WARN
+        bounds.append(CallBound("max_tokens_per_call", "tokens", own.max_tokens_per_call, agent.id, then))
+    return tuple(bounds)

@@ -52,7 +52,8 @@ class CallModel(msgspec.Struct, frozen=True, kw_only=True):
 class RunTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that needs approval is run only if it is `approved`; else the answer is that it was held.
 
-    So it is if a person has `edited` the arguments and it cannot take them.
+    So it is if a person has `edited` the arguments and it cannot take them. `idempotency_key` is that of
+    the first try, which the tool is given on every try; empty on the first one.
     """
 
     key: str
@@ -61,6 +62,7 @@ class RunTool(msgspec.Struct, frozen=True, kw_only=True):
     arguments: str
     approved: bool = False
     edited: bool = False
+    idempotency_key: str = ""
 
 
 class StartChild(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     input_tokens: int = 0
     output_tokens: int = 0
     cost_micros: int = 0
+    unpriced_calls: int = 0  # calls whose price is unknown; while there are any, the cost is unknown
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -32,6 +33,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cost_micros=self.cost_micros + other.cost_micros,
+            unpriced_calls=self.unpriced_calls + other.unpriced_calls,
         )
 
     def with_call(self, other: "Usage") -> "Usage":
@@ -41,6 +43,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cost_micros=self.cost_micros + other.cost_micros,
+            unpriced_calls=self.unpriced_calls + other.unpriced_calls,
         )
 
     @property
@@ -173,7 +176,8 @@ class Reserved(Incoming, frozen=True, kw_only=True, tag="budget.reserved"):
     """What the store says to a call: go ahead, or which limit is in the way and how long it stays there.
 
     `tokens` and `cost_micros` are the estimate that is held until the call is over; `alerts` are limits that this
-    call takes beyond the share at which somebody wants to know.
+    call takes beyond the share at which somebody wants to know, `exceeded` those that only warn and have no room for
+    it. `most` and `used` are the size of the limit that refused the call and what is used of it.
     """
 
     call: str
@@ -186,6 +190,9 @@ class Reserved(Incoming, frozen=True, kw_only=True, tag="budget.reserved"):
     wait_ms: int = 0
     alerts: tuple[str, ...] = ()
     above: int = 0  # whose limit it is: the run's own crew, or that of a caller so many levels up
+    most: int = 0
+    used: int = 0
+    exceeded: tuple[str, ...] = ()
 
 
 class ToolReturned(Incoming, frozen=True, kw_only=True, tag="tool.returned"):
@@ -253,6 +260,7 @@ class ChildReturned(Incoming, frozen=True, kw_only=True, tag="child.returned"):
     history: tuple[Entry, ...] = ()
     calls: dict[str, int] = {}
     above: int = 0
+    detail: str = ""
 
 
 class ChildWait(msgspec.Struct, frozen=True, kw_only=True):
@@ -491,7 +499,16 @@ class Warned(Derived, frozen=True, kw_only=True, tag="warning"):
 
 
 class LimitReached(Derived, frozen=True, kw_only=True, tag="limit.reached"):
+    """A budget says in `message` whose it is, its size, what is used of it, and what the call would have taken.
+
+    `most`, `used` and `call` are the same as numbers; money in millionths of a dollar.
+    """
+
     limit: str
+    message: str = ""
+    most: int = 0
+    used: int = 0
+    call: int = 0
 
 
 class WentStale(Derived, frozen=True, kw_only=True, tag="stale"):
@@ -514,6 +531,7 @@ class RunFinished(Derived, frozen=True, kw_only=True, tag="run.finished"):
     text: str
     usage: Usage
     above: int = 0  # whose bound stopped it: its own, or that of a caller so many levels up
+    detail: str = ""  # the reason in a sentence, where a budget stopped it
 
 
 IncomingEvent = (

@@ -35,7 +35,7 @@ def fork(t: Transition, move: Fork) -> Move | None:
     group = t.crew.groups[decision.target]
     short = exhausted(t, len(group.agents), _bounds_that_count(t, group))
     if short is not None:
-        return out_of_budget(t, short)
+        return out_of_budget(t, short, len(group.agents))
     t.conclude(GroupStarted(group=group.name, members=group.agents))
     branches = [_branch(t, group, member) for member in group.agents]
     t.state.group = GroupState(name=group.name, starter=decision.agent, branches=branches)

@@ -113,6 +113,7 @@ class Finish(msgspec.Struct, frozen=True):
     status: str
     reason: str
     above: int = 0  # whose bound it is: the run's own, or that of a caller so many levels up
+    detail: str = ""
 
 
 Move = (

@@ -27,7 +27,8 @@ from interlock.engine.events import (
 from interlock.engine.moves import Begin, Call, CloseBranch, CrewReturned, Finish, Move
 from interlock.engine.phrases import child_error, merged
 from interlock.engine.remembering import as_text, keep
-from interlock.engine.spending import room_left
+from interlock.engine.shortages import stop_for
+from interlock.engine.spending import room_left, share_without_room
 from interlock.engine.standing import moved
 from interlock.engine.state import Calling, Child, Wait
 from interlock.engine.transition import Transition
@@ -45,7 +46,7 @@ def call(t: Transition, move: Call) -> Move | None:
     routes = [t.table.route(decision.agent, signal) for signal in decision.calls or (decision.signal,)]
     short = exhausted(t, len(routes))
     if short:
-        return out_of_budget(t, short)
+        return out_of_budget(t, short, len(routes))
     texts = [_input(t, route) for route in routes]
     if any(is_too_large(t, text) for text in texts):
         t.conclude(LimitReached(limit="max_input_size_kb"))
@@ -176,9 +177,8 @@ def _micros(dollars: float | None) -> int | None:
     return None if dollars is None else micros(dollars)
 
 
-def out_of_budget(t: Transition, short: Given) -> Finish:
-    t.conclude(LimitReached(limit=f"max_{short.what}_per_run"))
-    return Finish("stopped", f"budget:{short.what}", short.above)
+def out_of_budget(t: Transition, short: Given, sharers: int) -> Finish:
+    return stop_for(t, share_without_room(t, short.what, sharers))
 
 
 # Coming back
@@ -195,8 +195,8 @@ def child_returned(t: Transition, event: ChildReturned) -> Move | None:
     child.given = ()
     child.status = "ok" if event.status == "completed" else "failed"
     if event.above:
-        t.conclude(LimitReached(limit=event.reason))
-        return Finish("stopped", event.reason, event.above - 1)
+        t.conclude(LimitReached(limit=event.reason, message=event.detail))
+        return Finish("stopped", event.reason, event.above - 1, event.detail)
     child.text, child.memory, child.history = event.text, event.memory, event.history
     if child.status == "failed":
         child.text, child.memory = child_error(t.crew, child.crew, event.status, event.reason), {}
@@ -223,7 +223,7 @@ def _has_left(t: Transition, event: ChildReturned) -> Move | None:
     ending = t.state.ending
     if ending is None or t.state.leaving:
         return None
-    return Finish(ending.status, ending.reason, ending.above)
+    return Finish(ending.status, ending.reason, ending.above, ending.detail)
 
 
 def _after_child(t: Transition, child: Child) -> Move | None:

@@ -69,7 +69,7 @@ def _mail(event: ChildrenSelected | ReportChecked | MessageSettled) -> str:
 
 def _standing(event: LimitReached | RunPaused | RunFinished) -> str:
     if isinstance(event, LimitReached):
-        return f"bound reached: {event.limit}"
+        return f"bound reached: {event.message or event.limit}"
     return (
         f"paused at {event.agent}: {event.reason}"
         if isinstance(event, RunPaused)

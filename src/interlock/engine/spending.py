@@ -1,13 +1,12 @@
 """Budgets within a run: room for a call, what it cost, and what is given back."""
 
-from typing import NamedTuple
-
 import msgspec
 
-from interlock.engine.bounds import WAIT, Given
-from interlock.engine.budgets import fits, micros
+from interlock.engine.bounds import WAIT, WARN, Given
+from interlock.engine.budgets import CallBound, fits, micros
 from interlock.engine.effects import MailRead, Settle
 from interlock.engine.events import NO_USAGE, Reserved, Usage, Warned
+from interlock.engine.shortages import Shortage, amount, owner_named_in, owner_of
 from interlock.engine.state import Turn
 from interlock.engine.timing import BUDGET, start_timer
 from interlock.engine.transition import Transition
@@ -25,8 +24,10 @@ def account_for(t: Transition, turn: Turn, usage: Usage, *, failed: bool = False
         server = model.server if model is not None else ""
         whole = NO_USAGE.with_call(usage)
         t.order(Settle(key=turn.reserved, agent=turn.agent, usage=whole, failed=failed, provider=server))
-        _let_go(turn)
         _warn(t, turn, before.cost_micros, usage)
+        _let_go(turn)
+    if usage.unpriced_calls:
+        _warn_of_unknown_price(t, turn)
 
 
 def abandon_call(t: Transition, turn: Turn) -> None:
@@ -62,31 +63,93 @@ def wait_for_window(t: Transition, turn: Turn, event: Reserved) -> None:
 def say_alerts(t: Transition, turn: Turn, event: Reserved) -> None:
     for name in event.alerts:
         t.conclude(Warned(code="budget-alert", message=f"a call of {turn.agent} takes {name} beyond its alert"))
+    for name in event.exceeded:
+        message = f"a call of {turn.agent} goes beyond {name}, which only warns"
+        t.conclude(Warned(code="budget-exceeded", message=message))
 
 
 def is_to_wait(event: Reserved) -> bool:
     return event.then == WAIT
 
 
-class Short(NamedTuple):
-    """A bound that has no room, what it is on, and whose it is."""
+def window_without_room(t: Transition, turn: Turn, event: Reserved) -> Shortage:
+    """The limit for which the store has refused a call."""
+    call = {"calls": 1, "tokens": event.tokens, "cost": event.cost_micros, "errors": 0}[event.what]
+    return Shortage(
+        limit=event.refused,
+        what=event.what,
+        whose=owner_named_in(t, event.refused, event.above),
+        most=event.most,
+        used=event.used,
+        agent=turn.agent,
+        call=call,
+        above=event.above,
+    )
 
-    limit: str
-    what: str
-    above: int = 0
 
-
-def bound_without_room(t: Transition, turn: Turn, event: Reserved) -> Short | None:
+def bound_without_room(t: Transition, turn: Turn, event: Reserved) -> Shortage | None:
     """The first bound of a call or of the run that the estimate does not fit."""
+    estimates = {"tokens": event.tokens, "cost": event.cost_micros}
     for bound in t.budgets.of(turn.agent).of_call:
-        estimate = event.tokens if bound.what == "tokens" else event.cost_micros
-        if estimate > bound.most:
-            return Short(bound.name, bound.what)
-    for what, estimate in (("tokens", event.tokens), ("cost", event.cost_micros)):
+        if estimates[bound.what] > bound.most and not _only_warns(t, bound):
+            whose = f"agent '{bound.scope}'" if bound.scope else owner_of(t, 0)
+            return Shortage(
+                limit=bound.name,
+                what=bound.what,
+                whose=whose,
+                most=bound.most,
+                agent=turn.agent,
+                call=estimates[bound.what],
+            )
+    for what, estimate in estimates.items():
         tightest = _tightest(t, what)
         if tightest is not None and not fits(tightest.most, _used(t, what), estimate):
-            return Short(f"max_{what}_per_run", what, tightest.above)
+            return _run_shortage(t, tightest, turn.agent, estimate)
     return None
+
+
+def _only_warns(t: Transition, bound: CallBound) -> bool:
+    """Before rules 3 such a bound stopped the run as well."""
+    return bound.then == WARN and t.state.rules >= 3
+
+
+def warn_of_large_call(t: Transition, turn: Turn, event: Reserved) -> None:
+    """A call that is made although it shows more than a bound that only warns."""
+    estimates = {"tokens": event.tokens, "cost": event.cost_micros}
+    for bound in t.budgets.of(turn.agent).of_call:
+        size = estimates[bound.what]
+        if size > bound.most and _only_warns(t, bound):
+            limit = f"{bound.name} of agent '{bound.scope}' is {amount(bound.most, bound.what)}"
+            message = f"{limit}; this call needs about {amount(size, bound.what)} and is made, because it only warns"
+            t.conclude(Warned(code="budget-exceeded", message=message))
+
+
+def call_without_room(t: Transition, agent: str) -> Shortage | None:
+    """The bound on calls of a run, if no further one may be made."""
+    tightest = _tightest(t, "calls")
+    if tightest is None or tightest.most - _used(t, "calls") >= 1:
+        return None
+    return _run_shortage(t, tightest, agent, 1)
+
+
+def share_without_room(t: Transition, what: str, sharers: int) -> Shortage:
+    """The bound of the run of which too little is left for so many runs or members."""
+    tightest = _tightest(t, what)
+    assert tightest is not None, "a bound that is short is there"
+    return _run_shortage(t, tightest, "", sharers)
+
+
+def _run_shortage(t: Transition, bound: Given, agent: str, call: int) -> Shortage:
+    return Shortage(
+        limit=f"max_{bound.what}_per_run",
+        what=bound.what,
+        whose=owner_of(t, bound.above),
+        most=bound.most,
+        used=_used(t, bound.what),
+        agent=agent,
+        call=call,
+        above=bound.above,
+    )
 
 
 def room_left(t: Transition, what: str) -> Given | None:
@@ -125,8 +188,22 @@ def _warn(t: Transition, turn: Turn, cost_before: int, usage: Usage) -> None:
     """What is known only afterwards: a call beyond its bound, a run beyond the share that somebody asked about."""
     for bound in t.budgets.of(turn.agent).of_call:
         used = usage.tokens if bound.what == "tokens" else usage.cost_micros
-        if used > bound.most:
+        shown = turn.held_tokens if bound.what == "tokens" else turn.held_micros
+        if used > bound.most >= shown:  # a call that showed more was warned of when it was made
             t.conclude(Warned(code="budget-exceeded", message=f"a call of {turn.agent} went beyond {bound.name}"))
     most, share = t.settings.max_cost_per_run, t.settings.cost_alert_threshold
     if most is not None and share is not None and cost_before < micros(most * share) <= t.state.usage.cost_micros:
         t.conclude(Warned(code="budget-alert", message=f"{share:.0%} of max_cost_per_run is used"))
+
+
+def _warn_of_unknown_price(t: Transition, turn: Turn) -> None:
+    """A limit in dollars does not hold for a call that cannot be priced; said once for each agent of a run."""
+    if t.state.rules < 3 or turn.agent in t.state.unpriced:
+        return
+    limit = t.budgets.of(turn.agent).cost_limit or ("max_cost_per_run" if _tightest(t, "cost") is not None else "")
+    if limit:
+        t.state.unpriced.append(turn.agent)
+        message = (
+            f"{limit} cannot count a call of {turn.agent}: its price is unknown; write its prices, 0 if it is free"
+        )
+        t.conclude(Warned(code="unpriced-call", message=message))

@@ -36,6 +36,7 @@ class OpenTool(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     request: ToolRequest
     key: str
+    first_key: str = ""  # that of the first try, where this is another; the tool is given the same one every time
     output: str | None = None
     approved: bool = False
     edited: str = ""  # the arguments that a person put in place of the model's
@@ -138,6 +139,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: str
     reason: str
     above: int = 0
+    detail: str = ""
 
 
 class Branch(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -219,6 +221,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     output: str = ""
     text: str = ""  # the output without marks, once the run is over
     above: int = 0  # whose bound ended it
+    detail: str = ""  # the reason in a sentence, where a budget stopped it
     worked_ms: int = 0
     turns: int = 0
     handoffs: int = 0
@@ -237,6 +240,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     steered: dict[str, int] = {}
     scales: dict[str, int] = {}
     unconstrained: list[str] = []
+    unpriced: list[str] = []  # agents of whose unknown prices it was warned
     endings: dict[str, list[int]] = {}
     hops: int = 0  # of all turns, if a broadcast started the run or one that called it
     side: list[SideTurn] = []

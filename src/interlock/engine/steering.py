@@ -184,7 +184,7 @@ def finish(t: Transition, move: Finish) -> None:
     t.state.waits, t.state.turn, t.state.group, t.state.calling = [], None, None, None
     if t.state.leaving:
         t.state.status = "running"
-        t.state.ending = Ending(status=move.status, reason=move.reason, above=move.above)
+        t.state.ending = Ending(status=move.status, reason=move.reason, above=move.above, detail=move.detail)
     else:
         _end(t, move)
 
@@ -192,6 +192,7 @@ def finish(t: Transition, move: Finish) -> None:
 def _end(t: Transition, move: Finish) -> None:
     t.state.ending = None
     t.state.status, t.state.reason, t.state.above = move.status, move.reason, move.above
+    t.state.detail = move.detail
     t.state.text = t.table.without_marks(t.state.output)
     t.conclude(
         RunFinished(
@@ -202,5 +203,6 @@ def _end(t: Transition, move: Finish) -> None:
             text=t.state.text,
             usage=t.state.usage,
             above=move.above,
+            detail=move.detail,
         )
     )

@@ -35,14 +35,17 @@ from interlock.engine.moves import (
 from interlock.engine.own_tools import carry_out, own_tool, rests
 from interlock.engine.phrases import EMITTED, EMITTED_TOO_EARLY, cut, nudge, refused_emission
 from interlock.engine.routing import Decision, Outcome, OwnReply
+from interlock.engine.shortages import stop_for
 from interlock.engine.spending import (
     account_for,
     bound_without_room,
+    call_without_room,
     give_back,
     is_to_wait,
-    room_left,
     say_alerts,
     wait_for_window,
+    warn_of_large_call,
+    window_without_room,
 )
 from interlock.engine.state import Message, OpenTool, Turn, turns_by
 from interlock.engine.timing import RETRY, TOOLS, drop_timer, start_timer
@@ -69,7 +72,8 @@ def begin(t: Transition, move: Begin) -> Move | None:
 def ask(t: Transition, move: Ask) -> Move | None:
     turn = move.turn
     if turn.rounds >= t.settings.max_rounds:
-        return spent(t, turn, "max_rounds", "max_rounds")
+        t.conclude(LimitReached(limit="max_rounds"))
+        return turn_failed(t, turn, "max_rounds", Finish("stopped", "max_rounds"))
     turn.rounds += 1
     turn.attempt = 0
     return _try(t, turn)
@@ -77,9 +81,9 @@ def ask(t: Transition, move: Ask) -> Move | None:
 
 def _try(t: Transition, turn: Turn) -> Move | None:
     """Calls the model, after asking for room in the budgets where there are any."""
-    left = room_left(t, "calls")
-    if left is not None and left.most < 1:
-        return spent(t, turn, "max_calls_per_run", "budget:calls", left.above)
+    short = call_without_room(t, turn.agent)
+    if short is not None:
+        return stop_for(t, short)
     if t.budgets.of(turn.agent).needs_estimate:
         turn.reserving = t.new_key()
         t.order(Reserve(key=turn.reserving, agent=turn.agent, turn=turn.number))
@@ -126,11 +130,12 @@ def reserved(t: Transition, event: Reserved) -> Move | None:
         wait_for_window(t, turn, event)
         return None
     if event.refused:
-        return spent(t, turn, event.refused, f"budget:{event.what}", event.above)
+        return stop_for(t, window_without_room(t, turn, event))
     short = bound_without_room(t, turn, event)
     if short is not None:
         give_back(t, turn, event)
-        return spent(t, turn, short.limit, f"budget:{short.what}", short.above)
+        return stop_for(t, short)
+    warn_of_large_call(t, turn, event)
     turn.reserved, turn.held_tokens, turn.held_micros = event.call, event.tokens, event.cost_micros
     call(t, turn)
     return None
@@ -150,13 +155,6 @@ def call_of(t: Transition, turn: Turn) -> CallModel:
         purpose=purpose_of(turn),
         purpose_number=turn.purpose_number or turn.call_number,
     )
-
-
-def spent(t: Transition, turn: Turn, limit: str, reason: str, above: int = 0) -> Move:
-    """A bound within a turn: a member fails its branch, a child its task, a side turn itself; else it stops the run."""
-    t.conclude(LimitReached(limit=limit))
-    stopped = Finish("stopped", reason, above)
-    return turn_failed(t, turn, reason, stopped) if limit == "max_rounds" else stopped
 
 
 def turn_failed(t: Transition, turn: Turn, error: str, otherwise: Finish) -> Move:
@@ -230,6 +228,7 @@ def order_of(turn: Turn, tool: OpenTool) -> RunTool:
         arguments=tool.edited or tool.request.arguments,
         approved=tool.approved,
         edited=bool(tool.edited),
+        idempotency_key=tool.first_key,
     )
 
 
@@ -370,8 +369,13 @@ def is_open(t: Transition, key: str) -> bool:
 
 
 def run_again(t: Transition, turn: Turn, tool: OpenTool) -> None:
-    """Under a new key: what comes for the old one is stale."""
+    """Under a new key, because what comes for the old one is stale; the tool itself is given its first one again.
+
+    Before rules 3 the tool was given the new one.
+    """
     del t.index.tools[tool.key]
+    if t.state.rules >= 3:
+        tool.first_key = tool.first_key or tool.key
     tool.key = t.new_key()
     order = order_of(turn, tool)
     t.conclude(ToolCalled(agent=turn.agent, call=tool.key, name=order.name, arguments=order.arguments))

@@ -197,6 +197,7 @@ def returned(order: StartChild | StopChild, state: RunState) -> ChildReturned:
         history=named_for(state.path[-1], own[-returns:]) if returns else (),
         calls=dict(state.calls),
         above=state.above,
+        detail=state.detail,
     )
 
 

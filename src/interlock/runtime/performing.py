@@ -290,7 +290,7 @@ class Performer:
             agent=effect.agent,
             at=at,
             tokens=tokens,
-            cost_micros=self.cost_of(asked, tokens, 0),
+            cost_micros=self.cost_of(asked, tokens, 0) or 0,
             limits=budget.of_windows,
             provider=model.server if model is not None else "",
         )
@@ -427,7 +427,7 @@ class Performer:
         self._answer(live, ToolReturned(call=effect.key, ok=ok, output=cut(storable(output), most)))
 
     async def _output_of(self, live: LiveRun, effect: RunTool) -> str:
-        key = live.key(effect.key)
+        key = live.key(effect.idempotency_key or effect.key)
         if effect.name not in BUS_TOOLS:
             return await self.toolbox.run(effect.name, effect.arguments, key=key)
         hops = live.at_work.get(effect.agent, 0)
@@ -490,6 +490,9 @@ def _reserved(effect: Reserve, order: Reservation, grant: Grant) -> Reserved:
         wait_ms=grant.wait_ms,
         alerts=grant.alerts,
         above=grant.above,
+        most=grant.most,
+        used=grant.used,
+        exceeded=grant.exceeded,
     )
 
 

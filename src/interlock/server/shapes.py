@@ -76,7 +76,8 @@ class Used(Told):
     calls: int
     input_tokens: int
     output_tokens: int
-    cost_micros: int = Field(description="Millionths of a dollar.")
+    cost_micros: int = Field(description="Millionths of a dollar, of the calls whose price is known.")
+    unpriced_calls: int = Field(description="Calls whose price is unknown; while there are any, the cost is unknown.")
 
 
 class Question(Told):
@@ -115,6 +116,9 @@ class RunView(Told):
 class RunDetail(RunView):
     """`output` is the last reply as it was said, `text` the same without marks, or the open question."""
 
+    detail: str = Field(
+        description="The reason in a sentence, where a budget stopped the run: which limit, whose, and its size."
+    )
     output: str
     text: str
     token: str = Field(description="Of the oldest open wait, where the run is paused.")

@@ -41,7 +41,13 @@ async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
         open_ = await listed_questions(box.store, run)
     asked = sorted(open_, key=lambda each: (each.run != run, each.since, each.token))
     questions = [question_view(each) for each in asked]
-    said = {"output": result.output, "text": result.text, "token": result.token, "questions": questions}
+    said = {
+        "detail": result.detail,
+        "output": result.output,
+        "text": result.text,
+        "token": result.token,
+        "questions": questions,
+    }
     used = {"usage_by_agent": {agent: in_full(usage) for agent, usage in result.usage_by_agent.items()}}
     return {**run_view(row), **said, **used}
 

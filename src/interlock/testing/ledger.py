@@ -43,6 +43,7 @@ class Ledger(msgspec.Struct, kw_only=True):
     finished: RunFinished | None = None
     calls: dict[str, ModelCalled] = {}
     tools: dict[str, ToolCalled] = {}
+    retries: int = 0  # how often a person has said that a tool is to run again; it is given its first key
     tokens: dict[str, InputRequested] = {}
     answers: dict[str, Event] = {}
     given: dict[str, str] = {}
@@ -95,6 +96,7 @@ class Ledger(msgspec.Struct, kw_only=True):
                 self.answers[self.short(event.call)] = event
                 self._book_reply(event)
             case RunResumed():
+                self.retries += event.input.strip().lower() == "retry"
                 self.given[event.token] = event.input
             case RunFinished():
                 self.finished = event

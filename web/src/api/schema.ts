@@ -647,6 +647,11 @@ export interface components {
              */
             crew: string;
             /**
+             * Detail
+             * @description The reason in a sentence, where a budget stopped the run: which limit, whose, and its size.
+             */
+            detail: string;
+            /**
              * Id
              * @example 01a1e2ac96f34f33c417
              */
@@ -1020,13 +1025,18 @@ export interface components {
             calls: number;
             /**
              * Cost Micros
-             * @description Millionths of a dollar.
+             * @description Millionths of a dollar, of the calls whose price is known.
              */
             cost_micros: number;
             /** Input Tokens */
             input_tokens: number;
             /** Output Tokens */
             output_tokens: number;
+            /**
+             * Unpriced Calls
+             * @description Calls whose price is unknown; while there are any, the cost is unknown.
+             */
+            unpriced_calls: number;
         };
     };
     responses: never;

@@ -1,13 +1,13 @@
 import type { RunDetail } from "../api/types";
 import { placeOf } from "../state/router";
 import type { Story } from "../state/story";
-import { count, duration, money, tokensOf, when } from "../state/words";
+import { costOf, count, duration, tokensOf, when } from "../state/words";
 import { StatusBadge } from "../ui/StatusBadge";
 
 /** In the past the story tells how the run stood; now the server knows it best. */
 export function RunHead({ detail, story, isPast }: { detail: RunDetail; story: Story; isPast: boolean }) {
   const tokens = isPast ? story.tokens : tokensOf(detail.usage);
-  const cost = isPast ? story.costMicros : detail.usage.cost_micros;
+  const cost = costOf(isPast ? { cost_micros: story.costMicros, unpriced_calls: story.unpricedCalls } : detail.usage);
   const end = isPast ? story.now : detail.updated_at;
   return (
     <header className="run-head">
@@ -17,8 +17,9 @@ export function RunHead({ detail, story, isPast }: { detail: RunDetail; story: S
       <dl className="facts">
         <Fact name="Run" value={detail.id} />
         <Fact name="Reason" value={isPast ? story.reason : detail.reason} />
+        <Fact name="Detail" value={isPast ? story.detail : detail.detail} />
         <Fact name="Tokens" value={count(tokens)} />
-        <Fact name="Cost" value={money(cost)} />
+        <Fact name="Cost" value={cost} />
         <Fact name="Time" value={duration(end - detail.created_at)} />
         <Fact name="Begun" value={when(detail.created_at)} />
         {detail.parent && <LinkFact name="Called by" run={detail.parent} />}

@@ -1,7 +1,7 @@
 import { memo } from "react";
 import type { Run } from "../api/types";
 import { placeOf } from "../state/router";
-import { count, duration, money, tokensOf, when } from "../state/words";
+import { costOf, count, duration, tokensOf, when } from "../state/words";
 import { StatusBadge } from "../ui/StatusBadge";
 
 export function RunRowHead() {
@@ -27,7 +27,7 @@ export const RunRow = memo(function RunRow({ run }: { run: Run }) {
       <bdi className="run-agent">{run.agent}</bdi>
       <bdi className="run-reason">{run.reason}</bdi>
       <span className="number">{count(tokensOf(run.usage))}</span>
-      <span className="number">{money(run.usage.cost_micros)}</span>
+      <span className="number">{costOf(run.usage)}</span>
       <span className="number">{duration(run.updated_at - run.created_at)}</span>
       <time dateTime={new Date(run.created_at).toISOString()}>{when(run.created_at)}</time>
     </a>

@@ -1,7 +1,7 @@
 import { useMemo, useState } from "react";
 import type { UsageReport } from "../api/types";
 import { useFetched } from "../state/fetched";
-import { count, money, plural, tokensOf } from "../state/words";
+import { costOf, count, plural, tokensOf } from "../state/words";
 import { Choice } from "../ui/Choice";
 import { Empty, Failed, Loading } from "../ui/Notes";
 import { UsageChart, type Measure } from "./UsageChart";
@@ -34,7 +34,7 @@ export function Usage() {
         <>
           <p className="usage-sum">
             {plural(value.runs, "run")}, {plural(value.usage.calls, "call")}, {count(tokensOf(value.usage))} tokens,{" "}
-            <b>{money(value.usage.cost_micros)}</b>
+            <b>{costOf(value.usage)}</b>
           </p>
           <UsageChart report={value} what={what} by={by} />
           <UsageTable report={value} />

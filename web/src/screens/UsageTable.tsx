@@ -1,5 +1,5 @@
 import type { UsageReport, Used } from "../api/types";
-import { count, money, plural } from "../state/words";
+import { costOf, count, plural } from "../state/words";
 import { Table } from "../ui/Table";
 
 export function UsageTable({ report }: { report: UsageReport }) {
@@ -22,7 +22,7 @@ function Row({ look, name, note = "", used }: { look: string; name: string; note
       <td>{count(used.calls)}</td>
       <td>{count(used.input_tokens)}</td>
       <td>{count(used.output_tokens)}</td>
-      <td>{money(used.cost_micros)}</td>
+      <td>{costOf(used)}</td>
     </tr>
   );
 }

@@ -3,7 +3,7 @@ import type { UsageReport, Used } from "../api/types";
 import { SERIES_MAX, seriesOf, stacked } from "./usageSeries";
 
 function used(calls: number): Used {
-  return { calls, input_tokens: 0, output_tokens: 0, cost_micros: 0 } as Used;
+  return { calls, input_tokens: 0, output_tokens: 0, cost_micros: 0, unpriced_calls: 0 } as Used;
 }
 
 function report(...times: readonly (readonly [at: number, crew: string, agent: string, calls: number])[]): UsageReport {

@@ -56,11 +56,13 @@ export class Story {
   readonly saying = new Map<string, string>();
   status = "running";
   reason = "";
+  detail = "";
   begin = 0;
   now = 0;
   taken = 0;
   tokens = 0;
   costMicros = 0;
+  unpricedCalls = 0;
   /** Crews and groups that have come back, until it is seen to whom; by level. */
   readonly returning = new Map<string, string>();
   /** Runs of crews that were given a task: control stays where it is. */
@@ -268,6 +270,7 @@ const HAPPENS: Record<string, Happens> = {
     story.saying.clear();
     story.status = textOf(event, "status");
     story.reason = textOf(event, "reason");
+    story.detail = textOf(event, "detail");
     story.say(event, "end", textOf(event, "agent"), "", `${story.status}: ${story.reason}`);
   },
 };
@@ -278,6 +281,7 @@ function count(story: Story, event: RunEvent): void {
   const used = { ...event, ...usage };
   story.tokens += numberOf(used, "input_tokens") + numberOf(used, "output_tokens");
   story.costMicros += numberOf(used, "cost_micros");
+  story.unpricedCalls += numberOf(used, "unpriced_calls");
 }
 
 export function storyOf(events: readonly RunEvent[], upTo = events.length): Story {

@@ -7,6 +7,11 @@ export function money(micros: number): string {
   return dollars < 0.01 ? `$${dollars.toFixed(5)}` : dollars < 100 ? `$${dollars.toFixed(3)}` : `$${dollars.toFixed(0)}`;
 }
 
+/** What calls have cost; unknown as soon as the price of one of them is. */
+export function costOf(used: Pick<Used, "cost_micros" | "unpriced_calls">): string {
+  return used.unpriced_calls > 0 ? "unknown" : money(used.cost_micros);
+}
+
 export function count(number: number): string {
   return number.toLocaleString("en");
 }

@@ -1,7 +1,8 @@
 """How servers are told that a reply must end in one of its marks.
 
 Rule 1: a server is asked for what it can do: a grammar, or a JSON schema. One that can do neither is not asked.
-Rule 2: with tools nothing is constrained: under a grammar most servers cannot call any.
+Rule 2: with tools a reply is constrained only where the server can do both: it holds a reply to the schema unless the
+reply calls tools. Under a grammar most servers cannot call any; `check` says so before a run.
 """
 
 from collections.abc import Mapping
@@ -16,9 +17,9 @@ GRAMMAR, GUIDED_GRAMMAR, SCHEMA = "grammar", "guided_grammar", "schema"
 WAYS = ("", GRAMMAR, GUIDED_GRAMMAR, SCHEMA)
 
 
-def ending_for(request: ModelRequest, way: str) -> Ending | None:
+def ending_for(request: ModelRequest, way: str, *, with_tools: bool = False) -> Ending | None:
     """The ending that the server will be held to."""
-    return request.ending if way and not request.tools else None
+    return request.ending if way and (with_tools or not request.tools) else None
 
 
 def fields_for(ending: Ending, way: str, sentences: int) -> Mapping[str, Any]:

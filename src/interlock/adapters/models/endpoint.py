@@ -29,7 +29,9 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     proxy: str = ""
     limits: CallLimits = CallLimits()
     constrains: str = ""  # how the server is held to an ending, if it can be
+    constrains_with_tools: bool = False  # also in a call that offers tools
     sentences: int = 0  # how many a constrained reply may have; 0 leaves it to the model
+    idempotency_header: str = ""  # where the server takes the key of a call; empty if it is not known to take one
 
     def __repr__(self) -> str:
         return f"Endpoint({self.server.name})"

@@ -78,9 +78,9 @@ class OpenAICompatibleModel:
         lines = EventLines(limits.reply_bytes_max * 6 + ERROR_BYTES_MAX)  # an escape takes six bytes a character
         transport = self._connections.take()  # the first one loads what it needs; no deadline runs yet
         deadlines = Deadlines(self.endpoint.server.name, limits)
-        ending = ending_for(request, self.endpoint.constrains)
+        ending = ending_for(request, self.endpoint.constrains, with_tools=self.endpoint.constrains_with_tools)
         body = body_of(self.model, request, self._fields(ending))
-        async with self._answered(transport, body, deadlines) as (response, pieces):
+        async with self._answered(transport, self._request(body, request.key), deadlines) as (response, pieces):
             await self._require_stream(response, pieces, deadlines)
             is_framed, size = _is_framed(response), 0
             while not stream.is_done and (data := await deadlines.next_of(pieces)) is not None:
@@ -109,6 +109,8 @@ class OpenAICompatibleModel:
     def _held_to(self, ending: Ending | None, reply: ModelReply) -> ModelReply:
         if ending is None:
             return reply
+        if reply.tool_calls:  # it does not end the turn, and its text is held to nothing
+            return reply
         text = ending.reply_of(reply.text) if self._is_json(ending) else reply.text
         return msgspec.structs.replace(reply, text=text, constrained=True)
 
@@ -120,14 +122,14 @@ class OpenAICompatibleModel:
 
     @asynccontextmanager
     async def _answered(
-        self, transport: "AsyncHTTPTransport", body: bytes, deadlines: Deadlines
+        self, transport: "AsyncHTTPTransport", request: "Request", deadlines: Deadlines
     ) -> AsyncIterator[tuple["Response", Pieces]]:
         """The response with its body still to come; leaving early, for whatever reason, closes the connection."""
         from httpx2 import TransportError
 
         try:
             with deadlines:
-                response = await deadlines.bounded(transport.handle_async_request(self._request(body)), opening=True)
+                response = await deadlines.bounded(transport.handle_async_request(request), opening=True)
                 async with _closing(response) as pieces:
                     yield response, pieces
         except BaseException as error:
@@ -137,16 +139,18 @@ class OpenAICompatibleModel:
             raise
         await self._connections.give_back(transport)
 
-    def _request(self, body: bytes) -> "Request":
+    def _request(self, body: bytes, call: str) -> "Request":
+        """With the key of the call where the server takes one: after a crash the same call is not paid for twice."""
         from httpx2 import URL, Request
 
         if self._url is None:
             self._url = URL(f"{self.endpoint.url}/chat/completions")
-        limits, key = self.endpoint.limits, self.endpoint.key
+        limits, key, header = self.endpoint.limits, self.endpoint.key, self.endpoint.idempotency_header
+        own = {"Authorization": f"Bearer {key}"} if key else {}
         return Request(
             "POST",
             self._url,
-            headers=HEADERS | ({"Authorization": f"Bearer {key}"} if key else {}),
+            headers=HEADERS | own | ({header: call} if header else {}),
             content=body,
             extensions={"timeout": {"connect": limits.connect_seconds}},
         )

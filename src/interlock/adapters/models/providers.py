@@ -3,7 +3,8 @@
 Rule 1: keys come from the environment and from nowhere else. No file holds one, and no message shows one.
 Rule 2: a key goes to its provider's own address, or to a host that interlock.toml lists; whatever a crew file says. To
 another machine it goes by https, unless the file lists the address with its http://.
-Rule 3: an address is plain: scheme, host, port, path. What two parsers could read in two ways is refused.
+Rule 3: a crew file opens no connection of its own: its `provider_url` counts only where the provider has that address
+anyway, or interlock.toml lists it.
 """
 
 import re
@@ -14,19 +15,10 @@ import msgspec
 from interlock.adapters.models.constraining import GRAMMAR, GUIDED_GRAMMAR, SCHEMA
 from interlock.adapters.models.endpoint import CallLimits, Endpoint, Server
 from interlock.adapters.models.other_providers import OTHER_PROVIDERS, SECRETS, unset_key
+from interlock.adapters.models.server_addresses import Address, address_of, fault_in_address, is_listed
 from interlock.crew.definition import ModelRef
 from interlock.crew.host import PROVIDERS
 from interlock.errors import ModelRefused
-
-_URL = re.compile(
-    r"(?P<scheme>https?)://(?P<host>[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])"
-    r"(?::(?P<port>[0-9]{1,5}))?(?P<path>(?:/[A-Za-z0-9._~-]+)*)/?",
-    re.IGNORECASE | re.ASCII,
-)
-_USERINFO = re.compile(r"//[^/]*@")
-_LABEL_CHARS_MAX = 63
-_PORTS = {"http": 80, "https": 443}
-_THIS_MACHINE = ("127.0.0.1", "localhost", "[::1]")
 
 OLLAMA_PORT = 11434
 
@@ -44,7 +36,17 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     total_timeout_seconds: float = CallLimits().total_seconds
     max_reply_kb: int = CallLimits().reply_bytes_max // 1000
     constrains: str = ""
+    constrains_with_tools: bool = False
     constrained_sentences: int | None = None
+    idempotency_header: str = ""
+    input_token_price_per_million: float | None = None
+    output_token_price_per_million: float | None = None
+
+    @property
+    def prices(self) -> tuple[float, float] | None:
+        """Dollars for a million tokens read and a million written; one that is not given is free beside the other."""
+        prices = (self.input_token_price_per_million, self.output_token_price_per_million)
+        return None if prices == (None, None) else (prices[0] or 0, prices[1] or 0)
 
     @property
     def limits(self) -> CallLimits:
@@ -63,33 +65,17 @@ Environment = Mapping[str, str]
 BUILT_IN = {
     "llama.cpp": ProviderSettings(url="http://127.0.0.1:8080/v1", constrains=GRAMMAR),
     "ollama": ProviderSettings(url=f"http://127.0.0.1:{OLLAMA_PORT}/v1", constrains=SCHEMA),
-    "openai": ProviderSettings(url="https://api.openai.com/v1", key_env="OPENAI_API_KEY", constrains=SCHEMA),
+    "openai": ProviderSettings(
+        url="https://api.openai.com/v1",
+        key_env="OPENAI_API_KEY",
+        constrains=SCHEMA,
+        constrains_with_tools=True,
+        idempotency_header="Idempotency-Key",
+    ),
     "openai-compatible": ProviderSettings(),
     "openrouter": ProviderSettings(url="https://openrouter.ai/api/v1", key_env="OPENROUTER_API_KEY", constrains=SCHEMA),
     "vllm": ProviderSettings(url="http://127.0.0.1:8000/v1", constrains=GUIDED_GRAMMAR),
 }
-
-
-class Address(msgspec.Struct, frozen=True):
-    """An address, taken apart once."""
-
-    scheme: str
-    host: str
-    port: int
-    path: str
-
-    @property
-    def url(self) -> str:
-        return f"{self.origin}{self.path}"
-
-    @property
-    def origin(self) -> str:
-        return f"{self.scheme}://{self.host}" + (f":{self.port}" if self.port != _PORTS[self.scheme] else "")
-
-    @property
-    def is_private_to_send(self) -> bool:
-        """Whether nobody on the way can read what is sent."""
-        return self.scheme == "https" or self.host in _THIS_MACHINE
 
 
 def is_served(provider: str, settings: Providers) -> bool:
@@ -108,10 +94,13 @@ def endpoint_of(model: ModelRef, settings: Providers, environment: Environment) 
             f"nobody says where '{model.name}' is served; give its provider_url, "
             f"or url under [providers.{model.provider}] in interlock.toml"
         )
-    address = address_of(written, model.name)
+    address = _with_path_of_api(address_of(written, model.name), model.provider)
     if provider.proxy:
         address_of(provider.proxy, f"the proxy of {model.provider}")
     key = _key(model, provider, address, environment)
+    if model.provider_url and (fault := fault_in_listing(model, settings, environment)):
+        raise ModelRefused(fault)
+    known = _known_of(model.provider, provider, address, settings)
     return Endpoint(
         server=Server(f"{model.name} at {address.host}", provider.key_env),
         url=address.url,
@@ -119,41 +108,88 @@ def endpoint_of(model: ModelRef, settings: Providers, environment: Environment) 
         proxy=provider.proxy,
         limits=provider.limits,
         constrains=provider.constrains,
+        constrains_with_tools=known.constrains_with_tools,
         sentences=provider.constrained_sentences or 0,
+        idempotency_header=known.idempotency_header,
     )
+
+
+def as_served(model: ModelRef) -> ModelRef:
+    """`local` with an address is a server like Ollama's, as in files of the original program; without, a file here."""
+    if model.provider == "local" and model.provider_url:
+        return msgspec.structs.replace(model, provider="ollama")
+    return model
+
+
+def _with_path_of_api(address: Address, provider: str) -> Address:
+    """Ollama's address is mostly written without the path under which it speaks this protocol."""
+    if provider == "ollama" and not address.path:
+        return msgspec.structs.replace(address, path="/v1")
+    return address
+
+
+def fault_in_listing(model: ModelRef, settings: Providers, environment: Environment) -> str:
+    """Why a crew may not have this model asked at its `provider_url`, and what to do; empty if it may."""
+    model = as_served(model)
+    if not is_served(model.provider, settings):
+        return f"the client of {model.provider} asks its own address only; remove provider_url"
+    address = address_of(model.provider_url, model.name)
+    own = provider_of(model.provider, settings, environment).url
+    if is_listed(address, (*((own,) if own else ()), *listed_hosts(settings))):
+        return ""
+    return (
+        f"'{model.name}' would be asked at {address.origin}, which interlock.toml does not list; if that is wanted, "
+        f'add hosts = ["{address.origin}"] under [providers.{model.provider}] there'
+    )
+
+
+def listed_hosts(settings: Providers) -> tuple[str, ...]:
+    """Every address and host that the file names, whichever provider it is for."""
+    entries = [(provider.url, *provider.hosts) for provider in settings.values()]
+    return tuple(entry for found in entries for entry in found if entry)
 
 
 def provider_of(name: str, settings: Providers, environment: Environment) -> ProviderSettings:
     """What is known of a provider, the host's file first."""
     built_in, own = BUILT_IN.get(name, ProviderSettings()), settings.get(name, ProviderSettings())
     url = own.url or (_ollama_url(environment) if name == "ollama" else "") or built_in.url
-    constrains = own.constrains or built_in.constrains
-    return msgspec.structs.replace(own, url=url, key_env=own.key_env or built_in.key_env, constrains=constrains)
+    return msgspec.structs.replace(
+        own,
+        url=url,
+        key_env=own.key_env or built_in.key_env,
+        constrains=own.constrains or built_in.constrains,
+        constrains_with_tools=own.constrains_with_tools or built_in.constrains_with_tools,
+        idempotency_header=own.idempotency_header or built_in.idempotency_header,
+    )
 
 
-def address_of(url: str, model: str) -> Address:
-    address = _read(url)
-    if address is None:
-        raise ModelRefused(f"the address of '{model}': {fault_in_address(url)}")
-    return address
+class Ability(msgspec.Struct, frozen=True):
+    """Whether replies of a model can be held to their marks: at all, and in a call that offers tools."""
+
+    constrains: bool
+    constrains_with_tools: bool
 
 
-def fault_in_address(url: str) -> str:
-    """What is wrong with an address, without the names, passwords and keys that it may hold; nothing if nothing is."""
-    if _read(url) is not None:
-        return ""
-    shown = _USERINFO.sub("//…@", url.partition("?")[0])
-    hint = ", without a name, a password or a query; keys come from the environment" if "@" in url or "?" in url else ""
-    return f"{shown!r} is no address; write it as https://HOST/v1{hint}"
+def ability_of(model: ModelRef, settings: Providers, environment: Environment) -> Ability:
+    model = as_served(model)
+    if model.provider == "scripted":  # what it says is written down already
+        return Ability(True, True)
+    if model.provider == "local" and not is_served("local", settings):
+        return Ability(True, False)
+    if not is_served(model.provider, settings):
+        return Ability(False, False)
+    provider = provider_of(model.provider, settings, environment)
+    url = model.provider_url or provider.url
+    known = _known_of(model.provider, provider, address_of(url, model.name), settings) if url else provider
+    return Ability(bool(provider.constrains), bool(provider.constrains) and known.constrains_with_tools)
 
 
-def _read(url: str) -> Address | None:
-    found = _URL.fullmatch(url)
-    if found is None or any(len(label) > _LABEL_CHARS_MAX for label in found["host"].split(".")):
-        return None
-    scheme = found["scheme"].lower()
-    port = int(found["port"] or _PORTS[scheme])
-    return Address(scheme, found["host"].lower(), port, found["path"]) if port <= 65535 else None
+def _known_of(name: str, provider: ProviderSettings, address: Address, settings: Providers) -> ProviderSettings:
+    """What holds at this address: what is known of a provider's own server is not known of one in its place."""
+    built_in = BUILT_IN.get(name, ProviderSettings()).url
+    if built_in and address_of(built_in, name).place == address.place:
+        return provider
+    return settings.get(name, ProviderSettings())
 
 
 def _key(model: ModelRef, provider: ProviderSettings, address: Address, environment: Environment) -> str:

@@ -31,12 +31,15 @@ from interlock.crew.checks.hearing import (
 )
 from interlock.crew.checks.models import (
     addresses_are_addresses,
+    addresses_are_listed,
     cost_budgets_have_prices,
+    cost_budgets_have_prices_below,
     keys_are_set,
     providers_are_installed,
 )
 from interlock.crew.checks.modes import (
     constrained_agents_rely_on_marks,
+    constrained_models_can_be_held,
     emit_signal_is_for_tool_mode,
     only_texts_are_cut,
     signal_modes_have_marks,
@@ -100,13 +103,16 @@ CHECKS: tuple[Check, ...] = (
     providers_exist,
     providers_are_installed,
     addresses_are_addresses,
+    addresses_are_listed,
     keys_are_set,
     cost_budgets_have_prices,
+    cost_budgets_have_prices_below,
     prompts_use_known_fields,
     prompts_use_known_marks,
     signal_modes_have_marks,
     only_texts_are_cut,
     constrained_agents_rely_on_marks,
+    constrained_models_can_be_held,
     emit_signal_is_for_tool_mode,
     delegation_is_a_tree,
     reports_that_are_measured_are_checked,

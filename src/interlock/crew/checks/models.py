@@ -1,14 +1,11 @@
-"""Rules about models: their clients and keys are here, and what is limited in dollars has a price."""
+"""Rules about models: their clients, keys and addresses are here, and what is limited in dollars has a price."""
 
 from collections.abc import Iterator
 
 from interlock.crew.checks.agents import provider_path
 from interlock.crew.checks.subject import Subject
-from interlock.crew.definition import Agent, Crew, ModelRef
+from interlock.crew.definition import Agent, Crew, ModelRef, SubCrew
 from interlock.crew.problem import Severity
-
-# Its replies say what they cost, which is nothing where they do not.
-FREE = "scripted"
 
 _WINDOWS = ("call", "minute", "hour", "day", "run")
 
@@ -71,38 +68,78 @@ def _users_of_unset_keys(s: Subject) -> dict[str, list[tuple[str, str, ModelRef]
     return users
 
 
+def addresses_are_listed(s: Subject) -> None:
+    """A warning: a crew may be checked where it will never run, and scripts ask no server."""
+    for agent in s.crew.agents:
+        for key, model in models_of(agent):
+            fault = s.host.unlisted_addresses.get(model.server) if model.provider_url else None
+            if fault:
+                wrong, _, fix = fault.partition("; ")
+                path = (*provider_path(s, agent.id, key)[:-1], "provider_url")
+                s.at_agent(agent.id, path, "unlisted-host", wrong, fix, Severity.WARNING)
+
+
 def cost_budgets_have_prices(s: Subject) -> None:
     """Without a table nobody can say whether there is a price; old files were never asked for one."""
-    severity = Severity.ERROR if s.host.has_prices and s.crew.version != "1.0" else Severity.WARNING
     for agent in s.crew.agents:
-        budget = "" if agent.has_prices else cost_budget_of(s.crew, agent)
-        unpriced = [(key, model) for key, model in models_of(agent) if budget and not _is_priced(s, model)]
-        for key, model in unpriced[:1]:
-            s.at_agent(
-                agent.id,
-                provider_path(s, agent.id, key),
-                "missing-price",
-                f"{budget} holds for agent '{agent.id}', and what {model.provider}:{model.model} costs is not known",
-                _where_prices_come_from(s),
-                severity,
-            )
+        limit = cost_budget_of(s.crew, agent)
+        for key, model in _unpriced(s, agent)[:1] if limit else ():
+            message = f"{limit} applies to '{agent.id}', but the price of {model.name} is unknown"
+            fix, severity = _where_prices_come_from(s), _severity_of_missing_price(s)
+            s.at_agent(agent.id, provider_path(s, agent.id, key), "missing-price", message, fix, severity)
+
+
+def cost_budgets_have_prices_below(s: Subject) -> None:
+    """Limits of a crew hold for the crews that it calls, and a crew's own are reported where it is read."""
+    for name, sub in s.crew.sub_crews.items():
+        limit = _limit_of(s.crew) or ("max_cost_per_run" if sub.settings.max_cost_per_run is not None else "")
+        for inner, agent, model in _unpriced_below(s, sub) if limit else ():
+            whose = f"'{agent.id}' of the sub-crew '{inner.name}'"
+            message = f"{limit} applies to {whose}, but the price of {model.name} is unknown"
+            fix, severity = _where_prices_come_from(s), _severity_of_missing_price(s)
+            s.at(("sub_crews", name), "missing-price", message, fix, severity)
+
+
+def _unpriced_below(s: Subject, sub: SubCrew) -> list[tuple[Crew, Agent, ModelRef]]:
+    """One model of each agent below that no limit of its own crew is about."""
+    crews = sub.crew.whole_tree() if sub.crew is not None else []
+    agents = [(inner, agent) for inner in crews for agent in inner.agents if not cost_budget_of(inner, agent)]
+    return [(inner, agent, model) for inner, agent in agents for _, model in _unpriced(s, agent)[:1]]
+
+
+def _unpriced(s: Subject, agent: Agent) -> list[tuple[str, ModelRef]]:
+    if agent.has_prices:
+        return []
+    return [(key, model) for key, model in models_of(agent) if model.at_address not in s.host.priced_models]
+
+
+def _severity_of_missing_price(s: Subject) -> Severity:
+    return Severity.ERROR if s.host.has_prices and s.crew.version != "1.0" else Severity.WARNING
+
+
+def has_cost_limit(crew: Crew) -> bool:
+    """Whether something that this crew spends is limited in dollars."""
+    capped = any(sub.settings.max_cost_per_run is not None for sub in crew.sub_crews.values())
+    return capped or any(cost_budget_of(crew, agent) for agent in crew.agents)
 
 
 def cost_budget_of(crew: Crew, agent: Agent) -> str:
     """The first limit in dollars on what this agent spends, by name; empty if there is none."""
+    limit = _limit_of(crew)
+    if not limit and agent.cost_limits is not None and agent.cost_limits.max_cost_per_day_usd is not None:
+        limit = "max_cost_per_day_usd"
+    return limit
+
+
+def _limit_of(crew: Crew) -> str:
+    """The first limit in dollars on the whole crew, by name."""
     names = [f"max_cost_per_{window}" for window in _WINDOWS]
-    found = [name for name in names if getattr(crew.settings, name) is not None]
-    if agent.cost_limits is not None and agent.cost_limits.max_cost_per_day_usd is not None:
-        found.append("max_cost_per_day_usd")
-    return found[0] if found else ""
-
-
-def _is_priced(s: Subject, model: ModelRef) -> bool:
-    """Providers that only the host knows are the host's own, and say what they cost."""
-    name = f"{model.provider}:{model.model}"
-    return model.provider == FREE or name in s.host.priced_models or model.provider in s.host.providers
+    return next((name for name in names if getattr(crew.settings, name) is not None), "")
 
 
 def _where_prices_come_from(s: Subject) -> str:
-    write = "write input_token_price_per_million and output_token_price_per_million under its cost_limits (0 is free)"
+    write = (
+        "write input_token_price_per_million and output_token_price_per_million under its cost_limits, "
+        "or under [providers.<id>] in interlock.toml (0 is free)"
+    )
     return write if s.host.has_prices else f"{write}, or install a table of prices with pip install 'interlock[llm]'"

@@ -1,7 +1,10 @@
 """Rules about how agents emit signals: what the settings ask for can be done, and nothing is written in vain."""
 
+from interlock.crew.checks.agents import provider_path
+from interlock.crew.checks.models import models_of
 from interlock.crew.checks.subject import Subject
-from interlock.crew.definition import Agent
+from interlock.crew.definition import Agent, ModelRef
+from interlock.crew.host import PROVIDERS
 from interlock.crew.problem import Severity
 
 _MODE = ("settings", "signal_mode")
@@ -44,6 +47,41 @@ def constrained_agents_rely_on_marks(s: Subject) -> None:
                 "remove it, or use signal_mode: text",
                 Severity.WARNING,
             )
+
+
+def constrained_models_can_be_held(s: Subject) -> None:
+    """A mode that does nothing for an agent is an error where the model is known to be unable to keep it with tools."""
+    if s.crew.settings.signal_mode != "constrained":
+        return
+    for agent in s.crew.agents:
+        for key, model in models_of(agent) if _steers(s, agent) else ():
+            if model.provider in (*PROVIDERS, *s.host.providers):
+                _report_unheld(s, agent, key, model)
+
+
+def _report_unheld(s: Subject, agent: Agent, key: str, model: ModelRef) -> None:
+    if model.server in s.host.unconstrained:
+        why, severity = f"{model.name} is not known to constrain its replies", Severity.WARNING
+        fix = f"use another signal_mode, or write constrains under [providers.{model.provider}] in interlock.toml"
+    elif model.server in s.host.unconstrained_with_tools and _has_tools(s, agent):
+        why = f"{model.name} cannot call tools in a reply that is held to its marks, and the agent has tools"
+        severity = Severity.WARNING if s.crew.version == "1.0" else Severity.ERROR
+        fix = (
+            "use signal_mode: tool or text, take its tools away, or write constrains_with_tools = true under "
+            f"[providers.{model.provider}] in interlock.toml if its server can do both"
+        )
+    else:
+        return
+    path = provider_path(s, agent.id, key)
+    s.at_agent(
+        agent.id, path, "not-constrained", f"signal_mode is constrained for '{agent.id}', but {why}", fix, severity
+    )
+
+
+def _has_tools(s: Subject, agent: Agent) -> bool:
+    """Its own, and those with which it delegates."""
+    tree = s.crew.delegation
+    return bool(agent.tools) or (tree is not None and agent.id in tree.children)
 
 
 def _ways_without_signal(s: Subject, agent: Agent) -> list[tuple[str, ...]]:
