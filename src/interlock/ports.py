@@ -175,7 +175,9 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """One wait for a person. `id` answers it: the message's where an agent asked, else the token.
 
-    `since` and `until` are in milliseconds since 1970; `until` is 0 where there is no deadline.
+    `since` and `until` are in milliseconds since 1970; `until` is 0 where there is no deadline, and `default` is the
+    answer that counts then. `fault` says why the last answer was refused. An approval names its `tool`, the `call` and
+    the `arguments` as the model wrote them.
     """
 
     id: str
@@ -189,6 +191,14 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     since: int
     until: int = 0
+    context: str = ""
+    pattern: str = ""
+    schema: dict[str, Any] = {}
+    default: str | None = None
+    fault: str = ""
+    tool: str = ""
+    call: str = ""
+    arguments: str = ""
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True):

@@ -183,6 +183,11 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "016_closed_sessions",
         ("create table closed_sessions (session text primary key, until integer not null) strict, without rowid",),
     ),
+    (
+        "017_whole_questions",
+        # Questions are kept with their context, schema and tool: what is open is listed again from the journals.
+        ("insert or ignore into unlisted (run) select run from runs where status in ('running', 'paused')",),
+    ),
 )
 
 SCHEMA = len(MIGRATIONS)

@@ -104,7 +104,8 @@ from interlock.engine.waiting import pause_if_idle, resumed, tool_lost
 # 2: a task waits as long as its child waits for a person; who works on a task announces with the hops of who gave it;
 #    a question is refused whose schema says what is never looked at, with other words if its default does not fit,
 #    and its deadline is a millisecond at least.
-RULES = 2
+# 3: the schema of an answer may ask for a date.
+RULES = 3
 
 OVER = ("completed", "failed", "stopped", "cancelled")
 

@@ -6,8 +6,9 @@ Rule 2: a question that is asked again, because the answer did not fit, is as ol
 
 from collections.abc import Iterable
 
-from interlock.engine.events import InputRequested
-from interlock.engine.state import RunState
+from interlock.engine.approving import APPROVAL, approval_question
+from interlock.engine.events import InputRequested, MessageSent, ToolRequest
+from interlock.engine.state import RunState, Wait, turns_of
 from interlock.ports import OpenQuestion, Record
 
 
@@ -17,6 +18,7 @@ class Asked:
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self._requests: dict[str, InputRequested] = {}
         self._since: dict[str, int] = {}
+        self._contexts: dict[str, str] = {}
         for record in records:
             self.note(record)
 
@@ -25,6 +27,8 @@ class Asked:
             if isinstance(event, InputRequested):
                 self._requests[event.token] = event
                 self._since.setdefault(event.message_id or event.token, record.at)
+            elif isinstance(event, MessageSent) and (context := event.message.get("context")):
+                self._contexts[event.message["message_id"]] = context
 
     def since(self, question: str) -> int:
         """By the id of its message, or the token where there is none."""
@@ -32,20 +36,36 @@ class Asked:
 
     def open(self, state: RunState, crew: str) -> tuple[OpenQuestion, ...]:
         """Those of the run itself, the oldest first: what a child asks is listed there."""
-        return tuple(
-            OpenQuestion(
-                id=wait.message or wait.token,
-                run=state.run,
-                crew=crew,
-                agent=wait.agent,
-                reason=wait.reason,
-                question=self._requests[wait.token].question,
-                expects=self._requests[wait.token].expects,
-                choices=wait.rules.choices,
-                token=wait.token,
-                since=self._since[wait.message or wait.token],
-                until=self._since[wait.message] + wait.deadline_ms if wait.deadline_ms else 0,
-            )
-            for wait in state.waits
-            if not wait.child
+        tools = {tool.key: tool.request for turn in turns_of(state) for tool in turn.tools}
+        return tuple(self._question(state, crew, wait, tools.get(wait.tool)) for wait in state.waits if not wait.child)
+
+    def _question(self, state: RunState, crew: str, wait: Wait, request: ToolRequest | None) -> OpenQuestion:
+        asked = self._requests[wait.token]
+        is_approval = wait.reason == APPROVAL and request is not None
+        plain = approval_question(wait.agent, request) if is_approval and request else wait.question
+        return OpenQuestion(
+            id=wait.message or wait.token,
+            run=state.run,
+            crew=crew,
+            agent=wait.agent,
+            reason=wait.reason,
+            question=asked.question,
+            expects=asked.expects,
+            choices=wait.rules.choices,
+            token=wait.token,
+            since=self._since[wait.message or wait.token],
+            until=self._since[wait.message] + wait.deadline_ms if wait.deadline_ms else 0,
+            context=self._contexts.get(wait.message, ""),
+            pattern=wait.rules.pattern,
+            schema=wait.rules.schema,
+            default=wait.default,
+            fault=_fault(plain, asked.question),
+            tool=request.name if request is not None else "",
+            call=wait.tool,
+            arguments=(request.arguments or "{}") if is_approval and request else "",
         )
+
+
+def _fault(plain: str, asked: str) -> str:
+    """Why the last answer was refused: what a question that is asked again has behind its own words."""
+    return asked[len(plain) + 2 : -1] if plain and asked.startswith(f"{plain}\n(") else ""

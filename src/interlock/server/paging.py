@@ -68,7 +68,7 @@ async def question_page(box: Interlock, limit: int, cursor: str | None) -> dict[
     found = await box.store.open_questions(limit + 1, _question_of(cursor) if cursor is not None else None)
     page = found[:limit]
     more = cursor_of(str(page[-1].since), page[-1].token) if len(found) > limit else None
-    return {"questions": [question_view(question) for question in page], "next": more}
+    return {"questions": [question_view(question, box.toolbox) for question in page], "next": more}
 
 
 def _question_of(cursor: str) -> tuple[int, str]:

@@ -92,6 +92,16 @@ class Question(Told):
     reason: str = Field(examples=["signal:[WAIT]"])
     token: str = Field(examples=[TOKEN])
     asked_at: int = Field(description="Milliseconds since 1970.", examples=[1_794_800_000_000])
+    deadline_at: int | None = Field(description="Milliseconds since 1970; null if it stays open.", examples=[None])
+    default: str | None = Field(description="The answer that counts after the deadline; null if there is none.")
+    context: str = Field(description="Why the agent asks.", examples=["The customer is waiting."])
+    pattern: str = Field(description="The form of the whole answer; empty if it may have any.")
+    answer_schema: dict[str, Any] = Field(description="The schema of an answer in JSON; empty if it is not JSON.")
+    fault: str = Field(description="Why the last answer was refused; empty if none was.")
+    key: str = Field(description="Stays the same when the question is asked again.", examples=[TOKEN])
+    tool: str = Field(description="The tool that the question is about; empty if it is about none.")
+    arguments: Any = Field(None, description="Approvals only: what the tool would be called with.")
+    parameters: dict[str, Any] = Field({}, description="Approvals only: the schema of the tool's arguments.")
 
 
 class RunView(Told):
@@ -111,6 +121,14 @@ class RunView(Told):
     usage: Used
 
 
+class AgentModel(Told):
+    """`path` are the sub-crews from the run down to the agent, as in events."""
+
+    path: list[str]
+    agent: str = Field(examples=["clerk"])
+    model: str = Field(examples=["openai:gpt-4o-mini"])
+
+
 class RunDetail(RunView):
     """`output` is the last reply as it was said, `text` the same without marks, or the open question."""
 
@@ -119,6 +137,7 @@ class RunDetail(RunView):
     token: str = Field(description="Of the oldest open wait, where the run is paused.")
     questions: list[Question]
     usage_by_agent: dict[str, Used]
+    models: list[AgentModel] = Field(description="The model of each agent when the run started.")
 
 
 class RunPage(Told):

@@ -7,6 +7,24 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * AgentModel
+         * @description `path` are the sub-crews from the run down to the agent, as in events.
+         */
+        AgentModel: {
+            /**
+             * Agent
+             * @example clerk
+             */
+            agent: string;
+            /**
+             * Model
+             * @example openai:gpt-4o-mini
+             */
+            model: string;
+            /** Path */
+            path: string[];
+        };
         /** AgentUsage */
         AgentUsage: {
             /**
@@ -500,6 +518,18 @@ export interface components {
              */
             agent: string;
             /**
+             * Answer Schema
+             * @description The schema of an answer in JSON; empty if it is not JSON.
+             */
+            answer_schema: {
+                [key: string]: unknown;
+            };
+            /**
+             * Arguments
+             * @description Approvals only: what the tool would be called with.
+             */
+            arguments?: unknown;
+            /**
              * Asked At
              * @description Milliseconds since 1970.
              * @example 1794800000000
@@ -511,20 +541,61 @@ export interface components {
              */
             choices: string[];
             /**
+             * Context
+             * @description Why the agent asks.
+             * @example The customer is waiting.
+             */
+            context: string;
+            /**
              * Crew
              * @example desk
              */
             crew: string;
+            /**
+             * Deadline At
+             * @description Milliseconds since 1970; null if it stays open.
+             * @example null
+             */
+            deadline_at: number | null;
+            /**
+             * Default
+             * @description The answer that counts after the deadline; null if there is none.
+             */
+            default: string | null;
             /**
              * Expects
              * @description What an answer must look like, in words; empty if anything will do.
              */
             expects: string;
             /**
+             * Fault
+             * @description Why the last answer was refused; empty if none was.
+             */
+            fault: string;
+            /**
              * Id
              * @example 01a1e2ac96f34f33c417:8.0
              */
             id: string;
+            /**
+             * Key
+             * @description Stays the same when the question is asked again.
+             * @example 01a1e2ac96f34f33c417:8.0
+             */
+            key: string;
+            /**
+             * Parameters
+             * @description Approvals only: the schema of the tool's arguments.
+             * @default {}
+             */
+            parameters: {
+                [key: string]: unknown;
+            };
+            /**
+             * Pattern
+             * @description The form of the whole answer; empty if it may have any.
+             */
+            pattern: string;
             /**
              * Question
              * @example May I pay 240 dollars?
@@ -545,6 +616,11 @@ export interface components {
              * @example 01a1e2ac96f34f33c417:8.0
              */
             token: string;
+            /**
+             * Tool
+             * @description The tool that the question is about; empty if it is about none.
+             */
+            tool: string;
         };
         /** QuestionPage */
         QuestionPage: {
@@ -646,6 +722,11 @@ export interface components {
              * @example 01a1e2ac96f34f33c417
              */
             id: string;
+            /**
+             * Models
+             * @description The model of each agent when the run started.
+             */
+            models: components["schemas"]["AgentModel"][];
             /** Output */
             output: string;
             /**
