@@ -100,8 +100,10 @@ class Question(Told):
     fault: str = Field(description="Why the last answer was refused; empty if none was.")
     key: str = Field(description="Stays the same when the question is asked again.", examples=[TOKEN])
     tool: str = Field(description="The tool that the question is about; empty if it is about none.")
-    arguments: Any = Field(None, description="Approvals only: what the tool would be called with.")
-    parameters: dict[str, Any] = Field({}, description="Approvals only: the schema of the tool's arguments.")
+    arguments: Any = Field(description="What the tool would be called with; null if this is not an approval.")
+    parameters: dict[str, Any] = Field(
+        description="The schema of the tool's arguments; empty if this is not an approval."
+    )
 
 
 class RunView(Told):

@@ -85,18 +85,15 @@ def question_view(question: OpenQuestion, tools: Toolbox) -> dict[str, Any]:
         "answer_schema": question.schema,
         "fault": question.fault,
         "key": f"{question.run}:{question.call}" if question.call else question.id,
-        **(_approval(question, tools) if question.arguments else {"tool": question.tool}),
-    }
-
-
-def _approval(question: OpenQuestion, tools: Toolbox) -> dict[str, Any]:
-    """What the tool would be called with, and what it takes; nothing of the latter where the tool is gone."""
-    schema = next((each for each in tools.schemas([question.tool]) if each.name == question.tool), None)
-    return {
         "tool": question.tool,
-        "arguments": json_or_text(question.arguments),
-        "parameters": schema.parameters if schema is not None else {},
+        "arguments": json_or_text(question.arguments) if question.arguments else None,
+        "parameters": _parameters(question.tool, tools) if question.arguments else {},
     }
+
+
+def _parameters(tool: str, tools: Toolbox) -> dict[str, Any]:
+    """What a tool takes, as this host has it; empty where the tool is gone."""
+    return next((each.parameters for each in tools.schemas([tool]) if each.name == tool), {})
 
 
 async def events_after(journal: Journal, run: str, after: int, limit: int) -> dict[str, Any]:

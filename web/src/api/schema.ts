@@ -526,9 +526,9 @@ export interface components {
             };
             /**
              * Arguments
-             * @description Approvals only: what the tool would be called with.
+             * @description What the tool would be called with; null if this is not an approval.
              */
-            arguments?: unknown;
+            arguments: unknown;
             /**
              * Asked At
              * @description Milliseconds since 1970.
@@ -585,8 +585,7 @@ export interface components {
             key: string;
             /**
              * Parameters
-             * @description Approvals only: the schema of the tool's arguments.
-             * @default {}
+             * @description The schema of the tool's arguments; empty if this is not an approval.
              */
             parameters: {
                 [key: string]: unknown;

@@ -24,7 +24,7 @@ export function AnswerForm({ question, isOpen, done }: Props) {
   const shape = useMemo(() => answerShape(question), [question]);
   const [draft, setDraft] = useDraft(question.key, () => blankDraft(shape));
   const [faults, setFaults] = useState(NO_FAULTS);
-  const { isBusy, refusal, send } = useAnswering(question, done);
+  const { refusal, send } = useAnswering(question, done);
   const placed = useMemo(() => placedFault(shape, refusal), [shape, refusal]);
   const submit = (): void => {
     const read = readDraft(shape, draft);
@@ -33,7 +33,7 @@ export function AnswerForm({ question, isOpen, done }: Props) {
     else void send(answerText(question, read.value));
   };
   return (
-    <FormFrame submit={submit} isOpen={isOpen} refusal={placed.rest}>
+    <FormFrame submit={submit} isOpen={isOpen} refusal={placed.rest || (placed.faults.size ? "The answer was not accepted: see the marked field." : "")}>
       <FieldView
         shape={shape}
         draft={draft}
@@ -46,10 +46,10 @@ export function AnswerForm({ question, isOpen, done }: Props) {
         place=""
         form={form}
         faults={faults.size ? faults : placed.faults}
-        isReadOnly={isBusy || !isOpen}
+        isReadOnly={!isOpen}
       />
       <div className="actions">
-        <Act needs="answer" type="submit" className="primary" disabled={isBusy || !isOpen}>
+        <Act needs="answer" type="submit" className="primary" disabled={!isOpen}>
           Send answer
         </Act>
         <span className="quiet">Ctrl-Enter sends it</span>

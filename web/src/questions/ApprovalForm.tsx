@@ -38,7 +38,7 @@ function Editable({ question, given, isOpen, done }: Props & { given: Readonly<R
   const proposed = useMemo(() => draftOf(shape, given), [shape, given]);
   const [draft, setDraft] = useDraft(question.key, () => proposed);
   const [shown, setShown] = useState<Faults>(new Map());
-  const { isBusy, refusal, send } = useAnswering(question, done);
+  const { refusal, send } = useAnswering(question, done);
   const read = useMemo(() => readDraft(shape, draft, "arguments", given), [shape, draft, given]);
   const isTouched = JSON.stringify(draft) !== JSON.stringify(proposed);
   const changes = isTouched ? changesOf(given, read.value) : [];
@@ -63,17 +63,17 @@ function Editable({ question, given, isOpen, done }: Props & { given: Readonly<R
           place=""
           form={form}
           faults={shown}
-          isReadOnly={isBusy || !isOpen}
+          isReadOnly={!isOpen}
         />
       ) : (
         <p className="quiet">It is called without arguments.</p>
       )}
       <Changes changes={changes} undo={() => setDraft(proposed)} />
       <div className="actions">
-        <Act needs="answer" type="submit" className="primary" disabled={isBusy || !isOpen}>
+        <Act needs="answer" type="submit" className="primary" disabled={!isOpen}>
           {changes.length ? "Approve with changes" : "Approve"}
         </Act>
-        <Reject send={send} isDisabled={isBusy || !isOpen} />
+        <Reject send={send} isDisabled={!isOpen} />
       </div>
     </FormFrame>
   );
@@ -81,17 +81,17 @@ function Editable({ question, given, isOpen, done }: Props & { given: Readonly<R
 
 /** Arguments that are not an object, or that a browser would round, are approved as they are or not at all. */
 function Fixed({ question, isOpen, done }: Props) {
-  const { isBusy, refusal, send } = useAnswering(question, done);
+  const { refusal, send } = useAnswering(question, done);
   const given = question.arguments;
   return (
     <FormFrame submit={() => void send("yes")} isOpen={isOpen} refusal={refusal}>
       <p className="quiet">These arguments cannot be edited here.</p>
       <CodeBlock text={typeof given === "string" ? given : argumentsText(question)} />
       <div className="actions">
-        <Act needs="answer" type="submit" className="primary" disabled={isBusy || !isOpen}>
+        <Act needs="answer" type="submit" className="primary" disabled={!isOpen}>
           Approve
         </Act>
-        <Reject send={send} isDisabled={isBusy || !isOpen} />
+        <Reject send={send} isDisabled={!isOpen} />
       </div>
     </FormFrame>
   );

@@ -14,14 +14,14 @@ interface Props {
 
 /** A signal that is held until a person agrees. */
 export function HeldForm({ question, isOpen, done }: Props) {
-  const { isBusy, refusal, send } = useAnswering(question, done);
+  const { refusal, send } = useAnswering(question, done);
   return (
     <FormFrame submit={() => void send("yes")} isOpen={isOpen} refusal={refusal}>
       <div className="actions">
-        <Act needs="answer" type="submit" className="primary" disabled={isBusy || !isOpen}>
+        <Act needs="answer" type="submit" className="primary" disabled={!isOpen}>
           Approve
         </Act>
-        <Reject send={send} isDisabled={isBusy || !isOpen} />
+        <Reject send={send} isDisabled={!isOpen} />
       </div>
     </FormFrame>
   );
@@ -30,9 +30,9 @@ export function HeldForm({ question, isOpen, done }: Props) {
 /** A tool that may or may not have run when the server stopped. */
 export function LostToolForm({ question, isOpen, done }: Props) {
   const id = useId();
-  const { isBusy, refusal, send } = useAnswering(question, done);
+  const { refusal, send } = useAnswering(question, done);
   const [output, setOutput] = useDraft(question.key, () => "");
-  const isDisabled = isBusy || !isOpen;
+  const isDisabled = !isOpen;
   return (
     <FormFrame submit={() => output.trim() && void send(output)} isOpen={isOpen} refusal={refusal}>
       <div className="actions">

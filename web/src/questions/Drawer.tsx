@@ -4,10 +4,11 @@ import { Markdown } from "../markdown/Markdown";
 import { closeQuestion, inbox, opened } from "../state/questions";
 import { useStore } from "../state/store";
 import { AnswerForm } from "./AnswerForm";
+import { Asker } from "./Asker";
 import { ApprovalForm } from "./ApprovalForm";
 import { Background } from "./Background";
 import { HeldForm, LostToolForm } from "./DecisionForm";
-import { headline, kindOf, plainQuestion } from "./kinds";
+import { kindOf, plainQuestion } from "./kinds";
 import { QuestionFacts } from "./QuestionFacts";
 
 /** Beside the page, and never in its way: it opens only when somebody asks for it, and holds no focus. */
@@ -50,7 +51,7 @@ function Opened({ first }: { first: Question }) {
     >
       <header className="drawer-head">
         <h2 id="drawer-title" tabIndex={-1} ref={head}>
-          <bdi>{question.agent}</bdi> (<bdi>{question.crew}</bdi>) <bdi>{headline(question)}</bdi>
+          <Asker question={question} />
         </h2>
         <button type="button" className="small" onClick={close}>
           Decide later

@@ -5,12 +5,13 @@ import { placeOf } from "../state/router";
 import { useStore } from "../state/store";
 import { plural } from "../state/words";
 import { Brief } from "../ui/Said";
-import { headline, isDecision, kindOf, plainQuestion } from "./kinds";
+import { Asker } from "./Asker";
+import { isDecision, kindOf, plainQuestion } from "./kinds";
 import { QuestionTimes } from "./QuestionFacts";
 
 const SHOWN_MAX = 2;
 
-/** What came while somebody does something else. It takes no focus, and nothing on it is an answer. */
+/** What came while somebody does something else. It takes no focus, and nothing on it is an answer. Only who asks is read out: times change. */
 export function Notices() {
   const keys = useStore(announced);
   const { questions } = useStore(inbox);
@@ -34,16 +35,21 @@ export function Notices() {
       onFocus={() => (hadFocus.current = true)}
       onBlur={(event) => (hadFocus.current = event.relatedTarget === null)}
     >
-      <div role="status" aria-atomic="false">
+      <div role="status" className="off-screen">
         {news.slice(0, SHOWN_MAX).map((question) => (
-          <Notice key={question.key} question={question} />
-        ))}
-        {more > 0 && (
-          <p className="notice">
-            <a href={placeOf("questions")}>{plural(more, "more question")}</a>
+          <p key={question.key}>
+            <Asker question={question} />
           </p>
-        )}
+        ))}
       </div>
+      {news.slice(0, SHOWN_MAX).map((question) => (
+        <Notice key={question.key} question={question} />
+      ))}
+      {more > 0 && (
+        <p className="notice">
+          <a href={placeOf("questions")}>{plural(more, "more question")}</a>
+        </p>
+      )}
     </section>
   );
 }
@@ -52,7 +58,7 @@ function Notice({ question }: { question: Question }) {
   return (
     <div className="notice">
       <p>
-        <bdi className="author">{question.agent}</bdi> (<bdi>{question.crew}</bdi>) <bdi>{headline(question)}</bdi>
+        <Asker question={question} />
       </p>
       <Brief text={kindOf(question) === "approval" ? JSON.stringify(question.arguments) : plainQuestion(question)} />
       {question.fault && <p className="field-fault">The last answer was refused: <bdi dir="auto">{question.fault.slice(0, 200)}</bdi></p>}

@@ -1,10 +1,9 @@
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { post, Refused, wordsOf } from "../api/client";
 import type { Question, RunDetail } from "../api/types";
 import { refreshInbox } from "../state/questions";
 
 export interface Answering {
-  readonly isBusy: boolean;
   /** Why the answer was refused, by the server or by the rules of the question. */
   readonly refusal: string;
   readonly send: (answer: string) => Promise<void>;
@@ -12,11 +11,12 @@ export interface Answering {
 
 /** Sends an answer. A refused one leaves everything as it was typed. */
 export function useAnswering(question: Question, done: () => void): Answering {
-  const [isBusy, setBusy] = useState(false);
+  // Not shown by disabling anything: what is disabled loses the focus.
+  const isBusy = useRef(false);
   const [refusal, setRefusal] = useState(question.fault);
   const send = async (answer: string): Promise<void> => {
-    if (isBusy) return;
-    setBusy(true);
+    if (isBusy.current) return;
+    isBusy.current = true;
     setRefusal("");
     try {
       const run = await post<RunDetail>(`/v1/questions/${encodeURIComponent(question.id)}/answer`, { answer });
@@ -27,9 +27,9 @@ export function useAnswering(question: Question, done: () => void): Answering {
       setRefusal(refusalWords(refused));
     }
     await refreshInbox();
-    setBusy(false);
+    isBusy.current = false;
   };
-  return { isBusy, refusal, send };
+  return { refusal, send };
 }
 
 function refusalWords(error: unknown): string {

@@ -1,4 +1,5 @@
-import { headline, isDecision, kindOf, plainQuestion } from "../questions/kinds";
+import { Asker } from "../questions/Asker";
+import { isDecision, kindOf, plainQuestion } from "../questions/kinds";
 import { QuestionTimes } from "../questions/QuestionFacts";
 import { inbox, openQuestion, refreshInbox } from "../state/questions";
 import { placeOf } from "../state/router";
@@ -24,7 +25,7 @@ export function Questions() {
         {questions.map((question) => (
           <li key={question.key}>
             <p className="entry-head">
-              <bdi className="author">{question.agent}</bdi> (<bdi>{question.crew}</bdi>) <bdi>{headline(question)}</bdi>
+              <Asker question={question} />
               <QuestionTimes question={question} />
             </p>
             {kindOf(question) === "approval" ? (
