@@ -24,8 +24,9 @@ export function Transcript({ story, version, models, isLive }: Props) {
   const [isPlain, setPlain] = useState(false);
   const lanes = useMemo(() => lanesOf(story.transcript), [story, version]);
   const entries = agent ? story.transcript.filter((entry) => laneOf(entry) === agent) : story.transcript;
-  const { shown, earlier, later } = useWindow(entries, isLive);
-  const box = useFollowing(isLive);
+  const [startsAtEnd] = useState(isLive); // a run that ends while it is watched stays where it is
+  const { box, isFollowing } = useFollowing(startsAtEnd);
+  const { shown, earlier, later } = useWindow(entries, startsAtEnd, isFollowing);
   const names = useMemo(() => new Map(models.map((each) => [[...each.path, each.agent].join(" › "), each.model])), [models]);
   if (!story.transcript.length && !story.saying.size) return <Empty title="No messages yet" />;
   return (
