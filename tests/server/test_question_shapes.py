@@ -10,14 +10,8 @@ from interlock.testing import ScriptedModel
 from tests.findings.asking_crews import FORM, PROPOSED, TOML, crew_text, script, write_crews
 from tests.server.office import Office, played
 from tests.server.process import Served, serving
+from tests.server.test_crews_api import ASKING_CREW
 
-ASKING = """\
-version: "2.0"
-name: office
-entry_point: clerk
-agents: [{id: clerk, tools: [ask_user]}]
-routing: {signals: {clerk: [{signal: "[DONE]"}]}}
-"""
 OUTER = """\
 version: "2.0"
 name: outer
@@ -101,10 +95,10 @@ def test_questions_of_an_older_folder_get_what_they_lack(tmp_path: Path) -> None
         (question,) = (await office.get("/v1/questions")).json()["questions"]
         assert question["context"] == "It is urgent."
 
-    played(tmp_path, first, crews={"crew": ASKING}, model=model)
+    played(tmp_path, first, crews={"crew": ASKING_CREW}, model=model)
     (step,) = (statements for name, statements in MIGRATIONS if name.endswith("whole_questions"))
     with sqlite3.connect(tmp_path / "data" / "interlock.db") as database:
         database.execute("delete from questions")
         for statement in step:
             database.execute(statement)
-    played(tmp_path, second, crews={"crew": ASKING}, model=model)
+    played(tmp_path, second, crews={"crew": ASKING_CREW}, model=model)

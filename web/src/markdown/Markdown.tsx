@@ -1,4 +1,5 @@
 import { memo, useState, type ReactNode } from "react";
+import { ShowAll } from "../ui/ShowAll";
 import { parseBlocks, type Block, type Item } from "./blocks";
 import { CodeBlock } from "./CodeBlock";
 import { parseInline, type Inline } from "./inline";
@@ -18,11 +19,7 @@ export const Markdown = memo(function Markdown({ text, marks = NO_MARKS }: { tex
           <BlockView key={n} block={block} marks={marks} />
         ))}
       </bdi>
-      {isCut && (
-        <button type="button" className="small" onClick={() => setWhole(true)}>
-          Show all {text.length.toLocaleString("en")} characters
-        </button>
-      )}
+      {isCut && <ShowAll text={text} show={() => setWhole(true)} />}
     </>
   );
 });

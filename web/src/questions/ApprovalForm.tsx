@@ -7,12 +7,11 @@ import { FieldView } from "../forms/Fields";
 import { argumentsShape } from "../forms/guess";
 import { shapeOf } from "../forms/shape";
 import { CodeBlock } from "../markdown/CodeBlock";
-import { Act } from "../ui/Act";
 import { Changes } from "./Changes";
+import { Decide } from "./Decide";
 import { useDraft } from "./drafts";
 import { focusFault } from "./focusFault";
 import { FormFrame } from "./FormFrame";
-import { Reject } from "./Reject";
 import { useAnswering } from "./useAnswering";
 
 interface Props {
@@ -69,12 +68,7 @@ function Editable({ question, given, isOpen, done }: Props & { given: Readonly<R
         <p className="quiet">It is called without arguments.</p>
       )}
       <Changes changes={changes} undo={() => setDraft(proposed)} />
-      <div className="actions">
-        <Act needs="answer" type="submit" className="primary" disabled={!isOpen}>
-          {changes.length ? "Approve with changes" : "Approve"}
-        </Act>
-        <Reject send={send} isDisabled={!isOpen} />
-      </div>
+      <Decide approve={changes.length ? "Approve with changes" : "Approve"} send={send} isOpen={isOpen} />
     </FormFrame>
   );
 }
@@ -87,12 +81,7 @@ function Fixed({ question, isOpen, done }: Props) {
     <FormFrame submit={() => void send("yes")} isOpen={isOpen} refusal={refusal}>
       <p className="quiet">These arguments cannot be edited here.</p>
       <CodeBlock text={typeof given === "string" ? given : argumentsText(question)} />
-      <div className="actions">
-        <Act needs="answer" type="submit" className="primary" disabled={!isOpen}>
-          Approve
-        </Act>
-        <Reject send={send} isDisabled={!isOpen} />
-      </div>
+      <Decide send={send} isOpen={isOpen} />
     </FormFrame>
   );
 }

@@ -1,10 +1,10 @@
+import { useId } from "react";
 import type { Question } from "../api/types";
 import { Act } from "../ui/Act";
-import { FormFrame } from "./FormFrame";
-import { Reject } from "./Reject";
-import { useAnswering } from "./useAnswering";
+import { Decide } from "./Decide";
 import { useDraft } from "./drafts";
-import { useId } from "react";
+import { FormFrame } from "./FormFrame";
+import { useAnswering } from "./useAnswering";
 
 interface Props {
   readonly question: Question;
@@ -17,12 +17,7 @@ export function HeldForm({ question, isOpen, done }: Props) {
   const { refusal, send } = useAnswering(question, done);
   return (
     <FormFrame submit={() => void send("yes")} isOpen={isOpen} refusal={refusal}>
-      <div className="actions">
-        <Act needs="answer" type="submit" className="primary" disabled={!isOpen}>
-          Approve
-        </Act>
-        <Reject send={send} isDisabled={!isOpen} />
-      </div>
+      <Decide send={send} isOpen={isOpen} />
     </FormFrame>
   );
 }
