@@ -180,7 +180,9 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """One wait for a person. `id` answers it: the message's where an agent asked, else the first token.
 
     It stays when an answer was refused and the same is asked again under another token. `context` is why it is asked.
-    `since` and `until` are in milliseconds since 1970; `until` is 0 where there is no deadline.
+    `since` and `until` are in milliseconds since 1970; `until` is 0 where there is no deadline, and `default` is the
+    answer that counts then. `fault` says why the last answer was refused. An approval names its `tool`, the `call` and
+    the `arguments` as the model wrote them.
     """
 
     id: str
@@ -195,6 +197,13 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     since: int
     until: int = 0
+    pattern: str = ""
+    schema: dict[str, Any] = {}
+    default: str | None = None
+    fault: str = ""
+    tool: str = ""
+    call: str = ""
+    arguments: str = ""
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True):

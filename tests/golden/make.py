@@ -45,6 +45,7 @@ STORIES = (
     "a_field_that_nothing_has_filled_is_a_warning",
     "a_question_has_a_deadline_and_a_default",
     "a_question_inside_a_sub_crew_stops_the_clock_of_its_task",
+    "a_question_may_ask_for_a_date",
     "a_report_is_judged_by_the_parents_model",
     "a_sub_crew_that_is_too_late_is_stopped",
     "a_sub_crew_whose_report_is_not_accepted_runs_again",

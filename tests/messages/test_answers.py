@@ -29,6 +29,7 @@ TRIP = {
         (AnswerRules(schema={"type": "array", "items": NUMBER, "minItems": 1, "maxItems": 2}), "[1, 2]", "[1, 2]"),
         (AnswerRules(schema=TRIP), '{"city": "Roma", "other": 1}', '{"city": "Roma", "other": 1}'),
         (AnswerRules(schema={"pattern": r"\d+"}), "42", "42"),
+        (AnswerRules(schema={"format": "date"}), "2026-11-30", "2026-11-30"),
     ],
 )
 def test_what_fits_is_taken(rules: AnswerRules, answer: str, counts: str) -> None:
@@ -77,7 +78,7 @@ def nested(levels: int) -> dict[str, Any]:
         (AnswerRules(choices=("a", " ")), "blank"),
         (AnswerRules(choices=tuple(map(str, range(CHOICES_MAX + 1)))), "at most 100"),
         (AnswerRules(pattern="(?=a)"), "look ahead"),
-        (AnswerRules(schema={"format": "date"}), "'format' is not part"),
+        (AnswerRules(schema={"format": "time"}), "'format' of a schema cannot be"),
         (AnswerRules(schema={"$ref": "#"}), "not part"),
         (AnswerRules(schema={"type": "null"}), "'type' of a schema cannot be"),
         (AnswerRules(schema={"type": ["string"]}), "cannot be"),
@@ -147,3 +148,14 @@ def test_a_person_is_told_in_words_what_a_schema_wants(schema: dict[str, Any], w
     rules = AnswerRules(schema=schema)
     require_rules(rules)
     assert rules.in_words == words
+
+
+@pytest.mark.parametrize("answer", ["tomorrow", "2026-02-30", "20261130", "2026-W48-1", "2026-11-30T10:00"])
+def test_a_date_is_a_day_of_the_calendar_in_one_form(answer: str) -> None:
+    with pytest.raises(BadAnswer, match="should be a date such as 2026-11-30"):
+        taken(AnswerRules(schema={"format": "date"}), answer)
+
+
+def test_runs_of_older_rules_know_no_format() -> None:
+    with pytest.raises(BadQuestion, match="'format' is not part of the schemas for answers; these are: type, enum"):
+        require_rules(AnswerRules(schema={"format": "date"}), formats=False)

@@ -1,11 +1,12 @@
 """The dashboard in a real Chromium: Debian's, without a network of its own."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from playwright.sync_api import BrowserContext, Dialog, Page, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Dialog, Locator, Page, expect, sync_playwright
 
 from tests.server.process import Served
 from tests.tools import needs
@@ -104,10 +105,23 @@ def status_of(page: Page, status: str) -> None:
     page.locator(f".run-head .badge-{status}").wait_for()
 
 
+def open_question(page: Page) -> Locator:
+    """The drawer of the newest question, opened from its notice: nothing opens by itself."""
+    page.locator(".notices").get_by_role("button", name=re.compile("Answer…|Review…")).first.click()
+    return page.get_by_role("dialog")
+
+
 def answer(page: Page, text: str) -> None:
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Your answer").fill(text)
-    dialog.get_by_role("button", name="Answer", exact=True).click()
+    """Answers the question in the drawer, or else the newest one that a notice tells of."""
+    page.locator(".drawer, .notice").first.wait_for()
+    drawer = page.get_by_role("dialog") if page.locator(".drawer").count() else open_question(page)
+    drawer.get_by_label("Your answer").fill(text)
+    drawer.get_by_role("button", name="Send answer").click()
+
+
+def texts(page: Page) -> list[str]:
+    """What the entries of the transcript say."""
+    return page.locator(".entry :is(.said, .formatted)").all_text_contents()
 
 
 def scrolled(page: Page, place: str, part: float) -> float:

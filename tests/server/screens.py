@@ -20,7 +20,8 @@ from interlock import Interlock, load_crew
 from interlock.adapters.clock import SystemClock
 from interlock.engine.events import Usage
 from interlock.ports import ModelReply, ModelRequest
-from tests.server.browser import looking, start_run, status_of
+from tests.findings.asking_crews import TOML, crew_text, script, write_crews
+from tests.server.browser import looking, open_question, start_run, status_of
 from tests.server.burying import bury
 from tests.server.process import PATIENT, Served, serving
 from tests.server.receiving import SECRET, SECRET_VALUE, receiving
@@ -70,13 +71,38 @@ def main(folder: Path, looks: Mapping[str, Look]) -> None:
             _shoot(page, folder / f"door{name}.png")
         page.goto(f"{server.address}/#/runs")
         page.get_by_label("Key").fill(server.key)
-        page.get_by_role("button", name="Enter").click()
+        page.get_by_role("button", name="Sign in").click()
         _wear(page, LOOKS[""])
         run = _played(page, server.address, folder)
         _announce(page, server.address)
         for name, each in looks.items():
             _wear(page, each)
             _look_around(page, server.address, run, folder, name)
+    _shoot_forms(folder, looks)
+
+
+def _shoot_forms(folder: Path, looks: Mapping[str, Look]) -> None:
+    """A form, and an approval that was edited."""
+    with TemporaryDirectory() as scratch:
+        others = write_crews(Path(scratch))
+        with (
+            serving(Path(scratch), *others, script=script(), toml=TOML, crew=crew_text("words")) as server,
+            looking(server) as look,
+        ):
+            page = look.tab(f"#code={server.code}")
+            page.get_by_text("live", exact=True).wait_for()
+            for crew in ("forms", "approvals"):
+                page.get_by_label("Crew").first.select_option(crew)
+                start_run(page, "Two nights in Roma")
+                drawer = open_question(page)
+                page.locator(".background .said").first.wait_for()
+                if crew == "approvals":
+                    drawer.get_by_label("amount").fill("12")
+                for name, each in looks.items():
+                    _wear(page, each)
+                    _shoot(page, folder / f"{crew.removesuffix('s')}{name}.png", is_whole=False)
+                drawer.get_by_role("button", name="Decide later").click()
+                _go(page, server.address, "runs")
 
 
 def _wear(page: Page, look: Look) -> None:
@@ -88,16 +114,16 @@ def _played(page: Page, address: str, folder: Path) -> str:
     """A run that is over, with a picture of it while it moved; and one that waits."""
     _go(page, address, "runs")
     run = start_run(page, INPUT)
-    page.get_by_role("dialog").get_by_text("Shall I pay?").wait_for()
+    open_question(page).get_by_text("Shall I pay?").first.wait_for()
     page.get_by_label("Your answer").fill("Yes, it was our fault.")
-    page.get_by_role("button", name="Answer", exact=True).click()
-    page.get_by_text("Correct, and cold").wait_for()
+    page.get_by_role("button", name="Send answer").click()
+    page.get_by_text("Correct, and cold").first.wait_for()
     page.locator(".node.is-active", has_text="letters").wait_for()
     _shoot(page, folder / "run-live.png")
     status_of(page, "completed")
     _go(page, address, "runs")
     start_run(page, INPUT)
-    page.get_by_role("dialog").get_by_role("button", name="Later").click()
+    page.locator(".notice").get_by_role("button", name="Dismiss").click()
     return run
 
 
@@ -131,8 +157,9 @@ def _look_around(page: Page, address: str, run: str, folder: Path, name: str) ->
         _shoot(page, folder / f"run-{tab.lower()}{name}.png", is_whole=False)
     _go(page, address, "questions")
     page.get_by_role("button", name="Answer", exact=True).click()
-    _shoot(page, folder / f"question{name}.png")
-    page.get_by_role("button", name="Later").click()
+    page.locator(".background .said").first.wait_for()
+    _shoot(page, folder / f"question{name}.png", is_whole=False)
+    page.get_by_role("button", name="Decide later").click()
 
 
 def _go(page: Page, address: str, place: str) -> None:

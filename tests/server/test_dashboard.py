@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.server.browser import answer, entered, looking, needs_chromium, require_fit, start_run, status_of
+from tests.server.browser import (
+    answer,
+    entered,
+    looking,
+    needs_chromium,
+    open_question,
+    require_fit,
+    start_run,
+    status_of,
+    texts,
+)
 from tests.server.process import serving
 
 pytestmark = [needs_chromium, pytest.mark.timeout(240)]
@@ -40,8 +50,9 @@ def test_start_a_run_watch_it_move_answer_the_dialog_and_see_it_finish(tmp_path:
         page = entered(look, server)
         assert "code=" not in page.url
         run = start_run(page, "A lamp, please")
+        page.locator(".notice", has_text="A lamp, and who pays?").wait_for()
         dialog = page.get_by_role("dialog")
-        dialog.get_by_text("A lamp, and who pays?").wait_for()
+        expect(dialog).to_have_count(0)
         expect(page.locator(".node.is-waiting", has_text="clerk")).to_be_visible()
         expect(page.locator("nav .count")).to_have_text("1")
         answer(page, "the customer")
@@ -51,8 +62,7 @@ def test_start_a_run_watch_it_move_answer_the_dialog_and_see_it_finish(tmp_path:
         status_of(page, "completed")
         expect(page.locator(".edge.is-taken")).to_have_count(4)  # wait, next, retry, done
         expect(page.locator("nav .count")).to_have_count(0)
-        said = page.locator(".entry .said").all_text_contents()
-        assert said == [
+        assert texts(page) == [
             "A lamp, please",
             "A lamp, and who pays? [WAIT]",
             "the customer",
@@ -81,7 +91,7 @@ def test_the_slider_shows_the_past_and_a_run_is_forked_there(tmp_path: Path) -> 
         page.get_by_role("button", name="Fork here").click()
         page.get_by_text("cannot be forked after").wait_for()  # in the middle of a step
         page.get_by_role("button", name="Fork after").last.click()
-        page.get_by_text("Goes on from").wait_for()
+        page.get_by_text("Continues").wait_for()
         status_of(page, "completed")
         assert page.url.rpartition("/")[2] != run
         page.get_by_role("tab", name="Decisions").click()
@@ -95,12 +105,11 @@ def test_a_run_is_cancelled_and_filters_find_it(tmp_path: Path) -> None:
     with serving(tmp_path, script=ASKING) as server, looking(server) as look:
         page = entered(look, server)
         start_run(page, "stop me")
-        page.get_by_role("dialog").get_by_role("button", name="Later").click()
         page.get_by_role("button", name="Cancel the run").click()
         status_of(page, "cancelled")
         page.get_by_role("link", name="Runs").click()
         page.get_by_label("Status").select_option("completed")
-        page.get_by_text("No run is like that.").wait_for()
+        page.get_by_text("No runs match these filters.").wait_for()
         page.get_by_label("Status").select_option("cancelled")
         page.locator(".run-row .badge-cancelled").wait_for()
         look.require_peace(page)
@@ -114,13 +123,13 @@ def test_two_tabs_are_asked_and_the_second_answer_is_told_that_it_is_one(tmp_pat
             page.get_by_text("live", exact=True).wait_for()
         start_run(first, "a lamp")
         for page in (first, second, third):
-            page.get_by_role("dialog").get_by_text("Which colour?").wait_for()
+            open_question(page).get_by_text("Which colour?").first.wait_for()
         third.route("**/v1/questions?*", lambda route: route.abort())  # it does not hear of the answer
         answer(first, "blue")
         status_of(first, "completed")
         second.get_by_text("answered elsewhere").wait_for()
         answer(third, "green")
-        third.get_by_text("Somebody has answered this already").wait_for()
+        third.get_by_text("This was already answered").wait_for()
         first.locator(".entry:not(.entry-saying)", has_text="Blue it is.").wait_for()
         look.require_peace(first, second, third)
 
@@ -151,7 +160,7 @@ def test_a_reload_in_the_middle_shows_the_same_run_and_goes_on(tmp_path: Path) -
         active(page, "boss")
         page.locator(".entry:not(.entry-saying)", has_text="First.").wait_for()
         status_of(page, "completed")
-        assert page.locator(".entry .said").all_text_contents() == [
+        assert texts(page) == [
             "go",
             "First. [NEXT]",
             "Second. [RETRY]",
@@ -179,8 +188,7 @@ def test_a_server_that_goes_and_comes_back_loses_nothing_on_the_open_page(tmp_pa
             numbers = [int(text) for text in page.locator(".event-row .number").all_inner_texts()]
             assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
             page.get_by_role("tab", name="Transcript").click()
-            said = page.locator(".entry .said").all_text_contents()
-            assert said == ["go", "First. [NEXT]", "Second. [RETRY]", "Third. [DONE]"]
+            assert texts(page) == ["go", "First. [NEXT]", "Second. [RETRY]", "Third. [DONE]"]
             look.require_peace(page)
 
 
@@ -215,7 +223,6 @@ def test_a_history_that_could_not_be_read_is_read_when_the_server_is_back(tmp_pa
         page = entered(look, server)
         page.route("**/events?follow=false*", lambda route: route.abort())
         start_run(page, "a lamp")
-        page.get_by_role("dialog").get_by_role("button", name="Later").click()
         page.get_by_text("Failed to fetch").wait_for()
         page.unroute("**/events?follow=false*")
         page.evaluate(HIDE, True)
@@ -245,12 +252,12 @@ def test_who_leaves_is_told_if_the_session_could_not_be_closed(tmp_path: Path) -
     with serving(tmp_path, script=ASKING) as server, looking(server) as look:
         page = entered(look, server)
         page.route("**/v1/session", lambda route: route.abort())
-        page.get_by_role("button", name="Leave").click()
+        page.get_by_role("button", name="Sign out").click()
         page.get_by_text("Your session could not be closed").wait_for()
         page.unroute("**/v1/session")
         page.reload()
         page.get_by_role("heading", name="Runs").wait_for()
-        page.get_by_role("button", name="Leave").click()
+        page.get_by_role("button", name="Sign out").click()
         page.get_by_label("Key").wait_for()
         expect(page.get_by_role("alert")).to_have_count(0)
         page.reload()
@@ -265,7 +272,8 @@ def test_the_page_fits_a_telephone_and_a_keyboard(tmp_path: Path) -> None:
         page.keyboard.press("Enter")
         expect(page.locator("#content")).to_be_focused()
         start_run(page, "a lamp")
-        expect(page.get_by_label("Your answer")).to_be_focused()
+        open_question(page)
+        require_fit(page)
         page.keyboard.press("Escape")
         page.get_by_role("dialog").wait_for(state="detached")
         page.get_by_role("tab", name="Transcript").focus()
@@ -285,12 +293,12 @@ def test_the_door_says_what_to_do_and_opens_for_the_key(tmp_path: Path) -> None:
         page.get_by_text("was used before, or is too old").wait_for()
         page.get_by_text("server.key").wait_for()
         page.get_by_label("Key").fill("ilk_wrong")
-        page.get_by_role("button", name="Enter").click()
+        page.get_by_role("button", name="Sign in").click()
         page.get_by_text("not the key of this server").wait_for()
         page.get_by_label("Key").fill(server.key)
-        page.get_by_role("button", name="Enter").click()
+        page.get_by_role("button", name="Sign in").click()
         page.get_by_text("No runs yet.").wait_for()
-        page.get_by_role("button", name="Leave").click()
+        page.get_by_role("button", name="Sign out").click()
         page.get_by_label("Key").wait_for()
         look.tab().get_by_label("Key").wait_for()
         look.require_peace(page)
@@ -319,7 +327,7 @@ def test_broadcasts_are_announced_found_delayed_changed_and_cancelled(tmp_path: 
         page.get_by_label("Type").fill("report:due")
         page.get_by_label("In seconds").fill("3600")
         page.get_by_role("button", name="Announce later").click()
-        queue = page.get_by_role("region", name="For later")
+        queue = page.get_by_role("region", name="Scheduled")
         queue.get_by_role("cell", name="report:due").wait_for()
         queue.get_by_role("button", name="Change").click()
         queue.get_by_label("Type").fill("report:overdue")
@@ -358,13 +366,13 @@ def test_an_exchange_of_messages_is_told_and_its_ways_are_lit(tmp_path: Path) ->
         page = entered(look, server)
         page.locator("form.start select").select_option("travel")
         start_run(page, "Plan a trip from LAX to Italy")
-        page.get_by_role("dialog").get_by_text("How many nights will you stay?").wait_for()
+        page.locator(".notice", has_text="How many nights will you stay?").wait_for()
         expect(page.locator(".node.is-waiting")).to_have_count(1)
         expect(page.locator(".node.is-waiting", has_text="hotels")).to_have_text("hotelswaits for you")
         expect(page.locator(".node.is-active", has_text="planner")).to_have_text("plannerwaits for reports")
         expect(page.locator(".node.is-active", has_text="flights")).to_have_count(0)
         answer(page, "many")
-        page.get_by_role("dialog").get_by_text("the answer should be a whole number from 1 to 30").wait_for()
+        page.get_by_role("dialog").get_by_text("Please enter a whole number").wait_for()
         answer(page, "5")
         status_of(page, "completed")
         expect(page.locator(".edge-delegate.is-taken")).to_have_count(2)  # nobody needed museums
@@ -375,5 +383,5 @@ def test_an_exchange_of_messages_is_told_and_its_ways_are_lit(tmp_path: Path) ->
             "gives a task to flights",
         ]
         assert notes.count("is not accepted") == 1
-        assert not [said for said in page.locator(".entry .said").all_text_contents() if "completed" in said]
+        assert not [said for said in texts(page) if "completed" in said]
         look.require_peace(page)

@@ -1,12 +1,12 @@
-"""What a person is asked in the dialog: tools that need approval, answers of a certain form, and runs that wait."""
+"""What a person is asked in the drawer: tools that need approval, answers of a certain form, and runs that wait."""
 
 import json
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
-from tests.server.browser import answer, entered, looking, needs_chromium, start_run, status_of
+from tests.server.browser import answer, entered, looking, needs_chromium, open_question, start_run, status_of
 from tests.server.process import PATIENT, serving
 
 pytestmark = [needs_chromium, pytest.mark.timeout(240)]
@@ -33,8 +33,10 @@ PAYING = json.dumps(
 )
 
 
-def asked(page: Page) -> None:
-    page.get_by_role("dialog").get_by_text('clerk wants to use pay with {"amount":24}').wait_for()
+def asked(page: Page) -> Locator:
+    drawer = open_question(page)
+    drawer.get_by_role("heading", name="clerk (office) wants to use pay").wait_for()
+    return drawer
 
 
 def told_by_the_tool(page: Page, words: str) -> None:
@@ -47,23 +49,19 @@ def test_a_tool_is_approved_refused_and_given_other_arguments(tmp_path: Path) ->
     with serving(tmp_path, script=PAYING, toml=TOML, crew=CREW) as server, looking(server) as look:
         page = entered(look, server)
         start_run(page, "pay")
-        asked(page)
-        page.get_by_role("button", name="Approve").click()
+        asked(page).get_by_role("button", name="Approve").click()
         told_by_the_tool(page, "paid 24")
         page.get_by_role("link", name="Runs").click()
         start_run(page, "pay")
-        asked(page)
-        page.get_by_role("button", name="Refuse").click()
+        asked(page).get_by_role("button", name="Reject").click()
         status_of(page, "completed")
         expect(page.locator(".entry-answer")).to_contain_text("no")
-        expect(page.locator(".entry-tool", has_text="gives")).to_have_count(0)
+        expect(page.locator(".entry-tool", has_text="returned")).to_have_count(0)
         page.get_by_role("link", name="Runs").click()
         start_run(page, "pay")
-        asked(page)
-        page.get_by_text("yes, no, or a JSON object with the arguments").wait_for()
-        answer(page, "perhaps")
-        page.get_by_role("dialog").get_by_text("neither yes nor no").wait_for()
-        answer(page, '{"amount": 12}')
+        drawer = asked(page)
+        drawer.get_by_label("amount").fill("12")
+        drawer.get_by_role("button", name="Approve with changes").click()
         told_by_the_tool(page, "paid 12")
         look.require_peace(page)
 
@@ -76,10 +74,10 @@ def test_a_question_with_choices_takes_one_of_them(tmp_path: Path) -> None:
     with serving(tmp_path, script=script, toml=TOML, crew=CREW) as server, looking(server) as look:
         page = entered(look, server)
         start_run(page, "a lamp")
-        page.get_by_role("dialog").get_by_text("Which colour?").wait_for()
-        answer(page, "green")
-        page.get_by_role("dialog").get_by_text("'green' is none of the choices").wait_for()
-        page.get_by_role("group", name="Choices").get_by_role("button", name="<b>red</b>").click()
+        drawer = open_question(page)
+        drawer.get_by_text("Which colour?").first.wait_for()
+        drawer.get_by_role("radiogroup", name="Your answer").get_by_label("<b>red</b>").check()
+        drawer.get_by_role("button", name="Send answer").click()
         status_of(page, "completed")
         page.locator(".entry-answer", has_text="<b>red</b>").wait_for()
         look.require_peace(page)
@@ -91,13 +89,12 @@ def test_a_run_that_waits_goes_on_from_the_inbox_and_from_its_own_screen(tmp_pat
     with serving(tmp_path, script=script, toml=TOML, crew=CREW) as server, looking(server) as look:
         page = entered(look, server)
         run = start_run(page, "go")
-        page.get_by_role("dialog").get_by_role("button", name="Later").click()
+        open_question(page).get_by_role("button", name="Decide later").click()
         page.get_by_role("link", name="Questions").click()
         page.get_by_role("button", name="Answer", exact=True).click()
         answer(page, "one")
-        page.get_by_role("dialog").get_by_text("Second?").wait_for()
-        page.keyboard.press("Escape")
-        page.get_by_role("link", name="Look at the run").click()
+        page.locator(".inbox").get_by_text("Second?").wait_for()
+        page.locator(".inbox").get_by_role("link", name="Open run").click()
         page.get_by_role("button", name="Answer clerk").click()
         answer(page, "two")
         status_of(page, "completed")

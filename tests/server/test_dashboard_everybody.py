@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.server.browser import answer, entered, looking, needs_chromium, require_fit, start_run, status_of
+from tests.server.browser import (
+    answer,
+    entered,
+    looking,
+    needs_chromium,
+    open_question,
+    require_fit,
+    start_run,
+    status_of,
+)
 from tests.server.burying import bury
 from tests.server.process import PATIENT, serving
 from tests.server.receiving import SECRET, SECRET_VALUE, receiving
@@ -38,7 +47,7 @@ MARK = """() => {
 STANDS = """() => {
     const at = document.activeElement, look = getComputedStyle(at);
     const isSeen = look.outlineStyle !== "none" && parseFloat(look.outlineWidth) >= 2;
-    return { stop: at.dataset.stop ?? "", isSeen, what: at.outerHTML.slice(0, 120), inDialog: !!at.closest("dialog") };
+    return { stop: at.dataset.stop ?? "", isSeen, what: at.outerHTML.slice(0, 120), inDrawer: !!at.closest(".drawer") };
 }"""
 
 
@@ -61,7 +70,7 @@ def test_every_action_is_reached_by_keyboard_and_seen_to_be(tmp_path: Path) -> N
     with serving(tmp_path, "broken.yaml", script=ASKING) as server, looking(server) as look:
         page = entered(look, server)
         run = start_run(page, "a lamp")
-        page.get_by_role("dialog").get_by_role("button", name="Later").click()
+        page.locator(".notice").wait_for()
         for place in (*PLACES, f"runs/{run}"):
             shown(page, look.address, place)
             page.evaluate("document.activeElement.blur()")
@@ -77,19 +86,21 @@ def test_every_action_is_reached_by_keyboard_and_seen_to_be(tmp_path: Path) -> N
         look.require_peace(page)
 
 
-def test_the_dialog_holds_the_focus_and_gives_it_back(tmp_path: Path) -> None:
+def test_the_drawer_takes_the_focus_of_who_opens_it_holds_it_not_and_gives_it_back(tmp_path: Path) -> None:
     with serving(tmp_path, script=ASKING) as server, looking(server) as look:
         page = entered(look, server)
         start_run(page, "a lamp")
-        expect(page.get_by_label("Your answer")).to_be_focused()
+        opener = page.get_by_role("button", name="Answer clerk")
+        opener.focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="clerk (office) asks")).to_be_focused()
+        found = list(stops(page, 12))
+        assert any(each["inDrawer"] for each in found)
+        assert not all(each["inDrawer"] for each in found)  # the page behind it can be used
+        page.get_by_label("Your answer").focus()
         page.keyboard.press("Escape")
         page.get_by_role("dialog").wait_for(state="detached")
-        page.get_by_role("button", name="Answer clerk").focus()
-        page.keyboard.press("Enter")
-        expect(page.get_by_label("Your answer")).to_be_focused()
-        assert all(each["inDialog"] or each["what"].startswith("<body") for each in stops(page, 12))
-        page.keyboard.press("Escape")
-        expect(page.get_by_role("button", name="Answer clerk")).to_be_focused()
+        expect(opener).to_be_focused()
         look.require_peace(page)
 
 
@@ -99,6 +110,11 @@ def test_a_run_is_started_answered_and_looked_through_without_a_mouse(tmp_path: 
         page.get_by_label("Input").focus()
         page.keyboard.type("a lamp")
         page.keyboard.press("Control+Enter")
+        page.get_by_role("button", name="Answer…").focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="clerk (office) asks")).to_be_focused()
+        for _ in range(3):  # past the button that closes it and the link to the run
+            page.keyboard.press("Tab")
         expect(page.get_by_label("Your answer")).to_be_focused()
         page.keyboard.type("blue")
         page.keyboard.press("Control+Enter")
@@ -169,8 +185,10 @@ def test_no_screen_has_a_barrier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         page = entered(look, server)
         page.evaluate(AXE.read_text("utf-8"))
         run = start_run(page, "a lamp")
-        page.get_by_role("dialog").wait_for()
-        require_no_barrier(page, "the dialog")
+        page.locator(".notice").wait_for()
+        require_no_barrier(page, "the notice")
+        open_question(page).get_by_text("a lamp").wait_for()
+        require_no_barrier(page, "the drawer")
         answer(page, "blue")
         status_of(page, "completed")
         for tab in TABS:
@@ -179,7 +197,7 @@ def test_no_screen_has_a_barrier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             require_no_barrier(page, tab)
         page.goto(f"{look.address}/#/runs")
         start_run(page, "another")
-        page.get_by_role("dialog").get_by_role("button", name="Later").click()
+        page.locator(".notice").wait_for()
         page.goto(f"{look.address}/#/broadcasts")
         page.get_by_role("cell", name="410").wait_for()
         for place in (*PLACES, f"runs/{run}"):

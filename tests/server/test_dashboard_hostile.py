@@ -7,9 +7,18 @@ from typing import Any
 
 import httpx2
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
-from tests.server.browser import Looking, answer, entered, looking, needs_chromium, require_fit, scrolled, status_of
+from tests.server.browser import (
+    Looking,
+    entered,
+    looking,
+    needs_chromium,
+    open_question,
+    require_fit,
+    scrolled,
+    status_of,
+)
 from tests.server.hostile import HOSTILE, PLAIN
 from tests.server.process import PATIENT, serving
 from tests.server.receiving import SECRET, SECRET_VALUE, receiving
@@ -24,8 +33,21 @@ def echo(part: int) -> str:
     \"\"\"Gives back what a stranger wrote.\"\"\"
     import json, pathlib
     return json.loads(pathlib.Path("hostile.json").read_text("utf-8"))[part]
+
+from interlock import tool
+
+@tool(needs_approval=True)
+def pay(amount: int = 0) -> str:
+    \"\"\"Pays.\"\"\"
+    return "paid"
 """
 PARTS = ["\n".join(HOSTILE[n : n + 105]) for n in range(0, len(HOSTILE), 105)]
+# A schema has at most a hundred parts.
+FIELDS = {
+    line[:200]: {"type": "string", "title": line, "description": line, **({"enum": PLAIN[:12]} if n % 10 == 0 else {})}
+    for n, line in enumerate(PLAIN[:90])
+}
+ARGUMENTS = {line[:200]: line for line in HOSTILE[:150]}
 STRANGE = (
     "#root :is(script, iframe, object, embed, style, base, meta, link, form[action], img, video, audio, math, marquee)"
 )
@@ -52,7 +74,7 @@ def crew() -> dict[str, Any]:
                 "role": PARTS[2],
                 "description": PARTS[3],
                 "system_prompt": EVERYTHING.replace("\x00", ""),
-                "tools": ["ask_user", "echo"],
+                "tools": ["ask_user", "echo", "pay"],
             },
             {"id": "constructor", "role": PARTS[4]},
         ],
@@ -82,9 +104,12 @@ def broken() -> dict[str, Any]:
 
 def script() -> str:
     asked = {"question": EVERYTHING, "choices": [f"{n} {line}"[:500] for n, line in enumerate(PLAIN[:99])] + ["fine"]}
+    form = {"question": PARTS[0], "context": PARTS[1], "answer_schema": {"type": "object", "properties": FIELDS}}
     clerk: list[Any] = [
         {"tool_calls": [{"name": "echo", "arguments": {"part": n}} for n in range(len(PARTS))]},
         {"tool_calls": [{"name": "ask_user", "arguments": asked}]},
+        {"tool_calls": [{"name": "ask_user", "arguments": form}]},
+        {"tool_calls": [{"name": "pay", "arguments": ARGUMENTS}]},
         f"{EVERYTHING}\n[NEXT]",
     ]
     last: list[Any] = [{"error": PARTS[0]}, f"{HUGE}\n[DONE]"]
@@ -147,18 +172,25 @@ def test_hostile_words_are_words_everywhere(tmp_path: Path, monkeypatch: pytest.
 def see_the_run(look: Looking, page: Page) -> None:
     page.get_by_label("Input").fill(EVERYTHING)
     page.get_by_role("button", name="Start a run").click()
-    page.get_by_role("dialog").get_by_text("<svg onload=alert(1)>").first.wait_for()
-    page.get_by_role("dialog").get_by_role("button", name="Show all").click()
-    assert lines(page.locator("dialog .said").text_content()) == lines(EVERYTHING)
+    drawer = open_question(page)
+    drawer.get_by_text("<svg onload=alert(1)>").first.wait_for()
+    drawer.locator(".drawer-question").get_by_role("button", name="Show all").click()
     require_harmless(look, page)
-    answer(page, "fine")
+    drawer.get_by_label("Your answer").select_option("fine")
+    drawer.get_by_role("button", name="Send answer").click()
+    see_the_form(look, page)
+    see_the_approval(look, page)
     status_of(page, "completed")
     for tab in ("Timeline", "Events", "Decisions", "Transcript"):
         page.get_by_role("tab", name=tab).click()
         page.locator(".panel > *").first.wait_for()
         require_harmless(look, page)
-    while (more := page.get_by_role("button", name="Show all")).count():
-        more.first.click()
+    show_all(page)
+    for entry in page.locator(".entry-tool details").all():
+        entry.evaluate("(each) => { each.open = true; }")
+    require_harmless(look, page)  # formatted
+    page.get_by_label("Plain text").check()
+    show_all(page)
     said = [lines(text) for text in page.locator(".entry .said").all_text_contents()]
     for text in (EVERYTHING, *PARTS, f"{EVERYTHING}\n[NEXT]", f"{HUGE}\n[DONE]"):
         assert lines(text) in said
@@ -167,6 +199,35 @@ def see_the_run(look: Looking, page: Page) -> None:
     page.locator(".event-row", has_text="run.finished").click()
     page.locator(".event-whole", has_text="xxxx").wait_for()
     require_harmless(look, page)
+
+
+def show_all(page: Page) -> None:
+    while (more := page.locator(".entry").get_by_role("button", name="Show all")).count():
+        more.first.click()
+
+
+def see_the_form(look: Looking, page: Page) -> None:
+    """Hostile names, titles, descriptions and choices of fields, and hostile answers in them."""
+    drawer = open_question(page)
+    expect(drawer.locator("input[type=text], textarea, select")).to_have_count(len(FIELDS))
+    require_harmless(look, page)
+    for n, field in enumerate(drawer.locator("input[type=text], textarea").all()):
+        field.fill(PLAIN[n].replace("\x00", ""))
+    drawer.get_by_role("button", name="Send answer").click()
+    require_harmless(look, page)
+    drawer.wait_for(state="detached")
+
+
+def see_the_approval(look: Looking, page: Page) -> None:
+    """Hostile names and values of arguments, and their difference."""
+    drawer = open_question(page)
+    expect(drawer.locator(".field")).to_have_count(len(ARGUMENTS) + 1)  # and what the tool takes
+    for field in drawer.locator(".field :is(input, textarea)").all()[1:]:
+        field.fill("<img src=x onerror=alert(1)>")
+    expect(drawer.locator(".changes ins").first).to_contain_text("<img")
+    require_harmless(look, page)
+    drawer.get_by_role("button", name="Reject").click()
+    drawer.wait_for(state="detached")
 
 
 def see_the_crews(look: Looking, page: Page) -> None:
@@ -190,7 +251,7 @@ def see_the_crews(look: Looking, page: Page) -> None:
 def see_the_broadcasts(look: Looking, page: Page) -> None:
     page.get_by_role("link", name="Broadcasts").click()
     page.locator(".feed-row").first.wait_for()
-    page.get_by_role("region", name="For later").get_by_role("cell", name="later:0 ").wait_for()
+    page.get_by_role("region", name="Scheduled").get_by_role("cell", name="later:0 ").wait_for()
     page.get_by_role("region", name="Webhooks that failed").get_by_text("run.finished", exact=True).click()
     require_harmless(look, page)
     for part in range(5):

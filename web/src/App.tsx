@@ -1,4 +1,5 @@
-import { QuestionDialog } from "./screens/QuestionDialog";
+import { Drawer } from "./questions/Drawer";
+import { Notices } from "./questions/Notices";
 import { Screen } from "./screens/Screen";
 import { entry } from "./state/session";
 import { useStore } from "./state/store";
@@ -12,7 +13,8 @@ export function App() {
   return (
     <Shell>
       <Screen />
-      <QuestionDialog />
+      <Drawer />
+      <Notices />
     </Shell>
   );
 }

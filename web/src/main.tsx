@@ -6,6 +6,8 @@ import "./style/theme.css";
 import "./style/frame.css";
 import "./style/parts.css";
 import "./style/run.css";
+import "./style/text.css";
+import "./style/questions.css";
 import { App } from "./App";
 import { enter } from "./state/session";
 

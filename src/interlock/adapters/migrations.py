@@ -198,6 +198,11 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "alter table reservations add column exceeded text not null default ''",
         ),
     ),
+    (
+        "019_whole_questions",
+        # Questions are kept with their context, schema and tool: what is open is listed again from the journals.
+        ("insert or ignore into unlisted (run) select run from runs where status in ('running', 'paused')",),
+    ),
     SEALED_ROWS,
 )
 

@@ -210,7 +210,7 @@ def _made_anew(name: str, table: Sealed) -> Iterator[str]:
 
 
 SEALED_ROWS: Migration = (
-    "019_sealed_rows",
+    "020_sealed_rows",
     (
         *(statement for name, table in SEALED.items() for statement in _made_anew(name, table)),
         # What runs left behind that were deleted.

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from interlock.engine.events import ApprovalNeeded, InputRequested
+from interlock.engine.events import ApprovalNeeded, InputRequested, ToolRequest
 from interlock.engine.moves import Move
 from interlock.engine.standing import moved, state_of
 from interlock.engine.state import OpenTool, Turn, Wait
@@ -34,10 +34,14 @@ def _ask(t: Transition, turn: Turn, tool: OpenTool, fault: str = "") -> None:
         tool.asked_as = tool.asked_as or token
     wait = Wait(token=token, reason=APPROVAL, agent=turn.agent, turn=turn.number, tool=tool.key, again_of=again_of)
     t.state.waits.append(wait)
-    question = f"{turn.agent} wants to use {request.name} with {request.arguments or '{}'}"
+    question = approval_question(turn.agent, request)
     expects = "yes, no, or a JSON object with the arguments to use instead"
     question = f"{question}\n({fault})" if fault else question
     t.conclude(InputRequested(agent=turn.agent, question=question, token=token, expects=expects, again_of=again_of))
+
+
+def approval_question(agent: str, request: ToolRequest) -> str:
+    return f"{agent} wants to use {request.name} with {request.arguments or '{}'}"
 
 
 def approval_given(t: Transition, wait: Wait, answer: str) -> Move | None:

@@ -68,7 +68,7 @@ def ask_user(t: Transition, turn: Turn, given: AskUser) -> str:
 
 def _rules(t: Transition, given: AskUser) -> AnswerRules:
     rules = AnswerRules(choices=tuple(given.choices), pattern=given.pattern, schema=given.answer_schema)
-    require_rules(rules)
+    require_rules(rules, formats=t.state.rules >= 3)
     if t.state.rules > 1:
         require_use(rules.schema)
     return rules

@@ -116,7 +116,8 @@ from interlock.engine.waiting import pause_if_idle, resumed, tool_lost
 #    HTML hides marks as code does, a text is read up to a stated size, and what is left of a text without its marks
 #    holds no emphasis of theirs;
 #    limits that only warn never stop a run, also those by call; a budget that stops one says so in a sentence; a call
-#    without a known price under a limit in dollars is warned of; a tool that is tried again is given its first key.
+#    without a known price under a limit in dollars is warned of; a tool that is tried again is given its first key;
+#    the schema of an answer may ask for a date.
 RULES = 3
 
 OVER = ("completed", "failed", "stopped", "cancelled")

@@ -1,12 +1,14 @@
 """What a person's answer must look like, where the question says so.
 
 Rule 1: choices, a pattern, or a part of JSON Schema: `type` (string, integer, number, boolean, array, object), `enum`,
-`minimum`, `maximum`, `minLength`, `maxLength`, `pattern`, `items`, `minItems`, `maxItems`, `properties`, `required`.
+`minimum`, `maximum`, `minLength`, `maxLength`, `pattern`, `format` (date), `items`, `minItems`, `maxItems`,
+`properties`, `required`.
 Any other keyword is refused, not ignored, and so is one of another type.
 Rule 2: a fault is said in words for the person who answers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from typing import Any
 
 import msgspec
@@ -41,8 +43,8 @@ class AnswerRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return schema_words(self.schema) if self.schema else ""
 
 
-def require_rules(rules: AnswerRules) -> None:
-    """`BadQuestion` unless an answer could be checked by them."""
+def require_rules(rules: AnswerRules, *, formats: bool = True) -> None:
+    """`BadQuestion` unless an answer could be checked by them. Runs of older rules know no `format`."""
     if sum(map(bool, (rules.choices, rules.pattern, rules.schema))) > 1:
         raise BadQuestion("a question has choices, a pattern or a schema, and not two of them")
     if len(rules.choices) > CHOICES_MAX or any(not choice.strip() for choice in rules.choices):
@@ -52,7 +54,7 @@ def require_rules(rules: AnswerRules) -> None:
     if rules.pattern:
         pattern(rules.pattern)
     if rules.schema:
-        _require_schema(rules.schema)
+        _require_schema(rules.schema, _KEYWORDS if formats else _WITHOUT_FORMAT)
 
 
 def require_use(schema: Mapping[str, Any]) -> None:
@@ -122,8 +124,10 @@ def _is_count(value: object) -> bool:
     return _TYPES["integer"](value) and 0 <= value <= ANSWER_CHARS_MAX  # type: ignore[operator]
 
 
+_Keywords = Mapping[str, Callable[[Any], bool]]
+
 # What each keyword must hold.
-_KEYWORDS: dict[str, Callable[[Any], bool]] = {
+_WITHOUT_FORMAT: dict[str, Callable[[Any], bool]] = {
     "type": lambda value: isinstance(value, str) and value in _TYPES,
     "enum": lambda value: isinstance(value, list) and 0 < len(value) <= CHOICES_MAX,
     "minimum": _TYPES["number"],
@@ -139,6 +143,7 @@ _KEYWORDS: dict[str, Callable[[Any], bool]] = {
     "description": _TYPES["string"],
     "title": _TYPES["string"],
 }
+_KEYWORDS = {**_WITHOUT_FORMAT, "format": lambda value: value == "date"}
 
 
 # The types of which a keyword says something.
@@ -148,6 +153,7 @@ _OF_TYPES: dict[str, tuple[str, ...]] = {
     "minLength": ("string",),
     "maxLength": ("string",),
     "pattern": ("string",),
+    "format": ("string",),
     "items": ("array",),
     "minItems": ("array",),
     "maxItems": ("array",),
@@ -156,12 +162,12 @@ _OF_TYPES: dict[str, tuple[str, ...]] = {
 }
 
 
-def _require_schema(schema: Mapping[str, Any]) -> None:
+def _require_schema(schema: Mapping[str, Any], keywords: _Keywords) -> None:
     nodes = 0
     level: list[Mapping[str, Any]] = [schema]
     for _ in range(SCHEMA_DEPTH_MAX):
         for each in level:
-            _require_keywords(each)
+            _require_keywords(each, keywords)
         nodes += len(level)
         level = [inner for each in level for inner in _inner(each)]
     if level or nodes > SCHEMA_NODES_MAX:
@@ -173,12 +179,12 @@ def _inner(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [*items, *schema.get("properties", {}).values()]
 
 
-def _require_keywords(schema: Mapping[str, Any]) -> None:
+def _require_keywords(schema: Mapping[str, Any], keywords: _Keywords) -> None:
     for keyword, value in schema.items():
-        if keyword not in _KEYWORDS:
-            known = ", ".join(_KEYWORDS)
+        if keyword not in keywords:
+            known = ", ".join(keywords)
             raise BadQuestion(f"'{keyword}' is not part of the schemas for answers; these are: {known}")
-        if not _KEYWORDS[keyword](value):
+        if not keywords[keyword](value):
             raise BadQuestion(f"'{keyword}' of a schema cannot be {msgspec.json.encode(value).decode()[:80]}")
     if "pattern" in schema:
         pattern(schema["pattern"])
@@ -210,10 +216,19 @@ def _fault_of_number(schema: Mapping[str, Any], value: float, where: str) -> str
 
 def _fault_of_text(schema: Mapping[str, Any], value: str, where: str) -> str:
     size = _fault_of_size(schema, len(value), "Length", where, "characters")
+    if "format" in schema and not size and not _is_date(value):
+        return f"{where} should be {schema_words(schema)}"
     if size or "pattern" not in schema:
         return size
     fits = len(value) <= PATTERN_ANSWER_CHARS_MAX and pattern(schema["pattern"]).fits(value)
     return "" if fits else f"{where} should have the form {schema['pattern']}"
+
+
+def _is_date(value: str) -> bool:
+    try:
+        return date.fromisoformat(value).isoformat() == value
+    except ValueError:
+        return False
 
 
 def _fault_of_items(schema: Mapping[str, Any], value: list[Any], where: str) -> str:

@@ -17,6 +17,8 @@ def schema_words(schema: Mapping[str, Any]) -> str:
         return f"{_NUMBERS[kind]}{_bounds(schema)}"
     if kind == "boolean":
         return "true or false"
+    if schema.get("format") == "date":
+        return "a date such as 2026-11-30"
     if kind == "string":
         form = f" of the form {schema['pattern']}" if "pattern" in schema else ""
         return f"a text{_sizes(schema, 'Length', 'characters')}{form}"

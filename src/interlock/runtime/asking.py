@@ -6,8 +6,9 @@ Rule 2: a question that is asked again, because the answer did not fit, is as ol
 
 from collections.abc import Iterable
 
-from interlock.engine.events import InputRequested
-from interlock.engine.state import RunState, Wait
+from interlock.engine.approving import APPROVAL, approval_question
+from interlock.engine.events import InputRequested, ToolRequest
+from interlock.engine.state import RunState, Wait, turns_of
 from interlock.ports import OpenQuestion, Record
 
 
@@ -32,24 +33,39 @@ class Asked:
 
     def open(self, state: RunState, crew: str) -> tuple[OpenQuestion, ...]:
         """Those of the run itself, the oldest first: what a child asks is listed there."""
-        return tuple(
-            OpenQuestion(
-                id=_id(wait),
-                run=state.run,
-                crew=crew,
-                agent=wait.agent,
-                reason=wait.reason,
-                question=self._requests[wait.token].question,
-                context=wait.context,
-                expects=self._requests[wait.token].expects,
-                choices=wait.rules.choices,
-                token=wait.token,
-                since=self._since[_id(wait)],
-                until=self._since[wait.message] + wait.deadline_ms if wait.deadline_ms else 0,
-            )
-            for wait in state.waits
-            if not wait.child
+        tools = {tool.key: tool.request for turn in turns_of(state) for tool in turn.tools}
+        return tuple(self._question(state, crew, wait, tools.get(wait.tool)) for wait in state.waits if not wait.child)
+
+    def _question(self, state: RunState, crew: str, wait: Wait, request: ToolRequest | None) -> OpenQuestion:
+        asked = self._requests[wait.token]
+        is_approval = wait.reason == APPROVAL and request is not None
+        plain = approval_question(wait.agent, request) if is_approval and request else wait.question
+        return OpenQuestion(
+            id=_id(wait),
+            run=state.run,
+            crew=crew,
+            agent=wait.agent,
+            reason=wait.reason,
+            question=asked.question,
+            expects=asked.expects,
+            choices=wait.rules.choices,
+            token=wait.token,
+            since=self._since[_id(wait)],
+            until=self._since[wait.message] + wait.deadline_ms if wait.deadline_ms else 0,
+            context=wait.context,
+            pattern=wait.rules.pattern,
+            schema=wait.rules.schema,
+            default=wait.default,
+            fault=_fault(plain, asked.question),
+            tool=request.name if request is not None else "",
+            call=wait.tool,
+            arguments=(request.arguments or "{}") if is_approval and request else "",
         )
+
+
+def _fault(plain: str, asked: str) -> str:
+    """Why the last answer was refused: what a question that is asked again has behind its own words."""
+    return asked[len(plain) + 2 : -1] if plain and asked.startswith(f"{plain}\n(") else ""
 
 
 def _id(wait: Wait) -> str:

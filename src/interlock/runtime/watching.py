@@ -37,7 +37,7 @@ def _public(event: Event, at: int) -> Public:
     body.pop("worked_ms", None)
     body.pop("mail", None)
     if isinstance(event, ToolCalled):
-        body["arguments"] = _arguments(event.arguments)
+        body["arguments"] = json_or_text(event.arguments)
     if isinstance(event, BroadcastEmitted):
         body["signal"]["createdAt"] = at
     if isinstance(event, RunStarted):  # most runs are told nothing but their input
@@ -45,7 +45,7 @@ def _public(event: Event, at: int) -> Public:
     return {"type": event.__struct_config__.tag, **body}
 
 
-def _arguments(text: str) -> Any:
+def json_or_text(text: str) -> Any:
     """As an object where the model wrote one, else as it wrote it."""
     try:
         return msgspec.json.decode(text)

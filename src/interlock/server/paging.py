@@ -69,7 +69,7 @@ async def question_page(box: Interlock, limit: int, cursor: str | None) -> dict[
     page = await box.store.open_questions(limit, _question_of(cursor) if cursor is not None else None)
     last = (page[-1].since, page[-1].token) if page else None
     more = cursor_of(str(last[0]), last[1]) if last and await box.store.open_questions(1, last) else None
-    return {"questions": [question_view(question) for question in page], "next": more}
+    return {"questions": [question_view(question, box.toolbox) for question in page], "next": more}
 
 
 def _question_of(cursor: str) -> tuple[int, str]:

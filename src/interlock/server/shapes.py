@@ -88,12 +88,26 @@ class Question(Told):
     crew: str = Field(examples=["desk"])
     agent: str = Field(examples=["cashier"])
     question: str = Field(examples=["May I pay 240 dollars?"])
-    context: str = Field(description="Why the agent asks, in its own words; empty if it did not say.")
+    context: str = Field(
+        description="Why the agent asks, in its own words; empty if it did not say.",
+        examples=["The customer is waiting."],
+    )
     expects: str = Field(description="What an answer must look like, in words; empty if anything will do.")
     choices: list[str] = Field(description="The answers there are; none if the answer is free.")
     reason: str = Field(examples=["signal:[WAIT]"])
     token: str = Field(examples=[TOKEN])
     asked_at: int = Field(description="Milliseconds since 1970.", examples=[1_794_800_000_000])
+    deadline_at: int | None = Field(description="Milliseconds since 1970; null if it stays open.", examples=[None])
+    default: str | None = Field(description="The answer that counts after the deadline; null if there is none.")
+    pattern: str = Field(description="The form of the whole answer; empty if it may have any.")
+    answer_schema: dict[str, Any] = Field(description="The schema of an answer in JSON; empty if it is not JSON.")
+    fault: str = Field(description="Why the last answer was refused; empty if none was.")
+    key: str = Field(description="Stays the same when the question is asked again.", examples=[TOKEN])
+    tool: str = Field(description="The tool that the question is about; empty if it is about none.")
+    arguments: Any = Field(description="What the tool would be called with; null if this is not an approval.")
+    parameters: dict[str, Any] = Field(
+        description="The schema of the tool's arguments; empty if this is not an approval."
+    )
 
 
 class RunView(Told):
@@ -113,6 +127,14 @@ class RunView(Told):
     usage: Used
 
 
+class AgentModel(Told):
+    """`path` are the sub-crews from the run down to the agent, as in events."""
+
+    path: list[str]
+    agent: str = Field(examples=["clerk"])
+    model: str = Field(examples=["openai:gpt-4o-mini"])
+
+
 class RunDetail(RunView):
     """`output` is the last reply as it was said, `text` the same without marks, or the open question."""
 
@@ -124,6 +146,7 @@ class RunDetail(RunView):
     token: str = Field(description="Of the oldest open wait, where the run is paused.")
     questions: list[Question]
     usage_by_agent: dict[str, Used]
+    models: list[AgentModel] = Field(description="The model of each agent when the run started.")
 
 
 class RunPage(Told):

@@ -1,18 +1,19 @@
 """Runs and questions as they are answered."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from interlock.compose.box import Interlock
 from interlock.compose.questions import listed_questions
 from interlock.compose.results import result_from
+from interlock.crew.definition import Crew
 from interlock.engine.in_full import in_full
 from interlock.engine.reasons import reason
-from interlock.errors import DamagedRun
+from interlock.errors import DamagedRun, InterlockError
 from interlock.ids import parent_of
-from interlock.ports import Journal, OpenQuestion, RunRow, StoredRecord
+from interlock.ports import Journal, OpenQuestion, RunRow, StoredRecord, Toolbox
 from interlock.runtime.runner import is_over
-from interlock.runtime.watching import public_events
+from interlock.runtime.watching import json_or_text, public_events
 
 
 def run_view(row: RunRow) -> dict[str, Any]:
@@ -40,7 +41,7 @@ async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
         await box.list_missing_questions()
         open_ = await listed_questions(box.store, run)
     asked = sorted(open_, key=lambda each: (each.run != run, each.since, each.token))
-    questions = [question_view(each) for each in asked]
+    questions = [question_view(each, box.toolbox) for each in asked]
     said = {
         "detail": result.detail,
         "output": result.output,
@@ -49,10 +50,31 @@ async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
         "questions": questions,
     }
     used = {"usage_by_agent": {agent: in_full(usage) for agent, usage in result.usage_by_agent.items()}}
-    return {**run_view(row), **said, **used}
+    return {**run_view(row), **said, **used, "models": await _models(box, row)}
 
 
-def question_view(question: OpenQuestion) -> dict[str, Any]:
+async def _models(box: Interlock, row: RunRow) -> list[dict[str, Any]]:
+    """The model of each agent when the run started: an event names a model only where it is another one."""
+    try:
+        crew = await box.crew_of(row)
+    except InterlockError:
+        return []  # the run can be shown without them
+    return [
+        {"path": list(path), "agent": agent.id, "model": agent.primary.name}
+        for path, each in _tree(crew, ())
+        for agent in each.agents
+        if agent.primary is not None
+    ]
+
+
+def _tree(crew: Crew, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Crew]]:
+    yield path, crew
+    for name, sub in crew.sub_crews.items():
+        if sub.crew is not None and name not in path:
+            yield from _tree(sub.crew, (*path, name))
+
+
+def question_view(question: OpenQuestion, tools: Toolbox) -> dict[str, Any]:
     """Its id stays when it is asked again, because an answer did not fit; its token does not."""
     return {
         "id": question.id,
@@ -66,7 +88,21 @@ def question_view(question: OpenQuestion) -> dict[str, Any]:
         "reason": question.reason,
         "token": question.token,
         "asked_at": question.since,
+        "deadline_at": question.until or None,
+        "default": question.default,
+        "pattern": question.pattern,
+        "answer_schema": question.schema,
+        "fault": question.fault,
+        "key": f"{question.run}:{question.call}" if question.call else question.id,
+        "tool": question.tool,
+        "arguments": json_or_text(question.arguments) if question.arguments else None,
+        "parameters": _parameters(question.tool, tools) if question.arguments else {},
     }
+
+
+def _parameters(tool: str, tools: Toolbox) -> dict[str, Any]:
+    """What a tool takes, as this host has it; empty where the tool is gone."""
+    return next((each.parameters for each in tools.schemas([tool]) if each.name == tool), {})
 
 
 async def events_after(journal: Journal, run: str, after: int, limit: int) -> dict[str, Any]:

@@ -7,6 +7,79 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * AddSchedule
+         * @description When: exactly one of `at`, `every_ms`, `daily` (with `days` for some days of the week) and `cron`.
+         */
+        AddSchedule: {
+            /**
+             * At
+             * @description Once; milliseconds since 1970.
+             * @example null
+             */
+            at?: number | null;
+            /**
+             * Crew
+             * @example newsroom
+             */
+            crew: string;
+            /**
+             * Cron
+             * @description Five fields.
+             * @example null
+             */
+            cron?: string | null;
+            /**
+             * Daily
+             * @description A local time, HH:MM.
+             * @example 09:00
+             */
+            daily?: string | null;
+            /**
+             * Days
+             * @default []
+             * @example [
+             *       "mon",
+             *       "thu"
+             *     ]
+             */
+            days: string[];
+            /**
+             * Every Ms
+             * @example null
+             */
+            every_ms?: number | null;
+            /**
+             * Input
+             * @default
+             * @example The news of the day
+             */
+            input: string;
+            /**
+             * Zone
+             * @default UTC
+             * @example Europe/Berlin
+             */
+            zone: string;
+        };
+        /**
+         * AgentModel
+         * @description `path` are the sub-crews from the run down to the agent, as in events.
+         */
+        AgentModel: {
+            /**
+             * Agent
+             * @example clerk
+             */
+            agent: string;
+            /**
+             * Model
+             * @example openai:gpt-4o-mini
+             */
+            model: string;
+            /** Path */
+            path: string[];
+        };
         /** AgentUsage */
         AgentUsage: {
             /**
@@ -107,12 +180,27 @@ export interface components {
             /** Entry Point */
             entry_point: string;
             /**
+             * Loaded At
+             * @description When it was read, in milliseconds since 1970.
+             */
+            loaded_at: number;
+            /**
              * Name
              * @example desk
              */
             name: string;
+            /**
+             * Newer Problems
+             * @description What keeps a newer file from being served; 0 if there is none.
+             */
+            newer_problems: number;
             /** Problems */
             problems: number;
+            /**
+             * Revision
+             * @description The beginning of the sum of what is served; empty if it has errors.
+             */
+            revision: string;
             /** Routes */
             routes: components["schemas"]["RouteView"][];
             /** Settings */
@@ -156,12 +244,27 @@ export interface components {
             /** Entry Point */
             entry_point: string;
             /**
+             * Loaded At
+             * @description When it was read, in milliseconds since 1970.
+             */
+            loaded_at: number;
+            /**
              * Name
              * @example desk
              */
             name: string;
+            /**
+             * Newer Problems
+             * @description What keeps a newer file from being served; 0 if there is none.
+             */
+            newer_problems: number;
             /** Problems */
             problems: number;
+            /**
+             * Revision
+             * @description The beginning of the sum of what is served; empty if it has errors.
+             */
+            revision: string;
             /** Sound */
             sound: boolean;
         };
@@ -500,6 +603,18 @@ export interface components {
              */
             agent: string;
             /**
+             * Answer Schema
+             * @description The schema of an answer in JSON; empty if it is not JSON.
+             */
+            answer_schema: {
+                [key: string]: unknown;
+            };
+            /**
+             * Arguments
+             * @description What the tool would be called with; null if this is not an approval.
+             */
+            arguments: unknown;
+            /**
              * Asked At
              * @description Milliseconds since 1970.
              * @example 1794800000000
@@ -513,6 +628,7 @@ export interface components {
             /**
              * Context
              * @description Why the agent asks, in its own words; empty if it did not say.
+             * @example The customer is waiting.
              */
             context: string;
             /**
@@ -521,15 +637,49 @@ export interface components {
              */
             crew: string;
             /**
+             * Deadline At
+             * @description Milliseconds since 1970; null if it stays open.
+             * @example null
+             */
+            deadline_at: number | null;
+            /**
+             * Default
+             * @description The answer that counts after the deadline; null if there is none.
+             */
+            default: string | null;
+            /**
              * Expects
              * @description What an answer must look like, in words; empty if anything will do.
              */
             expects: string;
             /**
+             * Fault
+             * @description Why the last answer was refused; empty if none was.
+             */
+            fault: string;
+            /**
              * Id
              * @example 01a1e2ac96f34f33c417:8.0
              */
             id: string;
+            /**
+             * Key
+             * @description Stays the same when the question is asked again.
+             * @example 01a1e2ac96f34f33c417:8.0
+             */
+            key: string;
+            /**
+             * Parameters
+             * @description The schema of the tool's arguments; empty if this is not an approval.
+             */
+            parameters: {
+                [key: string]: unknown;
+            };
+            /**
+             * Pattern
+             * @description The form of the whole answer; empty if it may have any.
+             */
+            pattern: string;
             /**
              * Question
              * @example May I pay 240 dollars?
@@ -550,6 +700,11 @@ export interface components {
              * @example 01a1e2ac96f34f33c417:8.0
              */
             token: string;
+            /**
+             * Tool
+             * @description The tool that the question is about; empty if it is about none.
+             */
+            tool: string;
         };
         /** QuestionPage */
         QuestionPage: {
@@ -581,6 +736,32 @@ export interface components {
              * @example decision
              */
             type: string;
+        };
+        /**
+         * RepeatView
+         * @description Every so many milliseconds, or at a local time on some days of the week.
+         */
+        RepeatView: {
+            /**
+             * At
+             * @default
+             */
+            at: string;
+            /**
+             * Days
+             * @default []
+             */
+            days: string[];
+            /**
+             * Everyms
+             * @default 0
+             */
+            everyMs: number;
+            /**
+             * Zone
+             * @default
+             */
+            zone: string;
         };
         /** Resume */
         Resume: {
@@ -656,6 +837,11 @@ export interface components {
              * @example 01a1e2ac96f34f33c417
              */
             id: string;
+            /**
+             * Models
+             * @description The model of each agent when the run started.
+             */
+            models: components["schemas"]["AgentModel"][];
             /** Output */
             output: string;
             /**
@@ -807,6 +993,53 @@ export interface components {
              * @example report:due
              */
             type: string;
+        };
+        /** SchedulePage */
+        SchedulePage: {
+            /** Schedules */
+            schedules: components["schemas"]["ScheduleView"][];
+        };
+        /** ScheduleView */
+        ScheduleView: {
+            /**
+             * Attempts
+             * @description How often the next run was tried to start.
+             */
+            attempts: number;
+            /** Created At */
+            created_at: number;
+            /** Crew */
+            crew: string;
+            /** Cron */
+            cron: string;
+            /** Id */
+            id: string;
+            /** Input */
+            input: string;
+            /**
+             * Last At
+             * @description The time that the last run was planned for; 0 before the first.
+             */
+            last_at: number;
+            /** Last Run */
+            last_run: string;
+            /**
+             * Next At
+             * @description Milliseconds since 1970.
+             */
+            next_at: number;
+            /** Paused */
+            paused: boolean;
+            /**
+             * Problem
+             * @description Why the last run did not start; empty if it did.
+             */
+            problem: string;
+            repeat: components["schemas"]["RepeatView"] | null;
+            /** Try At */
+            try_at: number;
+            /** Zone */
+            zone: string;
         };
         /** SendMessage */
         SendMessage: {

@@ -6,6 +6,7 @@ type Shapes = components["schemas"];
 export type Run = Shapes["RunView"];
 export type RunDetail = Shapes["RunDetail"];
 export type RunPage = Shapes["RunPage"];
+export type AgentModel = Shapes["AgentModel"];
 export type Status = Run["status"];
 export type Question = Shapes["Question"];
 export type QuestionPage = Shapes["QuestionPage"];

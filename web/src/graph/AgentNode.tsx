@@ -40,8 +40,8 @@ const DOING: Record<string, string> = {
 
 function words(node: GraphNode, state: NodeState): string {
   if (state.isWaiting) return "waits for you";
-  if (state.isActive) return DOING[state.doing] ?? "works";
-  if (state.visits) return state.visits === 1 ? "was here" : `was here ${state.visits} times`;
+  if (state.isActive) return DOING[state.doing] ?? "working";
+  if (state.visits) return state.visits === 1 ? "done" : `${state.visits} turns`;
   if (node.entry) return "starts here";
   return { agent: "", group: "group", sub_crew: "crew", end: "", unknown: "not in the crew" }[node.kind];
 }

@@ -23,7 +23,7 @@ export function BroadcastFeed() {
           Pattern <input value={pattern} placeholder="build:*:done" onChange={(event) => setPattern(event.target.value)} />
         </label>
         <span className="quiet">
-          <code>*</code> is exactly one segment
+          <code>*</code> matches one segment
         </span>
       </div>
       {error && <Failed error={error} again={again} />}

@@ -1,6 +1,6 @@
 import { useState } from "react";
 import type { CrewDetail, Graph } from "../api/types";
-import { CrewGraph } from "../graph/CrewGraph";
+import { CrewGraph } from "../graph/LazyGraph";
 import { useFetched } from "../state/fetched";
 import { Failed, Loading } from "../ui/Notes";
 import { Tabs } from "../ui/Tabs";
@@ -27,7 +27,7 @@ export function CrewPage({ name }: { name: string }) {
         <h1>
           <bdi>{crew.name}</bdi>{" "}
           <span className={crew.sound ? "badge badge-completed" : "badge badge-failed"}>
-            {crew.sound ? "✓ sound" : "✕ does not run"}
+            {crew.sound ? "✓ sound" : "✕ has errors"}
           </span>
         </h1>
         {crew.description && (

@@ -6,7 +6,7 @@ export function CrewProblems({ name }: { name: string }) {
   const { value, error, again } = useFetched<Problems>(`/v1/crews/${encodeURIComponent(name)}/problems`);
   if (error) return <Failed error={error} again={again} />;
   if (!value) return <Loading what="the problems" />;
-  if (!value.problems.length) return <Empty title="The check found nothing.">The crew is as it was when the server started.</Empty>;
+  if (!value.problems.length) return <Empty title="No problems">Loaded at server start; restart to pick up changes.</Empty>;
   return (
     <ul className="problems" tabIndex={0} aria-label="Problems">
       {value.problems.map((problem, n) => (

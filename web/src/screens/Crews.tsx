@@ -21,10 +21,10 @@ export function Crews() {
                 <bdi>{crew.name}</bdi>
               </h2>
               <span className={crew.sound ? "badge badge-completed" : "badge badge-failed"}>
-                {crew.sound ? "✓ sound" : "✕ does not run"}
+                {crew.sound ? "✓ sound" : "✕ has errors"}
               </span>
               <p>
-                <bdi>{crew.description || "It has no description."}</bdi>
+                <bdi>{crew.description || "No description"}</bdi>
               </p>
               <p className="quiet">
                 {plural(crew.agents.length, "agent")}, {plural(crew.problems, "problem")}; starts with <bdi>{crew.entry_point}</bdi>

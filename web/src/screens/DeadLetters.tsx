@@ -22,7 +22,7 @@ export function DeadLetters() {
       title="Webhooks that failed"
       head={["webhook", "why", "given up", ""]}
       items={mayLook ? value && value.letters : []}
-      empty={mayLook ? <Empty title="Every webhook took what it was sent." /> : <Empty title="This is not shown to you.">{lacking("admin")}</Empty>}
+      empty={mayLook ? <Empty title="No failed webhooks" /> : <Empty title="This is not shown to you.">{lacking("admin")}</Empty>}
       {...{ error, again, refused }}
       row={(letter) => (
         <tr key={letter.number}>

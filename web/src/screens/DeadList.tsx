@@ -15,10 +15,10 @@ export function DeadList() {
   const revive = (id: string) => send(() => post(`/v1/engine/signals/dead/${encodeURIComponent(id)}/revive`, {}));
   return (
     <Listing
-      title="Not delivered"
+      title="Undelivered"
       head={["type", "for", "why", "when", ""]}
       items={value && value.dead}
-      empty={<Empty title="Everything arrived." />}
+      empty={<Empty title="None" />}
       {...{ error, again, refused }}
       row={(each) => (
         <tr key={each.id}>

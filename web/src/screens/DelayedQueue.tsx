@@ -18,7 +18,7 @@ export function DelayedQueue() {
   const { error: refused, send } = useSending(again);
   return (
     <Listing
-      title="For later"
+      title="Scheduled"
       head={["type", "due", ""]}
       items={value && value.delayed}
       empty={<Empty title="Nothing waits to be announced." />}

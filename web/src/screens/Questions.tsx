@@ -1,10 +1,13 @@
-import { asked, inbox, refreshInbox } from "../state/questions";
+import { Asker } from "../questions/Asker";
+import { isDecision, kindOf, plainQuestion } from "../questions/kinds";
+import { QuestionTimes } from "../questions/QuestionFacts";
+import { inbox, openQuestion, refreshInbox } from "../state/questions";
 import { placeOf } from "../state/router";
 import { useStore } from "../state/store";
-import { when } from "../state/words";
+import { Markdown } from "../markdown/Markdown";
 import { Act } from "../ui/Act";
 import { Empty, Failed, Loading } from "../ui/Notes";
-import { Said } from "../ui/Said";
+import { Brief } from "../ui/Said";
 
 export function Questions() {
   const { questions, isKnown, error } = useStore(inbox);
@@ -16,22 +19,25 @@ export function Questions() {
       {error && <Failed error={error} again={() => void refreshInbox()} />}
       {!isKnown && !error && <Loading what="questions" />}
       {isKnown && !questions.length && (
-        <Empty title="Nobody waits for you.">When an agent asks something, it opens here, on whatever screen you are.</Empty>
+        <Empty title="No open questions">When an agent asks something, a notice appears on every screen, and the question is listed here.</Empty>
       )}
       <ul className="inbox">
         {questions.map((question) => (
-          <li key={question.id}>
+          <li key={question.key}>
             <p className="entry-head">
-              <bdi className="author">{question.agent}</bdi> of <bdi>{question.crew}</bdi>
-              <bdi className="quiet">{question.reason}</bdi>
-              <time>{when(question.asked_at)}</time>
+              <Asker question={question} />
+              <QuestionTimes question={question} />
             </p>
-            <Said text={question.question} />
+            {kindOf(question) === "approval" ? (
+              <Brief text={JSON.stringify(question.arguments)} />
+            ) : (
+              <Markdown text={plainQuestion(question)} />
+            )}
             <p className="actions">
-              <Act needs="answer" className="primary" onClick={() => asked.set(question)}>
-                Answer
+              <Act needs="answer" className="primary" onClick={() => openQuestion(question)}>
+                {isDecision(question) ? "Review" : "Answer"}
               </Act>
-              <a href={placeOf("runs", question.run)}>Look at the run</a>
+              <a href={placeOf("runs", question.run)}>Open run</a>
             </p>
           </li>
         ))}

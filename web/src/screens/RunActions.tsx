@@ -1,6 +1,7 @@
 import { post } from "../api/client";
 import type { RunDetail } from "../api/types";
-import { asked } from "../state/questions";
+import { openQuestion } from "../state/questions";
+import { isDecision } from "../questions/kinds";
 import { Act } from "../ui/Act";
 import { Failed } from "../ui/Notes";
 import { useSending } from "./useSending";
@@ -13,8 +14,8 @@ export function RunActions({ detail }: { detail: RunDetail }) {
   return (
     <div className="actions">
       {detail.questions.map((question) => (
-        <Act needs="answer" key={question.id} className="primary" onClick={() => asked.set(question)}>
-          Answer <bdi>{question.agent}</bdi>
+        <Act needs="answer" key={question.key} className="primary" onClick={() => openQuestion(question)}>
+          {isDecision(question) ? "Review" : "Answer"} <bdi>{question.agent}</bdi>
         </Act>
       ))}
       {!isOver && (

@@ -21,9 +21,9 @@ export function RunHead({ detail, story, isPast }: { detail: RunDetail; story: S
         <Fact name="Tokens" value={count(tokens)} />
         <Fact name="Cost" value={cost} />
         <Fact name="Time" value={duration(end - detail.created_at)} />
-        <Fact name="Begun" value={when(detail.created_at)} />
+        <Fact name="Started" value={when(detail.created_at)} />
         {detail.parent && <LinkFact name="Called by" run={detail.parent} />}
-        {detail.continues && <LinkFact name="Goes on from" run={detail.continues} />}
+        {detail.continues && <LinkFact name="Continues" run={detail.continues} />}
       </dl>
     </header>
   );

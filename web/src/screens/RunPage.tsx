@@ -1,6 +1,6 @@
 import { useMemo, useState } from "react";
 import type { Graph, RunDetail } from "../api/types";
-import { CrewGraph } from "../graph/CrewGraph";
+import { CrewGraph } from "../graph/LazyGraph";
 import { useFetched } from "../state/fetched";
 import { useFollowed } from "../state/followed";
 import { storyOf } from "../state/story";
@@ -31,6 +31,7 @@ export function RunPage({ run }: { run: string }) {
   const past = useMemo(() => (cursor === null ? null : storyOf(followed.events, cursor)), [cursor, followed.events]);
   const story = past ?? followed.story;
   const version = past ? -1 - (cursor ?? 0) : followed.version;
+  const isLive = past !== null || detail?.status === "running" || detail?.status === "paused";
   if (error && !detail) return <Failed error={error} again={again} />;
   if (!detail) return <Loading what="the run" />;
   return (
@@ -51,7 +52,9 @@ export function RunPage({ run }: { run: string }) {
         </section>
         <section className="run-telling">
           <Tabs tabs={TABS} current={tab} choose={setTab} label="What the run tells">
-            {tab === "transcript" && <Transcript story={story} version={version} />}
+            {tab === "transcript" && (
+              <Transcript key={past ? "past" : "now"} story={story} version={version} models={detail.models} isLive={isLive} />
+            )}
             {tab === "timeline" && <Timeline story={story} version={version} />}
             {tab === "events" && <EventList events={followed.events} upTo={cursor ?? followed.events.length} />}
             {tab === "reasons" && <Reasons run={run} upTo={cursor === null ? null : followed.events.slice(0, cursor)} />}

@@ -9,12 +9,12 @@ export function RunRowHead() {
     <div className="run-row run-row-head" aria-hidden="true">
       <span>status</span>
       <span>crew</span>
-      <span>at</span>
+      <span>agent</span>
       <span>reason</span>
       <span>tokens</span>
       <span>cost</span>
       <span>time</span>
-      <span>begun</span>
+      <span>started</span>
     </div>
   );
 }

@@ -66,7 +66,7 @@ function RunList({ page, query, isFiltered }: { page: RunPage; query: URLSearchP
   };
   if (!runs.length)
     return (
-      <Empty title={isFiltered ? "No run is like that." : "No runs yet."}>
+      <Empty title={isFiltered ? "No runs match these filters." : "No runs yet."}>
         {isFiltered ? "Choose another status or crew." : "Start one above, or with interlock run CREW INPUT in the same data folder."}
       </Empty>
     );

@@ -20,7 +20,7 @@ export function Screen() {
   if (place === "broadcasts") return <Broadcasts />;
   if (place === "usage") return <Usage />;
   return (
-    <Empty title="There is no such screen.">
+    <Empty title="Page not found">
       <a href="#/runs">Go to the runs</a>
     </Empty>
   );

@@ -14,7 +14,7 @@ export function Subscriptions() {
   const { error: refused, send } = useSending(again);
   return (
     <Listing
-      title="Who hears what"
+      title="Subscriptions"
       head={["agent", "pattern", "how", ""]}
       items={value && value.subscriptions}
       empty={<Empty title="Nobody listens.">Subscribe an agent here, or in its crew's file.</Empty>}

@@ -1,12 +1,13 @@
-import { useMemo, useState } from "react";
+import { lazy, Suspense, useMemo, useState } from "react";
 import type { UsageReport } from "../api/types";
 import { useFetched } from "../state/fetched";
 import { costOf, count, plural, tokensOf } from "../state/words";
 import { Choice } from "../ui/Choice";
 import { Empty, Failed, Loading } from "../ui/Notes";
-import { UsageChart, type Measure } from "./UsageChart";
+import type { Measure } from "./UsageChart";
 import { UsageTable } from "./UsageTable";
 
+const UsageChart = lazy(() => import("./UsageChart").then(({ UsageChart }) => ({ default: UsageChart })));
 const DAY_MS = 86_400_000;
 const PERIODS = { "1": "the last day", "7": "the last week", "30": "the last month", "": "ever" };
 
@@ -20,11 +21,11 @@ export function Usage() {
     <>
       <div className="head">
         <h1>Usage</h1>
-        <Choice label="Of runs started in" value={days} choose={setDays} options={PERIODS} />
+        <Choice label="Period" value={days} choose={setDays} options={PERIODS} />
         <Choice label="Show" value={what} choose={setWhat} options={{ cost: "cost", tokens: "tokens" }} />
         <Choice label="By" value={by} choose={setBy} options={{ crew: "crew", agent: "agent" }} />
         <button type="button" onClick={again}>
-          Count again
+          Refresh
         </button>
       </div>
       {error && <Failed error={error} again={again} />}
@@ -36,7 +37,9 @@ export function Usage() {
             {plural(value.runs, "run")}, {plural(value.usage.calls, "call")}, {count(tokensOf(value.usage))} tokens,{" "}
             <b>{costOf(value.usage)}</b>
           </p>
-          <UsageChart report={value} what={what} by={by} />
+          <Suspense fallback={<Loading what="the chart" />}>
+            <UsageChart report={value} what={what} by={by} />
+          </Suspense>
           <UsageTable report={value} />
         </>
       )}

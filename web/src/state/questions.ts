@@ -1,4 +1,4 @@
-/** What people are asked, and whether it was just asked. */
+/** What people are asked: what is open, what has just come, and which one somebody has opened. Nothing opens by itself. */
 import { get, wordsOf } from "../api/client";
 import { isDelta, textOf, type Told } from "../api/events";
 import type { Question, QuestionPage } from "../api/types";
@@ -13,13 +13,15 @@ export interface Inbox {
 }
 
 export const inbox = new Store<Inbox>({ questions: [], isKnown: false, error: "" });
-/** The question that the dialog shows. */
-export const asked = new Store<Question | null>(null);
+/** The question in the drawer. A click or a key of a person sets it, and nothing else. */
+export const opened = new Store<Question | null>(null);
+/** Keys of questions that came while this page was open, until they are opened, dismissed or answered. */
+export const announced = new Store<readonly string[]>([]);
 
-const MOVES = ["input.requested", "input.given", "run.paused", "run.resumed", "run.finished"];
+const MOVES = ["input.requested", "input.given", "input.expired", "run.paused", "run.resumed", "run.finished"];
 let isAsking = false;
 let isStale = false;
-/** Tokens of questions that this page heard being asked, and did not show yet. */
+/** Tokens of questions that this page heard being asked, and that are not listed yet. */
 const fresh = new Set<string>();
 
 export async function refreshInbox(): Promise<void> {
@@ -31,7 +33,7 @@ export async function refreshInbox(): Promise<void> {
   try {
     const { questions } = await get<QuestionPage>("/v1/questions?limit=1000");
     inbox.set({ questions, isKnown: true, error: "" });
-    openNext();
+    announce(questions);
   } catch (error) {
     inbox.set({ ...inbox.get(), error: wordsOf(error) });
   }
@@ -42,24 +44,31 @@ export async function refreshInbox(): Promise<void> {
   }
 }
 
-/** A question that comes while somebody looks who may answer opens the dialog; those that waited before are in the inbox. */
-function openNext(): void {
-  const next = inbox.get().questions.find((each) => fresh.has(each.token));
-  if (asked.get() || !next || !may("answer")) return;
-  fresh.delete(next.token);
-  asked.set(next);
+/** New ones are announced to people who may answer; those that are answered are announced no more. */
+function announce(questions: readonly Question[]): void {
+  const news = questions.filter((each) => fresh.has(each.token)).map((each) => each.key);
+  for (const each of questions) fresh.delete(each.token);
+  if (!may("answer")) return;
+  const before = announced.get();
+  const keys = new Set([...news, ...before]);
+  keys.delete(opened.get()?.key ?? "");
+  const after = questions.map((each) => each.key).filter((key) => keys.has(key));
+  if (after.join("\n") !== before.join("\n")) announced.set(after);
 }
 
-/** What came while somebody answered is next. */
-export function answered(): void {
-  asked.set(null);
-  openNext();
+/** Opens the drawer; what stood in it keeps what was typed. */
+export function openQuestion(question: Question): void {
+  opened.set(question);
+  dismissNotice(question.key);
 }
 
-/** Somebody wants to be left alone: whatever waits stays in the inbox. */
-export function postponed(): void {
-  asked.set(null);
-  fresh.clear();
+export function closeQuestion(): void {
+  opened.set(null);
+}
+
+/** It stays in the inbox. */
+export function dismissNotice(key: string): void {
+  announced.set(announced.get().filter((each) => each !== key));
 }
 
 listen((told: readonly Told[]) => {

@@ -58,7 +58,7 @@ export async function leave(): Promise<void> {
 /** Without a session there is none to close; otherwise nobody should believe that it is. */
 function notClosed(error: unknown): string {
   const isOver = error instanceof Refused && error.status === 401;
-  return isOver ? "" : `Your session could not be closed, come back and leave again: ${wordsOf(error)}`;
+  return isOver ? "" : `Your session could not be closed, sign in and sign out again: ${wordsOf(error)}`;
 }
 
 /** Without `read` there is nothing to show, so such a key stays at the door. */

@@ -149,3 +149,41 @@ describe("a stream of another data folder", () => {
     expect(ask).toHaveBeenCalledOnce();
   });
 });
+
+describe("a transcript", () => {
+  const CALLED = { type: "model.called", agent: "a", call: "1" };
+
+  test("tells what each reply took", () => {
+    const usage = { input_tokens: 3, output_tokens: 2, cost_micros: 7, unpriced_calls: 1 };
+    const story = storyOf(events(CALLED, { type: "model.replied", agent: "a", call: "1", text: "Hi", model: "x:y", usage }));
+    expect(story.transcript[0]?.call).toEqual({ model: "x:y", tokens: 5, costMicros: 7, isUnpriced: true, ms: 1 });
+  });
+
+  test("has a tool and what it returned in one entry", () => {
+    const story = storyOf(
+      events(
+        { type: "tool.called", agent: "a", call: "2", name: "pay", arguments: { n: 1 } },
+        { type: "tool.called", agent: "a", call: "3", name: "ring", arguments: {} },
+        { type: "tool.returned", call: "2", ok: false, output: "no money" },
+      ),
+    );
+    expect(story.transcript.map((entry) => [entry.note, entry.text, entry.result?.text])).toEqual([
+      ["pay", '{"n":1}', "no money"],
+      ["ring", "{}", undefined],
+    ]);
+    expect(story.transcript[0]?.result?.isFailed).toBe(true);
+  });
+
+  test("knows the marks of a reply as they are spelled, counted in characters", () => {
+    const candidates = [{ signal: "[DONE]", start: 3, end: 11, outcome: "won" }];
+    const story = storyOf(
+      events(
+        CALLED,
+        { type: "model.replied", agent: "a", call: "1", text: "👍👍 [ done ]" },
+        { type: "signal.seen", agent: "a", signal: "[DONE]" },
+        { type: "decision", agent: "a", verb: "end", signal: "[DONE]", target: "", candidates },
+      ),
+    );
+    expect(story.transcript[0]?.marks).toEqual(["[DONE]", "[ done ]"]);
+  });
+});

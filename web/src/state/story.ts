@@ -12,6 +12,28 @@ export interface TranscriptEntry {
   readonly text: string;
   readonly path: readonly string[];
   readonly note: string;
+  /** Signals of a reply, as they are spelled in it. */
+  readonly marks?: readonly string[];
+  /** What the model call behind a reply took. */
+  readonly call?: CallFacts;
+  /** What a tool returned. */
+  readonly result?: ToolResult;
+}
+
+export interface CallFacts {
+  /** Named only where it is not the agent's own. */
+  readonly model: string;
+  readonly tokens: number;
+  readonly costMicros: number;
+  /** Whether there is no price for it: then the cost is not known, and not nothing. */
+  readonly isUnpriced: boolean;
+  readonly ms: number;
+}
+
+export interface ToolResult {
+  readonly text: string;
+  readonly isFailed: boolean;
+  readonly ms: number;
 }
 
 export type SpanKind = "model" | "tool" | "child" | "wait";
@@ -71,6 +93,9 @@ export class Story {
   private readonly questions = new Map<string, string>();
   private readonly open = new Map<string, Span>();
   private readonly known = new Set<string>();
+  /** Places in the transcript: of tool calls that are open, and of the newest reply by level and name. */
+  readonly toolEntries = new Map<string, number>();
+  readonly replies = new Map<string, number>();
 
   take(told: Told): void {
     if (isDelta(told)) this.hear(told);
@@ -89,9 +114,25 @@ export class Story {
     HAPPENS[event.type]?.(this, event, event.path ?? NO_PATH);
   }
 
-  say(event: RunEvent, kind: EntryKind, author: string, text: string, note = ""): void {
+  say(event: RunEvent, kind: EntryKind, author: string, text: string, note = "", call?: CallFacts): number {
     const path = event.path ?? NO_PATH;
-    this.transcript.push({ key: `${event.run}.${event.seq}`, at: event.at, author, kind, text, path, note });
+    const entry = { key: `${event.run}.${event.seq}`, at: event.at, author, kind, text, path, note };
+    return this.transcript.push(call ? { ...entry, call } : entry) - 1;
+  }
+
+  /** Entries are replaced and never changed: a view may compare them by identity. */
+  amend(at: number | undefined, more: Partial<TranscriptEntry>): boolean {
+    const entry = at === undefined ? undefined : this.transcript[at];
+    if (at === undefined || !entry) return false;
+    this.transcript[at] = { ...entry, ...more };
+    return true;
+  }
+
+  /** A signal of the newest reply of an agent. */
+  mark(place: string, spelling: string): void {
+    const at = this.replies.get(place);
+    const marks = at === undefined ? [] : (this.transcript[at]?.marks ?? []);
+    if (spelling && !marks.includes(spelling)) this.amend(at, { marks: [...marks, spelling] });
   }
 
   start(event: RunEvent, kind: SpanKind, call: string, lane: string, label: string): void {
@@ -185,32 +226,46 @@ const HAPPENS: Record<string, Happens> = {
   "model.replied": (story, event, path) => {
     const agent = textOf(event, "agent");
     story.saying.delete(placeKey(path, agent));
-    story.stop(event, "model", textOf(event, "call"), "ok");
+    const span = story.stop(event, "model", textOf(event, "call"), "ok");
+    story.replies.delete(placeKey(path, agent));
+    const call = callFacts(event, span);
     // What a call for a choice or a verdict came to is told by the event that follows it.
-    if (textOf(event, "text") && !textOf(event, "purpose")) story.say(event, "reply", agent, textOf(event, "text"));
-    count(story, event);
+    if (textOf(event, "text") && !textOf(event, "purpose"))
+      story.replies.set(placeKey(path, agent), story.say(event, "reply", agent, textOf(event, "text"), "", call));
+    story.tokens += call.tokens;
+    story.costMicros += call.costMicros;
+    story.unpricedCalls += call.isUnpriced ? 1 : 0;
   },
   "model.failed": (story, event, path) => {
     const agent = textOf(event, "agent");
     story.saying.delete(placeKey(path, agent));
     story.stop(event, "model", textOf(event, "call"), "failed");
-    story.say(event, "failure", agent, textOf(event, "error"), "the call of the model failed");
+    story.say(event, "failure", agent, textOf(event, "error"), "model call failed");
   },
   "tool.called": (story, event, path) => {
     const agent = textOf(event, "agent");
     const name = textOf(event, "name");
     story.start(event, "tool", textOf(event, "call"), lane(path, agent), name);
-    if (!TELLS.has(name)) story.say(event, "tool", agent, textOf(event, "arguments"), `calls ${name}`);
+    if (!TELLS.has(name))
+      story.toolEntries.set(`${event.run} ${textOf(event, "call")}`, story.say(event, "tool", agent, textOf(event, "arguments"), name));
   },
   "tool.returned": (story, event) => {
     const isFailed = event["ok"] === false;
-    const name = story.stop(event, "tool", textOf(event, "call"), isFailed ? "failed" : "ok")?.label ?? "tool";
-    if (isFailed || !TELLS.has(name)) story.say(event, "tool", name, textOf(event, "output"), isFailed ? "failed" : "gives");
+    const span = story.stop(event, "tool", textOf(event, "call"), isFailed ? "failed" : "ok");
+    const name = span?.label ?? "tool";
+    const key = `${event.run} ${textOf(event, "call")}`;
+    const result = { text: textOf(event, "output"), isFailed, ms: span ? event.at - span.from : 0 };
+    const isShown = story.amend(story.toolEntries.get(key), { result });
+    story.toolEntries.delete(key);
+    if (!isShown && (isFailed || !TELLS.has(name)))
+      story.say(event, "tool", name, result.text, isFailed ? "failed" : "returned");
   },
+  "signal.seen": (story, event, path) => story.mark(placeKey(path, textOf(event, "agent")), textOf(event, "signal")),
   decision: (story, event, path) => {
     const agent = textOf(event, "agent");
     const verb = textOf(event, "verb");
     const to = verb === "end" ? END : textOf(event, "target");
+    markCandidates(story, event, placeKey(path, agent));
     if (!verb || verb === "tell") return;
     story.exit(path, agent);
     story.step(path, agent, to || agent, textOf(event, "signal"));
@@ -275,14 +330,32 @@ const HAPPENS: Record<string, Happens> = {
   },
 };
 
-function count(story: Story, event: RunEvent): void {
+function callFacts(event: RunEvent, span: Span | undefined): CallFacts {
   const usage = event["usage"];
-  if (!isRecord(usage)) return;
-  const used = { ...event, ...usage };
-  story.tokens += numberOf(used, "input_tokens") + numberOf(used, "output_tokens");
-  story.costMicros += numberOf(used, "cost_micros");
-  story.unpricedCalls += numberOf(used, "unpriced_calls");
+  const used = isRecord(usage) ? { ...event, ...usage } : event;
+  return {
+    model: textOf(event, "model"),
+    tokens: numberOf(used, "input_tokens") + numberOf(used, "output_tokens"),
+    costMicros: numberOf(used, "cost_micros"),
+    isUnpriced: numberOf(used, "unpriced_calls") > 0,
+    ms: span ? event.at - span.from : 0,
+  };
 }
+
+/** A decision knows where in the reply each signal stands: places count characters, and not halves of them. */
+function markCandidates(story: Story, event: RunEvent, place: string): void {
+  const at = story.replies.get(place);
+  const reply = at === undefined ? undefined : story.transcript[at];
+  const candidates = event["candidates"];
+  if (!reply || !Array.isArray(candidates)) return;
+  const letters = [...reply.text];
+  for (const each of candidates.filter(isRecord)) {
+    const spelling = letters.slice(Number(each["start"]), Number(each["end"])).join("");
+    if (spelling.length < SPELLING_MAX) story.mark(place, spelling.trim());
+  }
+}
+
+const SPELLING_MAX = 200;
 
 export function storyOf(events: readonly RunEvent[], upTo = events.length): Story {
   const story = new Story();

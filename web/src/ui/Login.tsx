@@ -32,7 +32,7 @@ export function Login({ why }: { why: string }) {
           onChange={(event) => setKey(event.target.value)}
         />
         <button type="submit" className="primary">
-          Enter
+          Sign in
         </button>
       </form>
     </main>

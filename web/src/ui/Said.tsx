@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { ShowAll } from "./ShowAll";
 
 const SHOWN_MAX = 20_000;
 
@@ -12,11 +13,7 @@ export function Said({ text, empty = "(nothing)" }: { text: string; empty?: stri
       <bdi dir="auto" className="said">
         {isCut ? text.slice(0, SHOWN_MAX) : text}
       </bdi>
-      {isCut && (
-        <button type="button" className="small" onClick={() => setWhole(true)}>
-          Show all {text.length.toLocaleString("en")} characters
-        </button>
-      )}
+      {isCut && <ShowAll text={text} show={() => setWhole(true)} />}
     </>
   );
 }

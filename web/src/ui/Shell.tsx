@@ -44,7 +44,7 @@ export function Shell({ children }: { children: ReactNode }) {
           <Connection />
           <ThemeButton />
           <button type="button" className="plain" onClick={() => void leave()}>
-            Leave
+            Sign out
           </button>
         </div>
       </header>

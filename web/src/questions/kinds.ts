@@ -1,0 +1,33 @@
+/** What kind of question it is, and what it says without the words for terminals. */
+import type { Question } from "../api/types";
+
+export type QuestionKind = "approval" | "held" | "lost-tool" | "question";
+
+export function kindOf(question: Question): QuestionKind {
+  if (question.reason === "approval") return "approval";
+  if (question.reason.startsWith("held:")) return "held";
+  return question.reason === "tool_unknown_outcome" ? "lost-tool" : "question";
+}
+
+/** The question itself: why the last answer was refused is shown beside the form. */
+export function plainQuestion({ question, fault }: Question): string {
+  return fault ? question.slice(0, question.length - fault.length - 3) : question;
+}
+
+export function headline(question: Question): string {
+  switch (kindOf(question)) {
+    case "approval":
+      return `wants to use ${question.tool}`;
+    case "held":
+      return `wants to continue with ${question.reason.slice("held:".length)}`;
+    case "lost-tool":
+      return `does not know whether ${question.tool} ran`;
+    case "question":
+      return "asks";
+  }
+}
+
+/** Whether it is approved or rejected, rather than answered. */
+export function isDecision(question: Question): boolean {
+  return kindOf(question) === "approval" || kindOf(question) === "held";
+}
