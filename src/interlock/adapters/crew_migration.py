@@ -90,14 +90,14 @@ def _without_acknowledging(crew: Crew) -> Crew:
 
 def _migrated(file: CrewFile) -> Iterator[tuple[ReadFile, bytes]]:
     """The crew's file, and those of its agents that change."""
-    yield file, _edited(file.data, lambda text: _edits(text, file.crew))
+    yield file, _with_edits(file.data, lambda text: _edits(text, file.crew))
     for agent in file.agents:
-        data = _edited(agent.data, lambda text: _agent_edits(text, layout_of(text)))
+        data = _with_edits(agent.data, lambda text: _agent_edits(text, layout_of(text)))
         if data != agent.data:
             yield agent, data
 
 
-def _edited(written: bytes, edits_of: Callable[[str], Iterable[_Edit]]) -> bytes:
+def _with_edits(written: bytes, edits_of: Callable[[str], Iterable[_Edit]]) -> bytes:
     data = written.removeprefix(codecs.BOM_UTF8)
     text = data.decode("utf-8")
     for edit in sorted(edits_of(text), reverse=True):  # from the end, so that indices stay true
