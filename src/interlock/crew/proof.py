@@ -69,7 +69,7 @@ def _require_types(crew: Crew) -> None:
     msgspec.json.encode(alone)  # a text that is no Unicode cannot be stored
 
 
-def _without_crew(sub: SubCrew) -> SubCrew:
+def _without_crew(sub: object) -> object:
     return msgspec.structs.replace(sub, crew=None) if isinstance(sub, SubCrew) else sub
 
 
