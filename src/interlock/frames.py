@@ -85,6 +85,16 @@ class Quoting:
         return tuple(self._frames)
 
 
+def requoted(text: str, frames: Iterable[Frame], change: Show) -> Quoting:
+    """A text of which each stretch is changed by itself, so that frames stay where the words are."""
+    said, position = Quoting(), 0
+    for frame in frames:
+        said.add(change(text[position : frame.start]))
+        said.quote(frame.author, frame.kind, change(text[frame.start : frame.end]))
+        position = frame.end
+    return said.add(change(text[position:]))
+
+
 def escape(text: str) -> str:
     """The text without anything that could open or close a frame, or be taken for it."""
     if not text.isascii() or not text.isprintable():

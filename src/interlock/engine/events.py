@@ -501,7 +501,8 @@ class Warned(Derived, frozen=True, kw_only=True, tag="warning"):
 class LimitReached(Derived, frozen=True, kw_only=True, tag="limit.reached"):
     """A budget says in `message` whose it is, its size, what is used of it, and what the call would have taken.
 
-    `most`, `used` and `call` are the same as numbers; money in millionths of a dollar.
+    `most`, `used` and `call` are the same as numbers; money in millionths of a dollar. They are 0 where a sub-crew
+    reached the limit: its own event has them.
     """
 
     limit: str

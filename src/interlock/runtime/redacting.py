@@ -30,6 +30,7 @@ from interlock.engine.events import (
     ToolRequest,
     ToolReturned,
 )
+from interlock.frames import requoted
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -76,7 +77,18 @@ def _context(context: CrewContext, by: Redactor) -> CrewContext:
 
 
 def _entries(entries: tuple[Entry, ...], by: Redactor) -> tuple[Entry, ...]:
-    return tuple(_replaced(entry, text=by.hidden(entry.text)) for entry in entries)
+    return tuple(_entry(entry, by) for entry in entries)
+
+
+def _entry(entry: Entry, by: Redactor) -> Entry:
+    text = by.hidden(entry.text)
+    if text == entry.text or not entry.frames:
+        return _replaced(entry, text=text)
+    said = requoted(entry.text, entry.frames, by.hidden)
+    if by.hidden(said.text) == said.text:
+        return msgspec.structs.replace(entry, text=said.text, frames=said.frames)
+    # A secret begins in the words of one and ends in those of another: then the whole is framed as one.
+    return msgspec.structs.replace(entry, text=text, frames=msgspec.UNSET)
 
 
 def _heard(heard: Heard, by: Redactor) -> Heard:
