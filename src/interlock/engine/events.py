@@ -129,6 +129,7 @@ class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
     hops: int = 0
     schedule: str = ""
     messages: tuple[MessageType, ...] = ()  # types of the host that its agents know
+    frames: tuple[Frame, ...] = ()  # of the input, where others than the user have said stretches of it
 
 
 class MessageGiven(Incoming, frozen=True, kw_only=True, tag="message.given"):

@@ -34,6 +34,7 @@ from interlock.engine.spending import room_left, share_without_room
 from interlock.engine.standing import moved
 from interlock.engine.state import Calling, Child, Wait
 from interlock.engine.transition import Transition
+from interlock.frames import Frame
 from interlock.ids import child_id, numbered, placed
 from interlock.messages.states import Cause
 
@@ -75,6 +76,7 @@ def start_child(
     *,
     message: str = "",
     hops: int = 0,
+    frames: tuple[Frame, ...] = (),
 ) -> Child:
     """Without a route it is a member of a group or works on a task, and sees nothing of what was said here."""
     key, share = t.new_key(), route.context if route is not None else NO_HISTORY
@@ -83,6 +85,7 @@ def start_child(
         crew=crew,
         run=child_id(t.state.run, key),
         input=text,
+        frames=frames,
         until=len(t.state.history),
         message=message,
         shows=share.history,
@@ -109,6 +112,7 @@ def order_for(child: Child) -> StartChild:
         crew=child.crew,
         child=child.run,
         input=child.input,
+        frames=child.frames,
         until=child.until,
         history=child.shows,
         returns=child.returns,

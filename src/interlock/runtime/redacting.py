@@ -30,7 +30,7 @@ from interlock.engine.events import (
     ToolRequest,
     ToolReturned,
 )
-from interlock.frames import requoted
+from interlock.frames import Frame, requoted
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -57,9 +57,11 @@ def _replaced(struct: S, **values: Any) -> S:
 
 
 def _started(event: RunStarted, by: Redactor) -> RunStarted:
+    text, frames = _with_frames(event.input, event.frames, by)
     return _replaced(
         event,
-        input=by.hidden(event.input),
+        input=text,
+        frames=frames,
         history=_entries(event.history, by),
         context=event.context if event.context is NO_CONTEXT else _context(event.context, by),
         heard=None if event.heard is None else _heard(event.heard, by),
@@ -81,14 +83,17 @@ def _entries(entries: tuple[Entry, ...], by: Redactor) -> tuple[Entry, ...]:
 
 
 def _entry(entry: Entry, by: Redactor) -> Entry:
-    text = by.hidden(entry.text)
-    if text == entry.text or not entry.frames:
-        return _replaced(entry, text=text)
-    said = requoted(entry.text, entry.frames, by.hidden)
-    if by.hidden(said.text) == said.text:
-        return msgspec.structs.replace(entry, text=said.text, frames=said.frames)
-    # A secret begins in the words of one and ends in those of another: then the whole is framed as one.
-    return msgspec.structs.replace(entry, text=text, frames=msgspec.UNSET)
+    text, frames = _with_frames(entry.text, entry.frames or (), by)
+    return _replaced(entry, text=text, frames=frames or msgspec.UNSET)
+
+
+def _with_frames(text: str, frames: tuple[Frame, ...], by: Redactor) -> tuple[str, tuple[Frame, ...]]:
+    """A text and its frames; none if a secret begins in the words of one and ends in those of another."""
+    hidden = by.hidden(text)
+    if hidden == text or not frames:
+        return hidden, frames
+    said = requoted(text, frames, by.hidden)
+    return (said.text, said.frames) if by.hidden(said.text) == said.text else (hidden, ())
 
 
 def _heard(heard: Heard, by: Redactor) -> Heard:
