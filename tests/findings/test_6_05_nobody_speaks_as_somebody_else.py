@@ -15,7 +15,7 @@ from interlock.engine.conversation import Conversation
 from interlock.engine.events import Entry
 from interlock.engine.routing import RoutingTable
 from interlock.engine.state import Turn
-from interlock.frames import framed
+from interlock.frames import in_frame
 from interlock.ports import ModelRequest
 from tests.boxes import inside
 from tests.findings.forged_speech import SPEECH, TEXTS, read_members, read_reversed_tags, read_tags, tag
@@ -199,8 +199,8 @@ def test_the_users_text_of_the_finding_is_not_what_the_manager_says(shop: Crew) 
 
 def test_a_name_breaks_no_frame_either() -> None:
     for text in TEXTS:
-        (author, closing) = read_tags(framed(text, "reply", "x"))
-        assert closing == "/" and framed(text, "reply", "x").count("\n") == 2, author
+        (author, closing) = read_tags(in_frame(text, "reply", "x"))
+        assert closing == "/" and in_frame(text, "reply", "x").count("\n") == 2, author
 
 
 def test_what_is_left_of_a_long_text_stands_in_a_whole_frame(shop: Crew) -> None:

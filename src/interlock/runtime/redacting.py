@@ -30,7 +30,7 @@ from interlock.engine.events import (
     ToolRequest,
     ToolReturned,
 )
-from interlock.frames import Frame, requoted
+from interlock.frames import Frame, requote
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -92,7 +92,7 @@ def _with_frames(text: str, frames: tuple[Frame, ...], by: Redactor) -> tuple[st
     hidden = by.hidden(text)
     if hidden == text or not frames:
         return hidden, frames
-    said = requoted(text, frames, by.hidden)
+    said = requote(text, frames, by.hidden)
     return (said.text, said.frames) if by.hidden(said.text) == said.text else (hidden, ())
 
 

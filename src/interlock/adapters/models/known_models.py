@@ -30,10 +30,10 @@ def knowing_models_of(crew: Crew, host: Host) -> Host:
         host,
         installs={**host.installs, **{provider: command for provider, command in commands.items() if command}},
         bad_addresses=bad,
-        unlisted_addresses=_unlisted(models, settings, bad),
+        unlisted_addresses=_faults_in_listing(models, settings, bad),
         unconstrained=tuple(server for server, ability in abilities.items() if not ability.constrains),
         unconstrained_with_tools=tuple(s for s, ability in abilities.items() if not ability.constrains_with_tools),
-        priced_models=(*host.priced_models, *_priced(crew, host)),
+        priced_models=(*host.priced_models, *_models_with_price(crew, host)),
         has_prices=host.has_prices or has_table(),
     )
 
@@ -50,13 +50,13 @@ def _settings_of(host: Host) -> Providers:
     }
 
 
-def _unlisted(models: Iterable[ModelRef], settings: Providers, bad: dict[str, str]) -> dict[str, str]:
+def _faults_in_listing(models: Iterable[ModelRef], settings: Providers, bad: dict[str, str]) -> dict[str, str]:
     asked = [model for model in models if model.provider_url and model.provider_url not in bad]
     faults = {model.server: fault_in_listing(as_served(model), settings, os.environ) for model in asked}
     return {server: fault for server, fault in faults.items() if fault}
 
 
-def _priced(crew: Crew, host: Host) -> list[str]:
+def _models_with_price(crew: Crew, host: Host) -> list[str]:
     """Also of crews below: limits of this one hold for them. The table is only looked into where there is a limit."""
     crews = crew.whole_tree()
     if not any(has_cost_limit(each) for each in crews):
