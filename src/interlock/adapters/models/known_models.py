@@ -62,9 +62,24 @@ def _models_with_price(crew: Crew, host: Host) -> list[str]:
     if not any(has_cost_limit(each) for each in crews):
         return []
     models = dict.fromkeys(model for each in crews for agent in each.agents for _, model in models_of(agent))
-    return [model.at_address for model in models if _has_price(model, host)]
+    priced = {name: facts.has_prices for name, facts in host.provider_facts.items()}
+    return [model.at_address for model in models if _has_price(model, has_prices=priced.get(model.provider, False))]
 
 
-def _has_price(model: ModelRef, host: Host) -> bool:
-    facts = host.provider_facts.get(model.provider)
-    return model.provider in FREE_PROVIDERS or (facts is not None and facts.has_prices) or is_priced(model)
+def _has_price(model: ModelRef, *, has_prices: bool) -> bool:
+    """`has_prices` says that interlock.toml has prices of its provider."""
+    return model.provider in FREE_PROVIDERS or has_prices or is_priced(model)
+
+
+def fault_in_price(crew: Crew, model: ModelRef, *, has_prices: bool) -> str:
+    """Why a crew that limits its cost may not have this model for all of its agents, as at `check`; empty if it may."""
+    crews = crew.whole_tree()
+    if crew.version == "1.0" or not has_table() or _has_price(model, has_prices=has_prices):
+        return ""
+    if not any(map(has_cost_limit, crews)) or all(agent.has_prices for each in crews for agent in each.agents):
+        return ""
+    return (
+        f"the crew '{crew.name}' limits its cost, and the price of this model is unknown; write "
+        f"input_token_price_per_million and output_token_price_per_million under [providers.{model.provider}] in "
+        "interlock.toml (0 is free)"
+    )
