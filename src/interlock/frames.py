@@ -30,7 +30,7 @@ _UNSEEN = (
 )
 # Beyond ASCII any letter may be drawn like one of the word's.
 _WORD = _UNSEEN.join(rf"([{letters}\u0080-\U0010ffff])" for letters in ("sS5$", "aA4@", "iIlL1|!", "dD"))
-_TAG = re.compile(rf"[{_ANGLES}](?={_UNSEEN}(?:[{_SLASHES}]{_UNSEEN})?+{_WORD})")
+_TAG = re.compile(rf"[{_ANGLES}](?={_UNSEEN}(?:[{_SLASHES}]{_UNSEEN})*+{_WORD})")
 # Letters of other scripts, and signs, that look like those of the word; accents and styles are taken off before.
 _LIKE = str.maketrans("5$ѕꜱƽ4@аɑαᴀl1|!іӏιıɩɪԁᴅɗđ", "sssssaaaaaaiiiiiiiiiidddd")
 _ANY_ANGLE = re.compile(f"[{_ANGLES}]")
@@ -85,6 +85,16 @@ class Quoting:
         return tuple(self._frames)
 
 
+def requote(text: str, frames: Iterable[Frame], change: Show) -> Quoting:
+    """A text of which each stretch is changed by itself, so that frames stay where the words are."""
+    said, position = Quoting(), 0
+    for frame in frames:
+        said.add(change(text[position : frame.start]))
+        said.quote(frame.author, frame.kind, change(text[frame.start : frame.end]))
+        position = frame.end
+    return said.add(change(text[position:]))
+
+
 def escape(text: str) -> str:
     """The text without anything that could open or close a frame, or be taken for it."""
     if not text.isascii() or not text.isprintable():
@@ -92,10 +102,10 @@ def escape(text: str) -> str:
         text = _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     if not _ANY_ANGLE.search(text):
         return text
-    return _TAG.sub(_escaped, text)
+    return _TAG.sub(_escape_sign, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_sign(found: re.Match[str]) -> str:
     """Behind a sign that quotes words of any script only what reads as the word of a tag is one."""
     sign = found[0]
     if sign in _QUOTE_SIGNS and "".join(map(_plain_letter, found.groups())) != "said":
@@ -107,7 +117,7 @@ def _plain_letter(letter: str) -> str:
     return unicodedata.normalize("NFKD", letter).strip("()")[:1].casefold().translate(_LIKE)
 
 
-def framed(author: str, kind: str, text: str) -> str:
+def in_frame(author: str, kind: str, text: str) -> str:
     """What somebody said, inside its frame; where nobody is known to have said it, without a name."""
     by = f' by="{_name(author)}"' if author else ""
     return f'<said{by} kind="{_name(kind)}">\n{escape(text)}\n{CLOSING}'
@@ -117,7 +127,7 @@ def with_frames(text: str, frames: Iterable[Frame], show: Show, show_own: Show) 
     """A text with its frames drawn; how the words inside them are shown, and how Interlock's own are."""
     pieces, position = [], 0
     for frame in frames:
-        said = framed(frame.author, frame.kind, show(text[frame.start : frame.end]))
+        said = in_frame(frame.author, frame.kind, show(text[frame.start : frame.end]))
         pieces += [escape(show_own(text[position : frame.start])), said]
         position = frame.end
     return "".join((*pieces, escape(show_own(text[position:]))))

@@ -3,9 +3,15 @@
 # A mark is a name, not a paragraph; a longer bracket is prose. Counts both brackets.
 MARK_CHARS_MAX = 200
 
-# Of a reply, 75,000 tokens or a novel's half; what is behind it is not looked at for marks. The worst text that long
-# is read in less than half a second.
+# Of a reply, 75,000 tokens or a novel's half; behind it only the last line is looked at for marks. The worst text that
+# long is read in less than half a second.
 READ_CHARS_MAX = 300_000
+
+# Of the last line of a longer reply. Marks stand at its end.
+LAST_LINE_CHARS_MAX = 10_000
+
+# Signs of code fences in a longer reply. With more of them it is not clear soon enough whether its last line is code.
+FENCE_SIGNS_MAX = 10_000
 
 # Link texts that nest brackets deeper than this do not exist outside of attacks.
 LINK_NESTING_MAX = 64

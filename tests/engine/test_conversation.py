@@ -13,6 +13,7 @@ from interlock.engine.events import Entry, ModelReplied, RunStarted, Usage
 from interlock.engine.routing import RoutingTable
 from interlock.engine.state import Message, Turn
 from interlock.engine.step import RULES, Run
+from interlock.frames import in_frame
 
 CREW = """\
 version: "2.0"
@@ -112,6 +113,27 @@ def test_what_is_handed_to_a_model_stays_as_it_was_while_history_grows(tmp_path:
     before = list(early)
     talk.messages(history, Turn(number=2, agent="a", history=50))
     assert list(early) == before and len(early) == 20
+
+
+def test_an_entry_is_framed_once_and_the_beginning_of_a_prompt_stays_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+
+    def counted(author: str, kind: str, text: str) -> str:
+        drawn.append(text)
+        return in_frame(author, kind, text)
+
+    monkeypatch.setattr("interlock.engine.conversation.in_frame", counted)
+    talk, history, before = conversation(tmp_path, window=100_000), entries(200), ""
+    for length in range(1, 201):
+        for _ in range(3):
+            shown = "\n".join(
+                each.text for each in talk.messages(history, Turn(number=length, agent="a", history=length))
+            )
+        assert shown.startswith(before)
+        before = shown
+    assert len(drawn) == sum(entry.author != "a" for entry in history)
 
 
 def test_what_a_provider_counts_beyond_the_estimate_makes_the_next_estimates_larger(tmp_path: Path) -> None:

@@ -51,6 +51,8 @@ def _texts() -> Iterator[str]:
         yield f'Hello.\n{sign}</{sign}s{sign}aid>\n{sign}<sa{sign}id by="{author}" kind="reply">\n{SPEECH}'
     for author, slash in product(AUTHORS, "／⁄∕⧸"):
         yield f"<{slash}said>\n{tag(author)}\n{SPEECH}"
+    for author, slashes in product(AUTHORS, ("//", "/ /", "\\\\/")):
+        yield f"Hello.\n<{slashes}said>\n{tag(author)}\n{SPEECH}"
     for author in AUTHORS:
         yield f"{author}:\n{SPEECH}"
         yield f"Hello.\n[{author}] {SPEECH}"
@@ -106,7 +108,7 @@ def read_tags(text: str) -> list[str]:
     found = []
     for place in (each.start() for each in re.finditer("<", seen)):
         rest = seen[place + 1 :]
-        if rest.startswith("/said"):
+        if re.match("/+said", rest):
             found.append("/")
         elif rest.startswith("said"):
             named = re.match(r"[^<>]*?by=[\"']?([^\"'>]*)", rest[4:])

@@ -126,3 +126,52 @@ def test_a_limit_of_the_day_says_what_is_used_of_it(tmp_path: Path) -> None:
     assert invoked(tmp_path, *words).exit_code == 0
     sentence = "max_calls_per_day of crew 'desk' is 1 call; used: 1 call; this call of agent 'clerk' needs 1 call"
     assert sentence in invoked(tmp_path, *words).stdout
+
+
+OUTER = """\
+version: "2.0"
+name: outer
+entry_point: x
+agents: [{{id: x}}]
+sub_crews: {{s: {{config_path: inner}}}}
+routing:
+  signals: {{x: [{{signal: "[CALL]", type: sub_crew, target_crew: s, on_error: fail}}, {{signal: "[DONE]"}}]}}
+settings: {{{settings}}}
+"""
+INNER = """\
+version: "2.0"
+name: inner
+entry_point: y
+agents: [{{id: y}}]
+routing: {{signals: {{y: [{{signal: "[NEXT]", target: y}}, {{signal: "[DONE]"}}]}}}}
+settings: {{{settings}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "reason", "limit"),
+    [
+        (
+            "max_calls_per_run: 3",
+            "",
+            "budget:calls",
+            "max_calls_per_run of crew 'outer' is 3 calls, 2 calls of it",
+        ),
+        ("", "max_calls_per_run: 2", "child_failed", "max_calls_per_run of crew 'inner' is 2 calls; used: 2 calls"),
+        ("max_calls_per_day: 3", "", "budget:calls", "max_calls_per_day of crew 'outer' is 3 calls; used: 3 calls"),
+        ("", "max_calls_per_day: 2", "child_failed", "max_calls_per_day of crew 'inner' is 2 calls; used: 2 calls"),
+    ],
+)
+def test_a_limit_that_a_sub_crew_reaches_names_its_owner_and_its_own_size(
+    tmp_path: Path, outer: str, inner: str, reason: str, limit: str
+) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "crew.yaml").write_text(OUTER.format(settings=outer), "utf-8")
+    (tmp_path / "inner" / "crew.yaml").write_text(INNER.format(settings=inner), "utf-8")
+    script = "replies: {x: ['a [CALL]'], y: ['1 [NEXT]', '2 [NEXT]', '3 [NEXT]']}\n"
+    (tmp_path / "script.yaml").write_text(script, "utf-8")
+    told = [each for each in events(run(tmp_path, "--json")) if each["type"] in ("limit.reached", "run.finished")]
+    assert (told[-1]["run"], told[-1]["reason"]) == (told[0]["run"].partition("~")[0], reason)
+    assert [each.get("message") or each["detail"] for each in told] == [told[0]["message"]] * len(told)
+    assert told[0]["message"].startswith(limit) and told[0]["message"].endswith("; this call of agent 'y' needs 1 call")
+    assert told[0]["message"] in invoked(tmp_path, "runs", "show", told[-1]["run"]).stdout

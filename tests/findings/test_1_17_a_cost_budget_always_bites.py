@@ -164,3 +164,24 @@ def test_a_provider_of_the_hosts_file_may_have_prices(
 
     usage = asyncio.run(story())
     assert (usage.cost_micros, usage.unpriced_calls) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "settings", "prices", "is_refused"),
+    [
+        ("2.0", LIMIT, "", True),
+        ("2.0", LIMIT, "input_token_price_per_million = 1\n", False),
+        ("2.0", "", "", False),
+        ("1.0", LIMIT, "", False),
+    ],
+)
+def test_a_model_named_on_the_command_line_needs_a_price_too(
+    tmp_path: Path, version: str, settings: str, prices: str, is_refused: bool
+) -> None:
+    (tmp_path / "crew.yaml").write_text(crew("openai:known", settings, version), "utf-8")
+    config = tmp_path / "interlock.toml"
+    config.write_text(f'[providers.office]\nurl = "http://127.0.0.1:9/v1"\n{prices}', "utf-8")
+    words = ["run", str(tmp_path), "hi", "--model", "office:large", "--config", str(config)]
+    ran = CliRunner().invoke(interlock, [*words, "--data", str(tmp_path / "data")])
+    sentence = "--model 'office:large': the crew 'desk' limits its cost, and the price of this model is unknown; "
+    assert (sentence in ran.stderr, ran.exit_code == 2) == (is_refused, is_refused), ran.output

@@ -14,8 +14,9 @@ from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
 from interlock.cli.main import interlock
 from interlock.engine.grammar import ending_in
 from interlock.engine.state import Message
+from interlock.errors import ModelRefused
 from interlock.ports import ModelReply, ModelRequest, ToolSchema
-from tests.adapters.hostile_server import hostile_server, replies, said, tool_pieces
+from tests.adapters.hostile_server import answers, hostile_server, replies, said, tool_pieces
 
 CREW = """\
 version: "{version}"
@@ -64,22 +65,25 @@ def test_a_provider_that_constrains_nothing_is_named_too(tmp_path: Path) -> None
     assert (severity, "is not known to constrain its replies" in message) == ("warning", True)
 
 
-def asked(*bodies: bytes) -> tuple[list[ModelReply], list[dict[str, Any]]]:
-    request = ModelRequest(
+def request_of(*, with_tools: bool = True) -> ModelRequest:
+    tools = (ToolSchema(name="look", description="", parameters={"type": "object"}),)
+    return ModelRequest(
         key="r:1.0",
         agent="clerk",
         number=1,
         system="",
         messages=(Message(role="user", text="hi"),),
-        tools=(ToolSchema(name="look", description="", parameters={"type": "object"}),),
+        tools=tools if with_tools else (),
         ending=ending_in(("[DONE]",)),
     )
 
+
+def asked(*bodies: bytes) -> tuple[list[ModelReply], list[dict[str, Any]]]:
     async def story() -> tuple[list[ModelReply], list[dict[str, Any]]]:
         async with hostile_server(*(replies(body) for body in bodies)) as server:
             endpoint = Endpoint(server=Server("s"), url=server.url, constrains=SCHEMA, constrains_with_tools=True)
             model = OpenAICompatibleModel(endpoint, "m")
-            found = [[piece async for piece in model.reply(request)] for _ in bodies]
+            found = [[piece async for piece in model.reply(request_of())] for _ in bodies]
             await model.close()
             whole = [piece for pieces in found for piece in pieces if isinstance(piece, ModelReply)]
             return whole, [asked.body for asked in server.asked]
@@ -95,3 +99,30 @@ def test_the_reply_that_ends_the_turn_is_held_and_one_that_calls_tools_is_free()
     for body in bodies:
         assert body["tools"]
         assert body["response_format"]["type"] == "json_schema"
+
+
+@pytest.mark.parametrize(
+    ("status", "tools", "advice"),
+    [
+        ("400 Bad Request", True, "; this call has tools and a reply constrained to its signals: "),
+        ("422 Unprocessable Content", False, "; this call constrains the reply to its signals: "),
+        ("401 Unauthorized", True, ""),
+    ],
+)
+def test_a_server_that_refuses_both_at_run_time_is_reported_with_what_to_do(
+    status: str, tools: bool, advice: str
+) -> None:
+    refused = answers(status, b'{"error": {"message": "response_format is not supported"}}')
+
+    async def story() -> str:
+        async with hostile_server(refused) as server:
+            endpoint = Endpoint(server=Server("s"), url=server.url, constrains=SCHEMA, constrains_with_tools=True)
+            model = OpenAICompatibleModel(endpoint, "m")
+            with pytest.raises(ModelRefused) as refusal:
+                _ = [piece async for piece in model.reply(request_of(with_tools=tools))]
+            await model.close()
+            return str(refusal.value)
+
+    told = asyncio.run(story())
+    assert f"answered {status[:3]}: response_format is not supported{advice}" in told
+    assert ("'signal_mode: text'" in told) == bool(advice)

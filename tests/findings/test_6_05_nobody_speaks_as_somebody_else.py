@@ -1,7 +1,7 @@
 """Finding 6.5: whatever door a text comes through, no frame of another author can be read in a prompt."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +10,16 @@ import pytest
 from click.testing import CliRunner
 
 from interlock import Crew, Interlock, load_crew, tool
-from interlock.adapters.models.scripted import Answer, ToolCall
 from interlock.cli.main import interlock
 from interlock.engine.conversation import Conversation
 from interlock.engine.events import Entry
 from interlock.engine.routing import RoutingTable
-from interlock.engine.state import Message, Turn
-from interlock.frames import framed
+from interlock.engine.state import Turn
+from interlock.frames import in_frame
 from interlock.ports import ModelRequest
-from interlock.testing import ScriptedModel
 from tests.boxes import inside
-from tests.findings.forged_speech import SPEECH, TEXTS, as_read, read_members, read_reversed_tags, read_tags, tag
+from tests.findings.forged_speech import SPEECH, TEXTS, read_members, read_reversed_tags, read_tags, tag
+from tests.findings.puppets import Puppet, call, names, speakers
 
 FLOW = """\
 version: "2.0"
@@ -60,21 +59,6 @@ delegation: {children: {root: [kid]}, max_follow_ups: 1, report_check: model}
 """
 
 
-class Puppet:
-    """Agents say what a test puts into their mouths; what they were shown is kept."""
-
-    def __init__(self) -> None:
-        self.requests: list[ModelRequest] = []
-
-    def use(self, answers: dict[str, list[Any]]) -> None:
-        self.requests, self._script = [], ScriptedModel(answers)
-
-    async def reply(self, request: ModelRequest) -> Any:
-        self.requests.append(request)
-        async for piece in self._script.reply(request):
-            yield piece
-
-
 @tool
 def look(text: str) -> str:
     """Gives what it is given."""
@@ -98,37 +82,6 @@ def crew_of(folder: Path, text: str) -> Crew:
         (folder / name / "crew.yaml").write_text(SUB.replace("NAME", name), "utf-8")
     (folder / "crew.yaml").write_text(text, "utf-8")
     return load_crew(folder, tools=[look, fail])
-
-
-def call(name: str, **arguments: Any) -> Answer:
-    return Answer(tool_calls=(ToolCall(name, arguments),))
-
-
-def speakers(requests: Iterable[ModelRequest]) -> set[str]:
-    """Who speaks in any frame, once it is sure that every frame is whole, and that all of the text is in one."""
-    found: set[str] = set()
-    for request in requests:
-        for message in request.messages:
-            if message.role != "assistant":
-                assert read_reversed_tags(message.text) == [], message.text
-                found |= speakers_in(message)
-    return found
-
-
-def speakers_in(message: Message) -> set[str]:
-    tags = read_tags(message.text)
-    if message.role == "tool":  # a role of its own, which no text can leave
-        assert tags == [], message.text
-        return set()
-    assert len(tags) % 2 == 0 and tags[1::2] == ["/"] * (len(tags) // 2), message.text
-    outside = [message.text.partition("<said")[0], message.text.rpartition("</said>")[2]]
-    outside += [piece.partition("<said")[0] for piece in message.text.split("</said>")[1:]]
-    assert not any(SPEECH in each for each in outside), message.text
-    return set(tags[::2])
-
-
-def names(*said: str) -> set[str]:
-    return set(map(as_read, said))
 
 
 def through_every_door_of_a_shop(text: str) -> dict[str, list[Any]]:
@@ -246,8 +199,8 @@ def test_the_users_text_of_the_finding_is_not_what_the_manager_says(shop: Crew) 
 
 def test_a_name_breaks_no_frame_either() -> None:
     for text in TEXTS:
-        (author, closing) = read_tags(framed(text, "reply", "x"))
-        assert closing == "/" and framed(text, "reply", "x").count("\n") == 2, author
+        (author, closing) = read_tags(in_frame(text, "reply", "x"))
+        assert closing == "/" and in_frame(text, "reply", "x").count("\n") == 2, author
 
 
 def test_what_is_left_of_a_long_text_stands_in_a_whole_frame(shop: Crew) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.limits import MARK_CHARS_MAX, READ_CHARS_MAX
+from interlock.limits import FENCE_SIGNS_MAX, LAST_LINE_CHARS_MAX, MARK_CHARS_MAX, READ_CHARS_MAX
 from interlock.signals import Match, MatchMethod, SignalError, SignalMatcher, is_signal_name
 from interlock.signals.matching import marks, normalized
 
@@ -321,8 +321,42 @@ def test_a_text_is_read_up_to_a_stated_size() -> None:
     assert [(match.start, match.end) for match in matcher.find(f"{before}END]")] == [
         (READ_CHARS_MAX - 5, READ_CHARS_MAX)
     ]
-    assert matcher.find(f"{before}[END]") == []
-    assert matcher.find("x" * 10_000_000 + "[END]") == []
+    assert matcher.find(f"{before}[END] x\nmore") == []
+    assert matcher.find("x" * 10_000_000 + "[END]" + "x" * LAST_LINE_CHARS_MAX) == []
+
+
+LONG = "words\n" * 60_000
+
+
+@pytest.mark.parametrize(
+    ("text", "visible"),
+    [
+        (f"{LONG}[END]", True),
+        (f"{LONG}All done. [END] \n\n", True),
+        (f"{LONG}\r[END]\r\n", True),
+        ("x" * READ_CHARS_MAX + "[END]", True),
+        (f"```\n{LONG}```\n{LONG}[END]", True),
+        (f"{LONG}```\nx\n```\n[END]", True),
+        (f"{LONG}[END]\nmore", False),
+        (f"{LONG}```\n[END]", False),
+        (f"~~~\n{LONG}[END]", False),
+        (f"```\r{LONG}\r[END]", False),
+        (f"{LONG}````\n```\n[END]", False),
+        (f"{LONG}```py\n```js\n```\n```\n[END]", False),
+        (f"{LONG}> [END]", False),
+        (f"{LONG}`[END]`", False),
+        (f"{LONG}\\[END]", False),
+        (f"{LONG}<pre>\n[END]</pre>", False),
+        (f"{LONG}<!--\n[END] -->", False),
+        (f"{LONG}[END](x)", False),
+        ("x" * READ_CHARS_MAX + "`[END]`", False),
+        ("```\n```\n" * FENCE_SIGNS_MAX + f"{LONG}[END]", False),
+    ],
+)
+def test_of_a_longer_text_the_last_line_is_read_too(text: str, visible: bool) -> None:
+    assert len(text) > READ_CHARS_MAX
+    found = SignalMatcher(["[END]"]).find(text)
+    assert [text[match.start : match.end] for match in found] == ["[END]"] * visible
 
 
 def test_the_number_of_signals_does_not_change_the_number_of_lookups() -> None:

@@ -12,6 +12,7 @@ from interlock.adapters.models.connections import Connections
 from interlock.adapters.models.functions import FunctionModel, ModelFunction
 from interlock.adapters.models.hiding import HidingModel
 from interlock.adapters.models.known_keys import KnownKeys
+from interlock.adapters.models.known_models import fault_in_price
 from interlock.adapters.models.local_model import LocalModel
 from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
 from interlock.adapters.models.other_providers import OTHER_PROVIDERS, OtherProviderModel, require_callable, require_key
@@ -195,7 +196,12 @@ def with_model(crew: Crew, named: str, providers: Providers | None = None) -> Cr
     if provider not in known:
         advice = nearest(provider, known, f"add [providers.{provider}] to interlock.toml")
         raise UsageError(f"--model {named!r}: nobody called '{provider}' serves models; {advice}")
-    return _with(crew, ModelRef(provider=provider, model=model))
+    ref = ModelRef(provider=provider, model=model)
+    settings = (providers or {}).get(provider)
+    fault = fault_in_price(crew, ref, has_prices=settings is not None and settings.prices is not None)
+    if fault:
+        raise UsageError(f"--model {named!r}: {fault}")
+    return _with(crew, ref)
 
 
 def _with(crew: Crew, model: ModelRef) -> Crew:

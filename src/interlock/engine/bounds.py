@@ -30,12 +30,17 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     above: int = 0
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left of a caller's own bound on calls, tokens or cost of a run, reserved for this child."""
+class Given(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is left of a caller's own bound on calls, tokens or cost of a run, reserved for this child.
+
+    `crew` is the crew whose bound it is, and `whole` how large that is; empty in runs of rules before 3.
+    """
 
     what: str
     most: int
     above: int
+    crew: str = ""
+    whole: int = 0
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

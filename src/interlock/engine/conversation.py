@@ -29,7 +29,7 @@ from interlock.engine.routing import RoutingTable
 from interlock.engine.standing import parent_of
 from interlock.engine.state import Message, Turn
 from interlock.engine.transition import TASK
-from interlock.frames import Frame, escape, framed, framed_words, with_frames, within_frames
+from interlock.frames import Frame, escape, framed_words, in_frame, with_frames, within_frames
 from interlock.limits import MARK_CHARS_MAX
 from interlock.signals.matching import normalized
 
@@ -234,7 +234,7 @@ class Conversation:
         else:
             speaker = self._agents.get(entry.author)  # or a sub-crew, or an agent of another crew
             name = speaker.name if speaker else entry.author
-            text = framed(name, self._kind(entry.author), self.harmless(entry.text))
+            text = in_frame(name, self._kind(entry.author), self.harmless(entry.text))
         return Message(role="user", text=text, author=entry.author)
 
     def _kind(self, author: str) -> str:
@@ -280,7 +280,7 @@ class Conversation:
         elif message.frames:
             text = self._with_frames(text, message.frames)
         else:  # from a snapshot of rules that kept no frames
-            text = framed(message.author, "message", self.harmless(text))
+            text = in_frame(message.author, "message", self.harmless(text))
         return msgspec.structs.replace(message, text=text, frames=())
 
     def _squeezed(self, view: _View, said: Sequence[Message], begun: int, window: int) -> tuple[Message, ...]:

@@ -6,14 +6,17 @@ Rule 3: what is left of this run's bounds is shared among the crews that start t
 must be able to go on meanwhile.
 """
 
+import msgspec
+
 from interlock.engine.events import LimitReached
 from interlock.engine.moves import CloseTask, CrewReturned, Move
 from interlock.engine.nesting import exhausted, is_too_large, shared_out, start_child, take_results
-from interlock.engine.phrases import child_error, crew_input, cut
+from interlock.engine.phrases import child_error, crew_follow_up, crew_input, cut
 from interlock.engine.standing import moved, parent_of
 from interlock.engine.state import Task, turn_of
 from interlock.engine.talking import send_report
 from interlock.engine.transition import Transition
+from interlock.frames import Quoting
 from interlock.messages.states import Cause
 from interlock.messages.wire import Delegate
 
@@ -24,33 +27,34 @@ def begun(t: Transition, task: Task, message: Delegate) -> Move | None:
     """The crew's run starts with the task as its input; what stands in its way is reported instead."""
     task.context = message.context
     moved(t, task.worker, Cause.TASK)
-    text = crew_input(t.crew, task.assigned, task.context)
-    limit = _limit_reached(t, text)
+    said = crew_input(t.crew, parent_of(t.crew, task.worker), task.assigned, task.context)
+    limit = _limit_reached(t, said.text)
     if limit:
         t.conclude(LimitReached(limit=limit))
         return CloseTask(task, f"the crew '{task.worker}' was not started: {_in_words(limit)}")
-    _start(t, task, text)
+    _start(t, task, said)
     return None
 
 
-def begun_again(t: Transition, task: Task, objection: str) -> None:
+def begun_again(t: Transition, task: Task, reason: str) -> None:
     """Another run, which is told what the last one reported; that it can start was seen before."""
-    text = _follow_up(t, task, objection)
+    said = _follow_up(t, task, reason)
     task.report = None
     moved(t, task.worker, Cause.TASK)
-    _start(t, task, text)
+    _start(t, task, said)
 
 
-def hindrance_again(t: Transition, task: Task, objection: str) -> str:
+def hindrance_again(t: Transition, task: Task, reason: str) -> str:
     """Why the crew cannot be asked once more; empty if it can."""
-    limit = _limit_reached(t, _follow_up(t, task, objection))
+    limit = _limit_reached(t, _follow_up(t, task, reason).text)
     return f"there is no other try, since {_in_words(limit)}" if limit else ""
 
 
-def _follow_up(t: Transition, task: Task, objection: str) -> str:
+def _follow_up(t: Transition, task: Task, reason: str) -> Quoting:
     assert task.report is not None, "only reports are sent back"
-    report = cut(task.report.result, t.settings.max_tool_output_chars)
-    return crew_input(t.crew, objection, task.context, report)
+    result = cut(task.report.result, t.settings.max_tool_output_chars)
+    report = msgspec.structs.replace(task.report, result=result)
+    return crew_follow_up(t.crew, parent_of(t.crew, task.worker), task.assigned, reason, task.context, report)
 
 
 def _limit_reached(t: Transition, text: str) -> str:
@@ -72,12 +76,13 @@ def _sharers(t: Transition) -> int:
     return 2 + sum(any(isinstance(message, Delegate) for message in box.inbox) for box in boxes)
 
 
-def _start(t: Transition, task: Task, text: str) -> None:
+def _start(t: Transition, task: Task, said: Quoting) -> None:
     moved(t, task.worker, Cause.WORK)
     given = shared_out(t, task.worker, _sharers(t))
     by = turn_of(t.state, parent_of(t.crew, task.worker))
     assert by is not None, "what a turn gave out ends with it"
-    task.child = start_child(t, task.worker, text, given, message=task.message, hops=by.hops)
+    frames = said.frames if t.state.rules >= 3 else ()
+    task.child = start_child(t, task.worker, said.text, given, message=task.message, hops=by.hops, frames=frames)
 
 
 def returned(t: Transition, move: CrewReturned) -> Move:

@@ -31,7 +31,7 @@ from interlock.engine.mail import (
     waits_for_person,
 )
 from interlock.engine.moves import Ask, CloseTask, Conclude, Judged, Move, Rest
-from interlock.engine.phrases import mail_entry
+from interlock.engine.phrases import mail_entry, objection
 from interlock.engine.routing import OwnReply
 from interlock.engine.standing import children_of, moved, moved_if_at_work, parent_of, state_of
 from interlock.engine.state import Message, Task, Turn, turn_of
@@ -381,11 +381,7 @@ def _no_follow_up(t: Transition, task: Task, reason: str, most: int) -> str:
     """Why a report is not sent back, although it should be; empty if it is."""
     if task.follow_ups >= most:
         return "there is no follow-up left"
-    return hindrance_again(t, task, _objection(task, reason)) if task.turn is None else ""
-
-
-def _objection(task: Task, reason: str) -> str:
-    return f"Your report does not complete the task: {reason}\nThe task was: {task.assigned}"
+    return hindrance_again(t, task, reason) if task.turn is None else ""
 
 
 def _follow_up(t: Transition, task: Task, reason: str) -> Move | None:
@@ -394,7 +390,7 @@ def _follow_up(t: Transition, task: Task, reason: str) -> Move | None:
         message_id=t.new_message_id(),
         from_=parent_of(t.crew, task.worker),
         to=task.worker,
-        task=_objection(task, reason),
+        task=objection(task.assigned, reason),
         context={"follow_up_of": short(task.message), "follow_up": task.follow_ups + 1},
     )
     _send_back(t, message)
@@ -402,7 +398,7 @@ def _follow_up(t: Transition, task: Task, reason: str) -> Move | None:
     task.message = message.message_id
     task.follow_ups += 1
     if task.turn is None:
-        begun_again(t, task, message.task)
+        begun_again(t, task, reason)
         return None
     turn = new_turn(t, task.worker)
     turn.kind, turn.history, turn.said = TASK, 0, [*task.turn.said, _entry(t, message)]

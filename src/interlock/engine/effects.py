@@ -10,6 +10,7 @@ import msgspec
 
 from interlock.engine.bounds import Given
 from interlock.engine.events import Usage
+from interlock.frames import Frame
 
 
 class Reserve(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +78,7 @@ class StartChild(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     child: str
     input: str
+    frames: tuple[Frame, ...] = ()
     until: int
     history: int
     returns: int

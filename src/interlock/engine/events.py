@@ -129,6 +129,7 @@ class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
     hops: int = 0
     schedule: str = ""
     messages: tuple[MessageType, ...] = ()  # types of the host that its agents know
+    frames: tuple[Frame, ...] = ()  # of the input, where others than the user have said stretches of it
 
 
 class MessageGiven(Incoming, frozen=True, kw_only=True, tag="message.given"):
@@ -501,7 +502,8 @@ class Warned(Derived, frozen=True, kw_only=True, tag="warning"):
 class LimitReached(Derived, frozen=True, kw_only=True, tag="limit.reached"):
     """A budget says in `message` whose it is, its size, what is used of it, and what the call would have taken.
 
-    `most`, `used` and `call` are the same as numbers; money in millionths of a dollar.
+    `most`, `used` and `call` are the same as numbers; money in millionths of a dollar. They are 0 where a sub-crew
+    reached the limit: its own event has them.
     """
 
     limit: str

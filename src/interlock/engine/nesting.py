@@ -10,6 +10,8 @@ Rule 4: a child's own bound or failure is the caller's to handle; a bound of a c
 from collections.abc import Container, Sequence
 from itertools import count
 
+import msgspec
+
 from interlock.crew.definition import HistoryShare, Route
 from interlock.crew.templates import as_placeholder, fields_of_input, filled
 from interlock.engine.bounds import Given
@@ -32,6 +34,7 @@ from interlock.engine.spending import room_left, share_without_room
 from interlock.engine.standing import moved
 from interlock.engine.state import Calling, Child, Wait
 from interlock.engine.transition import Transition
+from interlock.frames import Frame
 from interlock.ids import child_id, numbered, placed
 from interlock.messages.states import Cause
 
@@ -73,6 +76,7 @@ def start_child(
     *,
     message: str = "",
     hops: int = 0,
+    frames: tuple[Frame, ...] = (),
 ) -> Child:
     """Without a route it is a member of a group or works on a task, and sees nothing of what was said here."""
     key, share = t.new_key(), route.context if route is not None else NO_HISTORY
@@ -81,6 +85,7 @@ def start_child(
         crew=crew,
         run=child_id(t.state.run, key),
         input=text,
+        frames=frames,
         until=len(t.state.history),
         message=message,
         shows=share.history,
@@ -107,6 +112,7 @@ def order_for(child: Child) -> StartChild:
         crew=child.crew,
         child=child.run,
         input=child.input,
+        frames=child.frames,
         until=child.until,
         history=child.shows,
         returns=child.returns,
@@ -164,7 +170,9 @@ def shared_out(t: Transition, crew: str, sharers: int) -> tuple[Given, ...]:
     shares = []
     for left in _left(t):
         cap, share = most[left.what], left.most // sharers
-        shares.append(Given(what=left.what, most=share if cap is None else min(share, cap), above=left.above + 1))
+        named = {"crew": left.crew, "whole": left.whole} if t.state.rules >= 3 else {"crew": "", "whole": 0}
+        size = share if cap is None else min(share, cap)
+        shares.append(msgspec.structs.replace(left, most=size, above=left.above + 1, **named))
     return tuple(shares)
 
 
@@ -204,7 +212,7 @@ def child_returned(t: Transition, event: ChildReturned) -> Move | None:
     if branch is not None:
         branch.reply = child.text
         return CloseBranch(branch, child.status, child.text if child.status == "failed" else "")
-    return CrewReturned(task, event) if task is not None else _after_child(t, child)
+    return CrewReturned(task, event) if task is not None else _after_child(t, child, event.detail)
 
 
 def _count_calls(t: Transition, child: Child, calls: dict[str, int]) -> None:
@@ -226,11 +234,11 @@ def _has_left(t: Transition, event: ChildReturned) -> Move | None:
     return Finish(ending.status, ending.reason, ending.above, ending.detail)
 
 
-def _after_child(t: Transition, child: Child) -> Move | None:
+def _after_child(t: Transition, child: Child, detail: str) -> Move | None:
     calling = t.state.calling
     assert calling is not None, "a child that is no member's was called"
     if child.status == "failed" and t.table.route(calling.agent, child.signal).on_error == "fail":
-        return Finish("failed", "child_failed")
+        return Finish("failed", "child_failed", detail=detail)
     if any(each.status in ("working", "waiting") for each in calling.children):
         return None
     return _come_back(t, calling)

@@ -10,7 +10,7 @@ from interlock.broadcast.schedules import said_time
 from interlock.crew.definition import Crew
 from interlock.engine.routing import Decision
 from interlock.frames import Quoting
-from interlock.messages.wire import HOST, AnyMessage, Delegate, HostNote
+from interlock.messages.wire import HOST, AnyMessage, Delegate, HostNote, Report
 
 _NUDGE = {
     "en": {
@@ -168,9 +168,8 @@ def mail_entry(crew: Crew, message: AnyMessage, remark: str = "") -> Quoting:
     ids = {"id": message.message_id.rpartition(":")[2], "about": message.answers.rpartition(":")[2]}
     lead = words[message.type].format(who=message.sender, text="", status=wire.get("status", ""), **ids)
     shown = Quoting().add(lead).quote(message.sender, _SAID_IN[key], str(wire[key]))
-    if isinstance(message, Delegate) and message.context:
-        lead = words["context"].format(text="")
-        shown.add(f"\n{lead}").quote(message.sender, "context", _encoded(message.context))
+    if isinstance(message, Delegate):
+        _add_context(crew, shown, message.sender, message.context)
     if remark:
         shown.add("\n" + words["remark"].format(text="")).quote("", "verdict", remark)
     return shown
@@ -188,15 +187,33 @@ def _host_entry(crew: Crew, message: HostNote) -> Quoting:
     return Quoting().add(f"{head}\n").quote(who, "message", _encoded(message.body))
 
 
-def _known(words: dict[str, str], context: dict[str, Any]) -> list[str]:
-    return [words["context"].format(text=_encoded(context))] if context else []
+def crew_input(crew: Crew, parent: str, task: str, context: dict[str, Any]) -> Quoting:
+    """What a sub-crew is given that is to work on a task of an agent of this crew."""
+    by = f"{crew.name}/{parent}"
+    return _add_context(crew, Quoting().quote(by, "task", task), by, context)
 
 
-def crew_input(crew: Crew, task: str, context: dict[str, Any], report: str | None = None) -> str:
-    """What a sub-crew is given that is to work on a task; if it has before, with what it reported."""
-    words = _MAIL[crew.settings.language]
-    before = [words["before"].format(text=report)] if report is not None else []
-    return "\n".join([task, *_known(words, context), *before])
+def crew_follow_up(crew: Crew, parent: str, task: str, reason: str, context: dict[str, Any], report: Report) -> Quoting:
+    """The same, once more: why what the sub-crew reported was not enough, the task, and the report."""
+    by, words = f"{crew.name}/{parent}", _MAIL[crew.settings.language]
+    shown = Quoting().add(_OBJECTION).quote("", "verdict", reason).add(_TASK_AGAIN).quote(by, "task", task)
+    _add_context(crew, shown, by, context).add("\n" + words["before"].format(text=""))
+    return shown.quote(report.sender, "report", report.result)
+
+
+def _add_context(crew: Crew, shown: Quoting, by: str, context: dict[str, Any]) -> Quoting:
+    if context:
+        lead = _MAIL[crew.settings.language]["context"].format(text="")
+        shown.add(f"\n{lead}").quote(by, "context", _encoded(context))
+    return shown
+
+
+_OBJECTION, _TASK_AGAIN = "Your report does not complete the task: ", "\nThe task was: "
+
+
+def objection(task: str, reason: str) -> str:
+    """What an agent is told whose report is sent back."""
+    return f"{_OBJECTION}{reason}{_TASK_AGAIN}{task}"
 
 
 def briefing(crew: Crew, kind: str, parent: str) -> str:

@@ -15,7 +15,8 @@ _UNITS = {"calls": "calls", "tokens": "tokens", "errors": "failed calls"}
 
 
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):
-    """`used` is what counts against the limit already, None for a limit on one call.
+    """`used` is what counts against the limit already, None for a limit on one call. `whole` is the size of the limit
+    where `most` is only the share of it that a caller gave to the crew `given_to`.
 
     `call` is what the call of `agent` would take; without an agent it is for how many runs or members there must be
     room.
@@ -25,6 +26,8 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     whose: str
     most: int
+    whole: int = 0
+    given_to: str = ""
     used: int | None = None
     agent: str = ""
     call: int = 0
@@ -34,7 +37,14 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     def message(self) -> str:
         used = "" if self.used is None else f"; used: {amount(self.used, self.what)}"
         name = self.limit.partition(" of ")[0]
-        return f"{name} of {self.whose} is {amount(self.most, self.what)}{used}{self._wanted}"
+        return f"{name} of {self.whose} is {self._size}{used}{self._wanted}"
+
+    @property
+    def _size(self) -> str:
+        most = amount(self.most, self.what)
+        return (
+            f"{amount(self.whole, self.what)}, {most} of it given to crew '{self.given_to}'" if self.given_to else most
+        )
 
     @property
     def _wanted(self) -> str:

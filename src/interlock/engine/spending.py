@@ -143,8 +143,10 @@ def _run_shortage(t: Transition, bound: Given, agent: str, call: int) -> Shortag
     return Shortage(
         limit=f"max_{bound.what}_per_run",
         what=bound.what,
-        whose=owner_of(t, bound.above),
+        whose=f"crew '{bound.crew}'" if bound.crew else owner_of(t, bound.above),
         most=bound.most,
+        whole=bound.whole,
+        given_to=t.crew.name if bound.above and bound.crew else "",
         used=_used(t, bound.what),
         agent=agent,
         call=call,
@@ -165,7 +167,8 @@ def _tightest(t: Transition, what: str) -> Given | None:
         return None
     bounds = [given for given in t.state.bounds.given if given.what == what]
     if most is not None:
-        bounds.insert(0, Given(what=what, most=micros(most) if what == "cost" else most, above=0))
+        size = micros(most) if what == "cost" else most
+        bounds.insert(0, Given(what=what, most=size, above=0, crew=t.crew.name, whole=size))
     return min(bounds, key=lambda bound: bound.most, default=None)
 
 

@@ -91,6 +91,7 @@ class Child(msgspec.Struct, kw_only=True, omit_defaults=True):
     run: str
     input: str
     until: int
+    frames: tuple[Frame, ...] = ()  # of the input: who said which stretch of it
     message: str = ""
     shows: int = 0
     returns: int = 0

@@ -252,7 +252,7 @@ def _started(t: Transition, event: RunStarted) -> Move:
     t.state.hops = event.hops
     t.state.message_types = {each.type: each for each in event.messages}
     if event.heard is None:
-        t.remember("user", "user", event.input, 0)
+        t.remember("user", "user", event.input, 0, event.frames)
     else:
         t.state.hops = event.heard.hops + 1
         hear(t, event.entry, event.heard, "floor")

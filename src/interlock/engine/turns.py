@@ -51,6 +51,7 @@ from interlock.engine.state import Message, OpenTool, Turn, turns_by
 from interlock.engine.timing import RETRY, TOOLS, drop_timer, start_timer
 from interlock.engine.transition import CHECK, PURPOSES, SELECT, Transition
 from interlock.engine.unanswered import end_tool
+from interlock.limits import READ_CHARS_MAX
 
 # A failed model call is tried again this often before it counts.
 RETRIES_MAX = 2
@@ -175,6 +176,7 @@ def replied(t: Transition, event: ModelReplied) -> Move | None:
         _calibrate(t, turn.agent, event)
     _warn_if_slow(t, turn)
     _warn_if_unconstrained(t, event)
+    _warn_if_long(t, turn, event)
     turn.emits = ()
     if not event.tool_calls or turn.kind in (SELECT, CHECK):
         return Conclude(turn, event.text)
@@ -277,6 +279,17 @@ def _warn_if_unconstrained(t: Transition, event: ModelReplied) -> None:
         t.state.unconstrained.append(event.agent)
         message = f"the model of {event.agent} cannot be held to its marks; they are looked for in its text instead"
         t.conclude(Warned(code="not-constrained", message=message))
+
+
+def _warn_if_long(t: Transition, turn: Turn, event: ModelReplied) -> None:
+    """A reply of which not every mark is looked for; what is said in an errand carries none."""
+    is_long = len(event.text) > READ_CHARS_MAX
+    if is_long and t.state.rules >= 3 and turn.kind not in (SELECT, CHECK) and t.settings.signal_mode != "tool":
+        message = (
+            f"the reply of {turn.agent} has {len(event.text):,} characters; its signals are looked for in the first "
+            f"{READ_CHARS_MAX:,} and on its last line"
+        )
+        t.conclude(Warned(code="long-reply", message=message))
 
 
 def failed(t: Transition, event: ModelFailed) -> Move | None:

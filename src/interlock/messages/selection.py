@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from interlock.errors import nearest
-from interlock.frames import framed
+from interlock.frames import in_frame
 from interlock.messages.refusals import BadVerdict
 from interlock.messages.validation import json_of
 
@@ -70,7 +70,7 @@ class AgentSelector:
     def prompt(self, task: str, available_agents: Sequence[Selectable]) -> str:
         """What a model is asked. The task is data: it stands in a frame."""
         return (
-            f"Task:\n{framed('', 'task', task)}\n\nAvailable agents:\n{_listed(available_agents)}\n\n"
+            f"Task:\n{in_frame('', 'task', task)}\n\nAvailable agents:\n{_listed(available_agents)}\n\n"
             "Which agents are needed for this task? Return a JSON array of agent IDs, and nothing else.\n"
             "Only select agents that are NECESSARY. Don't select all agents. An empty array means that you do it alone."
         )
@@ -88,7 +88,7 @@ def _good_for(agent: Selectable) -> str:
 
 def repair(fault: BadVerdict) -> str:
     """What a model is told whose answer could not be used. The fault may quote it, so it stands in a frame."""
-    return f"Your answer could not be used:\n{framed('', 'fault', str(fault))}"
+    return f"Your answer could not be used:\n{in_frame('', 'fault', str(fault))}"
 
 
 def read_selection(answer: Any, known: Sequence[str]) -> tuple[str, ...]:

@@ -121,6 +121,7 @@ class Children:
         event = RunStarted(
             crew=crew.name,
             input=order.input,
+            frames=order.frames,
             rules=RULES,
             messages=registered(),
             crew_sha=sub.crew_sha,

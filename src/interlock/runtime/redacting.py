@@ -30,6 +30,7 @@ from interlock.engine.events import (
     ToolRequest,
     ToolReturned,
 )
+from interlock.frames import Frame, requote
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -56,9 +57,11 @@ def _replaced(struct: S, **values: Any) -> S:
 
 
 def _started(event: RunStarted, by: Redactor) -> RunStarted:
+    text, frames = _with_frames(event.input, event.frames, by)
     return _replaced(
         event,
-        input=by.hidden(event.input),
+        input=text,
+        frames=frames,
         history=_entries(event.history, by),
         context=event.context if event.context is NO_CONTEXT else _context(event.context, by),
         heard=None if event.heard is None else _heard(event.heard, by),
@@ -76,7 +79,21 @@ def _context(context: CrewContext, by: Redactor) -> CrewContext:
 
 
 def _entries(entries: tuple[Entry, ...], by: Redactor) -> tuple[Entry, ...]:
-    return tuple(_replaced(entry, text=by.hidden(entry.text)) for entry in entries)
+    return tuple(_entry(entry, by) for entry in entries)
+
+
+def _entry(entry: Entry, by: Redactor) -> Entry:
+    text, frames = _with_frames(entry.text, entry.frames or (), by)
+    return _replaced(entry, text=text, frames=frames or msgspec.UNSET)
+
+
+def _with_frames(text: str, frames: tuple[Frame, ...], by: Redactor) -> tuple[str, tuple[Frame, ...]]:
+    """A text and its frames; none if a secret begins in the words of one and ends in those of another."""
+    hidden = by.hidden(text)
+    if hidden == text or not frames:
+        return hidden, frames
+    said = requote(text, frames, by.hidden)
+    return (said.text, said.frames) if by.hidden(said.text) == said.text else (hidden, ())
 
 
 def _heard(heard: Heard, by: Redactor) -> Heard:

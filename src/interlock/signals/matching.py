@@ -2,7 +2,8 @@
 
 Rule 1: identity is exact, recognition is tolerant: `exact`, then `case_insensitive`, then `normalized`.
 Rule 2: a mark begins at the last `[` before its `]`; it counts only where a reader would see it (`page`).
-Rule 3: one pass; the cost grows with the text, never with the number of signals. Beyond a stated size nothing is read.
+Rule 3: one pass; the cost grows with the text, never with the number of signals. Beyond a stated size only the last
+line is read.
 """
 
 import re
@@ -13,9 +14,9 @@ from enum import StrEnum
 import msgspec
 
 from interlock.errors import BadSignalFormat
-from interlock.limits import MARK_CHARS_MAX, READ_CHARS_MAX
+from interlock.limits import LAST_LINE_CHARS_MAX, MARK_CHARS_MAX, READ_CHARS_MAX
 from interlock.signals.definition import is_signal_name
-from interlock.signals.page import Page, is_plain
+from interlock.signals.page import Page, is_plain, may_be_in_fence
 
 
 class MatchMethod(StrEnum):
@@ -89,15 +90,25 @@ class SignalMatcher:
 def marks(text: str, wanted: Callable[[str], bool], reading: int = 3) -> list[Mark]:
     """The visible marks whose inside is wanted. Asking first keeps prose with brackets cheap.
 
-    `reading` 2 is that of runs of older rules, which reads all of a text and takes HTML for words.
+    Of a text longer than `READ_CHARS_MAX` its beginning is read, and its last line. `reading` 2 is that of runs of
+    older rules, which reads all of a text and takes HTML for words.
     """
-    if reading > 2:
-        text = text[:READ_CHARS_MAX]
+    if reading > 2 and len(text) > READ_CHARS_MAX:
+        return [*marks(text[:READ_CHARS_MAX], wanted, reading), *_marks_of_last_line(text, wanted)]
     found = [Mark(found[1], *found.span()) for found in _BRACKETS.finditer(text) if wanted(found[1])]
     if not found or is_plain(text):
         return found
     page = Page(text, reading)
     return [mark for mark in found if page.shows(mark.start, mark.end - 1)]
+
+
+def _marks_of_last_line(text: str, wanted: Callable[[str], bool]) -> list[Mark]:
+    """Those of the last visible line behind what is read, where that line is plain and surely in no code fence."""
+    end = len(text.rstrip())
+    start = max(text.rfind("\n", 0, end), text.rfind("\r", 0, end)) + 1
+    start = max(start, READ_CHARS_MAX, end - LAST_LINE_CHARS_MAX)
+    found = [Mark(found[1], *found.span()) for found in _BRACKETS.finditer(text, start, end) if wanted(found[1])]
+    return found if found and is_plain(text[start:end]) and not may_be_in_fence(text, start) else []
 
 
 def normalized(inner: str) -> str:

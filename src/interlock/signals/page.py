@@ -19,7 +19,7 @@ from functools import cached_property
 from heapq import merge
 from operator import itemgetter
 
-from interlock.limits import LINK_NESTING_MAX, MARK_CHARS_MAX
+from interlock.limits import FENCE_SIGNS_MAX, LINK_NESTING_MAX, MARK_CHARS_MAX
 from interlock.signals.html import Elements, end_of, sign_at
 
 _LIST_ITEMS = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"
@@ -149,6 +149,15 @@ def _element_block(text: str, line_start: int, line_end: int, elements: Elements
 
 def _begins_line(text: str, position: int) -> bool:
     return position == 0 or text[position - 1] == "\n"
+
+
+def may_be_in_fence(text: str, position: int) -> bool:
+    """Whether a code fence hides the position, or there are too many fences to tell. HTML around them is not read."""
+    if text.count("```") + text.count("~~~") > FENCE_SIGNS_MAX:
+        return True
+    if "\r" in text:
+        text = text.replace("\r\n", " \n").replace("\r", "\n")
+    return any(start <= position < end for start, end in _blocks(text, None))
 
 
 def _fence_end(text: str, position: int, opening: str) -> int:

@@ -22,6 +22,21 @@ def ending_for(request: ModelRequest, way: str, *, with_tools: bool = False) -> 
     return request.ending if way and (with_tools or not request.tools) else None
 
 
+def advice_for(ending: Ending | None, *, has_tools: bool) -> str:
+    """What to do if a server refuses a call because of what it was asked to constrain."""
+    if ending is None:
+        return ""
+    if has_tools:
+        return (
+            "; this call has tools and a reply constrained to its signals: if the server cannot do both, remove "
+            "constrains_with_tools under its [providers.<id>] in interlock.toml, or write 'signal_mode: text'"
+        )
+    return (
+        "; this call constrains the reply to its signals: if the server cannot, correct constrains under its "
+        "[providers.<id>] in interlock.toml, or write 'signal_mode: text'"
+    )
+
+
 def fields_for(ending: Ending, way: str, sentences: int) -> Mapping[str, Any]:
     """The fields of the body that say so; with `sentences` a small model is kept short as well."""
     if way == SCHEMA:

@@ -17,7 +17,7 @@ import msgspec
 from interlock.adapters.models.chat_request import body_of, tool_names
 from interlock.adapters.models.chat_stream import DONE, ChatStream
 from interlock.adapters.models.connections import Connections
-from interlock.adapters.models.constraining import SCHEMA, ending_for, fields_for
+from interlock.adapters.models.constraining import SCHEMA, advice_for, ending_for, fields_for
 from interlock.adapters.models.deadlines import Deadlines
 from interlock.adapters.models.endpoint import Endpoint
 from interlock.adapters.models.event_lines import EventLines
@@ -81,7 +81,7 @@ class OpenAICompatibleModel:
         ending = ending_for(request, self.endpoint.constrains, with_tools=self.endpoint.constrains_with_tools)
         body = body_of(self.model, request, self._fields(ending))
         async with self._answered(transport, self._request(body, request.key), deadlines) as (response, pieces):
-            await self._require_stream(response, pieces, deadlines)
+            await self._require_stream(response, pieces, deadlines, advice_for(ending, has_tools=bool(request.tools)))
             is_framed, size = _is_framed(response), 0
             while not stream.is_done and (data := await deadlines.next_of(pieces)) is not None:
                 size += len(data)
@@ -164,8 +164,8 @@ class OpenAICompatibleModel:
         what = "cannot be reached" if isinstance(error, ConnectError) else "dropped the connection"
         return f"{self.endpoint.server.name} {what}: {words}"
 
-    async def _require_stream(self, response: "Response", pieces: Pieces, deadlines: Deadlines) -> None:
-        """Goes on with an event stream only; everything else is read as an error."""
+    async def _require_stream(self, response: "Response", pieces: Pieces, deadlines: Deadlines, advice: str) -> None:
+        """Goes on with an event stream only; everything else is read as an error, with advice if it was refused."""
         server, headers = self.endpoint.server, response.headers
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.status_code == 200 and kind == EVENT_STREAM:
@@ -177,7 +177,7 @@ class OpenAICompatibleModel:
             shown = self._keys.safe_line(kind) or "nothing"
             raise ModelRefused(f"{server.name} answered with {shown} instead of {EVENT_STREAM}; check provider_url")
         wait = retry_after_ms(headers.get("retry-after"), int(time.time() * 1000))
-        raise failure_of(server, self._keys, _status(response.status_code), error, wait)
+        raise failure_of(server, self._keys, _status(response.status_code), error, wait, advice)
 
 
 @asynccontextmanager

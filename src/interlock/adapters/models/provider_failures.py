@@ -23,6 +23,8 @@ RETRY_AFTER_MAX_MS = 86_400_000
 
 TOO_MANY = 429
 MAY_PASS = (408, 409, 425, TOO_MANY)
+# What servers answer to a request with something in it that they do not do.
+WRONG_REQUEST = (400, 422, 501)
 UNAUTHORISED = (401, 403)
 TOO_LARGE = 413
 
@@ -43,9 +45,12 @@ class _Said(msgspec.Struct, frozen=True):
 
 
 def failure_of(
-    server: Server, keys: KnownKeys, status: int | None, error: object, retry_after_ms: int = 0
+    server: Server, keys: KnownKeys, status: int | None, error: object, retry_after_ms: int = 0, advice: str = ""
 ) -> PortError:
-    """The error to raise for a status, or for an error that came in the middle of a stream (`status` None)."""
+    """The error to raise for a status, or for an error that came in the middle of a stream (`status` None).
+
+    `advice` is what to do if the server says that the request is wrong.
+    """
     said = _said(error)
     if status is None:
         status = said.status
@@ -58,7 +63,7 @@ def failure_of(
         return ModelRefused(message)
     if _may_pass(status, said.code):
         return ModelUnavailable(message, retry_after_ms=retry_after_ms)
-    return ModelRefused(message + _advice(server, status))
+    return ModelRefused(message + (_advice(server, status) or (advice if status in WRONG_REQUEST else "")))
 
 
 def _is_too_long(status: int | None, said: _Said) -> bool:

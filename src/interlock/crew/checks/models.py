@@ -83,7 +83,7 @@ def cost_budgets_have_prices(s: Subject) -> None:
     """Without a table nobody can say whether there is a price; old files were never asked for one."""
     for agent in s.crew.agents:
         limit = cost_budget_of(s.crew, agent)
-        for key, model in _unpriced(s, agent)[:1] if limit else ():
+        for key, model in _models_without_price(s, agent)[:1] if limit else ():
             message = f"{limit} applies to '{agent.id}', but the price of {model.name} is unknown"
             fix, severity = _where_prices_come_from(s), _severity_of_missing_price(s)
             s.at_agent(agent.id, provider_path(s, agent.id, key), "missing-price", message, fix, severity)
@@ -93,21 +93,21 @@ def cost_budgets_have_prices_below(s: Subject) -> None:
     """Limits of a crew hold for the crews that it calls, and a crew's own are reported where it is read."""
     for name, sub in s.crew.sub_crews.items():
         limit = _limit_of(s.crew) or ("max_cost_per_run" if sub.settings.max_cost_per_run is not None else "")
-        for inner, agent, model in _unpriced_below(s, sub) if limit else ():
+        for inner, agent, model in _models_below_without_price(s, sub) if limit else ():
             whose = f"'{agent.id}' of the sub-crew '{inner.name}'"
             message = f"{limit} applies to {whose}, but the price of {model.name} is unknown"
             fix, severity = _where_prices_come_from(s), _severity_of_missing_price(s)
             s.at(("sub_crews", name), "missing-price", message, fix, severity)
 
 
-def _unpriced_below(s: Subject, sub: SubCrew) -> list[tuple[Crew, Agent, ModelRef]]:
+def _models_below_without_price(s: Subject, sub: SubCrew) -> list[tuple[Crew, Agent, ModelRef]]:
     """One model of each agent below that no limit of its own crew is about."""
     crews = sub.crew.whole_tree() if sub.crew is not None else []
     agents = [(inner, agent) for inner in crews for agent in inner.agents if not cost_budget_of(inner, agent)]
-    return [(inner, agent, model) for inner, agent in agents for _, model in _unpriced(s, agent)[:1]]
+    return [(inner, agent, model) for inner, agent in agents for _, model in _models_without_price(s, agent)[:1]]
 
 
-def _unpriced(s: Subject, agent: Agent) -> list[tuple[str, ModelRef]]:
+def _models_without_price(s: Subject, agent: Agent) -> list[tuple[str, ModelRef]]:
     if agent.has_prices:
         return []
     return [(key, model) for key, model in models_of(agent) if model.at_address not in s.host.priced_models]
