@@ -364,7 +364,7 @@ class Judge:
 
 
 def run(flips: int, seed: int, cuts: int = CUTS) -> Tally:
-    """Half of the flips in the tables, a quarter in those of a compacted copy, the rest in the log of a dead process."""
+    """Half of the flips in tables, a quarter in those of a compacted copy, the rest in the log of a dead process."""
     tally, random = Tally(), Random(seed)
     with TemporaryDirectory(prefix="interlock-damage-") as name:
         folder = Path(name)
@@ -399,9 +399,9 @@ def page(tally: Tally, seed: int, seconds: float) -> str:
         "# Damage campaign",
         f"Written by `make campaign`. {machine()}. {count:,} damaged folders in {seconds:.0f} s, from seed {seed}.",
         "Copies of a data folder with rows in every table: one bit is flipped in a table, in an index, or in SQLite's"
-        " log as a killed process left it; or the log is cut, or deleted. A quarter of the flips is in a folder that was"
-        " compacted. Each must be noticed by opening the folder,"
-        " by `interlock doctor` or by reading, or change nothing that is given back. `HIDDEN` is neither.",
+        " log as a killed process left it; or the log is cut, or deleted. A quarter of the flips is in a folder that"
+        " was compacted. Each must be noticed by opening the folder, by `interlock doctor` or by reading, or"
+        " change nothing that is given back. `HIDDEN` is neither.",
         table(("where", *OUTCOMES), [*rows, totals]),
         table(("what", "count"), [("folders damaged", count), ("damage that was hidden", tally.total(HIDDEN))]),
         *(["## Faults", "\n".join(f"- {fault}" for fault in tally.faults[:FAULTS_SHOWN])] if tally.faults else []),

@@ -3,7 +3,7 @@
 Rule 1: it happens before the engine sees an event, so that what is journalled is what the engine saw, and a replay
 concludes the same.
 Rule 2: every text that comes from outside is looked at; ids, names, digests and keys of JSON objects stay as they are.
-A test compares this list with the fields of all incoming events.
+A test fills every field of every incoming event with a secret, and looks what is left.
 """
 
 from collections.abc import Callable
@@ -30,6 +30,7 @@ from interlock.engine.events import (
     ToolRequest,
     ToolReturned,
 )
+from interlock.frames import Quoting
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -76,7 +77,21 @@ def _context(context: CrewContext, by: Redactor) -> CrewContext:
 
 
 def _entries(entries: tuple[Entry, ...], by: Redactor) -> tuple[Entry, ...]:
-    return tuple(_replaced(entry, text=by.hidden(entry.text)) for entry in entries)
+    return tuple(_entry(entry, by) for entry in entries)
+
+
+def _entry(entry: Entry, by: Redactor) -> Entry:
+    """Frames are places in the text: each stretch is redacted by itself, and its frame moves with it."""
+    text, frames = by.hidden(entry.text), entry.frames
+    if text == entry.text or frames is msgspec.UNSET:
+        return _replaced(entry, text=text)
+    quoting, position = Quoting(), 0
+    for frame in frames:
+        quoting.add(by.hidden(entry.text[position : frame.start]))
+        quoting.quote(frame.author, frame.kind, by.hidden(entry.text[frame.start : frame.end]))
+        position = frame.end
+    quoting.add(by.hidden(entry.text[position:]))
+    return _replaced(entry, text=quoting.text, frames=quoting.frames)
 
 
 def _heard(heard: Heard, by: Redactor) -> Heard:
@@ -122,6 +137,7 @@ def _child(event: ChildReturned, by: Redactor) -> ChildReturned:
     return _replaced(
         event,
         text=by.hidden(event.text),
+        detail=by.hidden(event.detail),
         memory=by.hidden_value(event.memory),
         history=_entries(event.history, by),
     )

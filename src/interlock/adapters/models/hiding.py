@@ -14,7 +14,7 @@ class HidingModel:
         self._model, self._keys = model, keys
 
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
-        """One generator, without another inside: one that is left open is closed by a task of its own, with each call."""
+        """All in one generator: one inside it would be left open, and closed by a task of its own, with each call."""
         pieces, stream = self._model.reply(request), HiddenStream(self._keys)
         try:
             async for piece in pieces:
