@@ -217,6 +217,41 @@ def _said(folder: Path, line: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "runs show {}",
+        "runs list --status {}",
+        "runs answer {} x",
+        "runs list --no-such-option-{}",
+        "schedule delete {}",
+        "run . x --model {}",
+        "broadcast emit {}",
+    ],
+)
+@pytest.mark.parametrize("secret", ["sk-canary-provider-0001", "canary.house.0002", READER])
+def test_an_error_of_a_command_repeats_no_secret_that_was_typed(folder: Path, line: str, secret: str) -> None:
+    """It may be kept in the log of a build."""
+    (folder / "crew.yaml").write_text(CREW, "utf-8")
+    (folder / "interlock.toml").write_text(TOML, "utf-8")
+    words = [COMMAND, *line.format(secret).split(), "--data", "data"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert done.stderr != ""
+    assert secret not in done.stdout + done.stderr
+
+
+def test_a_command_without_a_crew_knows_the_secrets_that_the_host_file_names(folder: Path) -> None:
+    (folder / "interlock.toml").write_text(TOML, "utf-8")
+    text = " ".join(told_secrets())
+    body = msgspec.json.encode({"deep": [text]}).decode()
+    for words in (["emit", "told", body], ["schedule", "later", body, "--in", "1h"]):
+        command = [COMMAND, "broadcast", *words, "--data", "data"]
+        subprocess.run(command, cwd=folder, capture_output=True, check=True)
+    assert REDACTED in _said(folder, "broadcast tail --json")
+    assert found_in(folder / "data", told_secrets()) == []
+
+
 # What is listed, and what stays as it is
 
 
