@@ -29,6 +29,7 @@ from interlock.ports import Delta, ModelReply, ModelRequest
 from interlock.runtime import runner
 from interlock.runtime.run_scheduler import RunScheduler
 from interlock.server.access import OWNER, Access
+from interlock.server.mcp_crews import CrewTools
 from interlock.testing import ManualClock
 from tests.server.process import COMMAND, PATIENT, Served, serving, stream
 
@@ -112,6 +113,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("DATABASE_URL", ADDRESS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.delitem(sys.modules, "leaky", raising=False)
     (tmp_path / "leaky.py").write_text(TOOLS, "utf-8")
     return tmp_path
 
@@ -250,6 +253,24 @@ def test_a_command_without_a_crew_knows_the_secrets_that_the_host_file_names(fol
         subprocess.run(command, cwd=folder, capture_output=True, check=True)
     assert REDACTED in _said(folder, "broadcast tail --json")
     assert found_in(folder / "data", told_secrets()) == []
+
+
+def test_a_tool_over_mcp_answers_with_no_secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "interlock.toml").write_text(TOML, "utf-8")
+
+    async def story() -> list[Any]:
+        async with Interlock("data", host=host_settings("interlock.toml"), models=lambda _: "") as box:
+            tools = CrewTools(box, ["office"])
+            return [await tools.resume(secret, "x", None, report) for secret in told_secrets()]
+
+    async def report(_progress: float, _message: str) -> None:
+        """Nobody waits for it."""
+
+    for answer in asyncio.run(story()):
+        assert answer.is_error
+        assert [secret for secret in told_secrets() if secret in str(answer)] == []
+        assert answer.structured_content["code"] == "run-not-found"
 
 
 # What is listed, and what stays as it is
@@ -407,8 +428,6 @@ def test_a_planted_fault_is_found(
     folder: Path, monkeypatch: pytest.MonkeyPatch, fault: Callable[[pytest.MonkeyPatch], None] | None
 ) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "path", sys.path[:])
-    monkeypatch.delitem(sys.modules, "leaky", raising=False)
     if fault is not None:
         fault(monkeypatch)
     assert bool(leaks(folder)) == (fault is not None)
