@@ -62,7 +62,8 @@ def filled(info: inspect.Type) -> Any:
             return Frame(SECRET, SECRET, 4, 4 + len(SECRET))
         case inspect.StructType():
             return info.cls(**{field.name: filled(field.type) for field in info.fields})
-    return plain(info)
+        case _:
+            return plain(info)
 
 
 def plain(info: inspect.Type) -> Any:
@@ -77,7 +78,8 @@ def plain(info: inspect.Type) -> Any:
             return info.values[0]
         case inspect.EnumType():
             return next(iter(info.cls))
-    raise AssertionError(f"say how a {info} is filled")
+        case _:
+            raise AssertionError(f"say how a {info} is filled")
 
 
 def texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
