@@ -148,7 +148,7 @@ def filled(folder: Path, *, dies: bool) -> Path:
     return folder
 
 
-def compacted(image: Path, folder: Path) -> Path:
+def compact_copy(image: Path, folder: Path) -> Path:
     """A copy of a folder, compacted in a process of its own."""
     shutil.copytree(image, folder)
     _in_a_process("compact(Path(sys.argv[1]))", folder)
@@ -369,7 +369,7 @@ def run(flips: int, seed: int, cuts: int = CUTS) -> Tally:
     with TemporaryDirectory(prefix="interlock-damage-") as name:
         folder = Path(name)
         whole, killed = filled(folder / "whole", dies=False), filled(folder / "killed", dies=True)
-        small = compacted(whole, folder / "compacted")
+        small = compact_copy(whole, folder / "compacted")
         in_tables, in_log = flips // 2, flips // 4
         for image, damages in (
             (whole, flips_in_image(whole, folder / "looked", in_tables, random)),

@@ -13,7 +13,7 @@ from campaign.damage import (
     Damage,
     Judge,
     Tally,
-    compacted,
+    compact_copy,
     damage_of_log,
     filled,
     flips_in_image,
@@ -53,7 +53,7 @@ def test_a_flipped_bit_in_any_table_or_index_is_noticed_or_changes_nothing(whole
 
 
 def test_a_flipped_bit_in_a_compacted_folder_is_noticed_or_changes_nothing(whole: Path, tmp_path: Path) -> None:
-    small = compacted(whole, tmp_path / "compacted")
+    small = compact_copy(whole, tmp_path / "compacted")
     assert (small / DATABASE).stat().st_size <= (whole / DATABASE).stat().st_size
     judge, tally = Judge(small, tmp_path / "copy"), Tally()
     assert judge.right == Judge(whole, tmp_path / "copy").right
@@ -67,7 +67,7 @@ def test_compacting_makes_no_damaged_row_whole(whole: Path, tmp_path: Path) -> N
     place = (whole / DATABASE).read_bytes().index(b'{"n": 1}')
     shutil.copytree(whole, tmp_path / "damaged")
     damage.flip(DATABASE, place + 2, 0)(tmp_path / "damaged")
-    small = compacted(tmp_path / "damaged", tmp_path / "compacted")
+    small = compact_copy(tmp_path / "damaged", tmp_path / "compacted")
     problems = asyncio.run(check_up(small)).problems
     assert any("damaged in the table 'webhook_letters'" in each for each in problems), problems
 

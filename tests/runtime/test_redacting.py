@@ -47,21 +47,21 @@ KEPT = {
 }
 
 
-def filled(info: inspect.Type) -> Any:
+def value_of(info: inspect.Type) -> Any:
     """A value with the secret wherever there can be a text; keys of objects are plain."""
     match info:
         case inspect.DictType():
-            return {"key": filled(info.value_type)}
+            return {"key": value_of(info.value_type)}
         case inspect.VarTupleType() | inspect.ListType():
-            return (filled(info.item_type),)
+            return (value_of(info.item_type),)
         case inspect.TupleType():
-            return tuple(filled(each) for each in info.item_types)
+            return tuple(value_of(each) for each in info.item_types)
         case inspect.UnionType():
-            return filled(next(each for each in info.types if not isinstance(each, inspect.NoneType)))
+            return value_of(next(each for each in info.types if not isinstance(each, inspect.NoneType)))
         case inspect.StructType(cls=cls) if cls is Frame:
             return Frame(SECRET, SECRET, 4, 4 + len(SECRET))
         case inspect.StructType():
-            return info.cls(**{field.name: filled(field.type) for field in info.fields})
+            return info.cls(**{field.name: value_of(field.type) for field in info.fields})
         case _:
             return plain(info)
 
@@ -98,7 +98,7 @@ def texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def left_over(kind: type[msgspec.Struct]) -> set[str]:
-    event: Any = filled(inspect.type_info(kind))
+    event: Any = value_of(inspect.type_info(kind))
     redacted = redact_event(event, KnownKeys([SECRET]))
     return {path for path, text in texts(redacted, kind.__name__) if SECRET in text}
 
