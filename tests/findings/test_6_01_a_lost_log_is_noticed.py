@@ -261,7 +261,8 @@ def test_a_group_of_commits_is_marked_once(tmp_path: Path, monkeypatch: pytest.M
 def serving_without_log(data: Path) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """A server on a folder that has lost its log: its address, and its process, which is ended by SIGTERM."""
     (data / LOG).unlink()
-    command = [*PROGRAM, "serve", HELLO, "--script", HELLO / "script.yaml", "--port", "0", "--data", data]
+    words = ("serve", HELLO, "--script", HELLO / "script.yaml", "--port", "0", "--data", data)
+    command = [*PROGRAM, *map(str, words)]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
@@ -355,7 +356,8 @@ def test_a_folder_is_compacted_while_another_process_has_it_open(data: Path) -> 
     async def story() -> None:
         async with Interlock(data, script=HELLO / "script.yaml") as box:
             await delete_run(box, "first")
-            done = await asyncio.to_thread(subprocess.run, [*PROGRAM, "compact", "--data", data], capture_output=True)
+            command = [*PROGRAM, "compact", "--data", str(data)]
+            done = await asyncio.to_thread(lambda: subprocess.run(command, capture_output=True, check=False))
             assert done.returncode == 0, done.stderr
             await (await box.start(load_crew(HELLO), "go", run_id="after")).result()
 

@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -150,9 +151,8 @@ def test_reading_questions_checks_no_more_rows_than_it_gives_back(
 
     def keep(connection: sqlite3.Connection, _: object) -> None:
         for n in range(500):
-            asked = OpenQuestion(
-                **dict.fromkeys(("id", "agent", "reason", "question"), "q"), token=f"t{n}", run="r", crew="c", since=n
-            )
+            where = {"run": "r", "crew": "c", "agent": "a", "reason": "signal:[WAIT]"}
+            asked = msgspec.convert({**where, "id": "q", "question": "q", "token": f"t{n}", "since": n}, OpenQuestion)
             questions_sqlite.keep(connection, Asking(run=f"r{n}", questions=(asked,)))
 
     async def story() -> None:

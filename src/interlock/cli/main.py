@@ -74,7 +74,7 @@ class _LazyGroup(click.Group):
             refusal = _NotDone if error.code in NOT_DONE else _Refused
             raise refusal(_redact(str(error))) from error
         except click.ClickException as error:
-            error.message = _redact(error.message)
+            vars(error)["message"] = _redact(error.message)  # of whatever kind it is, it is shown as that
             raise
         except BrokenPipeError:
             raise  # click knows what to do when nobody reads on

@@ -109,8 +109,8 @@ class CrewTools:
             outcome = Outcome(str(error), {"code": error.code, "message": str(error)}, is_error=True)
         keys = self.box.known_keys()
         told = msgspec.json.decode(keys.hidden_body(msgspec.json.encode(outcome.told)))
-        content = [TextContent(type="text", text=keys.hidden(outcome.text))]
-        return CallToolResult(content=content, structured_content=told, is_error=outcome.is_error)
+        text = TextContent(type="text", text=keys.hidden(outcome.text))
+        return CallToolResult(content=[text], structured_content=told, is_error=outcome.is_error)
 
     async def _resumed(self, run: str, answer: str, token: str | None, report: Progress) -> Result:
         row = await self.box.journal.row(run)
