@@ -148,6 +148,31 @@ def _events(journal: list[StoredRecord]) -> list[tuple[str, Event]]:
     return [(stored.run, event) for stored in journal for event in stored.record.events]
 
 
+class Decisions(NamedTuple):
+    """What people said of tools whose outcome was unknown; calls are named as the world knows them."""
+
+    told: set[str]  # calls whose output is the person's word
+    first: dict[str, str]  # by the call that a person ordered again: the first try, under whose key the tool runs
+
+
+def decisions(journal: list[StoredRecord]) -> Decisions:
+    """A question and the answer to it are known by their token; each stands in the record of what it led to."""
+    lost: dict[str, str] = {}
+    found = Decisions(set(), {})
+    for stored in journal:
+        begins, events = stored.record.events[0], stored.record.events[1:]
+        if isinstance(begins, ToolOutcomeLost):
+            asked = [event.token for event in events if isinstance(event, InputRequested)]
+            lost |= dict.fromkeys(asked, f"{stored.run}:{begins.call}")
+        if isinstance(begins, RunResumed) and begins.token in lost:
+            call = lost[begins.token]
+            ended = [f"{stored.run}:{event.call}" for event in events if isinstance(event, ToolReturned)]
+            found.told.update(each for each in ended if each == call)
+            again = [f"{stored.run}:{event.call}" for event in events if isinstance(event, ToolCalled)]
+            found.first.update(dict.fromkeys(again, found.first.get(call, call)))
+    return found
+
+
 # The judge: each function yields what is wrong
 
 
@@ -158,7 +183,7 @@ def faults(trial: Trial, expected: Sequence[Any]) -> list[str]:
     journal = trial.journal()
     found = [] if trial.result() == list(expected) else [f"the result is {trial.result()}, not {list(expected)}"]
     found += _lost(trial, journal)
-    found += _repeated(trial)
+    found += _repeated(trial, decisions(journal))
     found += _paid_twice(trial, journal)
     found += _asked_twice(trial, journal)
     found += _invented(trial, journal)
@@ -177,12 +202,12 @@ def _lost(trial: Trial, journal: list[StoredRecord]) -> Iterator[str]:
                 yield f"life {generation} acknowledged the answer {rest}, and it is gone"
 
 
-def _repeated(trial: Trial) -> Iterator[str]:
+def _repeated(trial: Trial, decided: Decisions) -> Iterator[str]:
     """Law 4: a call whose answer was in the journal when a life began was not made by that life, or any later one."""
     had: dict[int, set[str]] = {}
     for generation in range(1, len(trial.codes) + 1):
         words = [rest[0] for word, *rest in trial.said(generation) if word == "had"]
-        had[generation] = set(words[0]) if words else set()
+        had[generation] = {decided.first.get(key, key) for key in words[0]} if words else set()
     for generation, kind, key, what in trial.world():
         if key in had[generation]:
             yield f"life {generation} made {kind} call {key} ({what}) again, although its answer was in the journal"
@@ -217,14 +242,16 @@ def _asked_twice(trial: Trial, journal: list[StoredRecord]) -> Iterator[str]:
 
 
 def _invented(trial: Trial, journal: list[StoredRecord]) -> Iterator[str]:
-    """Every answer in the journals came from the world, once; every tool of the script was called."""
+    """Every answer in the journals came from the world, once, or from a person; every tool of the script was called."""
+    decided = decisions(journal)
     events = [event for _, event in _events(journal)]
     seen = {key for _, _, key, _ in trial.world()}
     answers = Counter(f"{run}:{e.call}" for run, e in _events(journal) if isinstance(e, ModelReplied | ToolReturned))
     ours = {f"{run}:{e.call}" for run, e in _events(journal) if isinstance(e, ToolCalled) and e.name in OWN_TOOLS}
     for call, times in answers.items():
-        if times > 1 or (call not in seen and call not in ours):
-            yield f"call {call} has {times} answers in the journal, and the world saw it: {call in seen}"
+        is_seen = decided.first.get(call, call) in seen
+        if times > 1 or not (is_seen or call in ours or call in decided.told):
+            yield f"call {call} has {times} answers in the journal, and the world saw it: {is_seen}"
     wanted = sum(len(answer.tool_calls) for answers in trial.story.script.values() for answer in answers)
     again = sum(isinstance(e, RunResumed) and e.input == "retry" for e in events)
     called = sum(isinstance(e, ToolCalled) for e in events)

@@ -39,6 +39,7 @@ from interlock.adapters.spending import spend
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.broadcast.delayed import Dead, Delayed
 from interlock.broadcast.record import PROCESS, Broadcast, Emission
+from interlock.broadcast.run_schedules import RunSchedule
 from interlock.broadcast.subscriptions import Subscribed
 from interlock.compose.checkup import Checkup, check_up
 from interlock.compose.inspection import Inspection
@@ -77,6 +78,7 @@ async def fill(data: Path, *, dies: bool) -> None:
         await (await box.start(load_crew(TRAVEL), "Plan a trip from LAX to Italy", run_id="waits")).result()
         await fill_bus(SqliteBus(box.store), box.store)
         await fill_server(box.store)
+        await fill_schedules(box.store)
         await box.store.write("fill the rest", fill_rest)
         await box.store.put_crew("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", b"")
         if dies:
@@ -127,15 +129,37 @@ def fill_rest(connection: sqlite3.Connection, tips: sqlite_rows.Tips) -> None:
     connection.execute("insert into unlisted (run) values ('waits')")
 
 
+async def fill_schedules(store: SqliteStore) -> None:
+    for n in range(3):
+        await store.add_schedule(
+            RunSchedule(id=f"schedule{n}", crew="hello", input="go", next_at=NOW + n, created_at=1, cron="0 7 * * *")
+        )
+
+
+async def compact(data: Path) -> None:
+    store = SqliteStore(data)
+    await store.compact()
+    await store.close()
+
+
 def filled(folder: Path, *, dies: bool) -> Path:
     """In a process of its own, which ends by itself or dies with its log."""
-    program = (
-        "import asyncio, sys; from pathlib import Path; from campaign.damage import fill;"
-        "asyncio.run(fill(Path(sys.argv[1]), dies=sys.argv[2] == 'dies'))"
-    )
-    command = [sys.executable, "-c", program, str(folder), "dies" if dies else "ends"]
-    subprocess.run(command, check=True, cwd=ROOT, timeout=120)
+    _in_a_process(f"fill(Path(sys.argv[1]), dies={dies})", folder)
     return folder
+
+
+def compact_copy(image: Path, folder: Path) -> Path:
+    """A copy of a folder, compacted in a process of its own."""
+    shutil.copytree(image, folder)
+    _in_a_process("compact(Path(sys.argv[1]))", folder)
+    return folder
+
+
+def _in_a_process(call: str, folder: Path) -> None:
+    program = (
+        f"import asyncio, sys; from pathlib import Path; from campaign.damage import compact, fill; asyncio.run({call})"
+    )
+    subprocess.run([sys.executable, "-c", program, str(folder)], check=True, cwd=ROOT, timeout=120)
 
 
 def tables_of(database: Path) -> dict[str, list[int]]:
@@ -176,6 +200,7 @@ async def given(data: Path) -> Given:
             "hook": await store.read_up_to("hook"),
             "letters": [await store.due("hook", NOW, 10), await store.dead_letters(10), await store.hooks_due(NOW)],
             "outbox": await store.pending(),
+            "schedules": await store.run_schedules(),
             "budgets": ledger,
             "broadcasts": await bus.since(0, 100),
             "newest": await bus.newest(100),
@@ -339,23 +364,30 @@ class Judge:
 
 
 def run(flips: int, seed: int, cuts: int = CUTS) -> Tally:
-    """Three quarters of the flips in the tables, the rest in the log of a process that died."""
+    """Half of the flips in tables, a quarter in those of a compacted copy, the rest in the log of a dead process."""
     tally, random = Tally(), Random(seed)
     with TemporaryDirectory(prefix="interlock-damage-") as name:
         folder = Path(name)
         whole, killed = filled(folder / "whole", dies=False), filled(folder / "killed", dies=True)
-        shutil.copytree(whole, folder / "looked")
-        pages = tables_of(folder / "looked" / DATABASE)
-        database = (whole / DATABASE).read_bytes()
-        size = (killed / LOG).stat().st_size
+        small = compact_copy(whole, folder / "compacted")
+        in_tables, in_log = flips // 2, flips // 4
         for image, damages in (
-            (whole, flips_in_tables(database, pages, flips - flips // 4, random)),
-            (killed, damage_of_log(size, flips // 4, cuts, random)),
+            (whole, flips_in_image(whole, folder / "looked", in_tables, random)),
+            (small, flips_in_image(small, folder / "looked", flips - in_tables - in_log, random)),
+            (killed, damage_of_log((killed / LOG).stat().st_size, in_log, cuts, random)),
         ):
             judge = Judge(image, folder / "copy")
             for damage in damages:
                 tally.note(damage, judge.outcome(damage))
     return tally
+
+
+def flips_in_image(image: Path, place: Path, count: int, random: Random) -> Iterator[Damage]:
+    """Of a folder without a log; which page belongs to what is looked up in a copy under `place`."""
+    shutil.copytree(image, place)
+    pages = tables_of(place / DATABASE)
+    shutil.rmtree(place)
+    return flips_in_tables((image / DATABASE).read_bytes(), pages, count, random)
 
 
 def page(tally: Tally, seed: int, seconds: float) -> str:
@@ -367,8 +399,9 @@ def page(tally: Tally, seed: int, seconds: float) -> str:
         "# Damage campaign",
         f"Written by `make campaign`. {machine()}. {count:,} damaged folders in {seconds:.0f} s, from seed {seed}.",
         "Copies of a data folder with rows in every table: one bit is flipped in a table, in an index, or in SQLite's"
-        " log as a killed process left it; or the log is cut, or deleted. Each must be noticed by opening the folder,"
-        " by `interlock doctor` or by reading, or change nothing that is given back. `HIDDEN` is neither.",
+        " log as a killed process left it; or the log is cut, or deleted. A quarter of the flips is in a folder that"
+        " was compacted. Each must be noticed by opening the folder, by `interlock doctor` or by reading, or"
+        " change nothing that is given back. `HIDDEN` is neither.",
         table(("where", *OUTCOMES), [*rows, totals]),
         table(("what", "count"), [("folders damaged", count), ("damage that was hidden", tally.total(HIDDEN))]),
         *(["## Faults", "\n".join(f"- {fault}" for fault in tally.faults[:FAULTS_SHOWN])] if tally.faults else []),

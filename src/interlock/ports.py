@@ -566,7 +566,7 @@ class Questions(Protocol):
     ) -> Sequence[OpenQuestion]:
         """The newest first; those before a time and token; those of one run and the ones below it. Pages as of `since`.
 
-        Without damaged ones, which `interlock doctor` lists anew.
+        Without damaged ones: once one was met, `unlisted` names every live run until its questions are listed again.
         """
         ...
 

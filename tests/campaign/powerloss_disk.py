@@ -219,10 +219,16 @@ def _sync_error() -> apsw.Error:
 
 
 class Cursor:
-    """All rows at once: a store reads all that it asks for."""
+    """All rows at once, whether or not the store reads them all."""
 
     def __init__(self, rows: list[tuple[Any, ...]], lastrowid: int, rowcount: int) -> None:
         self._rows, self.lastrowid, self.rowcount = iter(rows), lastrowid, rowcount
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return self._rows
+
+    def close(self) -> None:
+        """Nothing is held open."""
 
     def fetchone(self) -> tuple[Any, ...] | None:
         return next(self._rows, None)

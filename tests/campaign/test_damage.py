@@ -1,5 +1,6 @@
 """The short version of `campaign/damage.py`: whatever is damaged is noticed, or changes nothing that is given back."""
 
+import asyncio
 import shutil
 from pathlib import Path
 from random import Random
@@ -7,10 +8,22 @@ from random import Random
 import pytest
 
 from campaign import damage
-from campaign.damage import HIDDEN, Damage, Judge, Tally, damage_of_log, filled, flips_in_tables, tables_of
+from campaign.damage import (
+    HIDDEN,
+    Damage,
+    Judge,
+    Tally,
+    compact_copy,
+    damage_of_log,
+    filled,
+    flips_in_image,
+    flips_in_tables,
+    tables_of,
+)
 from interlock.adapters import data_folder, sealed_tables
 from interlock.adapters.data_folder import DATABASE
 from interlock.adapters.newest_mark import Reached
+from interlock.compose.checkup import check_up
 
 FLIPS, LOGS = 50, 12
 
@@ -37,6 +50,26 @@ def test_a_flipped_bit_in_any_table_or_index_is_noticed_or_changes_nothing(whole
     for each in flips_in_tables((whole / DATABASE).read_bytes(), pages, max(FLIPS, len(pages)), Random(7)):
         tally.note(each, judge.outcome(each))
     assert tally.faults == []
+
+
+def test_a_flipped_bit_in_a_compacted_folder_is_noticed_or_changes_nothing(whole: Path, tmp_path: Path) -> None:
+    small = compact_copy(whole, tmp_path / "compacted")
+    assert (small / DATABASE).stat().st_size <= (whole / DATABASE).stat().st_size
+    judge, tally = Judge(small, tmp_path / "copy"), Tally()
+    assert judge.right == Judge(whole, tmp_path / "copy").right
+    for each in flips_in_image(small, tmp_path / "looked", FLIPS, Random(8)):
+        tally.note(each, judge.outcome(each))
+    assert tally.faults == []
+
+
+def test_compacting_makes_no_damaged_row_whole(whole: Path, tmp_path: Path) -> None:
+    """SQLite writes every row again; what was damaged must not get a seal that fits."""
+    place = (whole / DATABASE).read_bytes().index(b'{"n": 1}')
+    shutil.copytree(whole, tmp_path / "damaged")
+    damage.flip(DATABASE, place + 2, 0)(tmp_path / "damaged")
+    small = compact_copy(tmp_path / "damaged", tmp_path / "compacted")
+    problems = asyncio.run(check_up(small)).problems
+    assert any("damaged in the table 'webhook_letters'" in each for each in problems), problems
 
 
 def test_a_log_that_is_deleted_cut_or_damaged_is_noticed_or_loses_nothing(killed: Path, tmp_path: Path) -> None:

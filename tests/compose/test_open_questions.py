@@ -140,6 +140,24 @@ def test_runs_that_come_in_whole_are_listed(tmp_path: Path) -> None:
     inside(tmp_path, story)
 
 
+def put_back_to(file: Path, migration: str) -> None:
+    """Makes the database as it was before a migration, with the rows and columns that there were."""
+    newer, older = file.rename(file.with_suffix(".newer")), [name for name, _ in migrations.MIGRATIONS].index(migration)
+    with closing(migrations.connect(file, "rwc")) as connection:
+        for statement in (each for _, statements in migrations.MIGRATIONS[:older] for each in statements):
+            connection.execute(statement)
+        connection.execute(f"pragma application_id = {migrations.APPLICATION_ID}")
+        connection.execute(f"pragma user_version = {older}")
+        connection.execute("attach ? as newer", (str(newer),))
+        for (table,) in connection.execute("select name from main.sqlite_schema where type = 'table'").fetchall():
+            query = (
+                "select name from pragma_table_info(?, 'main') intersect select name from pragma_table_info(?, 'newer')"
+            )
+            columns = ", ".join(name for (name,) in connection.execute(query, (table, table)))
+            connection.execute(f"delete from main.{table}")
+            connection.execute(f"insert into main.{table} ({columns}) select {columns} from newer.{table}")
+
+
 def test_a_folder_of_an_older_interlock_is_listed_once_when_it_is_opened(tmp_path: Path) -> None:
     async def before(box: Interlock) -> None:
         await started(box, "one", "two")
@@ -150,16 +168,7 @@ def test_a_folder_of_an_older_interlock_is_listed_once_when_it_is_opened(tmp_pat
         assert await box.store.unlisted() == []
 
     inside(tmp_path, before)
-    with database(tmp_path) as connection:
-        connection.execute("drop table questions")
-        connection.execute("drop table unlisted")
-        connection.execute("drop table spent")
-        connection.execute("drop table closed_sessions")
-        connection.execute("drop table lifecycle")
-        connection.execute("alter table runs drop column unpriced_calls")
-        connection.execute("alter table reservations drop column exceeded")
-        older = [name for name, _ in migrations.MIGRATIONS].index("013_questions")
-        connection.execute(f"pragma user_version = {older}")
+    put_back_to(tmp_path / "data" / "interlock.db", "013_questions")
     (tmp_path / "data" / "newest").unlink()  # which there was not at that time
     inside(tmp_path, after)
 

@@ -7,7 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
@@ -27,6 +28,7 @@ from tests.adapters.store_records import a_row, replied, started
 from tests.findings.killed import HELLO, killed_folder
 
 LOG = "interlock.db-wal"
+PROGRAM = [sys.executable, "-c", "from interlock.cli.main import interlock; interlock()"]
 
 
 def cut(file: Path) -> None:
@@ -255,29 +257,115 @@ def test_a_group_of_commits_is_marked_once(tmp_path: Path, monkeypatch: pytest.M
     assert read_mark(tmp_path) == Reached(40, 0)
 
 
-def test_a_server_is_not_ready_until_the_loss_is_accepted(data: Path) -> None:
+@contextmanager
+def serving_without_log(data: Path) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    """A server on a folder that has lost its log: its address, and its process, which is ended by SIGTERM."""
     (data / LOG).unlink()
-    command = [sys.executable, "-c", "from interlock.cli.main import interlock; interlock()", "serve", str(HELLO)]
-    command += ["--script", str(HELLO / "script.yaml"), "--port", "0", "--data", str(data)]
+    words = ("serve", HELLO, "--script", HELLO / "script.yaml", "--port", "0", "--data", data)
+    command = [*PROGRAM, *map(str, words)]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as server:
         assert server.stdout is not None
         try:
-            address = server.stdout.readline().split()[-1]
-            with httpx2.Client(trust_env=False) as client:
-                ready = client.get(f"{address}/readyz")
-                assert (ready.status_code, ready.json()) == (503, {"status": "records-missing"})
-                assert client.get(f"{address}/healthz").status_code == 200
-                refused = client.get(f"{address}/v1/runs")
-                assert (refused.status_code, refused.json()["code"]) == (503, "records-missing")
-                assert called("doctor", "--accept-loss", "--data", data).exit_code == 0
-                assert server.stdout.readline().startswith("interlock serves hello on")
-                assert client.get(f"{address}/readyz").status_code == 200
+            yield server.stdout.readline().split()[-1], server
         finally:
             server.send_signal(signal.SIGTERM)
+            server.communicate(timeout=60)
+
+
+def test_a_server_is_not_ready_until_the_loss_is_accepted(data: Path) -> None:
+    with serving_without_log(data) as (address, server), httpx2.Client(trust_env=False) as client:
+        ready = client.get(f"{address}/readyz")
+        assert (ready.status_code, ready.json()) == (503, {"status": "records-missing"})
+        assert client.get(f"{address}/healthz").status_code == 200
+        refused = client.get(f"{address}/v1/runs")
+        assert (refused.status_code, refused.json()["code"]) == (503, "records-missing")
+        assert called("doctor", "--accept-loss", "--data", data).exit_code == 0
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith("interlock serves hello on")
+        assert client.get(f"{address}/readyz").status_code == 200
     assert server.returncode == 0
+
+
+def test_a_server_that_is_stopped_before_the_loss_is_accepted_ends_with_1(data: Path) -> None:
+    with serving_without_log(data) as (address, server), httpx2.Client(trust_env=False) as client:
+        assert client.get(f"{address}/readyz").status_code == 503
+    assert server.returncode == 1
+    assert isinstance(read_mark(data), Reached)
+    assert called("doctor", "--data", data).exit_code == 1, "nothing was accepted"
+
+
+# Compacting, retention and backups
+
+
+def test_compacting_keeps_the_mark_and_gives_up_no_loss(data: Path) -> None:
+    marked = read_mark(data)
+    done = called("compact", "--data", data)
+    assert done.exit_code == 0, done.output
+    assert read_mark(data) == marked
+    assert called("doctor", "--data", data).exit_code == 0
+
+
+def test_a_folder_that_has_lost_its_log_is_not_compacted(data: Path) -> None:
+    (data / LOG).unlink()
+    before = (data / "interlock.db").read_bytes()
+    refused = called("compact", "--data", data)
+    assert refused.exit_code == 1
+    assert "doctor --accept-loss" in refused.stderr
+    assert (data / "interlock.db").read_bytes() == before
+
+
+def test_a_log_that_is_lost_after_compacting_deleting_and_expiring_is_noticed(tmp_path: Path) -> None:
+    """The newest commits delete runs, forget tombstones and compact; none of them stores a record."""
+    data, copy = tmp_path / "data", tmp_path / "copy"
+
+    async def story() -> None:
+        async with Interlock(data, script=HELLO / "script.yaml") as box:
+            for run in ("first", "second"):
+                await (await box.start(load_crew(HELLO), "go", run_id=run)).result()
+            subprocess.run(["cp", "-r", data, copy], check=True)
+            await delete_run(box, "first")
+            marks = [read_mark(data)]
+            await box.store.expire_tombstones(box.clock.now_ms() + 1)
+            marks.append(read_mark(data))
+            await box.store.compact()
+            await (await box.start(load_crew(HELLO), "go", run_id="third")).result()
+            assert len({*marks, read_mark(data)}) == 3
+
+    asyncio.run(story())
+    assert asyncio.run(check_up(data)).problems == []
+    assert called("compact", "--data", data).exit_code == 0
+    shutil.copy(copy / "interlock.db", data / "interlock.db")
+    with pytest.raises(RecordsMissing):
+        SqliteStore(data)
+
+
+def test_a_compacted_folder_can_be_backed_up_and_restored(data: Path, tmp_path: Path) -> None:
+    assert called("compact", "--data", data).exit_code == 0
+    assert called("backup", tmp_path / "copy.db", "--data", data).exit_code == 0
+    (tmp_path / "restored").mkdir(mode=0o700)
+    (tmp_path / "copy.db").rename(tmp_path / "restored" / "interlock.db")
+    assert called("doctor", "--data", tmp_path / "restored").exit_code == 0
+    assert run_hello(tmp_path / "restored").exit_code == 0
+    assert called("doctor", "--data", tmp_path / "restored").exit_code == 0
+
+
+def test_a_folder_is_compacted_while_another_process_has_it_open(data: Path) -> None:
+    async def story() -> None:
+        async with Interlock(data, script=HELLO / "script.yaml") as box:
+            await delete_run(box, "first")
+            command = [*PROGRAM, "compact", "--data", str(data)]
+            done = await asyncio.to_thread(lambda: subprocess.run(command, capture_output=True, check=False))
+            assert done.returncode == 0, done.stderr
+            await (await box.start(load_crew(HELLO), "go", run_id="after")).result()
+
+    asyncio.run(story())
+    assert asyncio.run(check_up(data)).problems == []
+    listed = called("runs", "list", "--data", data).stdout
+    assert "second" in listed
+    assert "after" in listed
 
 
 def test_a_host_program_is_refused_as_well(data: Path) -> None:

@@ -58,9 +58,9 @@ class Place(NamedTuple):
         done = self.call("broadcast", "schedule", "a:b", "--in", "60s", "--key", "k", "--json")
         return str(json.loads(done.stdout)["id"])
 
-    def schedule_runs(self) -> str:
-        done = self.call("schedule", "add", HELLO, "go", "--daily", "09:00", "--json")
-        return str(json.loads(done.stdout)["id"])
+    def plan(self) -> str:
+        """A schedule that starts runs."""
+        return str(json.loads(self.call("schedule", "add", HELLO, "go", "--every", "1d", "--json").stdout)["id"])
 
 
 def backs_up(place: Place) -> None:
@@ -172,10 +172,10 @@ WRITES: dict[str, Callable[[Place], object]] = {
     "runs script": on_a_run("runs", "script"),
     "runs show": on_a_run("runs", "show"),
     "runs usage": lambda place: place.call("runs", "usage"),
-    "schedule add": lambda place: place.schedule_runs(),
-    "schedule delete": lambda place: place.call("schedule", "delete", place.schedule_runs()),
-    "schedule list": lambda place: place.call("schedule", "list"),
-    "schedule pause": lambda place: place.call("schedule", "pause", place.schedule_runs()),
+    "schedule add": lambda place: place.plan(),
+    "schedule delete": lambda place: place.call("schedule", "delete", place.plan()),
+    "schedule list": lambda place: (place.plan(), place.call("schedule", "list")),
+    "schedule pause": lambda place: place.call("schedule", "pause", place.plan()),
     "serve": serves,
 }
 NOTHING = "it writes nothing"

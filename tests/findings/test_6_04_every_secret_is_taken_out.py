@@ -8,8 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
-import typing
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,18 @@ import pytest
 
 from interlock import CrewContext, Interlock, load_crew
 from interlock.adapters import host_secrets as sources
+from interlock.adapters.cron import next_cron
 from interlock.adapters.host_file import HostSettings, read_settings
 from interlock.adapters.host_secrets import host_secrets, too_short
+from interlock.adapters.models.hiding import HidingModel
 from interlock.adapters.models.known_keys import REDACTED, HiddenStream, KnownKeys
 from interlock.compose.crews import host_settings
-from interlock.engine import events
-from interlock.ports import ModelRequest
-from interlock.runtime import redacting, runner
+from interlock.errors import UsageError
+from interlock.ports import Delta, ModelReply, ModelRequest
+from interlock.runtime import runner
+from interlock.runtime.run_scheduler import RunScheduler
 from interlock.server.access import OWNER, Access
+from interlock.server.mcp_crews import CrewTools
 from interlock.testing import ManualClock
 from tests.server.process import COMMAND, PATIENT, Served, serving, stream
 
@@ -110,6 +113,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("DATABASE_URL", ADDRESS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.delitem(sys.modules, "leaky", raising=False)
     (tmp_path / "leaky.py").write_text(TOOLS, "utf-8")
     return tmp_path
 
@@ -215,6 +220,59 @@ def _said(folder: Path, line: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "runs show {}",
+        "runs list --status {}",
+        "runs answer {} x",
+        "runs list --no-such-option-{}",
+        "schedule delete {}",
+        "run . x --model {}",
+        "broadcast emit {}",
+    ],
+)
+@pytest.mark.parametrize("secret", ["sk-canary-provider-0001", "canary.house.0002", READER])
+def test_an_error_of_a_command_repeats_no_secret_that_was_typed(folder: Path, line: str, secret: str) -> None:
+    """It may be kept in the log of a build."""
+    (folder / "crew.yaml").write_text(CREW, "utf-8")
+    (folder / "interlock.toml").write_text(TOML, "utf-8")
+    words = [COMMAND, *line.format(secret).split(), "--data", "data"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert done.stderr != ""
+    assert secret not in done.stdout + done.stderr
+
+
+def test_a_command_without_a_crew_knows_the_secrets_that_the_host_file_names(folder: Path) -> None:
+    (folder / "interlock.toml").write_text(TOML, "utf-8")
+    text = " ".join(told_secrets())
+    body = msgspec.json.encode({"deep": [text]}).decode()
+    for words in (["emit", "told", body], ["schedule", "later", body, "--in", "1h"]):
+        command = [COMMAND, "broadcast", *words, "--data", "data"]
+        subprocess.run(command, cwd=folder, capture_output=True, check=True)
+    assert REDACTED in _said(folder, "broadcast tail --json")
+    assert found_in(folder / "data", told_secrets()) == []
+
+
+def test_a_tool_over_mcp_answers_with_no_secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "interlock.toml").write_text(TOML, "utf-8")
+
+    async def story() -> list[Any]:
+        async with Interlock("data", host=host_settings("interlock.toml"), models=lambda _: "") as box:
+            tools = CrewTools(box, ["office"])
+            return [await tools.resume(secret, "x", None, report) for secret in told_secrets()]
+
+    async def report(_progress: float, _message: str) -> None:
+        """Nobody waits for it."""
+
+    for answer in asyncio.run(story()):
+        assert answer.is_error
+        assert [secret for secret in told_secrets() if secret in str(answer)] == []
+        assert answer.structured_content["code"] == "run-not-found"
+
+
 # What is listed, and what stays as it is
 
 
@@ -273,20 +331,52 @@ def test_what_servers_give_out_is_known_by_its_shape_also_in_pieces() -> None:
             )
 
 
-def test_every_text_of_an_incoming_event_is_looked_at_or_is_said_to_be_an_id() -> None:
-    """A field that is new must be put on one side or the other."""
-    ids = {"agent", "call", "model", "purpose", "reason", "refused", "what", "then", "timer", "token", "status", "by"}
-    ids |= {"crew", "crew_sha", "continues", "entry"}
-    texts = {"text", "error", "output", "input", "fault"}
-    for kind in typing.get_args(events.IncomingEvent):
-        plain = {field.name for field in msgspec.structs.fields(kind) if field.type is str}
-        assert plain <= ids | texts, kind
-        for name in plain & texts:
-            assert name in redacting_fields(kind), (kind, name)
+def test_schedules_and_messages_of_the_host_keep_no_secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "crew.yaml").write_text(CREW, "utf-8")
+    (folder / "interlock.toml").write_text(TOML, "utf-8")
+    text = " ".join(told_secrets())
+
+    async def fail(*_: object) -> None:
+        raise ValueError(text)
+
+    async def story() -> None:
+        clock = ManualClock()
+        async with Interlock("data", host=host_settings("interlock.toml"), clock=clock, models=lambda _: "") as box:
+            for times in ({"at": clock.now_ms() + 1_000}, {"cron": "* * * * *"}):
+                await box.schedules.add("office", text, **times)
+            scheduler = RunScheduler(box.store, clock, fail, next_cron, box.known_keys().hidden)
+            clock.advance(120_000)
+            await scheduler._start_due()
+            planned = await box.schedules.list()
+            assert [REDACTED in each.input and REDACTED in each.problem for each in planned] == [True, True]
+            with pytest.raises(UsageError, match="the key of a message holds a secret"):
+                await box.send_message("r", "NOTE", "clerk", key=text)
+
+    asyncio.run(story())
+    assert found_in(folder / "data", told_secrets()) == []
 
 
-def redacting_fields(kind: type) -> set[str]:
-    return set(redacting._REDACTORS[kind].__code__.co_names) if kind in redacting._REDACTORS else set()
+def test_a_reply_in_pieces_leaves_nothing_to_be_closed_later() -> None:
+    """A generator that is left open is closed by a task of its own, with every call of every run."""
+    left: list[object] = []
+
+    class Says:
+        async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+            yield Delta("it is sk-canary-")
+            yield Delta("provider-0001.")
+            yield ModelReply(text="it is sk-canary-provider-0001.")
+
+    async def story() -> None:
+        request = ModelRequest(key="k", agent="a", number=1, system="", messages=())
+        sys.set_asyncgen_hooks(finalizer=left.append)
+        pieces = HidingModel(Says(), KnownKeys(SECRETS.values())).reply(request)
+        said = [await anext(pieces), await anext(pieces), await anext(pieces)]
+        assert said == [Delta("it is "), Delta(f"{REDACTED}."), ModelReply(text=f"it is {REDACTED}.")]
+        await pieces.aclose()  # type: ignore[attr-defined]  # it is a generator
+
+    asyncio.run(story())
+    assert left == []
 
 
 # Planted faults (6.11)
@@ -338,8 +428,6 @@ def test_a_planted_fault_is_found(
     folder: Path, monkeypatch: pytest.MonkeyPatch, fault: Callable[[pytest.MonkeyPatch], None] | None
 ) -> None:
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "path", sys.path[:])
-    monkeypatch.delitem(sys.modules, "leaky", raising=False)
     if fault is not None:
         fault(monkeypatch)
     assert bool(leaks(folder)) == (fault is not None)

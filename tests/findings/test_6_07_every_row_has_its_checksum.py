@@ -6,12 +6,13 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from campaign.damage import HELLO, TRAVEL, filled, given
 from interlock import Interlock, load_crew
-from interlock.adapters import migrations, sealed_tables, store_checks
+from interlock.adapters import migrations, questions_sqlite, sealed_tables, store_checks
 from interlock.adapters.sealed_tables import SEALED
 from interlock.cli.main import interlock
 from interlock.compose.checkup import check_up
@@ -19,7 +20,9 @@ from interlock.compose.inspection import Inspection
 from interlock.compose.keeping import delete_run
 from interlock.compose.questions import open_questions
 from interlock.errors import DamagedRow
-from interlock.ports import Asked
+from interlock.ports import Asked, Asking, OpenQuestion
+from interlock.server.paging import question_page
+from interlock.server.views import run_detail
 
 # Tables that have had checksums of their own from the first day.
 CHECKED = {"runs", "records", "crews", "tombstones", "lifecycle"}
@@ -125,8 +128,41 @@ def test_a_question_that_is_damaged_while_a_server_runs_is_listed_from_the_journ
             assert await box.questions() == [right]
             await box.list_missing_questions()
             assert list(await box.store.open_questions(10)) == [right]
+            damage(data, "questions", "body = x'00'")
+            page = await question_page(box, 10, None)
+            assert [each["id"] for each in page["questions"]] == [right.id]
+            damage(data, "questions", "body = x'00'")
+            detail = await run_detail(box, "waits")
+            assert [each["id"] for each in detail["questions"]] == [right.id]
 
     asyncio.run(story())
+
+
+def test_reading_questions_checks_no_more_rows_than_it_gives_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server reads them with every look at a run that waits."""
+    sealed = 0
+
+    def counting(*values: object) -> int:
+        nonlocal sealed
+        sealed += 1
+        return sealed_tables.seal_of(*values)
+
+    def keep(connection: sqlite3.Connection, _: object) -> None:
+        for n in range(500):
+            where = {"run": "r", "crew": "c", "agent": "a", "reason": "signal:[WAIT]"}
+            asked = msgspec.convert({**where, "id": "q", "question": "q", "token": f"t{n}", "since": n}, OpenQuestion)
+            questions_sqlite.keep(connection, Asking(run=f"r{n}", questions=(asked,)))
+
+    async def story() -> None:
+        async with Interlock(tmp_path / "data") as box:
+            await box.store.write("fill", keep)
+            await box.store.read("count", lambda it: it.create_function("interlock_seal", -1, counting))
+            await question_page(box, 5, None)
+
+    asyncio.run(story())
+    assert 5 <= sealed <= 20
 
 
 @pytest.mark.parametrize(

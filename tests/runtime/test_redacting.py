@@ -1,33 +1,130 @@
-"""Secrets go from what was said, and the words of others stay in their frames."""
+"""Every text of every incoming event is without secrets, or is an id, a name or a digest that is listed here."""
+
+import typing
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
+import pytest
+from msgspec import inspect
 
 from interlock.adapters.models.known_keys import KnownKeys
-from interlock.engine.events import Entry, RunStarted
-from interlock.engine.phrases import merged
+from interlock.engine import events
+from interlock.engine.events import Entry
+from interlock.frames import Frame, Quoting
+from interlock.runtime import redacting
 from interlock.runtime.redacting import redact_event
 
-SECRET = "sk-123456789-abcdefghijkl"
+SECRET = "canary-secret-0001"
+KINDS: tuple[type[msgspec.Struct], ...] = typing.get_args(events.IncomingEvent)
+
+# What is compared and must stay as it is. None of it is written by a model, a tool or a person.
+KEPT = {
+    *(f"{kind.__name__}.mail" for kind in KINDS),  # ids of agents
+    *(f"RunStarted.{name}" for name in ("continues", "crew", "crew_sha", "entry", "path", "schedule", "way")),
+    *(f"RunStarted.bounds.limits.{name}" for name in ("crew", "name", "scope", "then", "what", "window")),
+    "RunStarted.bounds.given.what",
+    *(f"RunStarted.messages.{name}" for name in ("from_", "schema", "to", "type")),  # types that the host registered
+    *(f"Reserved.{name}" for name in ("agent", "alerts", "call", "exceeded", "refused", "then", "what")),
+    *(f"ModelReplied.{name}" for name in ("agent", "call", "model", "purpose")),
+    *(f"ModelFailed.{name}" for name in ("agent", "call", "model", "reason")),
+    *("ToolReturned.call", "ToolOutcomeLost.call", "ApprovalNeeded.call", "TimerFired.timer"),
+    *("RunResumed.token", "InputExpired.token", "CancelRequested.by", "ParkRequested.by"),
+    *("BroadcastHeard.agent", "MailTaken.agent", "MailTaken.call", "ChildGoesOn.call"),
+    *("ChildReturned.call", "ChildReturned.reason", "ChildReturned.status"),
+    *(f"ChildWaits.{name}" for name in ("call", "waits.agent", "waits.reason", "waits.token")),
+    *("MessageGiven.key", "MessageGiven.kind", "MessageGiven.to"),  # refused where they hold a secret
+    *(
+        f"{place}.broadcast.{name}"  # refused where they hold a secret
+        for place in ("RunStarted.heard", "BroadcastHeard.heard", "MailTaken.heard")
+        for name in ("id", "source.id", "type")
+    ),
+    *(
+        f"{place}.{name}"
+        for place in ("RunStarted.history", "RunStarted.context.parent_history", "ChildReturned.history")
+        for name in ("author", "frames.author", "frames.kind", "role", "run")
+    ),
+}
 
 
-def redacted(entry: Entry, secret: str = SECRET) -> Entry:
-    event = redact_event(RunStarted(crew="c", input="x", rules=3, history=(entry,)), KnownKeys([secret]))
-    assert isinstance(event, RunStarted)
-    return event.history[0]
+def value_of(info: inspect.Type) -> Any:
+    """A value with the secret wherever there can be a text; keys of objects are plain."""
+    match info:
+        case inspect.DictType():
+            return {"key": value_of(info.value_type)}
+        case inspect.VarTupleType() | inspect.ListType():
+            return (value_of(info.item_type),)
+        case inspect.TupleType():
+            return tuple(value_of(each) for each in info.item_types)
+        case inspect.UnionType():
+            return value_of(next(each for each in info.types if not isinstance(each, inspect.NoneType)))
+        case inspect.StructType(cls=cls) if cls is Frame:
+            return Frame(SECRET, SECRET, 4, 4 + len(SECRET))
+        case inspect.StructType():
+            return info.cls(**{field.name: value_of(field.type) for field in info.fields})
+        case _:
+            return plain(info)
 
 
-def test_frames_stay_where_the_words_are() -> None:
-    said = merged("member", [("Ann", f"{SECRET} and {SECRET} {SECRET}"), ("Bob", f"me too: {SECRET}."), ("Cy", "no")])
-    entry = redacted(Entry(role="user", author="system", text=said.text, turn=1, frames=said.frames))
-    assert isinstance(entry.frames, tuple) and SECRET not in entry.text
-    ann, bob, cy = (entry.text[frame.start : frame.end] for frame in entry.frames)
-    assert ann.count(" and ") == 1 and bob.startswith("me too: ") and bob.endswith(".") and cy == "no"
-    assert entry.text == f"[Ann] {ann}\n[Bob] {bob}\n[Cy] no"
+def plain(info: inspect.Type) -> Any:
+    match info:
+        case inspect.StrType():
+            return f"say {SECRET}."
+        case inspect.AnyType():
+            return {"deep": [f"say {SECRET}."]}
+        case inspect.BoolType() | inspect.IntType() | inspect.FloatType():
+            return 0
+        case inspect.LiteralType():
+            return info.values[0]
+        case inspect.EnumType():
+            return next(iter(info.cls))
+        case _:
+            raise AssertionError(f"say how a {info} is filled")
 
 
-def test_a_secret_over_the_words_of_two_leaves_no_frames_that_are_wrong() -> None:
-    said = merged("member", [("Ann", "token"), ("Bob", "12345678")])
-    entry = redacted(
-        Entry(role="user", author="system", text=said.text, turn=1, frames=said.frames), "token\n[Bob] 12345678"
-    )
-    assert "12345678" not in entry.text and entry.frames is msgspec.UNSET
+def texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Every text in a value, with the names of the fields that lead to it."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from texts(each, path)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from texts(each, path)
+    elif isinstance(value, msgspec.Struct):
+        for field in msgspec.structs.fields(value):
+            yield from texts(getattr(value, field.name), f"{path}.{field.name}")
+
+
+def left_over(kind: type[msgspec.Struct]) -> set[str]:
+    event: Any = value_of(inspect.type_info(kind))
+    redacted = redact_event(event, KnownKeys([SECRET]))
+    return {path for path, text in texts(redacted, kind.__name__) if SECRET in text}
+
+
+def test_every_text_of_every_incoming_event_is_redacted_or_kept_on_purpose() -> None:
+    """A field that is new is on one side or the other, at any depth."""
+    assert {path for kind in KINDS for path in left_over(kind)} == KEPT
+
+
+@pytest.mark.parametrize("kind", redacting._REDACTORS)
+def test_an_event_that_nobody_redacts_is_found(monkeypatch: pytest.MonkeyPatch, kind: type[msgspec.Struct]) -> None:
+    """Planted."""
+    monkeypatch.delitem(redacting._REDACTORS, kind)
+    assert not left_over(kind) <= KEPT
+
+
+def test_frames_stay_around_what_others_said() -> None:
+    """A secret before a frame, and one inside it: the words of the other author stay inside, and nothing else."""
+    quoting = Quoting().add(f"{SECRET} asked: ").quote("manager", "reply", f"use {SECRET} now").add(" - end")
+    entry = Entry(role="user", author="interlock", text=quoting.text, turn=1, frames=quoting.frames)
+    started = events.RunStarted(crew="c", input="x", rules=3, crew_sha="", history=(entry,))
+    redacted = redact_event(started, KnownKeys([SECRET]))
+    assert isinstance(redacted, events.RunStarted)
+    (kept,) = redacted.history
+    assert isinstance(kept.frames, tuple)
+    (frame,) = kept.frames
+    assert kept.text == "[redacted] asked: use [redacted] now - end"
+    assert kept.text[frame.start : frame.end] == "use [redacted] now"
+    assert (frame.author, frame.kind) == ("manager", "reply")

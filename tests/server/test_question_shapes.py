@@ -1,10 +1,10 @@
 """What the API tells of questions, so that a page can make forms of them; and of the models of a run."""
 
-import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from interlock.adapters.migrations import MIGRATIONS
+from interlock.adapters.migrations import MIGRATIONS, connect
 from interlock.adapters.models.scripted import Answer, ToolCall
 from interlock.testing import ScriptedModel
 from tests.findings.asking_crews import FORM, PROPOSED, TOML, crew_text, script, write_crews
@@ -97,7 +97,7 @@ def test_questions_of_an_older_folder_get_what_they_lack(tmp_path: Path) -> None
 
     played(tmp_path, first, crews={"crew": ASKING_CREW}, model=model)
     (step,) = (statements for name, statements in MIGRATIONS if name.endswith("whole_questions"))
-    with sqlite3.connect(tmp_path / "data" / "interlock.db") as database:
+    with closing(connect(tmp_path / "data" / "interlock.db")) as database:
         database.execute("delete from questions")
         for statement in step:
             database.execute(statement)

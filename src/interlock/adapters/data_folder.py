@@ -40,7 +40,7 @@ def tighten_data(folder: Path) -> None:
     tighten(folder, ours, is_ours=is_ours)
 
 
-def known_so_far(folder: Path, connect: Connect, accepts_loss: bool) -> Reached | None:
+def read_reached(folder: Path, connect: Connect, accepts_loss: bool) -> Reached | None:
     """What the database is known to have reached; None if nobody knows. `RecordsMissing` if it lacks some of it."""
     path = folder / DATABASE
     is_there = migrations.exists(path)
@@ -109,7 +109,7 @@ def reached_in(connection: sqlite3.Connection, marked: Reached) -> Reached:
         return Reached(position, marked.unrecorded)
 
 
-def marked_anew(folder: Path, connection: sqlite3.Connection, marked: Reached | None) -> NewestMark:
+def open_mark(folder: Path, connection: sqlite3.Connection, marked: Reached | None) -> NewestMark:
     """The mark of a database that was opened for writing, brought up to it.
 
     Without a mark to go by, or with a loss that was accepted, it is put where the database is.

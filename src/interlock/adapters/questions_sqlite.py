@@ -2,17 +2,21 @@
 
 Rule 1: the journals are the truth. While one row is damaged it is not known what every run asks that is not over, so
 all of those count as unlisted, until they are listed from their journals.
+Rule 2: every row is checked when a folder is opened and by the doctor. Reading a page checks the rows of that page, and
+all of them only after it has met a damaged one.
 """
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
+from itertools import islice
 from typing import Any
 from zlib import crc32
 
 import msgspec
 
 from interlock.adapters.pages import paged
-from interlock.adapters.sealed_tables import whole
+from interlock.adapters.sealed_tables import has_damage, whole
 from interlock.ids import CHILD_MARK
 from interlock.ports import Asking, OpenQuestion
 
@@ -43,9 +47,10 @@ def unlist(connection: sqlite3.Connection, run: str, status: str) -> None:
         connection.execute("insert or ignore into unlisted (run) values (?)", (run,))
 
 
-def unlisted(connection: sqlite3.Connection) -> list[str]:
-    """Whoever lists questions asks the journals of these."""
-    query = f"{_LIVE} order by run" if is_damaged(connection) else "select run from unlisted order by run"
+def unlisted(connection: sqlite3.Connection, *, is_doubted: bool) -> list[str]:
+    """The runs whose journals say what they ask. All rows are checked only if a damaged question was met before."""
+    is_unsure = is_damaged(connection) if is_doubted else has_damage(connection, "unlisted")
+    query = f"{_LIVE} order by run" if is_unsure else "select run from unlisted order by run"
     return [run for (run,) in connection.execute(query).fetchall()]
 
 
@@ -73,8 +78,9 @@ def _not_whole(table: str) -> str:
 
 def open_questions(
     connection: sqlite3.Connection, *, limit: int, before: tuple[int, str] | None, run: str | None
-) -> list[OpenQuestion]:
-    conditions, values = [f"not {_not_whole('questions')}"], list[Any]()
+) -> tuple[list[OpenQuestion], bool]:
+    """A page, and whether it has left out a damaged row."""
+    conditions, values = ["true"], list[Any]()
     if before is not None:
         conditions.append("(since, token) < (?, ?)")
         values += before
@@ -82,8 +88,19 @@ def open_questions(
         conditions.append("(run = ? or (run > ? and run < ?))")
         values += (run, *(f"{run}{mark}" for mark in _BELOW))
     query = (
-        f"select body from questions where {' and '.join(conditions)}"  # noqa: S608 - constants
-        " order by since desc, token desc limit ?"
+        f"select body, {_not_whole('questions')} from questions where {' and '.join(conditions)}"  # noqa: S608 - constants
+        " order by since desc, token desc"
     )
-    with closing(connection.execute(query, (*values, limit))) as found:
-        return list(paged((_decode(body) for (body,) in found), lambda question: len(question.question)))
+    left_out = 0
+
+    def whole_ones(rows: sqlite3.Cursor) -> Iterator[bytes]:
+        nonlocal left_out
+        for body, is_not_whole in rows:
+            if is_not_whole:
+                left_out += 1
+            else:
+                yield body
+
+    with closing(connection.execute(query, values)) as found:
+        page = [_decode(body) for body in paged(islice(whole_ones(found), limit), len)]
+    return page, left_out > 0

@@ -196,7 +196,7 @@ def _sum(name: str, table: Sealed, prefix: str = "") -> str:
     return f"interlock_seal(cast('{name}' as blob), {', '.join(parts)})"
 
 
-def _made_anew(name: str, table: Sealed) -> Iterator[str]:
+def _statements_for(name: str, table: Sealed) -> Iterator[str]:
     names = ", ".join(column.split(" ")[0] for column in table.columns)
     seal = f"seal integer generated always as ({_sum(name, table)}) stored"
     lines = ",\n    ".join((*table.columns, seal, *([table.key] if table.key else [])))
@@ -212,7 +212,7 @@ def _made_anew(name: str, table: Sealed) -> Iterator[str]:
 SEALED_ROWS: Migration = (
     "020_sealed_rows",
     (
-        *(statement for name, table in SEALED.items() for statement in _made_anew(name, table)),
+        *(statement for name, table in SEALED.items() for statement in _statements_for(name, table)),
         # What runs left behind that were deleted.
         *(f"delete from {table} where run not in (select run from runs)" for table in ("outbox", "active", "spent")),  # noqa: S608 - constants
         # Counts the commits that stored no record; with the newest position it tells how far the database has come.

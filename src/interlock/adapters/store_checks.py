@@ -15,10 +15,10 @@ OF_RUNS = ("questions", "unlisted", "spent", "outbox", "active")
 
 def problems(connection: sqlite3.Connection) -> list[str]:
     """All of them; a check that damage does not let through is one itself."""
-    return [problem for check in CHECKS for problem in _carried_out(check, connection)]
+    return [problem for check in CHECKS for problem in _run_check(check, connection)]
 
 
-def _carried_out(check: Callable[[sqlite3.Connection], Found], connection: sqlite3.Connection) -> list[str]:
+def _run_check(check: Callable[[sqlite3.Connection], Found], connection: sqlite3.Connection) -> list[str]:
     try:
         return list(check(connection))
     except sqlite3.DatabaseError as error:

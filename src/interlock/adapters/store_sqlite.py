@@ -118,7 +118,7 @@ class SqliteStore(ServerTables, QuestionTables, SpentTables, ScheduleTables):
             _make_folders(self.folder)
             require_local(self.folder)
             with folder_locked(self.folder):
-                marked = data_folder.known_so_far(self.folder, connect, accepts_loss or durability == "normal")
+                marked = data_folder.read_reached(self.folder, connect, accepts_loss or durability == "normal")
                 self._reading, self._writing, self._mark = _joined(path, durability, connect, marked)
                 remove_dead_owners(self.folder)
                 self._owner = OwnerFile(self.folder)
@@ -433,7 +433,7 @@ def _joined(
             writing.execute(f"pragma {setting}").fetchone()
         migrations.migrate(writing)
         reading.execute("pragma query_only = on")
-        return reading, writing, data_folder.marked_anew(path.parent, writing, marked)
+        return reading, writing, data_folder.open_mark(path.parent, writing, marked)
     except BaseException:
         reading.close()
         writing.close()

@@ -72,11 +72,28 @@ class _LazyGroup(click.Group):
             return super().invoke(ctx)
         except InterlockError as error:
             refusal = _NotDone if error.code in NOT_DONE else _Refused
-            raise refusal(str(error)) from error
+            raise refusal(_redact(str(error))) from error
+        except click.ClickException as error:
+            vars(error)["message"] = _redact(error.message)  # of whatever kind it is, it is shown as that
+            raise
         except BrokenPipeError:
             raise  # click knows what to do when nobody reads on
         except OSError as error:
-            raise _Refused(_told(error)) from error
+            raise _Refused(_redact(_told(error))) from error
+
+
+def _redact(message: str) -> str:
+    """An error may repeat what was typed, and be kept in the log of a build: without the secrets of this host."""
+    from interlock.adapters.host_file import HostSettings
+    from interlock.adapters.host_secrets import host_secrets
+    from interlock.adapters.models.known_keys import KnownKeys
+    from interlock.compose.crews import host_settings
+
+    try:
+        settings = host_settings(None)
+    except InterlockError:  # it may be what the message is about
+        settings = HostSettings()
+    return KnownKeys(secret.value for secret in host_secrets(settings, os.environ)).hidden(message)
 
 
 def _told(error: OSError) -> str:

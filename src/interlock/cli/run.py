@@ -1,6 +1,7 @@
 """`interlock run` and `interlock resume`: a crew at work, in the terminal or as one JSON object a line."""
 
 import asyncio
+import os
 import shlex
 import signal
 import sys
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from interlock.adapters.host_secrets import host_secrets
 from interlock.adapters.text_log import TextLog
 from interlock.cli.answering import Asker, HandIn
 from interlock.cli.crews import config_option, crew_argument, open_sound_crew, shown
@@ -237,10 +239,12 @@ def _data_of(box: Interlock) -> str:
 
 
 def with_box(data: str, ask: Callable[[Interlock], Awaitable[T]], config: str | None = None) -> T:
-    """What a command asks of the data folder, and no more; of the host's file only the durability counts."""
+    """What a command asks of the data folder, and no more; of the host's file durability and secrets count."""
+    settings = host_settings(config)
 
     async def asked_of() -> T:
-        async with Interlock(data, durability=host_settings(config).durability) as box:
+        async with Interlock(data, durability=settings.durability) as box:
+            box.known_keys().add(*(secret.value for secret in host_secrets(settings, os.environ)))
             return await ask(box)
 
     return asyncio.run(asked_of())

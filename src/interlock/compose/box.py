@@ -166,10 +166,10 @@ class Interlock:
                 redactor=self._known,
             )
         )
-        scheduler = RunScheduler(store, self.clock, self._start_scheduled, next_cron)
+        scheduler = RunScheduler(store, self.clock, self._start_scheduled, next_cron, self._known.hidden)
         self.runner.board.on_news = _both(keeper.notice, scheduler.wake)
         self.signals = Signals(self.runner.board, self.clock, self._known, self.runner.crews.of)
-        self.schedules = Schedules(store, self.clock, scheduler.wake)
+        self.schedules = Schedules(store, self.clock, scheduler.wake, self._known.hidden)
         if self._listens:
             keeper.notice()  # what a crash left behind
         await self.list_missing_questions()
@@ -306,7 +306,7 @@ class Interlock:
         form = self.runner.crews.proven_form(crew)
         await self.runner.crews.keep(form)
         await self.signals.declare(form.crew, form.sha)
-        return await self.schedules.add(crew.name, self._known.hidden(text), **when)
+        return await self.schedules.add(crew.name, text, **when)
 
     async def continue_run(self, crew: Crew, text: str, finished: str, *, run_id: str | None = None) -> RunHandle:
         """A new run that starts from the history of a finished one."""
@@ -469,6 +469,8 @@ class Interlock:
         twice under the same `key` is sent once. An answer is an ANSWER in the run's events.
         """
         self._require_open()
+        if self._known.hidden(key) != key:
+            raise UsageError("the key of a message holds a secret of this host, and would be stored; choose another")
         row = await self.journal.row(run_id)
         given = MessageGiven(kind=type, to=to, body=dict(body or {}), key=key)
         return await self.runner.send_message(await self.crew_of(row), run_id, given)

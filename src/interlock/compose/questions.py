@@ -5,7 +5,7 @@ Rule 1: what is open is kept by the store with the record that changed it; no jo
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from interlock.messages.wire import USER
 from interlock.ports import Asking, Journal, OpenQuestion, Questions, Record, RunRow
 from interlock.runtime.asking import Asked
 from interlock.runtime.runner import replayed
+
+T = TypeVar("T")
 
 # The crew of a run as it was when the run started.
 CrewOf = Callable[[RunRow], Awaitable[Crew]]
@@ -78,6 +80,15 @@ async def list_unlisted(store: Store, crew_of: CrewOf) -> None:
         with suppress(Exception):  # a journal that the engine cannot take must not keep the folder closed
             row = await store.row(run)
             await store.list_questions(await asking_of(store, crew_of, row), row.seq)
+
+
+async def read_listed(store: Store, crew_of: CrewOf, read: Callable[[], Awaitable[T]]) -> T:
+    """What `read` finds in the store's lists; if something is missing from them, it reads again once that is listed."""
+    found = await read()
+    if not await store.unlisted():
+        return found
+    await list_unlisted(store, crew_of)
+    return await read()
 
 
 async def asking_of(store: Store, crew_of: CrewOf, row: RunRow) -> Asking:

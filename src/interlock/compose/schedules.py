@@ -14,8 +14,11 @@ from interlock.ports import Clock, RunSchedules
 class Schedules:
     """Add, list, pause and delete. A server on the folder, or a host opened with `recover`, starts the runs."""
 
-    def __init__(self, store: RunSchedules, clock: Clock, on_change: Callable[[], None]) -> None:
-        self._store, self._clock, self._on_change = store, clock, on_change
+    def __init__(
+        self, store: RunSchedules, clock: Clock, on_change: Callable[[], None], redact: Callable[[str], str]
+    ) -> None:
+        """`redact` takes the secrets of the host out of what is stored."""
+        self._store, self._clock, self._on_change, self._redact = store, clock, on_change, redact
 
     async def add(
         self,
@@ -41,7 +44,7 @@ class Schedules:
         schedule = RunSchedule(
             id=id or new_broadcast_id(),
             crew=crew,
-            input=text,
+            input=self._redact(text),
             next_at=first,
             created_at=now,
             repeat=repeat,

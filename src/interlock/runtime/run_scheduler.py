@@ -31,8 +31,17 @@ STORE_AWAY_MS = 1_000
 
 
 class RunScheduler:
-    def __init__(self, store: RunSchedules, clock: Clock, start_run: StartRun, next_cron: NextCron) -> None:
+    def __init__(
+        self,
+        store: RunSchedules,
+        clock: Clock,
+        start_run: StartRun,
+        next_cron: NextCron,
+        redact: Callable[[str], str],
+    ) -> None:
+        """`redact` takes the secrets of the host out of why a run did not start, which is stored."""
         self._store, self._clock, self._start_run, self._next_cron = store, clock, start_run, next_cron
+        self._redact = redact
         self._changed = asyncio.Event()
 
     def wake(self) -> None:
@@ -74,7 +83,7 @@ class RunScheduler:
         except PortError:
             raise
         except Exception as error:  # any reason that keeps this run from starting must not stop the others
-            problem = str(error) if isinstance(error, InterlockError) else repr(error)
+            problem = self._redact(str(error) if isinstance(error, InterlockError) else repr(error))
             _log.warning("schedule %s could not start crew %s: %s", schedule.id, schedule.crew, problem)
             return after_failure(schedule, problem, now, self._next_cron)
         return after_start(schedule, run, now, self._next_cron)

@@ -9,9 +9,10 @@ Rule 3: a run goes on only while somebody waits for it: a call that is cancelled
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
+import msgspec
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult, TextContent
@@ -79,6 +80,14 @@ def _description(crew: Crew) -> str:
     )
 
 
+class Outcome(NamedTuple):
+    """What a tool answers: as text, and as JSON."""
+
+    text: str
+    told: dict[str, Any]
+    is_error: bool = False
+
+
 class CrewTools:
     """What the tools do, apart from how they are called."""
 
@@ -87,10 +96,21 @@ class CrewTools:
 
     async def run(self, crew: Crew, text: str, report: Progress) -> CallToolResult:
         run = new_run_id(self.box.clock)
-        return await _told(self._followed(run, self.box.start(crew, text, run_id=run), 0, report))
+        return await self._told(self._followed(run, self.box.start(crew, text, run_id=run), 0, report))
 
     async def resume(self, run: str, answer: str, token: str | None, report: Progress) -> CallToolResult:
-        return await _told(self._resumed(run, answer, token, report))
+        return await self._told(self._resumed(run, answer, token, report))
+
+    async def _told(self, asked: Awaitable[Result]) -> CallToolResult:
+        """Without secrets, also in what an error repeats and in what was stored before a secret was known."""
+        try:
+            outcome = _outcome(await asked)
+        except InterlockError as error:
+            outcome = Outcome(str(error), {"code": error.code, "message": str(error)}, is_error=True)
+        keys = self.box.known_keys()
+        told = msgspec.json.decode(keys.hidden_body(msgspec.json.encode(outcome.told)))
+        text = TextContent(type="text", text=keys.hidden(outcome.text))
+        return CallToolResult(content=[text], structured_content=told, is_error=outcome.is_error)
 
     async def _resumed(self, run: str, answer: str, token: str | None, report: Progress) -> Result:
         row = await self.box.journal.row(run)
@@ -111,29 +131,18 @@ class CrewTools:
             raise
 
 
-async def _told(asked: Awaitable[Result]) -> CallToolResult:
-    try:
-        return _outcome(await asked)
-    except InterlockError as error:
-        return _result(str(error), {"code": error.code, "message": str(error)}, is_error=True)
-
-
 def _progress_line(event: Mapping[str, Any]) -> str:
     return f"{event['agent']} works" if event["type"] == "turn.started" else f"{event['agent']} calls {event['name']}"
 
 
-def _outcome(result: Result) -> CallToolResult:
+def _outcome(result: Result) -> Outcome:
     told = {"run": result.run, "status": result.status, "reason": result.reason}
     if result.status == "completed":
-        return _result(result.text, {**told, "text": result.text})
+        return Outcome(result.text, {**told, "text": result.text})
     if result.status == "paused":
         question = result.text or result.output
         context = f"\nContext: {result.context}" if result.context else ""
         text = f"run {result.run} is paused and asks:\n{question}{context}\nCall {RESUME} with this run and the answer."
-        return _result(text, {**told, "question": question, "context": result.context, "token": result.token})
+        return Outcome(text, {**told, "question": question, "context": result.context, "token": result.token})
     text = f"run {result.run} {result.status}: {result.reason}\n{result.text}".rstrip()
-    return _result(text, {**told, "code": f"run-{result.status}", "text": result.text}, is_error=True)
-
-
-def _result(text: str, told: dict[str, Any], *, is_error: bool = False) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=told, is_error=is_error)
+    return Outcome(text, {**told, "code": f"run-{result.status}", "text": result.text}, is_error=True)

@@ -3,11 +3,13 @@
 import base64
 import binascii
 import re
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Query
 
 from interlock.compose.box import Interlock
+from interlock.compose.questions import read_listed
 from interlock.errors import RequestRefused, RunNotFound
 from interlock.ids import is_run_id, root_of, run_of
 from interlock.server.views import question_view, run_view
@@ -65,8 +67,8 @@ async def run_page(
 
 async def question_page(box: Interlock, limit: int, cursor: str | None) -> dict[str, Any]:
     """The newest question first. A cursor is a time and a token, so that it stands also when its question is gone."""
-    await box.list_missing_questions()
-    page = await box.store.open_questions(limit, _question_of(cursor) if cursor is not None else None)
+    before = _question_of(cursor) if cursor is not None else None
+    page = await read_listed(box.store, box.crew_of, partial(box.store.open_questions, limit, before))
     last = (page[-1].since, page[-1].token) if page else None
     more = cursor_of(str(last[0]), last[1]) if last and await box.store.open_questions(1, last) else None
     return {"questions": [question_view(question, box.toolbox) for question in page], "next": more}

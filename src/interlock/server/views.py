@@ -1,10 +1,11 @@
 """Runs and questions as they are answered."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from interlock.compose.box import Interlock
-from interlock.compose.questions import listed_questions
+from interlock.compose.questions import listed_questions, read_listed
 from interlock.compose.results import result_from
 from interlock.crew.definition import Crew
 from interlock.engine.in_full import in_full
@@ -38,8 +39,7 @@ async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
     result = await result_from(box.journal, row)
     open_: list[OpenQuestion] = []
     if not is_over(row.status):
-        await box.list_missing_questions()
-        open_ = await listed_questions(box.store, run)
+        open_ = await read_listed(box.store, box.crew_of, partial(listed_questions, box.store, run))
     asked = sorted(open_, key=lambda each: (each.run != run, each.since, each.token))
     questions = [question_view(each, box.toolbox) for each in asked]
     said = {

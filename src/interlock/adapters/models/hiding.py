@@ -1,7 +1,6 @@
 """A model of the host's own or a script, with the secrets of the host hidden in what it says and in how it fails."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
 
 import msgspec
 
@@ -15,30 +14,24 @@ class HidingModel:
         self._model, self._keys = model, keys
 
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
-        pieces = self._model.reply(request)
+        """All in one generator: one inside it would be left open, and closed by a task of its own, with each call."""
+        pieces, stream = self._model.reply(request), HiddenStream(self._keys)
         try:
-            if isinstance(pieces, AsyncGenerator):
-                async with aclosing(pieces):
-                    async for piece in self._hidden(pieces):
-                        yield piece
-            else:
-                async for piece in self._hidden(pieces):
-                    yield piece
+            async for piece in pieces:
+                if isinstance(piece, Delta):
+                    if text := stream.add(piece.text):
+                        yield Delta(text)
+                else:
+                    if rest := stream.rest():
+                        yield Delta(rest)
+                    yield self._hidden_reply(piece)
         except Exception as error:
             # The kind of an error says what becomes of the call, so that it stays the same one.
             error.args = tuple(self._keys.hidden(word) if isinstance(word, str) else word for word in error.args)
             raise
-
-    async def _hidden(self, pieces: AsyncIterator[Delta | ModelReply]) -> AsyncIterator[Delta | ModelReply]:
-        stream = HiddenStream(self._keys)
-        async for piece in pieces:
-            if isinstance(piece, Delta):
-                if text := stream.add(piece.text):
-                    yield Delta(text)
-            else:
-                if rest := stream.rest():
-                    yield Delta(rest)
-                yield self._hidden_reply(piece)
+        finally:
+            if isinstance(pieces, AsyncGenerator):
+                await pieces.aclose()
 
     def _hidden_reply(self, reply: ModelReply) -> ModelReply:
         calls = tuple(
