@@ -5,11 +5,13 @@ Rule 2: what has come back is stored first; what is in progress is cancelled and
 Rule 3: a child that rests is left as it is. It is parked when its question is answered and its parent is parked still.
 """
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock.engine.events import ParkRequested
 from interlock.engine.state import RunState, children_of
 from interlock.engine.step import OVER
+from interlock.errors import RunNotFound
 from interlock.ids import parent_of
 from interlock.runtime.live import LiveRun
 
@@ -58,6 +60,31 @@ class Parking:
             event = live.inbox.get_nowait()
             if event is not None:
                 await self._runner.transit(live, event)
+
+    async def set_aside(self, run_id: str, hindrance: str) -> None:
+        """Parks a run that nobody drives, and all below it; one that only has to end does so."""
+        runner = self._runner
+        for child in await self._children_to_set_aside(run_id):
+            with suppress(RunNotFound):  # it was never begun
+                await self.set_aside(child, hindrance)
+        async with runner.taking(run_id):
+            if run_id in runner.live:
+                return
+            live = await runner.taken(run_id)
+            if not await runner.goes_on_ending(live):
+                if live.run.state.status == "running":
+                    await self._runner.transit(live, ParkRequested(by="host", hindrance=hindrance))
+                await runner.let_go_unless_driven(live)
+
+    async def _children_to_set_aside(self, run_id: str) -> list[str]:
+        """Read without the lock of the parent: who answers a child takes that lock while it has the child's."""
+        runner = self._runner
+        async with runner.taking(run_id):
+            if run_id in runner.live:
+                return []
+            live = await runner.taken(run_id)
+            await runner.let_go_unless_driven(live)
+        return self._working_children(live.run.state) if live.run.state.ending is None else []
 
     async def park_one(self, live: LiveRun, by: str) -> None:
         """Stores that the run is parked. Who asks has its lock."""
