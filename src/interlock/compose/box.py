@@ -419,6 +419,11 @@ class Interlock:
         self._require_open()
         await self.runner.park_all(by="host")
 
+    def leave_at_once(self) -> None:
+        """The process ends without waiting for what it was asked to do: what is not stored is redone by recovery."""
+        self._require_open()
+        self.runner.leaving_max_ms = 0
+
     async def resume_parked(self) -> tuple[SetAside, ...]:
         """Continues every parked run of the folder; gives those that cannot continue here, with the reason."""
         self._require_open()

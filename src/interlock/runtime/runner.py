@@ -117,6 +117,7 @@ class Runner:
     """
 
     _is_parking = False
+    leaving_max_ms = LEAVING_MAX_MS
     live: dict[str, LiveRun]
     drivers: dict[str, asyncio.Task[None]]
     _failures: dict[str, BaseException]
@@ -206,7 +207,7 @@ class Runner:
         """What was begun is seen through, unless that takes too long, as with a store that is away."""
         if not self._asked:
             return
-        alarm = asyncio.ensure_future(self.clock.sleep_until(self.clock.monotonic_ms() + LEAVING_MAX_MS))
+        alarm = asyncio.ensure_future(self.clock.sleep_until(self.clock.monotonic_ms() + self.leaving_max_ms))
         while self._asked and not alarm.done():
             await asyncio.wait({*self._asked, alarm}, return_when=asyncio.FIRST_COMPLETED)
         for task in (alarm, *self._asked):
@@ -414,6 +415,7 @@ class Runner:
                     await self.let_go_unless_driven(live)
                     raise
                 parent = await self.woken_parent_or_let_go(live)
+                await self.park_with_parent(parent, live)
                 self.do_again_what_is_owed(live)
                 sent.append(f"{run_id}:m{state.messages + 1}")
                 await self.transit(live, given)
