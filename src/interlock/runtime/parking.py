@@ -5,6 +5,7 @@ Rule 2: what has come back is stored first; what is in progress is cancelled and
 Rule 3: a child that rests is left as it is. It is parked when its question is answered and its parent is parked still.
 """
 
+import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,10 @@ from interlock.runtime.live import LiveRun
 
 if TYPE_CHECKING:
     from interlock.runtime.runner import Runner
+
+
+# How long a driver that is to end is waited for, before it is looked at again.
+DRIVER_WAIT_SECONDS = 0.05
 
 
 class Parking:
@@ -38,9 +43,21 @@ class Parking:
         while not await self._park_unless_children_work(live, by):
             for child in self._working_children(live.run.state):
                 await self.park(child, by)
+                await self._wait_for_driver(child)
         if live.run.state.ending is not None:  # it ends when its children have stopped
             await runner.settled(run_id)
         return bool(live.run.state.parked)
+
+    async def _wait_for_driver(self, run_id: str) -> None:
+        """A run that is parked, or that has come to rest by itself, is driven until its driver has seen that.
+
+        It may be answered meanwhile, and work again: then it is parked once more.
+        """
+        driver = self._runner.drivers.get(run_id)
+        if driver is not None:
+            await asyncio.wait({driver}, timeout=DRIVER_WAIT_SECONDS)
+        else:
+            await asyncio.sleep(0)
 
     async def _park_unless_children_work(self, live: LiveRun, by: str) -> bool:
         """Whether nothing below it works any more; then it is parked, unless it ends anyway."""
