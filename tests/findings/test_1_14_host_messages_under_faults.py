@@ -15,7 +15,7 @@ from interlock.messages.mailbox import OUTCOMES
 from interlock.ports import ModelRequest
 from interlock.testing import Faults, ManualClock, simulate
 from tests.boxes import inside
-from tests.testing.test_simulation import TOOLS, WORKSHOP
+from tests.testing.workshop import TOOLS, WORKSHOP
 
 ANYTHING = {"type": "object", "properties": {"note": {"type": "string"}}}
 CREW = """\
