@@ -74,6 +74,7 @@ campaign: model ## the long runs of crashes, power losses, damage, simulations, 
 	@$(BIN)/python -m campaign.simulation
 	@$(BIN)/python -m campaign.trees
 	@$(BIN)/python -m campaign.memory
+	@$(BIN)/python -m campaign.year
 	@$(BIN)/python -m campaign.fuzz
 	@$(BIN)/python -m campaign.local_model
 

@@ -25,8 +25,10 @@ def write(folder: Path, files: dict[str, str]) -> Path:
 
 
 def calling(*paths: str) -> str:
-    """A crew of one agent with sub-crews at these paths."""
-    return SOLO + "sub_crews:\n" + "".join(f'  sub{n}: {{config_path: "{path}"}}\n' for n, path in enumerate(paths))
+    """A crew of one agent that calls sub-crews at these paths."""
+    subs = "".join(f'  sub{n}: {{config_path: "{path}"}}\n' for n, path in enumerate(paths))
+    routes = "".join(f'{{signal: "[CALL{n}]", type: sub_crew, target_crew: sub{n}}}, ' for n in range(len(paths)))
+    return f'{SOLO}sub_crews:\n{subs}routing: {{signals: {{a: [{routes}{{signal: "[END]"}}]}}}}\n'
 
 
 def found(loaded: LoadedCrew, folder: Path) -> list[tuple[str, str, int]]:

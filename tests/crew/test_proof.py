@@ -40,7 +40,7 @@ def test_what_the_check_refuses_the_proof_refuses() -> None:
     """Of the crews of the gallery all that are wrong as crews, not only as texts, folders or on this host."""
     of_files = {"agent-file", "bad-path", "bad-yaml", "crew-cycle", "duplicate-key", "missing-price", "too-deep"}
     of_texts = {"bad-format", "bad-value", "misplaced-key", "missing-key", "missing-setting", "unknown-key"}
-    of_hosts = {"unknown-provider", "unknown-tool", "unregistered-signal"}
+    of_hosts = {"not-constrained", "unknown-provider", "unknown-tool", "unregistered-signal"}
     for file in sorted(Path("examples/broken").iterdir()):
         loaded = read_crew(file)
         if loaded.crew is None or loaded.is_sound or file.stem in of_files | of_texts | of_hosts:

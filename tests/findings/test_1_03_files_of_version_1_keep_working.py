@@ -192,6 +192,33 @@ def test_what_is_wrong_with_an_agent_that_nobody_reaches_is_still_wrong(tmp_path
     assert ("error", "unknown-target", "routing.signals.ghost[1].target") in problems
 
 
+HANDED_OVER = """\
+version: "1.0"
+entry_point: a
+agents: [{id: a}, {id: m, handoff_targets: [a, ghost]}, {id: ghost}]
+routing:
+  signals: {a: [{signal: "[ASK]", target: g}, {signal: "[END]", target: ""}]}
+  parallel_groups: {g: {agents: [m], next_agent: a}}
+"""
+REQUIRED = """\
+version: "1.0"
+entry_point: a
+agents: [{id: a}, {id: ghost}]
+signals: [{name: "[MUST]", behavior: terminate, required: true}]
+routing:
+  signals: {a: [{signal: "[END]", target: ""}], ghost: [{signal: "[MUST]", target: ""}]}
+"""
+
+
+@pytest.mark.parametrize("text", [HANDED_OVER, REQUIRED], ids=["handoff target of a member", "required signal"])
+def test_what_names_an_agent_that_is_left_out_does_not_keep_the_crew_from_starting(tmp_path: Path, text: str) -> None:
+    crew = crew_in(tmp_path / "crew", text)
+    code, problems = check(crew)
+    assert (code, [p[1] for p in problems if p[0] != "note"]) == (0, ["unreachable-agent"])
+    result = run(tmp_path, crew, {"a": ["Enough. [END]"]})
+    assert (result.status, result.reason) == ("completed", "signal:[END]")
+
+
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 def test_a_trap_is_an_error_in_both_versions(tmp_path: Path, version: str) -> None:
     text = """\

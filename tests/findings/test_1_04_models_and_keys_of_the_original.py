@@ -103,6 +103,29 @@ def test_migrate_writes_the_provider_out_in_the_agents_file(tmp_path: Path, befo
     assert (again.version, again.agents) == ("2.0", meant.agents)
 
 
+@pytest.mark.parametrize("value", ["|\n  gpt-4o-mini", ">-\n  gpt-4o-mini", "|+ # a comment\n  gpt-4o-mini\n"])
+def test_migrate_keeps_what_follows_a_model_that_is_written_as_a_block(tmp_path: Path, value: str) -> None:
+    crew = crew_of(tmp_path, f"model: {value}\n# the rest\nrole: Clerk\n")
+    said = CliRunner().invoke(interlock, ["migrate", str(crew), "--write"])
+    assert said.exit_code == 0, said.output
+    text = (crew / "agents/clerk.yaml").read_text("utf-8")
+    assert text.startswith('model: "openai:gpt-4o-mini"\n')
+    assert text.endswith("\n# the rest\nrole: Clerk\n")
+    assert load_crew(crew).agents[0].primary == MINI
+
+
+def test_migrate_names_what_2_would_refuse_where_signals_must_be_registered(tmp_path: Path) -> None:
+    """With that setting nothing acknowledges in 2.0, and the setting is the author's own."""
+    text = 'version: "1.0"\nentry_point: a\nagents: [{id: a, is_terminal: true}]\n'
+    text += 'settings: {signal_registration: required}\nrouting: {signals: {a: [{signal: "[OK]", target: ""}]}}\n'
+    crew = crew_in(tmp_path, text)
+    assert check(crew) == (0, [("note", "wrong-target", "routing.signals.a[0].signal")])
+    said = CliRunner().invoke(interlock, ["migrate", str(crew), "--write"])
+    assert said.exit_code == 1
+    assert "routing signal '[OK]' must have a target agent" in said.stderr
+    assert (crew / "crew.yaml").read_text("utf-8") == text
+
+
 def test_migrate_writes_the_provider_of_an_agent_in_place(tmp_path: Path) -> None:
     text = 'version: "1.0"\nentry_point: a\nagents:\n  - {id: a, primary: {model: gpt-4o-mini}}\n'
     crew = crew_in(tmp_path, text)

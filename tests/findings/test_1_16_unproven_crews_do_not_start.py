@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from interlock import Crew, Interlock, UnsoundCrew, load_crew
-from interlock.crew.definition import Agent, Group, Route, Settings, SubCrew, Subscription
+from interlock.compose.keeping import export_run, import_run
+from interlock.crew import proof
+from interlock.crew.definition import Agent, AgentBehavior, Group, Route, Settings, SubCrew, Subscription
 from interlock.runtime import crews
 from interlock.runtime.crews import StoredForm, stored_form
 from interlock.signals.definition import SignalBehavior
@@ -42,7 +44,7 @@ def refusal(folder: Path, ask: Callable[[Interlock], Awaitable[Any]]) -> Unsound
         return [refused.value, [row.run for row in await box.journal.rows()]]
 
     error, runs = inside(box, asked)
-    assert "ghost" not in "".join(runs)
+    assert not {"ghost", "taken"} & set(runs)
     return error  # type: ignore[no-any-return]
 
 
@@ -74,15 +76,29 @@ def nested(levels: int) -> Crew:
     return crew
 
 
+def endless() -> Crew:
+    """A crew that calls itself, which only a program can make."""
+    crew = replace(SOUND, sub_crews={})
+    crew.sub_crews["itself"] = SubCrew(name="itself", config_path="", crew=crew)
+    return crew
+
+
 replace = msgspec.structs.replace
-UNSOUND = {
+B = Agent(id="b", name="b")
+UNSOUND: dict[str, tuple[Any, str]] = {
     "a dead end": (
-        replace(
-            SOUND, agents=(Agent(id="teacher", name="teacher"), Agent(id="b", name="b")), defaults={"teacher": "b"}
-        ),
+        replace(SOUND, agents=(Agent(id="teacher", name="teacher"), B), defaults={"teacher": "b"}),
         "no-way-on",
     ),
-    "an agent that nobody reaches": (replace(SOUND, agents=(TEACHER, Agent(id="b", name="b"))), "unreachable-agent"),
+    "a dead end that only a file of version 1.0 makes terminal": (
+        replace(SOUND, version="1.0", agents=(Agent(id="teacher", name="teacher"), B), defaults={"teacher": "b"}),
+        "no-way-on",
+    ),
+    "an agent that nobody reaches": (replace(SOUND, agents=(TEACHER, B)), "unreachable-agent"),
+    "an agent that only a file of version 1.0 leaves out": (
+        replace(SOUND, version="1.0", agents=(TEACHER, B)),
+        "unreachable-agent",
+    ),
     "two agents of one id": (replace(SOUND, agents=(TEACHER, TEACHER)), "name-clash"),
     "no agents": (replace(SOUND, agents=()), "unknown-agent"),
     "a setting out of range": (replace(SOUND, settings=Settings(max_handoffs=-5)), "bad-value"),
@@ -108,7 +124,15 @@ UNSOUND = {
         "unknown-target",
     ),
     "crews nested too deep": (nested(12), "too-deep"),
+    "a crew that calls itself": (endless(), "too-deep"),
     "values of the wrong type": (replace(SOUND, agents=("teacher",)), "bad-value"),
+    "sub-crews of the wrong type": (replace(SOUND, sub_crews={"team": "team"}), "bad-value"),
+    "a sub-crew of the wrong type": (
+        replace(SOUND, sub_crews={"team": SubCrew(name="team", config_path="team", crew="team")}),  # type: ignore[arg-type]
+        "bad-value",
+    ),
+    "a text that cannot be stored": (replace(SOUND, description="\ud800"), "bad-value"),
+    "what is no crew at all": ("triage", "bad-value"),
 }
 
 
@@ -160,6 +184,30 @@ def test_a_run_of_an_unproven_crew_is_not_forked(tmp_path: Path) -> None:
     refusal(tmp_path, forked)
 
 
+async def exported(box: Interlock) -> tuple[bytes, bytes]:
+    """A run of an unproven crew that waits for a person, and the same run after it has ended."""
+    end = Route(signal="[END]", behavior=END, priority=100)
+    waits = {"teacher": AgentBehavior(wait_for_signal=True)}
+    agents = (Agent(id="teacher", name="teacher"), B)
+    form = stored_form(replace(SOUND, agents=agents, routes={"teacher": (end,)}, behaviors=waits))
+    await box.runner.crews.keep(form)
+    await box.runner.start(form.crew, form.sha, "go", run_id="taken")
+    await box.runner.settled("taken")
+    paused = await export_run(box, "taken")
+    await box.cancel("taken")
+    await box.runner.settled("taken")
+    return paused, await export_run(box, "taken")
+
+
+def test_a_run_of_an_unproven_crew_is_not_taken_in_to_be_driven_here(tmp_path: Path) -> None:
+    model = ScriptedModel({"teacher": ["Well?"]})
+    paused, ended = inside(Interlock(tmp_path / "elsewhere", models=model), exported)
+    error = refusal(tmp_path, lambda box: import_run(box, paused, "taken.run"))
+    assert [problem.code for problem in error.problems] == ["unreachable-agent"]
+    row = inside(Interlock(tmp_path / "data", models=model), lambda box: import_run(box, ended, "taken.run"))
+    assert (row.run, row.status) == ("taken", "cancelled")  # to be read; a fork would be refused
+
+
 def test_a_broadcast_starts_no_run_of_an_unproven_crew(tmp_path: Path) -> None:
     async def started(box: Interlock) -> None:
         form = await stored(box)
@@ -173,6 +221,17 @@ class _Delivery:
     """What is looked at of a delivery before the proof."""
 
     crew, agent = "ghostly", "teacher"
+
+
+def test_a_crew_that_many_call_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr(proof, "_require_types", lambda crew: looked.append(crew.name))
+    crew = SOUND
+    for n in range(10):
+        subs = {f"team{m}": SubCrew(name=f"team{m}", config_path="", crew=crew) for m in range(8)}
+        crew = replace(SOUND, name=f"level{n}", sub_crews=subs)
+    proof.require_sound_crew(crew)
+    assert len(looked) == 11
 
 
 def test_a_crew_that_load_crew_gives_is_proven_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

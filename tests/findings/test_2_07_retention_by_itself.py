@@ -11,6 +11,7 @@ from interlock import Interlock, load_crew
 from interlock.adapters.host_file import HostSettings
 from interlock.cli.main import interlock
 from interlock.compose.retention import Retention, RetentionSettings
+from interlock.frames import framed_words
 from interlock.testing import ManualClock
 
 CREW = """\
@@ -32,7 +33,7 @@ def crew_in(folder: Path, text: str = CREW) -> Any:
 
 def box_of(folder: Path, clock: ManualClock, **retention: float) -> Interlock:
     def reply(request: Any) -> str:
-        return "[WAIT]" if request.messages[-1].text == "wait" else f"{LONG}\n[DONE]"
+        return "[WAIT]" if framed_words(request.messages[-1].text) == ["wait"] else f"{LONG}\n[DONE]"
 
     host = HostSettings(
         retention_days=retention.get("days"),

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from interlock import Interlock, load_crew
 from interlock.broadcast.schedules import Schedule
 from interlock.cli.main import interlock
+from interlock.frames import framed_words
 from interlock.limits import DELIVERY_PAUSES_MS, WALL_LOOK_MS
 from interlock.testing import ManualClock
 from tests.server.office import Office, played
@@ -53,7 +54,7 @@ async def pass_time(clock: ManualClock, ms: int) -> None:
 
 def serving(folder: Path, clock: ManualClock, said: list[str]) -> Interlock:
     def reply(request: Any) -> str:
-        said.append(request.messages[-1].text)
+        said.extend(framed_words(request.messages[-1].text))
         return "Printed. [DONE]"
 
     return Interlock(folder / "data", models=reply, clock=clock, recover=True)

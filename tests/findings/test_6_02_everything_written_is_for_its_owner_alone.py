@@ -58,6 +58,10 @@ class Place(NamedTuple):
         done = self.call("broadcast", "schedule", "a:b", "--in", "60s", "--key", "k", "--json")
         return str(json.loads(done.stdout)["id"])
 
+    def schedule_runs(self) -> str:
+        done = self.call("schedule", "add", HELLO, "go", "--daily", "09:00", "--json")
+        return str(json.loads(done.stdout)["id"])
+
 
 def backs_up(place: Place) -> None:
     place.run_hello()
@@ -149,6 +153,7 @@ WRITES: dict[str, Callable[[Place], object]] = {
     "broadcast schedule": lambda place: place.schedule(),
     "broadcast subscriptions": after_a_run("broadcast", "subscriptions"),
     "broadcast tail": after_a_run("broadcast", "tail"),
+    "compact": after_a_run("compact"),
     "doctor": after_a_run("doctor"),
     "mcp": serves_mcp,
     "resume": resumes,
@@ -167,6 +172,10 @@ WRITES: dict[str, Callable[[Place], object]] = {
     "runs script": on_a_run("runs", "script"),
     "runs show": on_a_run("runs", "show"),
     "runs usage": lambda place: place.call("runs", "usage"),
+    "schedule add": lambda place: place.schedule_runs(),
+    "schedule delete": lambda place: place.call("schedule", "delete", place.schedule_runs()),
+    "schedule list": lambda place: place.call("schedule", "list"),
+    "schedule pause": lambda place: place.call("schedule", "pause", place.schedule_runs()),
     "serve": serves,
 }
 NOTHING = "it writes nothing"

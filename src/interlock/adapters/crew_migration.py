@@ -69,22 +69,35 @@ def migration_of(path: str | os.PathLike[str], loaded: LoadedCrew, host: Host | 
 
 
 def _means_the_same(before: Crew, after: Crew | None) -> bool:
-    """Whether an edited file gives the same crew; agents that 1.0 leaves out are an error in 2.0, and named as such."""
+    """Whether an edited file gives the same crew.
+
+    What 1.0 tolerates and 2.0 does not is an error there, and named as such: agents that are left out, and, with
+    `signal_registration: required`, marks that acknowledge.
+    """
     if after is None or before.version != OLD:
         return after == before
-    return after.version == NEW and as_meant(msgspec.structs.replace(after, version=OLD)) == before
+    again = as_meant(msgspec.structs.replace(after, version=OLD))
+    return after.version == NEW and _without_acknowledging(again) == _without_acknowledging(before)
+
+
+def _without_acknowledging(crew: Crew) -> Crew:
+    routes = {
+        agent: tuple(msgspec.structs.replace(route, acknowledges=False) for route in routes)
+        for agent, routes in crew.routes.items()
+    }
+    return msgspec.structs.replace(crew, routes=routes)
 
 
 def _migrated(file: CrewFile) -> Iterator[tuple[ReadFile, bytes]]:
     """The crew's file, and those of its agents that change."""
-    yield file, _edited(file.data, lambda text: _edits(text, file.crew))
+    yield file, _with_edits(file.data, lambda text: _edits(text, file.crew))
     for agent in file.agents:
-        data = _edited(agent.data, lambda text: _agent_edits(text, layout_of(text)))
+        data = _with_edits(agent.data, lambda text: _agent_edits(text, layout_of(text)))
         if data != agent.data:
             yield agent, data
 
 
-def _edited(written: bytes, edits_of: Callable[[str], Iterable[_Edit]]) -> bytes:
+def _with_edits(written: bytes, edits_of: Callable[[str], Iterable[_Edit]]) -> bytes:
     data = written.removeprefix(codecs.BOM_UTF8)
     text = data.decode("utf-8")
     for edit in sorted(edits_of(text), reverse=True):  # from the end, so that indices stay true
@@ -113,8 +126,10 @@ def _agent_edits(text: str, agent: Written) -> Iterator[_Edit]:
         prefix = f"{DEFAULT_PROVIDERS[OLD]}:"
         if quoted or text[value.start : value.end] == value.name:
             yield _Edit(value.start + quoted, value.start + quoted, prefix)
-        else:  # over several lines
-            yield _Edit(value.start, value.end, f'"{prefix}{value.name.strip()}"')
+        else:  # over several lines; the last line break of a block belongs to it
+            written = text[value.start : value.end]
+            ending = written[len(written.rstrip()) :]
+            yield _Edit(value.start, value.end, f'"{prefix}{value.name.strip()}"{ending}')
 
 
 # What stands under a key: more keys, or a value.

@@ -17,7 +17,7 @@ from interlock.errors import DamagedRun, InterlockError, UsageError
 from interlock.ids import parent_of, root_of
 from interlock.limits import CREW_DEPTH_MAX
 from interlock.ports import Record, RunRow, Tombstone
-from interlock.runtime.runner import replayed, row_of
+from interlock.runtime.runner import is_over, replayed, row_of
 
 
 def require_outermost(run: str, doing: str, command: str) -> None:
@@ -86,7 +86,10 @@ async def export_run(box: Interlock, run: str) -> bytes:
 
 
 async def import_run(box: Interlock, data: bytes, name: str) -> RunRow:
-    """A run from such a file. All of it is replayed first: what cannot be trusted is not taken in."""
+    """A run from such a file. All of it is replayed first: what cannot be trusted is not taken in.
+
+    A run that has not ended would be driven here, so its crew is proven as that of a new run.
+    """
     found = tree_files.read(data, name)
     rows = found.tree.rows
     require_outermost(rows[0].run, "imported", "interlock runs export")
@@ -98,6 +101,8 @@ async def import_run(box: Interlock, data: bytes, name: str) -> RunRow:
     _require_called(rows, journals)
     for row, records in zip(rows, journals, strict=True):
         _require_true_row(row, crew_of(row.crew_sha), records)
+    if not is_over(rows[0].status):
+        box.runner.crews.require_proven(crew_of(rows[0].crew_sha), rows[0].crew_sha)
     for sha, body in found.crews.items():
         await box.journal.put_crew(sha, body)
     unowned = tuple(msgspec.structs.replace(row, epoch=0) for row in rows)

@@ -21,24 +21,24 @@ _BUILT_IN = {definition.name: definition for definition in BUILT_IN}
 def document_of(crew: Crew) -> Mapping:
     """The crew's file as it could have been written. Everything stands at line 0 of a file that does not exist."""
     words = {
-        **_written(crew, "version", "name", "entry_point", "description"),
+        **_fields_of(crew, "version", "name", "entry_point", "description"),
         "agents": [_agent(agent) for agent in crew.agents],
         "signals": [_definition(definition) for definition in crew.signals],
         "routing": {
             "signals": {agent: [_route(route, crew) for route in routes] for agent, routes in crew.routes.items()},
             "defaults": crew.defaults,
-            "agent_behaviors": {agent: _written(behavior) for agent, behavior in crew.behaviors.items()},
+            "agent_behaviors": {agent: _fields_of(behavior) for agent, behavior in crew.behaviors.items()},
             "parallel_groups": {name: _group(group) for name, group in crew.groups.items() if not group.unnamed},
         },
         "sub_crews": {
             name: {
-                **_written(sub, "description"),
+                **_fields_of(sub, "description"),
                 "config_path": sub.config_path or name,
-                "settings": _written(sub.settings),
+                "settings": _fields_of(sub.settings),
             }
             for name, sub in crew.sub_crews.items()
         },
-        **({"delegation": _written(crew.delegation)} if crew.delegation is not None else {}),
+        **({"delegation": _fields_of(crew.delegation)} if crew.delegation is not None else {}),
         "subscriptions": _subscriptions(crew),
         "settings": _settings(crew.settings),
     }
@@ -47,7 +47,7 @@ def document_of(crew: Crew) -> Mapping:
     return node
 
 
-def _written(struct: msgspec.Struct, *names: str) -> dict[str, Any]:
+def _fields_of(struct: msgspec.Struct, *names: str) -> dict[str, Any]:
     """The fields of a definition that differ from their defaults, or those of them that are named."""
     found = {}
     for field in msgspec.structs.fields(struct):
@@ -59,11 +59,11 @@ def _written(struct: msgspec.Struct, *names: str) -> dict[str, Any]:
 
 def _agent(agent: Agent) -> dict[str, Any]:
     inner = {
-        key: _written(value)
+        key: _fields_of(value)
         for key in ("primary", "backup", "cost_limits", "error_limits")
         if (value := getattr(agent, key)) is not None
     }
-    return {**_written(agent), **inner}
+    return {**_fields_of(agent), **inner}
 
 
 def _definition(definition: SignalDefinition) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def _definition(definition: SignalDefinition) -> dict[str, Any]:
 
 
 def _route(route: Route, crew: Crew) -> dict[str, Any]:
-    found = _written(route)
+    found = _fields_of(route)
     for name in ("behavior", "target", "acknowledges", "context"):
         found.pop(name, None)
     group = crew.groups.get(route.target)
@@ -84,12 +84,12 @@ def _route(route: Route, crew: Crew) -> dict[str, Any]:
     elif route.target and route.behavior in KEYS_OF_BEHAVIOR["target"]:
         found["target"] = route.target
     if route.context != HistoryShare():
-        found["context"] = {key: "all" if n == -1 else n for key, n in _written(route.context).items()}
+        found["context"] = {key: "all" if n == -1 else n for key, n in _fields_of(route.context).items()}
     return {**found, "type": route.behavior}
 
 
 def _group(group: Group) -> dict[str, Any]:
-    found = _written(group)
+    found = _fields_of(group)
     del found["name"]
     return found
 
@@ -104,7 +104,7 @@ def _subscriptions(crew: Crew) -> dict[str, list[dict[str, Any]]]:
 def _settings(settings: Settings) -> dict[str, Any]:
     always = (*VERSION_1_SETTINGS, *(STRICT_SETTINGS if settings.config_mode == "strict" else ()))
     found = {name: getattr(settings, name) for name in always}
-    return {name: value for name, value in {**found, **_written(settings)}.items() if value is not None}
+    return {name: value for name, value in {**found, **_fields_of(settings)}.items() if value is not None}
 
 
 def _node(value: Any, place: Place) -> Node:

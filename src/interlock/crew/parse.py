@@ -227,8 +227,8 @@ def _agent(id: str, values: Values, report: Reporter, provider: str) -> Agent:  
             values[name] = _model(id, values[name], (name,), report, provider)
     if "model" in flat:
         if "primary" in values:  # as in the old program, which files of version 1.0 were written for
-            severity = Severity.WARNING if provider else Severity.ERROR
-            message = "give either model or primary, not both: primary counts"
+            severity, counts = (Severity.WARNING, ": primary counts") if provider else (Severity.ERROR, "")
+            message = f"give either model or primary, not both{counts}"
             report.at_agent(id, ("model",), "bad-value", message, "remove model", severity)
         else:
             values["primary"] = _model(id, flat, (), report, provider)

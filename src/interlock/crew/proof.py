@@ -7,7 +7,7 @@ Rule 2: the crew that is judged is the crew that runs, not one read back from it
 import msgspec
 
 from interlock.crew.checks import check_crew
-from interlock.crew.definition import Crew
+from interlock.crew.definition import Crew, SubCrew
 from interlock.crew.document import document_of
 from interlock.crew.host import Host
 from interlock.crew.nodes import Place
@@ -25,13 +25,13 @@ def require_sound_crew(crew: Crew) -> None:
     if not misfit and _levels(crew, {}) > CREW_DEPTH_MAX + 1:
         found.append(_problem(crew, "too-deep", f"crews are nested deeper than {CREW_DEPTH_MAX} levels", "nest fewer"))
     if not is_sound(found):
-        raise UnsoundCrew(str(crew.name), found)
+        raise UnsoundCrew(_name_of(crew), found)
 
 
 def problems_of(crew: Crew) -> list[Problem]:
     """Every problem of one crew, without those of the crews that it calls. Their paths are those of its file."""
     problems = Problems()
-    source = CrewSource(document_of(crew), crew.name)
+    source = CrewSource(document_of(crew), crew.name, is_file=False)
     read = parse_crew(source, problems)
     is_readable = is_sound(problems.found)
     check_crew(crew if is_readable else read, source, problems, _host_for(crew))
@@ -45,22 +45,49 @@ def problems_of(crew: Crew) -> list[Problem]:
 
 def _misfit(crew: Crew) -> Problem | None:
     """A value of a type that the definition does not allow: such a crew could not be stored, nor judged."""
-    try:
-        msgspec.convert(msgspec.to_builtins(crew), Crew)
-    except (TypeError, ValueError, RecursionError) as error:  # a ValidationError is a ValueError
-        return _problem(crew, "bad-value", f"this is not a crew: {error}", "give its fields values of their types")
+    queue, known = [crew], {id(crew): crew}
+    for each in queue:
+        try:
+            _require_types(each)
+        except (TypeError, ValueError, RecursionError) as error:  # a ValidationError is a ValueError
+            return _problem(each, "bad-value", f"this is not a crew: {error}", "give its fields values of their types")
+        inner = {id(sub.crew): sub.crew for sub in each.sub_crews.values() if sub.crew is not None}
+        queue += [found for key, found in inner.items() if key not in known]
+        known |= inner
     return None
+
+
+def _require_types(crew: Crew) -> None:
+    """Looks at one crew without those inside it, since one that many call would be looked at once per call."""
+    if not isinstance(crew, Crew):
+        raise TypeError(f"it is of type {type(crew).__name__}; load_crew reads a crew from its file")
+    alone = crew
+    if isinstance(crew.sub_crews, dict):
+        subs = {name: _without_crew(sub) for name, sub in crew.sub_crews.items()}
+        alone = msgspec.structs.replace(crew, sub_crews=subs)
+    msgspec.convert(msgspec.to_builtins(alone), Crew)
+    msgspec.json.encode(alone)  # a text that is no Unicode cannot be stored
+
+
+def _without_crew(sub: object) -> object:
+    return msgspec.structs.replace(sub, crew=None) if isinstance(sub, SubCrew) else sub
 
 
 def _problem(crew: Crew, code: str, message: str, fix: str) -> Problem:
     problems = Problems()
-    problems.add(code, message, place=Place(f"crew '{crew.name}'", 0, 0), fix=fix)
+    problems.add(code, message, place=Place(f"crew '{_name_of(crew)}'", 0, 0), fix=fix)
     return problems.found[0]
+
+
+def _name_of(crew: Crew) -> str:
+    """Its name, of what may be anything."""
+    return str(getattr(crew, "name", crew)).encode("utf-8", "backslashreplace").decode()
 
 
 def _levels(crew: Crew, known: dict[int, int]) -> int:
     """How many levels of crews there are, this one included; a crew that stands in many places is counted once."""
     if id(crew) not in known:
+        known[id(crew)] = CREW_DEPTH_MAX + 1  # what it counts for if it contains itself
         inner = [sub.crew for sub in crew.sub_crews.values() if sub.crew is not None]
         known[id(crew)] = 1 + max((_levels(each, known) for each in inner), default=0)
     return known[id(crew)]

@@ -22,6 +22,7 @@ class CrewSource:
     root: Mapping
     folder_name: str
     agent_files: tuple[AgentFile, ...] = ()
+    is_file: bool = True  # not the document of a crew which a program built
     is_called: bool = False  # it was read as a sub-crew: what its callers know comes along
     agents_lost: bool = False  # the agents folder could not be listed, which is reported once, not for every agent
     agents: dict[str, tuple[Node, Path]] = field(default_factory=dict)

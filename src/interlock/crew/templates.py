@@ -52,7 +52,7 @@ def unknown_input_fields(template: str, crews: tuple[str, ...]) -> Iterator[tupl
             yield field[0], f"the sub-crews are {', '.join(crews) or 'none'}"
 
 
-def named(field: str, key: str) -> str:
+def as_placeholder(field: str, key: str) -> str:
     """A field of an input template as it is written."""
     return f"{{{{.{field}.{key}}}}}" if key else f"{{{{.{field}}}}}"
 

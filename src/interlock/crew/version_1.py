@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from interlock.crew.definition import Crew, Group, Route
+from interlock.crew.definition import Agent, Crew, Group, Route
 from interlock.crew.graph import ControlGraph, control, present
 from interlock.signals.definition import SignalBehavior, SignalDefinition
 
@@ -33,20 +33,30 @@ def _with_endings(crew: Crew, agents: Iterable[str]) -> Crew:
 def _without(crew: Crew, agents: set[str]) -> Crew:
     groups = {name: group for name, group in crew.groups.items() if not _names_any(group, agents)}
     gone = agents | (crew.groups.keys() - groups.keys())
+    routes = {
+        agent: tuple(_without_goal(route, gone) for route in routes)
+        for agent, routes in crew.routes.items()
+        if agent not in agents
+    }
+    routed = {route.signal for each in routes.values() for route in each}
     return msgspec.structs.replace(
         crew,
-        agents=tuple(agent for agent in crew.agents if agent.id not in agents),
-        signals=tuple(_without_names(definition, gone) for definition in crew.signals),
-        routes={
-            agent: tuple(_without_goal(route, gone) for route in routes)
-            for agent, routes in crew.routes.items()
-            if agent not in agents
-        },
+        agents=tuple(_without_handoffs(agent, agents) for agent in crew.agents if agent.id not in agents),
+        signals=tuple(_without_names(definition, gone, routed) for definition in crew.signals),
+        routes=routes,
         defaults={agent: to for agent, to in crew.defaults.items() if agent not in agents and to not in agents},
         behaviors={agent: behavior for agent, behavior in crew.behaviors.items() if agent not in agents},
         groups=groups,
         subscriptions=tuple(each for each in crew.subscriptions if each.agent not in agents),
     )
+
+
+def _without_handoffs(agent: Agent, gone: set[str]) -> Agent:
+    """A group's member never hands over, so what its handoff targets name may be gone."""
+    if gone.isdisjoint(agent.handoff_targets):
+        return agent
+    targets = tuple(target for target in agent.handoff_targets if target not in gone)
+    return msgspec.structs.replace(agent, handoff_targets=targets)
 
 
 def _names_any(group: Group, agents: set[str]) -> bool:
@@ -67,10 +77,12 @@ def _without_goal(route: Route, gone: set[str]) -> Route:
     )
 
 
-def _without_names(definition: SignalDefinition, gone: set[str]) -> SignalDefinition:
+def _without_names(definition: SignalDefinition, gone: set[str], routed: set[str]) -> SignalDefinition:
+    """A signal that only agents which are gone have routed is not required of the others."""
     return msgspec.structs.replace(
         definition,
         allowed_agents=[agent for agent in definition.allowed_agents if agent not in gone],
         valid_targets=[target for target in definition.valid_targets if target not in gone],
         default_target="" if definition.default_target in gone else definition.default_target,
+        required=definition.required and definition.name in routed,
     )

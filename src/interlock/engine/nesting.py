@@ -11,7 +11,7 @@ from collections.abc import Container, Sequence
 from itertools import count
 
 from interlock.crew.definition import HistoryShare, Route
-from interlock.crew.templates import fields_of_input, filled, named
+from interlock.crew.templates import as_placeholder, fields_of_input, filled
 from interlock.engine.bounds import Given
 from interlock.engine.budgets import micros
 from interlock.engine.effects import StartChild, StopChild
@@ -143,7 +143,7 @@ def _warn_of_unfilled(t: Transition, route: Route) -> None:
     }
     for field, key in dict.fromkeys(fields_of_input(route.input_template)):
         if key not in has.get(field, (key,)):
-            message = f"{named(field, key)} in the input_template of {route.signal} has no value"
+            message = f"{as_placeholder(field, key)} in the input_template of {route.signal} has no value"
             t.conclude(
                 Warned(code="unfilled-field", message=f"{message}; {route.target_crew} gets nothing in its place")
             )

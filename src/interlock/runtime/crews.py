@@ -39,7 +39,7 @@ class StoredCrews:
         try:
             whole = all(sub.crew is not None for each in crew.whole_tree() for sub in each.sub_crews.values())
             form = stored_form(crew) if whole else None
-        except (AttributeError, TypeError):  # its fields hold what they cannot hold
+        except (AttributeError, TypeError, ValueError, RecursionError):  # its fields hold what they cannot hold
             form = None
         if form is None:
             require_sound_crew(crew)

@@ -6,7 +6,7 @@ from interlock.crew.checks.subject import Subject
 from interlock.crew.definition import Crew, Route
 from interlock.crew.graph import Spot, control, present
 from interlock.crew.problem import Severity
-from interlock.crew.templates import fields_of_input, fields_of_prompt, named
+from interlock.crew.templates import as_placeholder, fields_of_input, fields_of_prompt
 from interlock.signals.definition import SignalBehavior
 
 # What a sub-crew brings along from whoever called it.
@@ -30,7 +30,7 @@ def fields_are_filled_before_use(s: Subject) -> None:
                 s.at(
                     (*path, "input_template"),
                     "unfilled-field",
-                    f"nothing fills {named(field, key)} before agent '{agent}' emits '{route.signal}'",
+                    f"nothing fills {as_placeholder(field, key)} before agent '{agent}' emits '{route.signal}'",
                     _how_to_fill(field, key),
                     Severity.WARNING,
                 )
@@ -63,32 +63,32 @@ def _after_filling(s: Subject, field: str, key: str) -> Iterator[Spot]:
         if field == "SharedMemory" and "memory_write" in agent.tools:
             yield from (control(agent.id), present(agent.id)) if control(agent.id) in s.reached else s.reached
     for parent, children in crew.delegation.children.items() if crew.delegation else ():
-        if field != "PreviousResult" and any(_fills(crew, child, field, key) for child in children):
+        if field != "PreviousResult" and any(_can_fill(crew, child, field, key) for child in children):
             yield from (control(parent), present(parent))
 
 
 def _after_route(s: Subject, agent: str, route: Route, field: str, key: str) -> Iterator[Spot]:
     crew, group = s.graph.crew, s.graph.crew.groups.get(route.target)
-    if route.behavior is SignalBehavior.SUB_CREW and _fills(crew, route.target_crew, field, key):
+    if route.behavior is SignalBehavior.SUB_CREW and _can_fill(crew, route.target_crew, field, key):
         yield control(route.return_to or agent)
         yield control(route.on_error)
     if group is None or route.behavior is not SignalBehavior.PARALLEL or field == "PreviousResult":
         return
-    if any(_fills(crew, member, field, key) for member in group.agents):
+    if any(_can_fill(crew, member, field, key) for member in group.agents):
         yield from s.graph.steps[Spot("join", route.target, agent)]
 
 
-def _fills(crew: Crew, name: str, field: str, key: str) -> bool:
+def _can_fill(crew: Crew, name: str, field: str, key: str) -> bool:
     """Whether what a sub-crew of this name brings back fills the field."""
     if name not in crew.sub_crews:
         return False
     if field == "SharedMemory":
         inner = crew.sub_crews[name].crew
-        return inner is None or writes_memory(inner)
+        return inner is None or can_write_memory(inner)
     return field == "PreviousResult" or key == name
 
 
-def writes_memory(crew: Crew) -> bool:
+def can_write_memory(crew: Crew) -> bool:
     return any("memory_write" in agent.tools for each in crew.whole_tree() for agent in each.agents)
 
 

@@ -27,13 +27,17 @@ def agents_can_be_reached(s: Subject) -> None:
             )
 
 
+def _is_old_file(s: Subject) -> bool:
+    """Old files keep working: `version_1` says what they mean instead. A crew of a program runs as it is."""
+    return s.crew.version == "1.0" and s.source.is_file
+
+
 def _severity(s: Subject) -> Severity:
-    """Old files keep working: `version_1` says what they mean instead."""
-    return Severity.WARNING if s.crew.version == "1.0" else Severity.ERROR
+    return Severity.WARNING if _is_old_file(s) else Severity.ERROR
 
 
 def _in_old_files(s: Subject, words: str) -> str:
-    return words if s.crew.version == "1.0" else ""
+    return words if _is_old_file(s) else ""
 
 
 def _mentioned_in_what_was_misread(s: Subject) -> set[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from interlock.crew.checks.filling import writes_memory
+from interlock.crew.checks.filling import can_write_memory
 from interlock.crew.checks.subject import Subject
 from interlock.crew.definition import Agent, Crew
 from interlock.crew.graph import control, present
@@ -39,13 +39,15 @@ def _limits_of_calls(s: Subject, agent: Agent) -> Iterator[tuple[int, Path]]:
 def sub_crews_are_used(s: Subject) -> None:
     if s.is_misread(("routing",)) or s.is_misread(("delegation",)):
         return
-    used = {_meant(s, name) for name in _called(s)}
+    used = {_sub_crew_meant_by(s, name) for name in _called_names(s)}
     for name in s.crew.sub_crews:
         if name not in used:
-            _unused(s, ("sub_crews", name), f"nothing calls sub-crew '{name}'", "route a signal to it, or remove it")
+            _warn_unused(
+                s, ("sub_crews", name), f"nothing calls sub-crew '{name}'", "route a signal to it, or remove it"
+            )
 
 
-def _called(s: Subject) -> Iterator[str]:
+def _called_names(s: Subject) -> Iterator[str]:
     yield from (route.target_crew for _, route, _ in s.routes() if route.target_crew)
     for group in s.crew.groups.values():
         yield from group.agents
@@ -53,7 +55,7 @@ def _called(s: Subject) -> Iterator[str]:
         yield from children
 
 
-def _meant(s: Subject, name: str) -> str:
+def _sub_crew_meant_by(s: Subject, name: str) -> str:
     """The sub-crew that a name means: a mistyped one is reported as such, and does not leave the other unused."""
     known = name in s.ids or name in s.crew.sub_crews
     return name if known else closest(name, list(s.crew.sub_crews)) or name
@@ -69,12 +71,12 @@ def groups_are_used(s: Subject) -> None:
         reached = all(control(member) in s.reached or present(member) in s.reached for member in members)
         if name not in used and name not in s.clashing and members and reached:
             path = ("routing", "parallel_groups", name)
-            _unused(s, path, f"nothing starts group '{name}'", "route a signal to it, or remove it")
+            _warn_unused(s, path, f"nothing starts group '{name}'", "route a signal to it, or remove it")
 
 
 def memory_is_read(s: Subject) -> None:
     """What a sub-crew writes comes back to its caller, so only the outermost crew can say that nobody reads it."""
-    if s.source.is_called or not writes_memory(s.crew) or any(map(_reads_memory, s.crew.whole_tree())):
+    if s.source.is_called or not can_write_memory(s.crew) or any(map(_can_read_memory, s.crew.whole_tree())):
         return
     for agent in s.crew.agents:
         if "memory_write" in agent.tools:
@@ -84,11 +86,11 @@ def memory_is_read(s: Subject) -> None:
             s.at_agent(agent.id, path, "unused", message, fix, Severity.WARNING)
 
 
-def _reads_memory(crew: Crew) -> bool:
+def _can_read_memory(crew: Crew) -> bool:
     templates = (route.input_template for routes in crew.routes.values() for route in routes)
     named = (field for template in templates for field, _ in fields_of_input(template))
     return "SharedMemory" in named or any("memory_read" in agent.tools for agent in crew.agents)
 
 
-def _unused(s: Subject, path: Path, message: str, fix: str) -> None:
+def _warn_unused(s: Subject, path: Path, message: str, fix: str) -> None:
     s.at(path, "unused", message, fix, Severity.WARNING)
