@@ -53,7 +53,8 @@ def test_a_question_is_asked_in_the_view_while_others_work(tmp_path: Path) -> No
         person.type("\x03")
         assert person.exit_code() == 3
         assert person.raw.count(OPENED) == person.raw.count(CLOSED) == 1
-        assert "goes on" in person.left_behind
+        assert "paused: parked" in person.left_behind
+        assert "continue with: interlock resume" in person.left_behind
     assert answers_in(tmp_path) == [("street", "Hàng Bạc")]
 
 

@@ -7,7 +7,7 @@ import asyncio
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,13 @@ import pytest
 
 from interlock import Interlock, load_crew
 from interlock.adapters.store_sqlite import SqliteStore
+from interlock.adapters.tools_python import PythonToolbox
 from interlock.crew.host import Host
 from interlock.engine.events import ToolRequest
-from interlock.errors import ModelUnavailable
+from interlock.errors import ModelUnavailable, StoreFailed
 from interlock.ports import ModelReply, ModelRequest
-from interlock.testing import ManualClock
+from interlock.runtime.runner import Runner
+from interlock.testing import ManualClock, MemoryStore
 from tests.adapters.test_store_faults import telling
 
 HOUR_MS = 3_600_000
@@ -154,3 +156,128 @@ def test_every_live_run_continues_and_nothing_is_repeated(tmp_path: Path, after:
     assert asyncio.run(story()) == dict.fromkeys(REPLIES, "completed signal:[END]")
     assert set(world.asked.values()) == {1}
     assert world.paid == 1
+
+
+def test_a_process_that_is_closed_while_the_store_is_away_ends(tmp_path: Path) -> None:
+    """An answer is held, and so is the reply of a model; neither keeps the process."""
+    world = World()
+
+    async def story() -> str:
+        how: dict[str, Any] = {"models": world.model, "clock": world.clock, "before": world.away}
+        async with Folder(tmp_path / "data", **how, tools=[world.pay]) as box:
+            run = await box.start(crew_in(tmp_path, "asking"), "go", run_id="run-asking")
+            await box.start(crew_in(tmp_path, "alone"), "go", run_id="run-alone")
+            while not (questions := await box.questions()):
+                await world.pass_time(1, 20)
+            world.away.is_away = True
+            answer = asyncio.ensure_future(box.answer(questions[0].id, "red"))
+            await world.pass_time(5, 20)
+            closing = asyncio.ensure_future(box.__aexit__(None, None, None))
+            await world.pass_time(60, 1_000, closing.done)
+            assert closing.done()
+            await asyncio.gather(answer, return_exceptions=True)
+            return run.id
+
+    asyncio.run(story())
+    world.away.is_away = False
+    assert world.clock.monotonic_ms() < 120_000
+
+
+def test_a_store_that_is_away_when_runs_are_recovered_sets_none_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, claim = World(), SqliteStore.claim
+    how: dict[str, Any] = {"models": world.model, "tools": [world.pay], "clock": world.clock, "before": world.away}
+    names = ("alone", "child")
+
+    async def left() -> None:
+        async with Folder(tmp_path / "data", **how) as box:
+            for name in names:
+                await box.start(crew_in(tmp_path, name), "go", run_id=f"run-{name}")
+
+    async def away(self: SqliteStore, run: str) -> int:
+        if world.away.is_away:
+            world.away.refused += 1
+            raise StoreFailed("the store is away")
+        return await claim(self, run)
+
+    async def recovered() -> set[str]:
+        async with Folder(tmp_path / "data", **how, recover=True) as box:
+            assert box.set_aside == ()
+            await world.pass_time(HOUR_MS // 60_000, 60_000)
+            assert box.set_aside == ()
+            world.away.is_away = False
+            await world.pass_time(2_000, 1_000, lambda: bool(box.runner.drivers))
+            for name in names:
+                done = asyncio.ensure_future(box.runner.settled(f"run-{name}"))
+                await world.pass_time(2_000, 100, done.done)
+            return {row.status for row in await box.journal.rows(limit=9)}
+
+    asyncio.run(left())
+    monkeypatch.setattr(SqliteStore, "claim", away)
+    monkeypatch.setattr(Away, "__call__", lambda self, statement: None)
+    world.away.is_away = True
+    assert asyncio.run(recovered()) == {"completed"}
+    assert world.away.refused > 10
+
+
+class AwayStore(MemoryStore):
+    """A store in memory whose records cannot be written for a while."""
+
+    is_away = False
+
+    async def append(self, *given: Any, **more: Any) -> Any:
+        if self.is_away:
+            raise StoreFailed("the store is away")
+        return await super().append(*given, **more)
+
+    async def release(self, run: str) -> None:
+        if self.is_away:
+            raise StoreFailed("the store is away")
+        await super().release(run)
+
+
+class Speaking:
+    """A model that asks the world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def reply(self, request: ModelRequest) -> AsyncIterator[ModelReply]:
+        yield ModelReply(text=await self._world.model(request))
+
+
+def runner_on(store: AwayStore, world: World) -> Runner:
+    return Runner(
+        journal=store,
+        owners=store,
+        budgets=store,
+        outbox=store,
+        bus=store.bus,
+        clock=world.clock,
+        model_for=lambda _crew, _agent: Speaking(world),
+        toolbox=PythonToolbox(()),
+    )
+
+
+def test_a_store_in_memory_that_is_away_holds_its_run(tmp_path: Path) -> None:
+    """The runner itself, on the memory store: no folder, no thread."""
+    world, store = World(), AwayStore()
+    crew = crew_in(tmp_path, "alone")
+
+    async def story() -> tuple[str, str]:
+        async with runner_on(store, world) as runner:
+            form = runner.crews.proven_form(crew)
+            await runner.crews.keep(form)
+            await runner.start(form.crew, form.sha, "go", run_id="run-alone")
+            store.is_away = True
+            await world.pass_time(HOUR_MS // 60_000, 60_000)
+            assert (await store.row("run-alone")).status == "running"
+            assert "run-alone" in runner.drivers
+            store.is_away = False
+            await world.pass_time(1_000, 100, lambda: not runner.drivers and not runner.live)
+            row = await store.row("run-alone")
+            return row.status, row.reason
+
+    assert asyncio.run(story()) == ("completed", "signal:[END]")
+    assert set(world.asked.values()) == {1}

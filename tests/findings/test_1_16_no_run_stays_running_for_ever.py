@@ -5,13 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from interlock import Interlock, load_crew
+from interlock.cli.main import interlock
+from interlock.crew.host import Host
 from interlock.engine.step import Run
 from interlock.errors import StoreBroken, Unstorable
 from interlock.ports import ModelRequest
 from interlock.runtime.runner import Runner
 from interlock.testing import ManualClock
+from tests.boxes import inside
 
 INNER = """\
 version: "2.0"
@@ -127,3 +131,66 @@ def test_what_cannot_be_stored_is_set_aside_or_ended(
 
     expected = "cannot_continue" if error is Unstorable else "aside: it cannot be written"
     assert asyncio.run(story()) == expected
+
+
+TOOL_INSIDE = INNER.replace("{id: x}", "{id: x, tools: [pay]}")
+
+
+async def pay() -> str:
+    """Pays."""
+    return "paid"
+
+
+def leave_tree(folder: Path) -> None:
+    """A process ends while the model of a sub-crew works; nobody parks its runs."""
+
+    async def model(request: ModelRequest) -> str:
+        if request.agent == "x":
+            await asyncio.Event().wait()
+        return "sub\n[SUB]"
+
+    async def story() -> None:
+        (folder / "inner").mkdir()
+        (folder / "inner" / "crew.yaml").write_text(TOOL_INSIDE, "utf-8")
+        (folder / "crew.yaml").write_text(CREW, "utf-8")
+        crew = load_crew(folder, host=Host(tools=("pay",)))
+        async with Interlock(folder / "data", models=model, tools=[pay]) as box:
+            run = await box.start(crew, "go", run_id="r1")
+            async for event in run.events():
+                if event["type"] == "model.called" and event["agent"] == "x":
+                    return
+
+    asyncio.run(story())
+
+
+def rows_of(folder: Path) -> dict[str, tuple[str, str]]:
+    rows = inside(Interlock(folder / "data"), lambda box: box.journal.rows(limit=9))
+    return {row.run.partition("~")[0] + "~" * ("~" in row.run): (row.status, row.reason) for row in rows}
+
+
+def test_what_was_set_aside_is_seen_by_every_process_and_recovered_where_it_can_be(tmp_path: Path) -> None:
+    leave_tree(tmp_path)
+    assert rows_of(tmp_path) == {"r1": ("running", ""), "r1~": ("running", "")}
+
+    async def asides(box: Interlock) -> Any:
+        return [(aside.run, "pay" in aside.reason) for aside in box.set_aside]
+
+    for _ in range(2):  # a second process that lacks the tool changes nothing
+        assert inside(Interlock(tmp_path / "data", models=lambda _: "x", recover=True), asides) == [("r1", True)]
+        assert rows_of(tmp_path) == {"r1": ("paused", "set_aside"), "r1~": ("paused", "set_aside")}
+    shown = CliRunner().invoke(interlock, ["runs", "show", "r1", "--data", str(tmp_path / "data")]).output
+    assert "r1 is set aside: 'interlock resume r1' continues it" in shown
+    assert "needs tools that this host does not have: pay" in shown
+    refused = CliRunner().invoke(interlock, ["resume", "r1", "--data", str(tmp_path / "data")])
+    assert refused.exit_code == 2
+
+    def ends(request: ModelRequest) -> str:
+        return "done\n[END]"
+
+    async def settled(box: Interlock) -> Any:
+        await box.runner.settled("r1")
+        return box.set_aside
+
+    assert inside(Interlock(tmp_path / "data", models=ends, tools=[pay], recover=True), settled) == ()
+    assert rows_of(tmp_path)["r1"] == ("completed", "signal:[END]")
+    assert CliRunner().invoke(interlock, ["runs", "replay", "r1", "--data", str(tmp_path / "data")]).exit_code == 0

@@ -77,7 +77,7 @@ def write(folder: Path, crew: str = CREW) -> None:
 
 def crew_in(folder: Path, crew: str = TREE, tools: str = "ask_user") -> Any:
     write(folder, crew.replace("TOOLS", tools))
-    return load_crew(folder, host=Host(tools=("pay",)))
+    return load_crew(folder, host=Host(tools=("pay", "look")))
 
 
 def command(folder: Path, *words: str) -> Any:

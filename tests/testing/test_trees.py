@@ -17,6 +17,7 @@ from interlock.runtime.switchboard import Switchboard
 from tests.testing.trees import events_of, mail_of, simulated
 
 TREES = 200
+DEEP = 267  # a tree in which a crew of a crew completes
 LANES = 10
 
 
@@ -36,7 +37,7 @@ def test_the_trees_show_what_they_are_for() -> None:
     wanted = {"DELEGATE", "REPORT", "QUERY", "ANSWER", "REQUEST_USER_INPUT", "USER_RESPONSE", *OUTCOMES}
     wanted |= {"late", "deadlock", "unknown-agent", "wrong-conversation"}
     wanted |= {f"a crew is {status} at level {level}" for status in ("completed", "cancelled") for level in (1, 2)}
-    for seed in range(TREES):
+    for seed in (*range(TREES), DEEP):
         for event in events_of(simulated(seed)):
             wanted.discard(event["message"]["type"] if event["type"] == "message.sent" else "")
             if event["type"] == "child.finished":

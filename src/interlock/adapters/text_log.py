@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from interlock.engine.events import Decided, Event, GroupStarted, HandedOver, RunFinished, RunPaused, SignalSeen, Warned
-from interlock.engine.parking import PARKED
+from interlock.engine.parking import PARKED, SET_ASIDE
 from interlock.ids import is_below, run_of
 from interlock.ports import StoredRecord
 from interlock.signals.registry import SignalRegistry
@@ -41,7 +41,7 @@ class TextLog:
                 yield f"[ROUTING] {event.agent} -> TERMINATE (signal: {event.signal})"
             case GroupStarted():
                 yield f"[ROUTING] group {event.group} -> {', '.join(event.members)}"
-            case RunPaused() if event.reason != PARKED and not is_below(run_of(event.token), run):
+            case RunPaused() if event.reason not in (PARKED, SET_ASIDE) and not is_below(run_of(event.token), run):
                 yield f"[PAUSE:{event.agent}] Waiting for user input"
             case Warned() if event.code == "deprecated-signal":
                 yield f"[SIGNAL-WARNING] {event.message}"

@@ -284,6 +284,8 @@ class _Stop:
         if self.run and self._parking is None:
             self._parking = asyncio.ensure_future(self._park(work))
         else:
+            if self.is_asked:
+                self._box.leave_at_once()
             work.cancel()
 
     @property

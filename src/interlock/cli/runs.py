@@ -23,7 +23,7 @@ from interlock.compose.questions import waits_of
 from interlock.compose.trees import Tree, in_order, tree_of
 from interlock.engine.events import Usage
 from interlock.engine.in_full import in_full
-from interlock.engine.parking import PARKED
+from interlock.engine.parking import PARKED, SET_ASIDE
 from interlock.engine.step import OVER
 from interlock.errors import UsageError
 from interlock.ids import CHILD_MARK, parent_of, root_of
@@ -134,16 +134,16 @@ async def _waits(box: Interlock, run_id: str, way: tuple[str, ...]) -> list[str]
     if row.status in OVER:
         return []
     waits = [waiting(wait, way) for wait in waits_of(await box.state(run_id), records, row.crew)]
-    return [*waits, how_to_continue(run_id)] if row.reason == PARKED else waits
+    return [*waits, how_to_continue(run_id, row.reason)] if row.reason in (PARKED, SET_ASIDE) else waits
 
 
 def _ways_on(result: Result) -> list[str]:
-    return [how_to_continue(result.run)] if result.reason == PARKED else []
+    return [how_to_continue(result.run, result.reason)] if result.reason in (PARKED, SET_ASIDE) else []
 
 
-def how_to_continue(run_id: str) -> str:
+def how_to_continue(run_id: str, reason: str) -> str:
     """A child continues with its root."""
-    return f"{run_id} is parked: 'interlock resume {root_of(run_id)}' continues it"
+    return f"{run_id} is {reason.replace('_', ' ')}: 'interlock resume {root_of(run_id)}' continues it"
 
 
 @runs.command()

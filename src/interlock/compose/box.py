@@ -3,7 +3,7 @@
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -38,7 +38,7 @@ from interlock.compose.fitness import (
 )
 from interlock.compose.models import AnyModel, Models
 from interlock.compose.questions import list_unlisted, open_questions, runs_with_deadlines, token_of
-from interlock.compose.recovery import SetAside, recover_all
+from interlock.compose.recovery import SetAside, outcome_of, recover_all
 from interlock.compose.results import Result as Result
 from interlock.compose.results import result_of
 from interlock.compose.retention import TOMBSTONE_DAYS, Retention, RetentionSettings
@@ -48,13 +48,22 @@ from interlock.compose.tools import HostTools
 from interlock.compose.usage import DAY_MS, Spent, spent_in
 from interlock.crew.definition import Crew
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry, MessageGiven
-from interlock.engine.parking import PARKED
+from interlock.engine.parking import PARKED, SET_ASIDE
 from interlock.engine.state import RunState
-from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, RecordsMissing, RunNotFound, UsageError
+from interlock.errors import (
+    AlreadyResumed,
+    InterlockError,
+    NotWaiting,
+    OwnedElsewhere,
+    RecordsMissing,
+    RunNotFound,
+    UsageError,
+)
 from interlock.ids import parent_of, root_of
 from interlock.ports import Clock, Delivery, Journal, Keeping, KeepingTrees, Observer, OpenQuestion, Owners, RunRow
 from interlock.runtime.delivery import OnExternal
 from interlock.runtime.forking import forked
+from interlock.runtime.holding import while_away
 from interlock.runtime.judging import CheckReport, Judges, SelectChildren
 from interlock.runtime.performing import storable
 from interlock.runtime.run_scheduler import RunScheduler
@@ -131,8 +140,6 @@ class Interlock:
     schedules: Schedules
     # Whether this process dispatches and delivers signals, rather than looks.
     _listens = True
-    # Runs that were found running when the folder was opened with `recover`, and cannot go on here.
-    _set_aside: tuple[SetAside, ...] = ()
 
     async def __aenter__(self) -> Self:
         self._known.add(*(secret.value for secret in folder_secrets(self.data)))
@@ -207,12 +214,38 @@ class Interlock:
         await self._stack.aclose()
 
     async def _recover_all(self) -> None:
-        async def go_on(row: RunRow) -> None:
-            await self._recovered(await self.crew_of(row), row.run)
-
-        self._set_aside = await recover_all(self.journal, go_on)
+        self._note_aside(*await self._recover_each(self._resume_row, status="paused", reason=SET_ASIDE))
+        self._note_aside(*await self._recover_each(self._recover_or_set_aside))
         await self._remind_all()
         await self.runner.deliver_again()
+
+    async def _recover_each(self, go_on: Callable[[RunRow], Awaitable[None]], **which: str) -> tuple[SetAside, ...]:
+        def try_later(row: RunRow) -> None:
+            self._run_until_closed(self._recover_later(row, go_on))
+
+        return await recover_all(self.journal, go_on, try_later, **which)
+
+    async def _recover_later(self, row: RunRow, go_on: Callable[[RunRow], Awaitable[None]]) -> None:
+        """The store was away when the run was to be recovered."""
+        aside = await while_away(self.clock, lambda: outcome_of(row, go_on))
+        if aside is not None:
+            self._note_aside(aside)
+
+    def _note_aside(self, *aside: SetAside) -> None:
+        for each in aside:
+            self.runner.supervisor.note_aside(each.run, each.reason)
+
+    async def _recover_or_set_aside(self, row: RunRow) -> None:
+        crew = await self.crew_of(row)
+        try:
+            await self._require_runnable(crew, row.run)
+        except InterlockError as hindrance:
+            await self.runner.set_aside(row.run, str(hindrance))
+            raise
+        await self._recovered(crew, row.run)
+
+    async def _resume_row(self, row: RunRow) -> None:
+        await self.resume(row.run)
 
     async def _remind_all(self) -> None:
         """Deadlines of questions that nobody has answered are kept again, also where a run rests."""
@@ -244,9 +277,12 @@ class Interlock:
         crew = await self.runner.crews.of(sha)
         await self._start(crew, schedule.input, run_id, schedule=schedule.id)
 
-    async def _recovered(self, crew: Crew, run_id: str) -> None:
+    async def _require_runnable(self, crew: Crew, run_id: str) -> None:
         await self._require_usable(crew, run_id)
         self._require_models(crew, run_id)
+
+    async def _recovered(self, crew: Crew, run_id: str) -> None:
+        await self._require_runnable(crew, run_id)
         try:
             await self.runner.recover(crew, run_id)
         except Exception:
@@ -255,9 +291,9 @@ class Interlock:
 
     @property
     def set_aside(self) -> tuple[SetAside, ...]:
-        """Runs that are running and cannot be driven here: those found so at the start, and those that failed since."""
-        since = self.runner.supervisor.aside if hasattr(self, "runner") else {}
-        return (*self._set_aside, *(SetAside(run=run, reason=reason) for run, reason in since.items()))
+        """Runs that cannot be driven here: those found so at the start, and those that failed since."""
+        aside = self.runner.supervisor.aside if hasattr(self, "runner") else {}
+        return tuple(SetAside(run=run, reason=reason) for run, reason in aside.items())
 
     def watch(self, observer: Observer, on_delta: Callable[[Public], None] | None = None) -> None:
         """From now on these are told of every record that is stored, and of every piece of a reply."""
@@ -383,15 +419,16 @@ class Interlock:
         self._require_open()
         await self.runner.park_all(by="host")
 
+    def leave_at_once(self) -> None:
+        """The process ends without waiting for what it was asked to do: what is not stored is redone by recovery."""
+        self._require_open()
+        self.runner.leaving_max_ms = 0
+
     async def resume_parked(self) -> tuple[SetAside, ...]:
         """Continues every parked run of the folder; gives those that cannot continue here, with the reason."""
         self._require_open()
 
-        async def go_on(row: RunRow) -> None:
-            if row.reason == PARKED:
-                await self.resume(row.run)
-
-        return await recover_all(self.journal, go_on, status="paused")
+        return await self._recover_each(self._resume_row, status="paused", reason=PARKED)
 
     async def _resume(self, run_id: str, text: str, token: str | None, *, continues_parked: bool) -> RunHandle:
         self._require_open()
@@ -402,8 +439,7 @@ class Interlock:
         crew = await self.crew_of(row)
         require_size(crew, text)
         if row.status in ("running", "paused"):
-            await self._require_usable(crew, run_id)
-            self._require_models(crew, run_id)
+            await self._require_runnable(crew, run_id)
         answers = bool(text) or token is not None or row.status != "running"
         try:
             if row.status == "running" and run_id not in self.runner.live:

@@ -3,7 +3,17 @@
 import msgspec
 
 from interlock.engine.accounting import add_usage
-from interlock.engine.events import Event, InputGiven, InputRequested, ModelReplied, RunFinished, RunPaused, Usage
+from interlock.engine.events import (
+    Event,
+    InputGiven,
+    InputRequested,
+    ModelReplied,
+    ParkRequested,
+    RunFinished,
+    RunPaused,
+    Usage,
+)
+from interlock.engine.parking import SET_ASIDE
 from interlock.ids import run_of
 from interlock.ports import Journal, Record, RunRow
 
@@ -17,7 +27,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     `text` of a paused run is what a person is asked, and `context` why an agent asks it.
 
     `usage_by_agent` says what the calls of each agent have cost, in the order of their first. `detail` is the reason in
-    a sentence, where a budget stopped the run.
+    a sentence, where a budget stopped the run or a process could not drive it.
     """
 
     run: str
@@ -40,7 +50,7 @@ class _Seen:
     def __init__(self) -> None:
         self.spent: dict[str, Usage] = {}
         self.last: RunFinished | RunPaused | None = None
-        self.said = ""
+        self.said = self.hindrance = ""
         self._questions: dict[str, InputRequested] = {}
 
     def note(self, record: Record) -> None:
@@ -57,6 +67,8 @@ class _Seen:
             self._questions.setdefault(event.token, event)
         elif isinstance(event, InputGiven):
             self._questions.pop(event.token, None)
+        elif isinstance(event, ParkRequested):
+            self.hindrance = event.hindrance
 
     def question(self, token: str) -> tuple[str, str]:
         """What is asked under a token, and why; both empty if nothing is."""
@@ -89,7 +101,13 @@ async def result_from(journal: Journal, row: RunRow) -> Result:
     there = seen if asking == row.run else await _seen(journal, await journal.row(asking))
     question, context = there.question(pause.token)
     return msgspec.structs.replace(
-        result, token=pause.token, reason=pause.reason, output=there.said, text=question, context=context
+        result,
+        token=pause.token,
+        reason=pause.reason,
+        detail=seen.hindrance if pause.reason == SET_ASIDE else "",
+        output=there.said,
+        text=question,
+        context=context,
     )
 
 

@@ -288,9 +288,13 @@ class CancelRequested(Incoming, frozen=True, kw_only=True, tag="cancel.requested
 
 
 class ParkRequested(Incoming, frozen=True, kw_only=True, tag="park.requested"):
-    """A person stopped the process that drives the run: it rests until somebody resumes it."""
+    """A person stopped the process that drives the run: it rests until somebody resumes it.
+
+    With a `hindrance` no person did: the process that found it running cannot drive it, for that reason.
+    """
 
     by: str
+    hindrance: str = ""
 
 
 class DriveFailed(Incoming, frozen=True, kw_only=True, tag="drive.failed"):

@@ -65,7 +65,7 @@ def message_given(t: Transition, event: MessageGiven) -> Move | None:
     made = t.state.message_types[event.kind]
     turn = turn_of(t.state, event.to)
     if t.state.status == "paused" and turn is not None and turn.suspended:
-        t.state.status = "running"
+        t.go_on()
     message = _send(t, made, HOST, event.to, event.body)
     if event.key:
         t.state.given[event.key] = message.message_id

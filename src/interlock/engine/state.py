@@ -237,6 +237,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     waits: list[Wait] = []
     answered: dict[str, str] = {}
     parked: str = ""  # the token that ends the rest of a run whose process a person stopped
+    is_set_aside: bool = False  # it is parked because the process that found it could not drive it
     timers: dict[str, Timer] = {}
     steered: dict[str, int] = {}
     scales: dict[str, int] = {}

@@ -169,7 +169,11 @@ def _is_loop(t: Transition, agent: str) -> bool:
 
 
 def finish(t: Transition, move: Finish) -> None:
-    """Nothing that belongs to a run outlives it: with children still at work it ends when they have stopped."""
+    """Nothing that belongs to a run outlives it: with children still at work it ends when they have stopped.
+
+    A parked run that comes to its end is not parked any more.
+    """
+    t.state.parked, t.state.is_set_aside = "", False
     for turn in t.turns():
         abandon_call(t, turn)
         give_up_tools(t, turn)

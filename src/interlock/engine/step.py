@@ -302,12 +302,10 @@ def _resumed(t: Transition, event: RunResumed) -> Move | None:
 
 
 def _cancelled(t: Transition, event: CancelRequested) -> Move:
-    t.state.parked = ""
     return Finish("cancelled", "cancelled")
 
 
 def _cannot_be_driven(t: Transition, event: DriveFailed) -> Move:
-    t.state.parked = ""
     t.conclude(Warned(code="cannot-continue", message=event.error))
     return Finish("failed", "cannot_continue")
 

@@ -9,7 +9,7 @@ import msgspec
 from interlock.broadcast.naming import series_name
 from interlock.crew.definition import Agent, Crew
 from interlock.engine.conversation import Conversation
-from interlock.engine.effects import CallModel
+from interlock.engine.effects import CallModel, RunTool
 from interlock.engine.events import IncomingEvent
 from interlock.engine.state import turns_by
 from interlock.engine.step import Run
@@ -77,6 +77,10 @@ class LiveRun:
         """Whether the run still waits for what a model says to this call."""
         state = self.run.state
         return state.status == "running" and any(turn.call == call.key for turn in turns_by(state, call.agent))
+
+    def is_awaiting(self, tool: RunTool) -> bool:
+        """Whether the run still waits for what this tool returns."""
+        return tool.key in self.run.index.tools and not self.run.state.parked
 
     def key(self, inner: str) -> str:
         """An effect's key as the world outside knows it: no other run has it."""

@@ -5,16 +5,23 @@ Rule 2: what has come back is stored first; what is in progress is cancelled and
 Rule 3: a child that rests is left as it is. It is parked when its question is answered and its parent is parked still.
 """
 
+import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock.engine.events import ParkRequested
 from interlock.engine.state import RunState, children_of
 from interlock.engine.step import OVER
+from interlock.errors import RunNotFound
 from interlock.ids import parent_of
 from interlock.runtime.live import LiveRun
 
 if TYPE_CHECKING:
     from interlock.runtime.runner import Runner
+
+
+# How long a driver that is to end is waited for, before it is looked at again.
+DRIVER_WAIT_SECONDS = 0.05
 
 
 class Parking:
@@ -36,9 +43,21 @@ class Parking:
         while not await self._park_unless_children_work(live, by):
             for child in self._working_children(live.run.state):
                 await self.park(child, by)
+                await self._wait_for_driver(child)
         if live.run.state.ending is not None:  # it ends when its children have stopped
             await runner.settled(run_id)
         return bool(live.run.state.parked)
+
+    async def _wait_for_driver(self, run_id: str) -> None:
+        """A run that is parked, or that has come to rest by itself, is driven until its driver has seen that.
+
+        It may be answered meanwhile, and work again: then it is parked once more.
+        """
+        driver = self._runner.drivers.get(run_id)
+        if driver is not None:
+            await asyncio.wait({driver}, timeout=DRIVER_WAIT_SECONDS)
+        else:
+            await asyncio.sleep(0)
 
     async def _park_unless_children_work(self, live: LiveRun, by: str) -> bool:
         """Whether nothing below it works any more; then it is parked, unless it ends anyway."""
@@ -58,6 +77,31 @@ class Parking:
             event = live.inbox.get_nowait()
             if event is not None:
                 await self._runner.transit(live, event)
+
+    async def set_aside(self, run_id: str, hindrance: str) -> None:
+        """Parks a run that nobody drives, and all below it; one that only has to end does so."""
+        runner = self._runner
+        for child in await self._children_to_set_aside(run_id):
+            with suppress(RunNotFound):  # it was never begun
+                await self.set_aside(child, hindrance)
+        async with runner.taking(run_id):
+            if run_id in runner.live:
+                return
+            live = await runner.taken(run_id)
+            if not await runner.goes_on_ending(live):
+                if live.run.state.status == "running":
+                    await self._runner.transit(live, ParkRequested(by="host", hindrance=hindrance))
+                await runner.let_go_unless_driven(live)
+
+    async def _children_to_set_aside(self, run_id: str) -> list[str]:
+        """Read without the lock of the parent: who answers a child takes that lock while it has the child's."""
+        runner = self._runner
+        async with runner.taking(run_id):
+            if run_id in runner.live:
+                return []
+            live = await runner.taken(run_id)
+            await runner.let_go_unless_driven(live)
+        return self._working_children(live.run.state) if live.run.state.ending is None else []
 
     async def park_one(self, live: LiveRun, by: str) -> None:
         """Stores that the run is parked. Who asks has its lock."""

@@ -330,7 +330,8 @@ class Performer:
         return (*schemas, emit) if names else schemas
 
     async def _call_model(self, live: LiveRun, call: Call) -> None:
-        self._answer(live, await self.outcome_of(live, call))
+        if live.is_calling(call.effect):  # else it was given up before it began
+            self._answer(live, await self.outcome_of(live, call))
 
     async def await_lone_call(self, live: LiveRun, call: Call) -> IncomingEvent | None:
         """In the driver's own task; nothing comes of it if it is given up meanwhile."""
@@ -402,6 +403,8 @@ class Performer:
                 await pieces.aclose()
 
     async def _run_tool(self, live: LiveRun, effect: RunTool) -> None:
+        if not live.is_awaiting(effect):  # it was given up before it began
+            return
         agent = live.conversation.agent(effect.agent)
         seconds = live.crew.settings.tool_execution_timeout_seconds
         ok = False

@@ -31,7 +31,7 @@ from interlock.engine.events import (
     RunStarted,
 )
 from interlock.engine.host_mail import require_given
-from interlock.engine.parking import PARKED
+from interlock.engine.parking import rest_reason
 from interlock.engine.routing import RoutingTable
 from interlock.engine.state import RunState, Wait
 from interlock.engine.step import OVER, RULES, Run
@@ -92,6 +92,9 @@ STEPS_IN_A_ROW = 10
 # How often a run that another process drives is looked at by whoever follows it here.
 LOOK_AGAIN_MS = 200
 
+# How long a process that closes waits for what it was asked to do: a start, an answer, a park.
+LEAVING_MAX_MS = 5_000
+
 # Runs of which it is remembered why they could not go on here.
 FAILURES_MAX = 1_000
 
@@ -114,6 +117,7 @@ class Runner:
     """
 
     _is_parking = False
+    leaving_max_ms = LEAVING_MAX_MS
     live: dict[str, LiveRun]
     drivers: dict[str, asyncio.Task[None]]
     _failures: dict[str, BaseException]
@@ -185,7 +189,7 @@ class Runner:
     async def __aexit__(self, *_: object) -> None:
         """Parks what is under way: what was stored is there for whoever recovers it."""
         self.board.close()
-        await asyncio.gather(*self._asked, return_exceptions=True)
+        await self._end_what_was_asked()
         self._is_parking = True
         for task in self._ticking:
             task.cancel()
@@ -197,7 +201,18 @@ class Runner:
         await asyncio.gather(*self._driving, return_exceptions=True)
         await self.deliveries.stop()
         await self.supervisor.stop()
-        await asyncio.gather(*(self.owners.release(run) for run in self.live))
+        await asyncio.gather(*(self._release(run) for run in self.live))
+
+    async def _end_what_was_asked(self) -> None:
+        """What was begun is seen through, unless that takes too long, as with a store that is away."""
+        if not self._asked:
+            return
+        alarm = asyncio.ensure_future(self.clock.sleep_until(self.clock.monotonic_ms() + self.leaving_max_ms))
+        while self._asked and not alarm.done():
+            await asyncio.wait({*self._asked, alarm}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (alarm, *self._asked):
+            task.cancel()
+        await asyncio.gather(alarm, *self._asked, return_exceptions=True)
 
     def _at_work(self) -> list["asyncio.Task[None]"]:
         lives = self.live.values()
@@ -323,6 +338,10 @@ class Runner:
         """Parks a run that this process drives, with its children; whether it is parked now."""
         return bool(await self._seen_through(self.parking.park(run_id, by)))
 
+    async def set_aside(self, run_id: str, hindrance: str) -> None:
+        """Journals that a run rests because this process cannot drive it, with its children."""
+        await self._seen_through(self.parking.set_aside(run_id, hindrance))
+
     async def park_all(self, by: str) -> None:
         """Parks every run that this process drives, those that are about to begin too."""
         await asyncio.gather(*self._asked, return_exceptions=True)
@@ -396,6 +415,7 @@ class Runner:
                     await self.let_go_unless_driven(live)
                     raise
                 parent = await self.woken_parent_or_let_go(live)
+                await self.park_with_parent(parent, live)
                 self.do_again_what_is_owed(live)
                 sent.append(f"{run_id}:m{state.messages + 1}")
                 await self.transit(live, given)
@@ -659,6 +679,7 @@ class Runner:
     def drive(self, live: LiveRun) -> None:
         self.live[live.id] = live
         self._failures.pop(live.id, None)
+        self.supervisor.run_driven(live.id)
         if live.id not in self.drivers:
             live.pumped = self._pumped
             live.driver = self.drivers[live.id] = asyncio.create_task(self._until_settled(live))
@@ -854,7 +875,7 @@ def row_of(run: Run, row: RunRow, now: int) -> RunRow:
     state = run.state
     waits_for = ""
     if state.status == "paused":
-        waits_for = PARKED if state.parked else state.waits[0].reason
+        waits_for = rest_reason(state) if state.parked else state.waits[0].reason
     return msgspec.structs.replace(
         row,
         status=state.status,

@@ -44,7 +44,7 @@ class Supervisor:
         if not isinstance(error, Exception) or isinstance(error, NotOwner | OwnedElsewhere | RunNotFound):
             return
         if isinstance(error, StoreBroken):
-            self._set_aside(root, error)
+            self._give_up(root, error)
         elif not self._is_deciding(root):
             if not (isinstance(error, StoreFailed) and error.passes):
                 self._falls[root] = self._falls.get(root, 0) + 1
@@ -84,7 +84,7 @@ class Supervisor:
         except (NotOwner, OwnedElsewhere, RunNotFound):
             return
         except Exception as hindrance:  # whatever it is: the run cannot be driven, and somebody must know
-            self._set_aside(root, hindrance)
+            self._give_up(root, hindrance)
 
     async def _recover(self, root: str, _: Exception) -> None:
         runner = self._runner
@@ -101,8 +101,15 @@ class Supervisor:
                     await runner.transit(live, DriveFailed(error=f"{type(error).__name__}: {error}"))
             runner.drive(live)
 
-    def _set_aside(self, root: str, error: Exception) -> None:
+    def _give_up(self, root: str, error: Exception) -> None:
+        self.note_aside(root, str(error))
+        _log.error("run %s cannot be driven here and is set aside: %s", root, error)
+
+    def note_aside(self, root: str, reason: str) -> None:
         while len(self.aside) >= ASIDE_MAX:
             del self.aside[next(iter(self.aside))]
-        self.aside[root] = str(error)
-        _log.error("run %s cannot be driven here and is set aside: %s", root, error)
+        self.aside[root] = reason
+
+    def run_driven(self, run_id: str) -> None:
+        """A run that is driven is not set aside any more."""
+        self.aside.pop(run_id, None)

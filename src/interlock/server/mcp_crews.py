@@ -20,6 +20,7 @@ from mcp_types import CallToolResult, TextContent
 from interlock import __version__
 from interlock.compose.box import Interlock, Result, RunHandle, new_run_id
 from interlock.crew.definition import Crew
+from interlock.engine.parking import PARKED, SET_ASIDE
 from interlock.errors import InterlockError, RunNotFound, UsageError
 
 RESUME = "resume"
@@ -139,6 +140,10 @@ def _outcome(result: Result) -> Outcome:
     told = {"run": result.run, "status": result.status, "reason": result.reason}
     if result.status == "completed":
         return Outcome(result.text, {**told, "text": result.text})
+    if result.reason in (PARKED, SET_ASIDE):
+        why = f": {result.detail}" if result.detail else ""
+        text = f"run {result.run} is {result.reason.replace('_', ' ')}{why}\nIt continues when it is resumed."
+        return Outcome(text, {**told, "detail": result.detail})
     if result.status == "paused":
         question = result.text or result.output
         context = f"\nContext: {result.context}" if result.context else ""

@@ -139,7 +139,8 @@ class RunDetail(RunView):
     """`output` is the last reply as it was said, `text` the same without marks, or the open question."""
 
     detail: str = Field(
-        description="The reason in a sentence, where a budget stopped the run: which limit, whose, and its size."
+        description="The reason in a sentence, where a budget stopped the run "
+        "or the process that found it cannot drive it."
     )
     output: str
     text: str

@@ -13,9 +13,10 @@ from interlock.adapters.tools_python import PythonToolbox
 from interlock.broadcast.naming import derived_id
 from interlock.broadcast.record import PROCESS, Broadcast, Emission
 from interlock.crew.definition import Crew
-from interlock.engine.events import ExternalSent
+from interlock.engine.events import ExternalSent, MessageGiven
 from interlock.engine.parking import PARKED
 from interlock.errors import InterlockError, RunNotFound, StoreFailed
+from interlock.messages.host_types import registered
 from interlock.ports import Record, RunRow, SealedRecord, of_file
 from interlock.runtime.delivery import PAUSES_MS
 from interlock.runtime.holding import STORE_RETRY_MAX_MS
@@ -188,6 +189,8 @@ class Director:
             await self._announce(process)
         if self.referee.open_tokens() and self.weather.strikes(faults.answered):
             await self._answer(process, again=self.weather.strikes(faults.repeated))
+        if faults.messaged and self.weather.strikes(faults.messaged):
+            await self._send_message(process)
         if not process.is_dead:
             await self._strike(process)
         await self._taken_up()
@@ -207,6 +210,16 @@ class Director:
             await self._park(process)
         elif faults.hour_away and self.weather.strikes(faults.hour_away):
             await self._take_the_store_away(process)
+
+    async def _send_message(self, process: Process) -> None:
+        """The host sends a message twice under one key; what it is told was sent is in the journal, once."""
+        made, to = self.chance.choice(registered()), self.chance.choice(self.crew.agent_ids)
+        given = MessageGiven(kind=made.type, to=to, body={}, key=f"{self.chance.random()}")
+        self.referee.inject(f"the host sends {made.type} to {to}")
+        with suppress(ProcessDied, InterlockError):
+            sent = [await process.ask(process.runner.send_message(self.crew, self.run, given)) for _ in range(2)]
+            if sent[0] != sent[1] or sent[0] not in self.referee.root.ledger.letters:
+                self.referee.complain("nothing acknowledged is lost", f"the host sent {sent}, which is not kept so")
 
     async def _park(self, process: Process) -> None:
         """A person stops the process; the run rests, whatever process comes, until she resumes it."""

@@ -14,7 +14,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     until another has taken its runs, then comes back), `duplicate` (a reply is delivered again), `clock_jump` (up to
     two hours either way), `answered` (a person answers an open wait), `repeated` (she sends the same answer up to
     a hundred times at once), `cancelled`, `parked` (a person stops the process, and resumes the run later), `hour_away`
-    (the store is away for an hour). The last two are asked for where they are wanted.
+    (the store is away for an hour), `messaged` (the host sends a message of a type that it has registered). The last
+    three are asked for where they are wanted.
     """
 
     crash: float = 0.02
@@ -32,6 +33,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     cancelled: float = 0.02
     parked: float = 0
     hour_away: float = 0
+    messaged: float = 0
     moments: int = 12
     crashes_max: int = 6
 

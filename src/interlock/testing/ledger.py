@@ -6,6 +6,7 @@ import msgspec
 
 from interlock.engine.events import (
     AgentStateChanged,
+    ApprovalNeeded,
     BranchFinished,
     BroadcastDelivered,
     BroadcastEmitted,
@@ -19,12 +20,14 @@ from interlock.engine.events import (
     MessageSent,
     MessageSettled,
     ModelCalled,
+    ModelCancelled,
     ModelFailed,
     ModelReplied,
     Nudged,
     RunFinished,
     RunResumed,
     ToolCalled,
+    ToolOutcomeLost,
     ToolReturned,
     TurnStarted,
     Usage,
@@ -43,9 +46,13 @@ class Ledger(msgspec.Struct, kw_only=True):
     finished: RunFinished | None = None
     calls: dict[str, ModelCalled] = {}
     tools: dict[str, ToolCalled] = {}
-    retries: int = 0  # how often a person has said that a tool is to run again; it is given its first key
+    first_keys: dict[str, str] = {}  # the key that a tool is given, by that of a later order to run it
+    more_starts: Counter[str] = msgspec.field(default_factory=Counter)  # allowed ones, by the first key
+    asked_about: dict[str, str] = {}  # the tool that a person is asked about, by the token
+    lost: set[str] = set()  # tokens of tools that may or may not have run
     tokens: dict[str, InputRequested] = {}
     answers: dict[str, Event] = {}
+    cancelled: set[str] = set()  # calls of models that were given up
     given: dict[str, str] = {}
     rounds: Counter[str] = msgspec.field(default_factory=Counter)
     nudges: Counter[str] = msgspec.field(default_factory=Counter)
@@ -71,16 +78,21 @@ class Ledger(msgspec.Struct, kw_only=True):
     def has_answer(self, key: str) -> bool:
         return self.short(key) in self.answers
 
+    def first_key(self, key: str) -> str:
+        """The key that the tool of an order is given: a tool that is run again keeps its first one."""
+        return self.first_keys.get(self.short(key), self.short(key))
+
+    def is_ended(self, key: str) -> bool:
+        return self.has_answer(key) or self.short(key) in self.cancelled
+
     def add(self, record: Record) -> None:
         """Books a record, after the laws have looked at it."""
         self.last_seq = record.last_seq
         self.worked_ms += getattr(record.events[0], "worked_ms", 0)
         if not is_stale(record):
-            first, *derived = record.events
-            self._book(first)
-            for event in derived:
-                if not isinstance(event, ToolReturned):  # given up: the tool itself has not answered
-                    self._book(event)
+            for event in record.events:
+                self._book(event)
+            self._book_tool(record)
             self.departures += calls_of(record)
 
     def _book(self, event: Event) -> None:
@@ -94,9 +106,11 @@ class Ledger(msgspec.Struct, kw_only=True):
                 self.tokens[event.token] = event
             case ModelReplied() | ModelFailed() | ToolReturned() | ChildReturned():
                 self.answers[self.short(event.call)] = event
+                self.answers[self.first_key(event.call)] = event
                 self._book_reply(event)
+            case ModelCancelled():
+                self.cancelled.add(self.short(event.call))
             case RunResumed():
-                self.retries += event.input.strip().lower() == "retry"
                 self.given[event.token] = event.input
             case RunFinished():
                 self.finished = event
@@ -104,6 +118,24 @@ class Ledger(msgspec.Struct, kw_only=True):
                 self._book_mail(event)
             case _:
                 self._book_move(event)
+
+    def _book_tool(self, record: Record) -> None:
+        """What a person is asked about a tool, and whether the tool may be run once more because of the answer."""
+        first = record.events[0]
+        about = self.asked_about.get(first.token, "") if isinstance(first, RunResumed) else ""
+        if isinstance(first, ToolOutcomeLost | ApprovalNeeded):
+            about = self.first_key(first.call)
+        if isinstance(first, ApprovalNeeded) and first.fault:  # the tool refused its arguments, and did nothing
+            self.more_starts[about] += 1
+        if isinstance(first, RunResumed) and first.token in self.lost and first.input.strip().lower() == "retry":
+            self.more_starts[about] += 1
+        for event in record.events if about else ():
+            if isinstance(event, ToolCalled):
+                self.first_keys[self.short(event.call)] = about
+            elif isinstance(event, InputRequested):
+                self.asked_about[event.token] = about
+                if isinstance(first, ToolOutcomeLost):
+                    self.lost.add(event.token)
 
     def _book_reply(self, event: ModelReplied | ModelFailed | ToolReturned | ChildReturned) -> None:
         if isinstance(event, ModelReplied):

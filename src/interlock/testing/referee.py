@@ -92,9 +92,9 @@ class Referee:
             return
         if not books.ledger.was_ordered(key):
             self.complain("journal first, then act", f"{kind} call {key} is made, and the journal does not order it")
-        if books.ledger.has_answer(key):
-            self.complain("nothing finished is run again", f"{kind} call {key} is made again, and its answer is known")
-        if not repeatable and self._started[key] > 1 + books.ledger.retries:
+        if books.ledger.is_ended(key):
+            self.complain("nothing finished is run again", f"{kind} call {key} is made, and its ending is known")
+        if not repeatable and self._started[key] > 1 + books.ledger.more_starts[books.ledger.short(key)]:
             self.complain(
                 "a tool that is not idempotent runs once", f"{kind} call {key} is made again, and nobody said so"
             )

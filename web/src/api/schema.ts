@@ -829,7 +829,7 @@ export interface components {
             crew: string;
             /**
              * Detail
-             * @description The reason in a sentence, where a budget stopped the run: which limit, whose, and its size.
+             * @description The reason in a sentence, where a budget stopped the run or the process that found it cannot drive it.
              */
             detail: string;
             /**

@@ -1,6 +1,7 @@
 import { post } from "../api/client";
 import type { RunDetail } from "../api/types";
 import { openQuestion } from "../state/questions";
+import { isResting, rootOf } from "../state/words";
 import { isDecision } from "../questions/kinds";
 import { Act } from "../ui/Act";
 import { Failed } from "../ui/Notes";
@@ -22,6 +23,14 @@ export function RunActions({ detail }: { detail: RunDetail }) {
         <Act needs="run" className="danger" onClick={() => void cancel()}>
           Cancel the run
         </Act>
+      )}
+      {detail.status === "paused" && isResting(detail.reason) && (
+        <p className="quiet">
+          {detail.reason === "parked"
+            ? "Parked: the process that ran it was stopped. "
+            : "Set aside: the process that found it cannot run it. "}
+          <code>interlock resume {rootOf(detail.id)}</code> continues it.
+        </p>
       )}
       {error && <Failed error={error} />}
     </div>

@@ -28,6 +28,30 @@ describe("a story", () => {
     expect(storyOf(RUN).status).toBe("completed");
   });
 
+  test("forgets what a call was saying that was cancelled, or that a parked run makes again", () => {
+    for (const last of [
+      { type: "model.cancelled", agent: "a", call: "1" },
+      { type: "run.paused", agent: "a", token: "t", reason: "parked" },
+      { type: "run.paused", agent: "a", token: "t", reason: "set_aside" },
+    ]) {
+      const story = storyOf(RUN, 3);
+      story.take({ run: "r", type: "model.delta", agent: "a", text: "Ov" });
+      expect(story.saying.size).toBe(1);
+      for (const event of events(last)) story.take(event);
+      expect(story.saying.size).toBe(0);
+    }
+  });
+
+  test("has the reason of its own pause until it is resumed", () => {
+    const [pause, below, resume] = events(
+      { type: "run.paused", agent: "a", token: "t", reason: "parked" },
+      { type: "run.paused", agent: "x", token: "u", reason: "question", run: "r~1", path: ["sub"] },
+      { type: "run.resumed", token: "t", input: "" },
+    ) as [RunEvent, RunEvent, RunEvent];
+    expect([storyOf([pause, below]).status, storyOf([pause, below]).reason]).toEqual(["paused", "parked"]);
+    expect([storyOf([pause, below, resume]).status, storyOf([pause, below, resume]).reason]).toEqual(["running", ""]);
+  });
+
   test("counts what was used", () => {
     expect([storyOf(RUN).tokens, storyOf(RUN).costMicros]).toEqual([5, 7]);
   });

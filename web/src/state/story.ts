@@ -1,6 +1,7 @@
 /** A run as its events tell it. Rule: `take` alone changes a story, and depends on nothing but the events. */
 import { isDelta, isRecord, namesOf, numberOf, textOf, type Delta, type RunEvent, type Told } from "../api/events";
 import { MAIL, TELLS } from "./mail";
+import { isResting } from "./words";
 
 export type EntryKind = "input" | "reply" | "message" | "note" | "tool" | "question" | "answer" | "failure" | "end";
 
@@ -157,6 +158,13 @@ export class Story {
     return span;
   }
 
+  /** Forgets what agents of a level were saying. */
+  hush(path: readonly string[]): void {
+    for (const place of [...this.saying.keys()]) {
+      if (place.startsWith(`${levelOf(path)}\u0000`)) this.saying.delete(place);
+    }
+  }
+
   stopAll(event: RunEvent, kind: SpanKind): void {
     for (const [key, span] of this.open) {
       if (!key.startsWith(`${event.run} ${kind} `)) continue;
@@ -242,6 +250,10 @@ const HAPPENS: Record<string, Happens> = {
     story.stop(event, "model", textOf(event, "call"), "failed");
     story.say(event, "failure", agent, textOf(event, "error"), "model call failed");
   },
+  "model.cancelled": (story, event, path) => {
+    story.saying.delete(placeKey(path, textOf(event, "agent")));
+    story.stop(event, "model", textOf(event, "call"), "cancelled");
+  },
   "tool.called": (story, event, path) => {
     const agent = textOf(event, "agent");
     const name = textOf(event, "name");
@@ -306,11 +318,17 @@ const HAPPENS: Record<string, Happens> = {
   "input.given": (story, event) => story.answer(event, "answered"),
   "input.expired": (story, event) => story.answer(event, "nobody answered in time"),
   "run.paused": (story, event, path) => {
-    if (!path.length) story.status = "paused";
+    // A call that was in progress is made again after the resume, from its first word.
+    if (isResting(textOf(event, "reason"))) story.hush(path);
+    if (path.length) return;
+    story.status = "paused";
     story.reason = textOf(event, "reason");
   },
   "run.resumed": (story, event, path) => {
-    if (!path.length) story.status = "running";
+    if (!path.length) {
+      story.status = "running";
+      story.reason = "";
+    }
     if (textOf(event, "input")) story.say(event, "answer", "you", textOf(event, "input"));
   },
   "run.finished": (story, event, path) => {

@@ -40,3 +40,13 @@ export function when(at: number): string {
 export function plural(number: number, word: string, words = `${word}s`): string {
   return `${count(number)} ${number === 1 ? word : words}`;
 }
+
+/** Whether a paused run waits for a resume, and not for an answer. */
+export function isResting(reason: string): boolean {
+  return reason === "parked" || reason === "set_aside";
+}
+
+/** The run at the top of the tree that a run belongs to. */
+export function rootOf(run: string): string {
+  return run.split("~")[0] ?? run;
+}
