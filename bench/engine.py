@@ -89,6 +89,7 @@ async def on(store: MemoryStore | SqliteStore, crew: Crew, model: CountingModel)
     async with Runner(
         journal=store,
         owners=store,
+        orders=store,
         budgets=store,
         outbox=store,
         bus=store.bus if isinstance(store, MemoryStore) else SqliteBus(store),

@@ -169,7 +169,7 @@ def test_an_order_for_no_run_is_refused_and_those_of_a_deleted_run_are_gone(plac
 def test_other_processes_are_woken_when_an_order_is_posted_and_when_it_has_an_outcome() -> None:
     async def story(store: Store) -> None:
         assert isinstance(store, MemoryStore)
-        other = place.open()
+        other = shared.open()
         assert isinstance(other, MemoryStore)
         await store.create(a_row(), started())
         told: list[str] = []
@@ -183,5 +183,5 @@ def test_other_processes_are_woken_when_an_order_is_posted_and_when_it_has_an_ou
         await other.post(order("o2"))
         assert len(told) == 2
 
-    place = Place("memory", Path())
-    place.use(story)
+    shared = Place("memory", Path())
+    shared.use(story)

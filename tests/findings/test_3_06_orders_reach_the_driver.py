@@ -124,6 +124,11 @@ def test_a_driver_that_dies_while_it_is_waited_for_leaves_the_run_to_the_poster(
     assert len(events_of(tmp_path / "data", CancelRequested)) == 1
 
 
+async def no_orders(owner: str) -> list[Order]:
+    """A process that does not take orders."""
+    return []
+
+
 async def open_orders(box: Interlock) -> list[Any]:
     return await box.store.read("look", lambda connection: connection.execute("select key from orders").fetchall())
 
@@ -240,10 +245,7 @@ def test_a_driver_that_does_not_answer_leaves_the_order_posted(tmp_path: Path, m
         async with asked_elsewhere(tmp_path) as (driver, box, _, token):
             real = driver.runner.orders.orders_for
 
-            async def none(_: str) -> list[Order]:
-                return []
-
-            driver.runner.orders.orders_for = none  # type: ignore[method-assign]
+            driver.runner.orders.orders_for = no_orders  # type: ignore[method-assign]
             monkeypatch.setattr(orders, "WAIT_MS", 0)
             with pytest.raises(OrderPending, match=r"order posted, not yet taken.*'interlock runs show r'"):
                 await box.resume("r", "paid", token=token)
@@ -260,7 +262,7 @@ def test_an_order_that_a_dead_driver_left_is_carried_out_by_the_next_one(tmp_pat
 
     async def post() -> None:
         async with asked_elsewhere(tmp_path) as (driver, box, _, token):
-            driver.runner.orders.orders_for = lambda _: asyncio.sleep(0, [])  # type: ignore[method-assign]
+            driver.runner.orders.orders_for = no_orders  # type: ignore[method-assign]
             body = resume_body(token, "paid", continues_parked=False)
             order = Order(key="left", run="r", kind=RESUME, body=body, by="host", at=box.clock.now_ms())
             await box.runner.orders.post(order)

@@ -143,7 +143,7 @@ async def answered(office: Office) -> httpx2.Response:
     return await office.post(path, json={"answer": "you"})
 
 
-async def nothing(_: str) -> list[Order]:
+async def nothing(owner: str) -> list[Order]:
     return []
 
 

@@ -116,7 +116,7 @@ def test_while_the_first_is_under_way_the_second_is_told_to_wait(tmp_path: Path)
     played(tmp_path, story)
 
 
-async def no_orders(_: str) -> list[Order]:
+async def no_orders(owner: str) -> list[Order]:
     return []
 
 

@@ -56,6 +56,7 @@ def wait_for(t: Transition, decision: Decision, reason: str, token: str = "") ->
 
 def _expects_of_held(decision: Decision) -> str:
     """What a person may answer, and what each answer does."""
+    assert decision.verb is not None, "a decision that is held has a mark that won"
     does = _DOES[decision.verb].format(decision.target)
     return f"yes, which lets {decision.signal} {does}, or words for {decision.agent}, which then continues instead"
 
