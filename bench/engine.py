@@ -24,6 +24,7 @@ from interlock import Interlock, load_crew
 from interlock.adapters.bus_sqlite import SqliteBus
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.journal_format import LINK_BYTES, encoded, sealed
+from interlock.adapters.order_book_sqlite import SqliteOrders
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.tools_python import PythonToolbox
 from interlock.crew.definition import Crew
@@ -89,6 +90,7 @@ async def on(store: MemoryStore | SqliteStore, crew: Crew, model: CountingModel)
     async with Runner(
         journal=store,
         owners=store,
+        orders=store if isinstance(store, MemoryStore) else SqliteOrders(store),
         budgets=store,
         outbox=store,
         bus=store.bus if isinstance(store, MemoryStore) else SqliteBus(store),

@@ -25,10 +25,12 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import msgspec
+
 from bench.harness import machine, table
 from campaign import results
 from interlock import Interlock, load_crew
-from interlock.adapters import sqlite_rows
+from interlock.adapters import orders_sqlite, sqlite_rows
 from interlock.adapters.alongside_sqlite import SqliteLedger
 from interlock.adapters.bus_rows import SqliteTables
 from interlock.adapters.bus_sqlite import SqliteBus
@@ -47,7 +49,7 @@ from interlock.compose.keeping import delete_run
 from interlock.compose.questions import open_questions
 from interlock.engine.bounds import Limit
 from interlock.errors import InterlockError
-from interlock.ports import Activity, Asked, Letter, Reservation
+from interlock.ports import Activity, Asked, Letter, Order, OrderOutcome, Reservation
 
 FLIPS = 1_000
 # Logs that are cut at a random place; one more is deleted.
@@ -60,6 +62,8 @@ LOG = f"{DATABASE}-wal"
 
 # Far from any test of time: what is kept for a while is still there.
 NOW = 4_000_000_000_000
+
+DAILY = RunSchedule(id="daily", crew="hello", input="go", next_at=NOW, created_at=NOW)
 
 Given = dict[str, Any]
 
@@ -127,6 +131,10 @@ def fill_rest(connection: sqlite3.Connection, tips: sqlite_rows.Tips) -> None:
     said = Broadcast(id="dead", type="x", source=PROCESS, created_at=NOW)
     tables.bury(Dead(id="dead", broadcast=said, reason="nobody", at=NOW, for_crew="hello", for_agent="writer"))
     connection.execute("insert into unlisted (run) values ('waits')")
+    connection.execute("insert into run_schedules (id, body) values ('daily', ?)", (msgspec.json.encode(DAILY),))
+    asked = Order(key="order", run="waits", kind="cancel", by="host", at=NOW)
+    orders_sqlite.post(connection, order=asked)
+    orders_sqlite.settle(connection, key="order", outcome=OrderOutcome(seq=3))
 
 
 async def fill_schedules(store: SqliteStore) -> None:

@@ -9,6 +9,7 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 │  └─ BadBroadcast  NoSuchSignal  NoSuchSchedule     what is announced, heard or planned cannot be
                 ├─ RequestRefused     whoever sent the request acts; its codes stand in server/problems.py
                 ├─ RunError ──┬─ RunNotFound  RunExists  AlreadyHeard  OutOfOrder  NotOwner  OwnedElsewhere  DamagedRun
+                │             ├─ OrderPending  OrderRefused  OrderLost  OrderCarriedOut
                 │             └─ AlreadyResumed  NotWaiting (TakesNoInput  TooLate)  ParentIsOver  JournalDiverged
                 └─ PortError ─┬─ ModelRefused ─┬─ PromptTooLong
                               │                └─ ReplyTooLarge
@@ -318,6 +319,48 @@ class OwnedElsewhere(RunError):
     def __init__(self, run: str, owner: str) -> None:
         super().__init__(run, f"run '{run}' is being worked on by process {owner}; wait for it, or stop that process")
         self.owner = owner
+
+
+class OrderPending(RunError):
+    """The process that drives the run has not carried an order out yet; the order is kept for it."""
+
+    code = "order-pending"
+
+    def __init__(self, run: str, kind: str, seconds: int) -> None:
+        super().__init__(
+            run,
+            f"order posted, not yet taken: the process that drives run '{run}' has not carried out '{kind}' within"
+            f" {seconds} s; it stays posted for a day, 'interlock runs show {run}' tells how the run stands",
+        )
+        self.kind = kind
+
+
+class OrderRefused(RunError):
+    """The process that drives the run refused an order for a reason that has no error of its own here."""
+
+    code = "order-refused"
+
+    def __init__(self, run: str, reason: str) -> None:
+        super().__init__(run, f"the process that drives run '{run}' refused: {reason}")
+
+
+class OrderLost(RunError):
+    """An order is no longer kept, so that its outcome cannot be read."""
+
+    code = "order-lost"
+
+    def __init__(self, key: str) -> None:
+        unknown = f"what became of order '{key}' is not known: it was deleted, or is damaged"
+        super().__init__("", f"{unknown}; look at the run, then ask again")
+
+
+class OrderCarriedOut(RunError):
+    """The order has an outcome already: whoever drove the run before has carried it out."""
+
+    code = "order-carried-out"
+
+    def __init__(self, run: str, key: str) -> None:
+        super().__init__(run, f"order '{key}' of run '{run}' has an outcome already; read it")
 
 
 class DamagedRun(RunError):

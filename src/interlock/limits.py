@@ -126,3 +126,9 @@ PAGE_BYTES_MAX = 1024 * 1024
 
 # Of a name in the frame of what somebody says to a model. Names are a few words; the rest of a long one tells nothing.
 FRAME_NAME_CHARS_MAX = 100
+
+# Orders of one run that nobody has carried out yet. A person who asks more often than this is a loop.
+ORDERS_PER_RUN_MAX = 100
+
+# Orders are kept this long at most, for whoever drives the run or reads the outcome.
+ORDER_KEPT_MS = 24 * 3600 * 1000

@@ -213,13 +213,44 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
     questions: tuple[OpenQuestion, ...] = ()
 
 
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What one process asks of the process that drives a run: to resume it, to cancel it, to give it a message.
+
+    `key` names it once and for all; `by` is who asks, `at` when, in milliseconds since 1970.
+    """
+
+    key: str
+    run: str
+    kind: str
+    body: bytes = b""
+    by: str = ""
+    at: int = 0
+
+
+class OrderOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an order. `seq` is the record that carried it out, if it needed one; `value` is what it gave.
+
+    `refusal` says why it was refused, and is empty if it was not.
+    """
+
+    seq: int = 0
+    value: str = ""
+    refusal: bytes = b""
+
+
+class Posted(msgspec.Struct, frozen=True, kw_only=True):
+    """An order is kept. `outcome` is there if it was posted before and carried out since."""
+
+    outcome: OrderOutcome | None = None
+
+
 class Alongside(msgspec.Struct, frozen=True, kw_only=True):
     """What is done in the transaction of a record: all of it, or none.
 
     `asking` is there if the record changes what people are asked. `heard` are deliveries that the record takes in, each
     by its number and the id of its broadcast; `taken` and `put_back` are keys of takings whose answer the record holds,
     or that nobody will ever show to a model; `handed_back` are crew, agent and broadcast of deliveries that were taken
-    in, and not acted upon.
+    in, and not acted upon. `orders` are keys of orders that the record carries out, each with its outcome.
     """
 
     spending: tuple[Reservation | Settlement, ...] = ()
@@ -232,6 +263,7 @@ class Alongside(msgspec.Struct, frozen=True, kw_only=True):
     put_back: tuple[str, ...] = ()
     handed_back: tuple[tuple[str, str, str], ...] = ()
     asking: Asking | None = None
+    orders: tuple[tuple[str, OrderOutcome], ...] = ()
 
     @property
     def concerns_bus(self) -> bool:
@@ -340,6 +372,38 @@ class Owners(Protocol):
 
     async def is_owned(self, run: str) -> bool:
         """Whether a process that lives, this one or another, works on the run."""
+        ...
+
+
+class Orders(Protocol):
+    """What processes ask of the one that drives a run. The driver carries an order out with a record (`Alongside`)."""
+
+    @property
+    def owner(self) -> str:
+        """The name under which this process owns runs."""
+        ...
+
+    async def post(self, order: Order) -> Posted:
+        """Keeps an order; the same key again changes nothing. Orders of more than a day ago are deleted.
+
+        `RunNotFound` if there is no such run, `UsageError` if the run has `ORDERS_PER_RUN_MAX` open orders.
+        """
+        ...
+
+    async def orders_for(self, owner: str) -> Sequence[Order]:
+        """The open orders for runs that a process owns, and for all below those, the oldest first."""
+        ...
+
+    async def outcome(self, key: str) -> OrderOutcome | None:
+        """Nothing while the order is open; `OrderLost` if there is no such order, or it is damaged."""
+        ...
+
+    async def settle(self, key: str, outcome: OrderOutcome) -> None:
+        """Notes what became of an order that no record carried out; the first outcome counts."""
+        ...
+
+    async def forget(self, key: str) -> None:
+        """Deletes an order whose outcome was read, or that its poster has carried out."""
         ...
 
 

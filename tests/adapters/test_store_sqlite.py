@@ -23,6 +23,7 @@ import pytest
 from interlock.adapters import bus_rows, migrations, owner_files, sqlite_rows, sqlite_writer
 from interlock.adapters.bus_sqlite import SqliteBus
 from interlock.adapters.bus_tables import DELAYED_IN_ORDER
+from interlock.adapters.sealed_tables import add_seals
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.broadcast.delayed import Delayed
 from interlock.broadcast.record import PROCESS
@@ -166,6 +167,7 @@ def test_migrations_are_numbered_in_order() -> None:
 @pytest.mark.parametrize("version", range(migrations.SCHEMA))
 def test_an_older_database_is_brought_up_to_date_and_keeps_what_it_holds(tmp_path: Path, version: int) -> None:
     with database(tmp_path) as connection:
+        add_seals(connection)
         for _, statements in migrations.MIGRATIONS[:version]:
             for statement in statements:
                 connection.execute(statement)

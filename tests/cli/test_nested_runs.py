@@ -55,7 +55,7 @@ def test_the_list_holds_outermost_runs_and_all_of_them_below_their_callers(crew:
         "  RUN~15.0  WHEN  completed         -  beta-team  signal:[END]",
     ]
     assert len(run("runs", "list", "--all", "--json").stdout.splitlines()) == 4
-    assert run("runs", "list", "--crew", "alpha-team").stdout.startswith("no runs yet")
+    assert run("runs", "list", "--crew", "alpha-team").stdout.startswith("no runs match --crew alpha-team")
 
 
 def test_show_has_the_tree_the_talk_under_its_calls_and_what_each_crew_has_cost(crew: Path) -> None:

@@ -49,6 +49,7 @@ def runner_of(model: Counting, calls_max: int) -> Runner:
     return Runner(
         journal=store,
         owners=store,
+        orders=store,
         budgets=store,
         outbox=store,
         bus=store.bus,

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx2
 import msgspec
@@ -15,9 +16,11 @@ from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.server_settings import ServerSettings
 from interlock.adapters.webhook_settings import IncomingHook
 from interlock.adapters.webhook_verifying import TOKEN_HEADER, incoming_webhooks
+from interlock.compose import orders
 from interlock.engine.events import ModelCalled
 from interlock.errors import JournalDiverged, NotOwner, OutOfOrder, ParentIsOver
 from interlock.messages.refusals import TooManyMessages
+from interlock.ports import Order, Posted
 from interlock.server.problems import CODES, PROBLEM_JSON, problem_of
 from interlock.testing import ManualClock
 from tests.server.office import ADDRESS, Office, code_of, crew_file, parrot, played
@@ -140,11 +143,46 @@ async def answered(office: Office) -> httpx2.Response:
     return await office.post(path, json={"answer": "you"})
 
 
+async def nothing(owner: str) -> list[Order]:
+    return []
+
+
 async def elsewhere(office: Office) -> httpx2.Response:
-    """Another process of the same folder works on it."""
+    """Another process of the same folder drives it, and takes no order in time."""
     folder = office.box.data
     async with Interlock(folder, models=parrot) as other:
         handle = await other.start(load_crew(crew_file(folder.parent)), "hang")
+        other.runner.orders.orders_for = nothing  # type: ignore[method-assign]
+        with patch.object(orders, "WAIT_MS", 0):
+            return await office.post(f"/v1/runs/{handle.id}/cancel")
+
+
+async def refused_elsewhere(office: Office) -> httpx2.Response:
+    """The process that drives the run refuses for a reason that only it knows."""
+    folder = office.box.data
+    async with Interlock(folder, models=parrot) as other:
+        handle = await other.start(load_crew(crew_file(folder.parent)), "hang")
+
+        async def refuse(*_: Any, **__: Any) -> None:
+            raise RuntimeError("no more")
+
+        other.runner.cancel = refuse  # type: ignore[method-assign]
+        return await office.post(f"/v1/runs/{handle.id}/cancel")
+
+
+async def lost_order(office: Office) -> httpx2.Response:
+    """The order is gone before its outcome was read."""
+    folder = office.box.data
+    async with Interlock(folder, models=parrot) as other:
+        handle = await other.start(load_crew(crew_file(folder.parent)), "hang")
+        posted = office.box.runner.orders.post
+
+        async def lose(order: Order) -> Posted:
+            done = await posted(order)
+            await office.box.runner.orders.forget(order.key)
+            return done
+
+        office.box.runner.orders.post = lose  # type: ignore[method-assign]
         return await office.post(f"/v1/runs/{handle.id}/cancel")
 
 
@@ -268,7 +306,9 @@ REACHED: dict[str, Ask] = {
     "already-resumed": answered,
     "not-waiting": of_run("hello", lambda run: post(f"/v1/runs/{run}/resume", {"input": "x"})),
     "cannot-fork": of_run("hello", lambda run: post(f"/v1/runs/{run}/fork", {"after": 99})),
-    "owned-elsewhere": elsewhere,
+    "order-pending": elsewhere,
+    "order-refused": refused_elsewhere,
+    "order-lost": lost_order,
     "usage-error": of_run("Who? [WAIT]", lambda run: post("/v1/runs", {**START, "continue": run})),
     "damaged-run": damaged,
     "damaged-row": damaged_answer,

@@ -10,6 +10,8 @@ import pytest
 
 from interlock import Interlock, load_crew
 from interlock.adapters.server_settings import ServerKey, ServerSettings
+from interlock.compose import orders
+from interlock.ports import Order
 from interlock.testing import ManualClock
 from tests.server.office import Office, code_of, crew_file, parrot, played
 
@@ -114,15 +116,21 @@ def test_while_the_first_is_under_way_the_second_is_told_to_wait(tmp_path: Path)
     played(tmp_path, story)
 
 
-def test_a_refusal_that_waiting_helps_is_not_kept(tmp_path: Path) -> None:
+async def no_orders(owner: str) -> list[Order]:
+    return []
+
+
+def test_an_answer_that_waiting_helps_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(office: Office) -> None:
         folder = office.box.data
         async with Interlock(folder, models=parrot) as other:
             handle = await other.start(load_crew(crew_file(folder.parent)), "hang")
+            other.runner.orders.orders_for = no_orders  # type: ignore[method-assign]
             path = f"/v1/runs/{handle.id}/cancel"
-            refused = await office.post(path, headers=keyed("a"))
-            assert code_of(refused) == (409, "owned-elsewhere")
-            assert refused.headers["retry-after"] == "1"
+            monkeypatch.setattr(orders, "WAIT_MS", 0)
+            pending = await office.post(path, headers=keyed("a"))
+            assert code_of(pending) == (202, "order-pending")
+            assert pending.headers["retry-after"] == "1"
         answer = await office.post(path, headers=keyed("a"))
         assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
 

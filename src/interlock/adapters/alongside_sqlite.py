@@ -1,5 +1,5 @@
 """What a record's transaction holds besides the record: budgets, what is to go out, what people
-are asked, broadcasts and their inbox marks.
+are asked, orders that it carries out, broadcasts and their inbox marks.
 
 SQL on a given connection.
 """
@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from interlock.adapters import questions_sqlite
+from interlock.adapters import orders_sqlite, questions_sqlite
 from interlock.adapters.bus_rows import SqliteTables
 from interlock.adapters.bus_rules import carry_out_on_bus
 from interlock.adapters.remembered_sqlite import Remembered
@@ -93,6 +93,8 @@ def carry_out(connection: sqlite3.Connection, remembered: Remembered, also: Alon
         )
     if also.asking is not None:
         questions_sqlite.keep(connection, also.asking)
+    for key, outcome in also.orders:
+        orders_sqlite.settle(connection, key=key, outcome=outcome)
     grants = carry_out_spending(connection, also.spending) if also.spending else ()
     if not also.concerns_bus:
         return Appended(position, grants)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from interlock.adapters.bus_tables import BUS_MIGRATIONS, DELAYED_IN_ORDER, QUIET_LIFECYCLE
 from interlock.adapters.private_files import make_private_file
-from interlock.adapters.sealed_tables import SEALED_ROWS, add_seals
+from interlock.adapters.sealed_tables import ORDERS, SEALED_ROWS, add_seals
 from interlock.errors import StoreFailed
 
 # "ILCK": tells our databases from those of other programs.
@@ -204,6 +204,7 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("insert or ignore into unlisted (run) select run from runs where status in ('running', 'paused')",),
     ),
     SEALED_ROWS,
+    ORDERS,
 )
 
 SCHEMA = len(MIGRATIONS)

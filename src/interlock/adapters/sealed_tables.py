@@ -27,7 +27,7 @@ class Sealed(NamedTuple):
     has_rowid: bool = False
 
 
-SEALED: dict[str, Sealed] = {
+_SEALED_FIRST: dict[str, Sealed] = {
     "counters": Sealed(
         columns=(
             *("crew text not null", "scope text not null", "window text not null", "start integer not null"),
@@ -155,6 +155,22 @@ SEALED: dict[str, Sealed] = {
     "run_schedules": Sealed(columns=("id text primary key", "body blob not null")),
 }
 
+_ORDERS = Sealed(
+    columns=(
+        *("number integer primary key", "key text not null unique", "run text not null", "root text not null"),
+        *("kind text not null", "body blob not null", "ordered_by text not null", "at integer not null"),
+        "outcome blob not null",
+    ),
+    indexes=(
+        "create index orders_open on orders (root) where outcome = x''",
+        "create index orders_by_age on orders (at)",
+        "create index orders_by_run on orders (run)",
+    ),
+    has_rowid=True,
+)
+
+SEALED: dict[str, Sealed] = {**_SEALED_FIRST, "orders": _ORDERS}
+
 
 def seal_of(*values: object) -> int:
     """The SQL function `interlock_seal`; whatever bytes a damaged row holds, it answers."""
@@ -196,14 +212,18 @@ def _sum(name: str, table: Sealed, prefix: str = "") -> str:
     return f"interlock_seal(cast('{name}' as blob), {', '.join(parts)})"
 
 
-def _statements_for(name: str, table: Sealed) -> Iterator[str]:
-    names = ", ".join(column.split(" ")[0] for column in table.columns)
+def _create_statement(name: str, table: Sealed) -> str:
     seal = f"seal integer generated always as ({_sum(name, table)}) stored"
     lines = ",\n    ".join((*table.columns, seal, *([table.key] if table.key else [])))
+    return f"create table {name} (\n    {lines}\n) strict{'' if table.has_rowid else ', without rowid'}"
+
+
+def _statements_for(name: str, table: Sealed) -> Iterator[str]:
+    names = ", ".join(column.split(" ")[0] for column in table.columns)
     for index in table.indexes:
         yield f"drop index {index.partition('index ')[2].partition(' on ')[0]}"
     yield f"alter table {name} rename to {name}_unsealed"
-    yield f"create table {name} (\n    {lines}\n) strict{'' if table.has_rowid else ', without rowid'}"
+    yield _create_statement(name, table)
     yield f"insert into {name} ({names}) select {names} from {name}_unsealed"  # noqa: S608 - constants
     yield f"drop table {name}_unsealed"
     yield from table.indexes
@@ -212,10 +232,13 @@ def _statements_for(name: str, table: Sealed) -> Iterator[str]:
 SEALED_ROWS: Migration = (
     "020_sealed_rows",
     (
-        *(statement for name, table in SEALED.items() for statement in _statements_for(name, table)),
+        *(statement for name, table in _SEALED_FIRST.items() for statement in _statements_for(name, table)),
         # What runs left behind that were deleted.
         *(f"delete from {table} where run not in (select run from runs)" for table in ("outbox", "active", "spent")),  # noqa: S608 - constants
         # Counts the commits that stored no record; with the newest position it tells how far the database has come.
         "insert or ignore into bus_changes (name, number) values ('unrecorded', 0)",
     ),
 )
+
+# What processes ask of the one that drives a run.
+ORDERS: Migration = ("021_orders", (_create_statement("orders", _ORDERS), *_ORDERS.indexes))

@@ -256,7 +256,7 @@ def delete(connection: sqlite3.Connection, tips: Tips, *, run: str, at: int, own
     left = Tombstone(run=run, crew=found.values[1], seq=found.tip.seq, link=found.tip.link, deleted_at=at)
     keeping_sqlite.bury(connection, found.number, left)
     questions_sqlite.forget(connection, run)
-    for table in ("spent", "outbox", "active"):
+    for table in ("spent", "outbox", "active", "orders"):
         connection.execute(f"delete from {table} where run = ?", (run,))  # noqa: S608 - constants
     return left
 

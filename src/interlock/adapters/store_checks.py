@@ -10,7 +10,7 @@ from interlock.adapters.sealed_tables import add_seals, whole
 Found = Iterator[str]
 
 # Rows of these name a run that must be there.
-OF_RUNS = ("questions", "unlisted", "spent", "outbox", "active")
+OF_RUNS = ("questions", "unlisted", "spent", "outbox", "active", "orders")
 
 
 def problems(connection: sqlite3.Connection) -> list[str]:

@@ -223,6 +223,9 @@ def _say_how_it_stands(box: Interlock, result: Result, progress: Progress, displ
             context = [f"context: {' '.join(result.context.split())}"] if result.context else []
             for line in (f"asked: {first}", *(f"       {line}" for line in more), *context):
                 click.echo(shown(line))
+        if result.reason.startswith("held:") and result.token in progress.questions:
+            for line in progress.questions[result.token].text.splitlines():
+                click.echo(f"  {shown(line)}")
         token = f" --token {result.token}" if len(progress.questions) > 1 else ""
         click.echo(f"answer with: interlock resume {result.run}{token}{_data_of(box)} --input TEXT")
 

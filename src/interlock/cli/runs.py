@@ -64,7 +64,15 @@ def list_runs(status: str | None, crew: str | None, limit: int, with_children: b
         what = f"{row.status:<9}  {cost(row.usage):>8}  {shown(row.crew)}  {shown(row.reason)}{shown(origin)}"
         click.echo(f"{STEP * row.run.count(CHILD_MARK)}{row.run}  {when:%Y-%m-%d %H:%M:%S}  {what}".rstrip())
     if not rows:
-        click.echo("no runs yet; 'interlock run CREW INPUT' makes one")
+        click.echo(_why_no_runs(status, crew))
+
+
+def _why_no_runs(status: str | None, crew: str | None) -> str:
+    filters = {"--status": status, "--crew": crew}
+    given = [f"{option} {shown(value)}" for option, value in filters.items() if value is not None]
+    if not given:
+        return "no runs yet; 'interlock run CREW INPUT' makes one"
+    return f"no runs match {' '.join(given)}; 'interlock runs list' shows all"
 
 
 async def _with_children(box: Interlock, rows: Sequence[RunRow]) -> list[RunRow]:

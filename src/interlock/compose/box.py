@@ -18,6 +18,7 @@ from interlock.adapters.data_folder import lost_records
 from interlock.adapters.host_secrets import folder_secrets, host_secrets
 from interlock.adapters.journal_format import sealed_chain
 from interlock.adapters.models.known_keys import KnownKeys
+from interlock.adapters.order_book_sqlite import SqliteOrders
 from interlock.adapters.redacted_log import redacted_log
 from interlock.adapters.store_sqlite import SqliteStore
 from interlock.adapters.tool_imports import imported_tools
@@ -37,6 +38,7 @@ from interlock.compose.fitness import (
     require_text,
 )
 from interlock.compose.models import AnyModel, Models
+from interlock.compose.orders import OrderDesk
 from interlock.compose.questions import list_unlisted, open_questions, runs_with_deadlines, token_of
 from interlock.compose.recovery import SetAside, outcome_of, recover_all
 from interlock.compose.results import Result as Result
@@ -60,17 +62,31 @@ from interlock.errors import (
     UsageError,
 )
 from interlock.ids import parent_of, root_of
-from interlock.ports import Clock, Delivery, Journal, Keeping, KeepingTrees, Observer, OpenQuestion, Owners, RunRow
+from interlock.ports import (
+    Clock,
+    Delivery,
+    Journal,
+    Keeping,
+    KeepingTrees,
+    Observer,
+    OpenQuestion,
+    Order,
+    Owners,
+    RunRow,
+)
 from interlock.runtime.delivery import OnExternal
 from interlock.runtime.forking import forked
 from interlock.runtime.holding import while_away
 from interlock.runtime.judging import CheckReport, Judges, SelectChildren
-from interlock.runtime.performing import storable
+from interlock.runtime.ordering import CANCEL, MESSAGE, RESUME, message_body, resume_body
 from interlock.runtime.run_scheduler import RunScheduler
 from interlock.runtime.runner import Runner, replayed, row_of
 from interlock.runtime.watching import Public
 
 DATA_FOLDER = ".interlock"
+
+# Who asks for what a program that holds an `Interlock` does.
+BY_HOST = "host"
 
 
 class RunHandle:
@@ -87,7 +103,8 @@ class RunHandle:
         return self._box.runner.follow(self.id, after)
 
     async def result(self) -> Result:
-        await self._box.runner.settled(self.id)
+        """How the run stands once it is over or paused, wherever it is driven."""
+        await self._box.runner.settled_anywhere(self.id)
         return await self._box.result(self.id)
 
 
@@ -157,6 +174,7 @@ class Interlock:
             Runner(
                 journal=self.journal,
                 owners=self.owners,
+                orders=SqliteOrders(store),
                 budgets=store,
                 outbox=store,
                 bus=SqliteBus(store),
@@ -173,6 +191,7 @@ class Interlock:
                 redactor=self._known,
             )
         )
+        self._desk = OrderDesk(self.runner)
         scheduler = RunScheduler(store, self.clock, self._start_scheduled, next_cron, self._known.hidden)
         self.runner.board.on_news = _both(keeper.notice, scheduler.wake)
         self.signals = Signals(self.runner.board, self.clock, self._known, self.runner.crews.of)
@@ -412,12 +431,12 @@ class Interlock:
     async def park(self, run_id: str) -> bool:
         """Lets a run that this process drives rest until `resume`; whether it rests for that now."""
         self._require_open()
-        return await self.runner.park(run_id, by="host")
+        return await self.runner.park(run_id, by=BY_HOST)
 
     async def park_all(self) -> None:
         """Lets every run that this process drives rest until `resume`."""
         self._require_open()
-        await self.runner.park_all(by="host")
+        await self.runner.park_all(by=BY_HOST)
 
     def leave_at_once(self) -> None:
         """The process ends without waiting for what it was asked to do: what is not stored is redone by recovery."""
@@ -436,24 +455,53 @@ class Interlock:
         require_text(text, "an answer")
         text = self._known.hidden(text)
         row = await self.journal.row(run_id)
-        crew = await self.crew_of(row)
-        require_size(crew, text)
-        if row.status in ("running", "paused"):
-            await self._require_runnable(crew, run_id)
+        require_size(await self.crew_of(row), text)
         answers = bool(text) or token is not None or row.status != "running"
+        elsewhere = await self._desk.is_driven_elsewhere(run_id)
+        if elsewhere and not answers:  # it is running, and nothing more is asked
+            return RunHandle(self, run_id)
+        if elsewhere and token is None:
+            token = await self._only_token(run_id, text)
+        body = resume_body(token, text, continues_parked=continues_parked)
+
+        async def resume_here(order: str) -> str:
+            await self._resume_here(run_id, text, token, answers, continues_parked, order)
+            return ""
+
         try:
-            if row.status == "running" and run_id not in self.runner.live:
-                if answers and token is None and not (await self.state(run_id)).waits:
-                    raise NotWaiting(run_id, None, [])
-                await self._recover_tree(run_id)
-            if answers:
-                await self.runner.resume(crew, run_id, token, text, continues_parked=continues_parked)
+            await self._desk.ensure(self._order(run_id, RESUME, body), resume_here)
         except AlreadyResumed as again:
             if not again.same:
                 raise
-        except OwnedElsewhere as elsewhere:
-            await self._require_same_answer(run_id, token, text, elsewhere)
         return RunHandle(self, run_id)
+
+    async def _only_token(self, run_id: str, text: str) -> str | None:
+        """What an answer without a token answers: the only wait that is open; nothing of a parked run."""
+        state = await self.state(run_id)
+        waits = [wait.token for wait in state.waits]
+        if state.parked and not text:
+            return None
+        if len(waits) != 1:
+            raise NotWaiting(run_id, None, waits)
+        return waits[0]
+
+    async def _resume_here(
+        self, run_id: str, text: str, token: str | None, answers: bool, continues_parked: bool, order: str
+    ) -> None:
+        row = await self.journal.row(run_id)
+        crew = await self.crew_of(row)
+        if row.status in ("running", "paused"):
+            await self._require_runnable(crew, run_id)
+        if row.status == "running" and run_id not in self.runner.live:
+            if answers and token is None and not (await self.state(run_id)).waits:
+                raise NotWaiting(run_id, None, [])
+            await self._recover_tree(run_id)
+        if answers:
+            await self.runner.resume(crew, run_id, token, text, continues_parked=continues_parked, order=order)
+
+    def _order(self, run_id: str, kind: str, body: bytes = b"") -> Order:
+        now = self.clock.now_ms()
+        return Order(key=f"{now:012x}{secrets.token_hex(8)}", run=run_id, kind=kind, body=body, by=BY_HOST, at=now)
 
     async def answer(self, question: str, text: str) -> RunHandle:
         """Answers a question by the id of its message, or a wait by its token. One answer counts.
@@ -482,14 +530,6 @@ class Interlock:
         root = await self.journal.row(root_of(run_id))
         await self._recovered(await self.crew_of(root), root.run)
 
-    async def _require_same_answer(self, run_id: str, token: str | None, text: str, elsewhere: OwnedElsewhere) -> None:
-        """Another process works on the run; whoever repeats the answer that it works on has been served."""
-        answered = (await self.state(run_id)).answered
-        if token is None or token not in answered:
-            raise elsewhere
-        if answered[token] != storable(text):
-            raise AlreadyResumed(run_id, token, same=False)
-
     async def send_message(
         self,
         run_id: str,
@@ -509,12 +549,24 @@ class Interlock:
             raise UsageError("the key of a message holds a secret of this host, and would be stored; choose another")
         row = await self.journal.row(run_id)
         given = MessageGiven(kind=type, to=to, body=dict(body or {}), key=key)
-        return await self.runner.send_message(await self.crew_of(row), run_id, given)
+        crew = await self.crew_of(row)
+
+        async def send_here(order: str) -> str:
+            return await self.runner.send_message(crew, run_id, given, order=order)
+
+        return await self._desk.ensure(self._order(run_id, MESSAGE, message_body(given)), send_here)
 
     async def cancel(self, run_id: str) -> RunHandle:
+        """Ends a run, wherever it is driven; that it is to end is stored when this returns."""
         row = await self.journal.row(run_id)
+        crew = await self.crew_of(row)
+
+        async def cancel_here(order: str) -> str:
+            await self.runner.cancel(crew, run_id, by=BY_HOST, order=order)
+            return ""
+
         if row.status in ("running", "paused"):
-            await self.runner.cancel(await self.crew_of(row), run_id, by="host")
+            await self._desk.ensure(self._order(run_id, CANCEL), cancel_here)
         return RunHandle(self, run_id)
 
     async def fork(self, run_id: str, after: int, *, new_id: str | None = None) -> RunHandle:

@@ -14,7 +14,7 @@ from interlock.engine.events import (
 )
 from interlock.engine.moves import Begin, Finish, Follow, Move
 from interlock.engine.questions import question_answered
-from interlock.engine.routing import Decision
+from interlock.engine.routing import Decision, Verb
 from interlock.engine.state import RunState, Turn, Wait, turns_by, turns_of
 from interlock.engine.timing import BUDGET, RETRY
 from interlock.engine.transition import Transition
@@ -22,6 +22,16 @@ from interlock.engine.turns import open_tool, run_again, tool_done, turn_failed
 from interlock.engine.unanswered import end_tool
 
 APPROVALS = ("", "yes")
+
+# What a mark does once it is approved; only these are held.
+_DOES = {
+    Verb.HAND_OVER: "hand over to {}",
+    Verb.CALL: "call the crew {}",
+    Verb.FORK: "start the group {}",
+    Verb.AWAIT: "wait for a person",
+    Verb.TELL: "be sent",
+    Verb.END: "end the run",
+}
 
 
 def wait_for(t: Transition, decision: Decision, reason: str, token: str = "") -> Move | None:
@@ -39,8 +49,16 @@ def wait_for(t: Transition, decision: Decision, reason: str, token: str = "") ->
         )
     )
     question = t.table.without_marks(t.state.output)
-    t.conclude(InputRequested(agent=decision.agent, question=question, token=token))
+    expects = _expects_of_held(decision) if decision.held and t.state.rules >= 3 else ""
+    t.conclude(InputRequested(agent=decision.agent, question=question, token=token, expects=expects))
     return None
+
+
+def _expects_of_held(decision: Decision) -> str:
+    """What a person may answer, and what each answer does."""
+    assert decision.verb is not None, "a decision that is held has a mark that won"
+    does = _DOES[decision.verb].format(decision.target)
+    return f"yes, which lets {decision.signal} {does}, or words for {decision.agent}, which then continues instead"
 
 
 def tool_lost(t: Transition, event: ToolOutcomeLost) -> Move | None:

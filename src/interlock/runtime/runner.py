@@ -41,6 +41,7 @@ from interlock.errors import (
     InterlockError,
     JournalDiverged,
     NotWaiting,
+    OrderCarriedOut,
     OwnedElsewhere,
     ParentIsOver,
     PortError,
@@ -60,6 +61,8 @@ from interlock.ports import (
     Delivery,
     Journal,
     Observer,
+    OrderOutcome,
+    Orders,
     Outbox,
     Owners,
     Record,
@@ -75,6 +78,7 @@ from interlock.runtime.dispatching import Dispatcher
 from interlock.runtime.holding import while_away
 from interlock.runtime.judging import NO_JUDGES, Judges
 from interlock.runtime.live import LiveRun
+from interlock.runtime.ordering import OrderTaker
 from interlock.runtime.parking import Parking
 from interlock.runtime.performing import Hook, ModelFor, Performer, answers, no_hook, storable
 from interlock.runtime.redacting import Redactor, redact_event
@@ -128,6 +132,7 @@ class Runner:
         *,
         journal: Journal,
         owners: Owners,
+        orders: Orders,
         budgets: Budgets,
         outbox: Outbox,
         bus: Bus,
@@ -150,6 +155,7 @@ class Runner:
         self.crews, self.timers = StoredCrews(journal), Timers(clock)
         self.observers, self.watchers = observers, Watchers()
         self.deadlines, self.parking, self.supervisor = Deadlines(self), Parking(self), Supervisor(self)
+        self.orders, self.order_taker = orders, OrderTaker(self)
         self._open_books()
         self.performer = Performer(
             clock=clock,
@@ -182,6 +188,7 @@ class Runner:
     async def __aenter__(self) -> "Runner":
         self._ticking = [asyncio.create_task(self.timers.run())]
         if self._listens:
+            self._ticking.append(asyncio.create_task(self.order_taker.run()))
             dispatcher = Dispatcher(self.board, self.clock, self._deliver)
             self._ticking.append(asyncio.create_task(dispatcher.run()))
         return self
@@ -298,25 +305,36 @@ class Runner:
         return live
 
     async def resume(
-        self, crew: Crew, run_id: str, token: str | None, text: str, *, continues_parked: bool = True
+        self, crew: Crew, run_id: str, token: str | None, text: str, *, continues_parked: bool = True, order: str = ""
     ) -> None:
-        """Answers a wait; a parked run continues as well, unless it is only to take the answer in."""
-        await self._seen_through(self._resume(crew, run_id, token, text, continues_parked))
+        """Answers a wait; a parked run continues as well, unless it is only to take the answer in.
 
-    async def _resume(self, crew: Crew, run_id: str, token: str | None, text: str, continues_parked: bool) -> None:
+        `order` is the key of the order to do so: `OrderCarriedOut` if that has an outcome already.
+        """
+        await self._seen_through(self._resume(crew, run_id, token, text, continues_parked, order))
+
+    async def _resume(
+        self, crew: Crew, run_id: str, token: str | None, text: str, continues_parked: bool, order: str
+    ) -> None:
         try:
-            await self._answer(crew, run_id, token, text)
+            await self._answer(crew, run_id, token, text, order)
         except TooLate:  # the answer is not used, and the run continues all the same
             await self._continue_parked(root_of(run_id), continues_parked)
             raise
         await self._continue_parked(root_of(run_id), continues_parked)
 
-    async def _answer(self, crew: Crew, run_id: str, token: str | None, text: str) -> None:
+    async def _answer(self, crew: Crew, run_id: str, token: str | None, text: str, order: str) -> None:
         if token is None or not is_below(run_of(token), run_id):
-            token = await self._resume_here(crew, run_id, token, text)
+            token = await self._resume_here(crew, run_id, token, text, order)
         if token is not None:
             child = await self.journal.row(run_of(token))
-            await self._answer(await self.crews.of(child.crew_sha), child.run, token, text)
+            await self._answer(await self.crews.of(child.crew_sha), child.run, token, text, order)
+
+    async def _require_open(self, order: str, live: LiveRun) -> None:
+        """Who asks owns the run, so that no other process can carry the order out from now on."""
+        if order and await self.orders.outcome(order) is not None:
+            await self.let_go_unless_driven(live)
+            raise OrderCarriedOut(live.id, order)
 
     async def _continue_parked(self, run_id: str, is_wanted: bool) -> None:
         if not is_wanted:
@@ -347,11 +365,12 @@ class Runner:
         await asyncio.gather(*self._asked, return_exceptions=True)
         await self._seen_through(self.parking.park_all(by))
 
-    async def _resume_here(self, crew: Crew, run_id: str, token: str | None, text: str) -> str | None:
+    async def _resume_here(self, crew: Crew, run_id: str, token: str | None, text: str, order: str) -> str | None:
         """Answers a wait of the run itself; if the only one that is open is a child's, its token is given back."""
         async with self.taking(run_id):
             live = self.live.get(run_id) or await self._take(crew, run_id)
             async with live.lock:
+                await self._require_open(order, live)
                 late = await self.deadlines.keep(live)
                 if late and token in (None, *(wait.token for wait in late)):
                     raise _too_late(run_id, late[0], text)
@@ -370,7 +389,7 @@ class Runner:
                 parent = await self.woken_parent_or_let_go(live)
                 await self.park_with_parent(parent, live)
                 self.do_again_what_is_owed(live)
-                await self.transit(live, RunResumed(token=token, input=storable(text)))
+                await self.transit(live, RunResumed(token=token, input=storable(text)), order=order)
             self.goes_on_for(parent, live)
         return None
 
@@ -394,21 +413,19 @@ class Runner:
         waits = [wait.token for wait in live.run.state.waits]
         return TakesNoInput(live.id) if live.run.state.parked and not waits else NotWaiting(live.id, token, waits)
 
-    async def send_message(self, crew: Crew, run_id: str, given: MessageGiven) -> str:
+    async def send_message(self, crew: Crew, run_id: str, given: MessageGiven, *, order: str = "") -> str:
         """Gives a message of the host to an agent of the run; its id. `BadMessage` if it cannot be sent."""
-        sent: list[str] = []
-        await self._seen_through(self._send_message(crew, run_id, given, sent))
-        return sent[0]
+        return str(await self._seen_through(self._send_message(crew, run_id, given, order)))
 
-    async def _send_message(self, crew: Crew, run_id: str, given: MessageGiven, sent: list[str]) -> None:
+    async def _send_message(self, crew: Crew, run_id: str, given: MessageGiven, order: str) -> str:
         async with self.taking(run_id):
             live = self.live.get(run_id) or await self._take(crew, run_id)
             async with live.lock:
+                await self._require_open(order, live)
                 state = live.run.state
                 if given.key and given.key in state.given:
-                    sent.append(state.given[given.key])
                     await self.let_go_unless_driven(live)
-                    return
+                    return state.given[given.key]
                 try:
                     require_given(state, crew, given)
                 except InterlockError:
@@ -417,24 +434,26 @@ class Runner:
                 parent = await self.woken_parent_or_let_go(live)
                 await self.park_with_parent(parent, live)
                 self.do_again_what_is_owed(live)
-                sent.append(f"{run_id}:m{state.messages + 1}")
-                await self.transit(live, given)
+                sent = f"{run_id}:m{state.messages + 1}"
+                await self.transit(live, given, order=order, value=sent)
             self.goes_on_for(parent, live)
+        return sent
 
-    async def cancel(self, crew: Crew, run_id: str, by: str) -> None:
+    async def cancel(self, crew: Crew, run_id: str, by: str, *, order: str = "") -> None:
         """It is stored when this returns; what was under way is being stopped."""
-        await self._seen_through(self._cancel(crew, run_id, by))
+        await self._seen_through(self._cancel(crew, run_id, by, order))
 
-    async def _cancel(self, crew: Crew, run_id: str, by: str) -> None:
+    async def _cancel(self, crew: Crew, run_id: str, by: str, order: str) -> None:
         async with self.taking(run_id):
             live = self.live.get(run_id) or await self._take(crew, run_id)
+            await self._require_open(order, live)
             if await self.goes_on_ending(live):
                 return
             async with live.lock:
                 parent = await self.woken_parent_or_let_go(live)
                 if live.run.state.status not in OVER:
                     self.stop_again_what_is_given_up(live)
-                    await self.transit(live, CancelRequested(by=by))
+                    await self.transit(live, CancelRequested(by=by), order=order)
             self.goes_on_for(parent, live)
 
     async def goes_on_ending(self, live: LiveRun) -> bool:
@@ -573,6 +592,12 @@ class Runner:
         elif run_id in self._failures:
             raise self._failures[run_id]
 
+    async def settled_anywhere(self, run_id: str) -> None:
+        """As `settled`; a run that another process drives is looked at until it is over, paused or driven by none."""
+        await self.settled(run_id)
+        while run_id not in self.drivers and await self._goes_on_elsewhere(run_id):
+            await self.clock.sleep_until(self.clock.monotonic_ms() + LOOK_AGAIN_MS)
+
     async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Public]:
         """What has happened after a seq, here and in the runs below; then what happens, until it is over or paused.
 
@@ -666,6 +691,7 @@ class Runner:
             await self.owners.release(run_id)
             raise
         live.last_ms = self.clock.monotonic_ms()
+        self.order_taker.wake()  # its last driver may have left orders behind
         return live
 
     def table(self, crew: Crew, sha: str) -> RoutingTable:
@@ -791,7 +817,10 @@ class Runner:
         """Whoever wants to take up a run waits for whoever is doing so."""
         return self._locks.setdefault(run_id, asyncio.Lock())
 
-    async def transit(self, live: LiveRun, event: IncomingEvent, *, first: bool = False) -> None:
+    async def transit(
+        self, live: LiveRun, event: IncomingEvent, *, first: bool = False, order: str = "", value: str = ""
+    ) -> None:
+        """Takes an event in. `order` is the key of the order that the record carries out, `value` what that gives."""
         if self._redactor is not None:
             event = redact_event(event, self._redactor)
         worked_ms = live.worked_ms(self.clock.monotonic_ms())
@@ -810,6 +839,8 @@ class Runner:
             live.asked.note(record)
         also = NOTHING_ELSE if _is_one_call(step.effects) else self._alongside(live, step.effects, record.at)
         also = live.with_questions(self.board.alongside(live, event, step, seq, record.at, also))
+        if order:
+            also = msgspec.structs.replace(also, orders=((order, OrderOutcome(seq=seq, value=value)),))
         try:
             appended = await (self.journal.create if first else self.journal.append)(live.row, record, also)
         except StoreFailed as error:

@@ -33,7 +33,8 @@ WITH_BODY = (
 ONCE = ("bad-idempotency-key", "idempotency-key-reused", "request-in-progress", "storage-full", "damaged-row")
 GONE: Responses = {204: {"description": "It is gone."}}
 OF_RUN = ("run-not-found", "run-deleted", "damaged-run", "bad-parameter")
-MOVING_RUN = ("parent-is-over", "owned-elsewhere", "not-owner", "out-of-order", "journal-diverged", "usage-error")
+ORDERED = ("order-pending", "order-refused", "order-lost")
+MOVING_RUN = ("parent-is-over", *ORDERED, "not-owner", "out-of-order", "journal-diverged", "usage-error")
 
 
 def looks(*codes: str) -> Responses:
@@ -62,7 +63,7 @@ def _refusal(status: int, codes: list[str]) -> dict[str, Any]:
     examples = {code: {"summary": CODES[code][1], "value": _example(code)} for code in codes}
     content = {PROBLEM_JSON: {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": examples}}
     answer: dict[str, Any] = {"description": ", ".join(f"`{code}`" for code in codes), "content": content}
-    if status in (429, 503, 507):
+    if status in (202, 429, 503, 507):
         answer["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."}}
     return answer
 

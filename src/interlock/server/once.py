@@ -102,6 +102,6 @@ class Once:
 
 
 def _response(status: int, body: bytes, retry_s: int | None) -> Response:
-    if status >= 400:
+    if status >= 400 or retry_s is not None:
         return problem_answer(status, body, retry_s)
     return Response(body, status, media_type="application/json")

@@ -67,7 +67,9 @@ CODES: dict[str, tuple[int, str]] = {
     "already-resumed": (409, "The question was answered before, with other words"),
     "not-waiting": (409, "The run does not wait for this"),
     "cannot-fork": (409, "The run cannot be forked there"),
-    "owned-elsewhere": (409, "Another process works on the run"),
+    "order-pending": (202, "The process that drives the run has the order, and has not carried it out yet"),
+    "order-refused": (409, "The process that drives the run refused the order"),
+    "order-lost": (409, "What became of the order is not known"),
     "not-owner": (409, "Another process has taken the run over"),
     "out-of-order": (409, "The run has moved on meanwhile"),
     "parent-is-over": (409, "The run that called this one is over"),
@@ -83,7 +85,7 @@ CODES: dict[str, tuple[int, str]] = {
 }
 
 # Where waiting helps, and how long, unless whoever refuses knows better.
-RETRY_AFTER_S = {"store-failed": 1, "storage-full": 5, "request-in-progress": 1, "owned-elsewhere": 1}
+RETRY_AFTER_S = {"store-failed": 1, "storage-full": 5, "request-in-progress": 1, "order-pending": 1}
 
 
 def status_of(error: InterlockError) -> int:

@@ -46,7 +46,7 @@ class MemoryTables:
         self.announced: dict[tuple[str, str], tuple[int, int]] = {}
         self.delayed: dict[str, Delayed] = {}
         self.dead: dict[tuple[str, str, str], Dead] = {}
-        self.watchers: dict[MemoryBus, Callable[[], None]] = {}
+        self.watchers: list[tuple[MemoryBus, Callable[[], None]]] = []
         self.changes = 0  # by any process
 
     def heard(self, position: int) -> Heard:
@@ -242,13 +242,14 @@ class MemoryBus:
         return self.tables.changes
 
     def watch(self, changed: Callable[[], None]) -> Callable[[], None]:
-        self.tables.watchers[self] = changed
-        return lambda: self.tables.watchers.pop(self, None) and None
+        watching = (self, changed)
+        self.tables.watchers.append(watching)
+        return lambda: self.tables.watchers.remove(watching)
 
     def changed(self) -> None:
         """Other processes hear of it."""
         self.tables.changes += 1
-        for bus, call in list(self.tables.watchers.items()):
+        for bus, call in list(self.tables.watchers):
             if bus is not self:
                 call()
 

@@ -12,10 +12,20 @@ import msgspec
 from interlock.adapters import journal_format
 from interlock.adapters.bus_rules import carry_out_on_bus, require_queued
 from interlock.adapters.journal_format import Tip
+from interlock.adapters.orders_sqlite import too_many
 from interlock.adapters.spending import Counter, Held, spend
-from interlock.errors import CrewMissing, NotOwner, OwnedElsewhere, RunDeleted, RunExists, RunNotFound, StoreFailed
-from interlock.ids import CHILD_MARK, is_below, parent_of
-from interlock.limits import PAGE_BYTES_MAX
+from interlock.errors import (
+    CrewMissing,
+    NotOwner,
+    OrderLost,
+    OwnedElsewhere,
+    RunDeleted,
+    RunExists,
+    RunNotFound,
+    StoreFailed,
+)
+from interlock.ids import CHILD_MARK, is_below, parent_of, root_of
+from interlock.limits import ORDER_KEPT_MS, ORDERS_PER_RUN_MAX, PAGE_BYTES_MAX
 from interlock.ports import (
     NOTHING_ELSE,
     Alongside,
@@ -23,7 +33,10 @@ from interlock.ports import (
     Asking,
     Grant,
     OpenQuestion,
+    Order,
+    OrderOutcome,
     Outgoing,
+    Posted,
     Record,
     Reservation,
     RunRow,
@@ -95,6 +108,8 @@ class _Shelf(msgspec.Struct, kw_only=True):
     order: list[tuple[str, int]] = []  # of which run, and which of its records
     outbox: dict[str, Outgoing] = {}
     questions: dict[str, Asking] = {}
+    orders: dict[str, Order] = {}
+    outcomes: dict[str, OrderOutcome] = {}  # by the key of the order
     unlisted: set[str] = set()
     ledger: _Ledger = msgspec.field(default_factory=_Ledger)
     tables: MemoryTables = msgspec.field(default_factory=MemoryTables)
@@ -152,6 +167,50 @@ class MemoryStore:
     async def delivered(self, key: str) -> None:
         self.require_open()
         self._shelf.outbox.pop(key, None)
+
+    async def post(self, order: Order) -> Posted:
+        self.require_open()
+        self._kept(order.run)
+        for key in [each.key for each in self._shelf.orders.values() if each.at < order.at - ORDER_KEPT_MS]:
+            self._forget(key)
+        if order.key in self._shelf.orders:
+            return Posted(outcome=self._shelf.outcomes.get(order.key))
+        if sum(each.run == order.run for each in self._open_orders()) >= ORDERS_PER_RUN_MAX:
+            raise too_many(order.run)
+        self._shelf.orders[order.key] = order
+        self.bus.changed()
+        return Posted()
+
+    async def orders_for(self, owner: str) -> Sequence[Order]:
+        self.require_open()
+        owned = {run for run, kept in self._shelf.runs.items() if kept.owner == owner}
+        return [each for each in self._open_orders() if owned & {each.run, root_of(each.run)}]
+
+    async def outcome(self, key: str) -> OrderOutcome | None:
+        self.require_open()
+        if key not in self._shelf.orders:
+            raise OrderLost(key)
+        return self._shelf.outcomes.get(key)
+
+    async def settle(self, key: str, outcome: OrderOutcome) -> None:
+        self.require_open()
+        self._settle(key, outcome)
+
+    async def forget(self, key: str) -> None:
+        self.require_open()
+        self._forget(key)
+
+    def _open_orders(self) -> list[Order]:
+        return [each for key, each in self._shelf.orders.items() if key not in self._shelf.outcomes]
+
+    def _settle(self, key: str, outcome: OrderOutcome) -> None:
+        if key in self._shelf.orders:
+            self._shelf.outcomes.setdefault(key, outcome)
+            self.bus.changed()
+
+    def _forget(self, key: str) -> None:
+        self._shelf.orders.pop(key, None)
+        self._shelf.outcomes.pop(key, None)
 
     async def claim(self, run: str) -> int:
         self.require_open()
@@ -298,6 +357,8 @@ class MemoryStore:
         del self._shelf.runs[run]
         self._shelf.questions.pop(run, None)
         self._shelf.unlisted.discard(run)
+        for key in [order.key for order in self._shelf.orders.values() if order.run == run]:
+            self._forget(key)
         self._shelf.order = [("", 0) if of == run else (of, number) for of, number in self._shelf.order]
         return left
 
@@ -373,6 +434,8 @@ class MemoryStore:
             self._shelf.outbox.setdefault(each.key, each)
         if also.asking is not None:
             self._keep_questions(also.asking)
+        for key, outcome in also.orders:
+            self._settle(key, outcome)
         grants = [spend(self._shelf.ledger, order) for order in also.spending]
         mail, announced = carry_out_on_bus(self._shelf.tables, also)
         if announced.reached:

@@ -24,7 +24,10 @@ from interlock.ports import (
     Model,
     ModelReply,
     ModelRequest,
+    Order,
+    OrderOutcome,
     Outgoing,
+    Posted,
     Record,
     Reservation,
     RunRow,
@@ -141,6 +144,30 @@ class SimulatedStore:
     async def is_owned(self, run: str) -> bool:
         await self._line("read")
         return await self._memory.is_owned(run)
+
+    @property
+    def owner(self) -> str:
+        return self._memory.owner
+
+    async def post(self, order: Order) -> Posted:
+        await self._line("post an order")
+        return await self._memory.post(order)
+
+    async def orders_for(self, owner: str) -> Sequence[Order]:
+        await self._line("read")
+        return await self._memory.orders_for(owner)
+
+    async def outcome(self, key: str) -> OrderOutcome | None:
+        await self._line("read")
+        return await self._memory.outcome(key)
+
+    async def settle(self, key: str, outcome: OrderOutcome) -> None:
+        await self._line("settle an order")
+        await self._memory.settle(key, outcome)
+
+    async def forget(self, key: str) -> None:
+        await self._line("forget an order")
+        await self._memory.forget(key)
 
     async def row(self, run: str) -> RunRow:
         await self._line("read")

@@ -62,6 +62,7 @@ class Process:
         self.runner = Runner(
             journal=self.store,
             owners=self.store,
+            orders=self.store,
             budgets=self.store,
             outbox=self.store,
             bus=self.store.bus,
