@@ -13,12 +13,13 @@ from interlock.adapters.clock import SystemClock
 from interlock.adapters.crew_files import LoadedCrew, read_crew
 from interlock.adapters.host_file import HostSettings
 from interlock.adapters.host_secrets import too_short
+from interlock.adapters.logging_setup import LogChoice
 from interlock.adapters.served_folder import new_key
 from interlock.adapters.server_settings import SCOPES
 from interlock.adapters.webhook_settings import IncomingHook, OutgoingHook, secret_of
 from interlock.cli.crews import config_option, open_crew, show_problems
-from interlock.cli.run import data_option, script_option
-from interlock.compose.box import Interlock
+from interlock.cli.log_options import log_options
+from interlock.cli.run import data_option, logged_box, script_option
 from interlock.compose.crews import host_settings, load_host
 from interlock.crew.definition import Crew
 from interlock.crew.problem import Severity
@@ -37,6 +38,7 @@ PORT = 8321
 @config_option
 @script_option
 @data_option
+@log_options
 def serve(
     crews: tuple[str, ...],
     host: str,
@@ -47,6 +49,7 @@ def serve(
     config: str | None,
     script: str | None,
     data: str,
+    log: LogChoice,
 ) -> None:
     """Serve each CREW over HTTP until a signal says otherwise.
 
@@ -59,9 +62,11 @@ def serve(
     settings = host_settings(config)
     outgoing = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, OutgoingHook)}
     order = serving.Order(
-        box=Interlock(data, host=settings, script=script, recover=True),
+        box=logged_box(data, settings, script, recover=True),
         crews=serving.ServedCrews(_loaded(crews, config, has_script=script is not None), SystemClock().now_ms()),
         settings=settings.server,
+        log_settings=settings.log,
+        log=log,
         host=host,
         port=port,
         with_keys=not no_auth,

@@ -31,6 +31,7 @@ from interlock.compose.fitness import (
     require_context,
     require_crew,
     require_drivable,
+    require_name,
     require_no_key,
     require_run_id,
     require_size,
@@ -58,8 +59,9 @@ from interlock.runtime.forking import forked
 from interlock.runtime.judging import CheckReport, Judges, SelectChildren
 from interlock.runtime.performing import storable
 from interlock.runtime.run_scheduler import RunScheduler
-from interlock.runtime.runner import Runner, replayed, row_of
+from interlock.runtime.runner import GivenAnswer, Runner, replayed, row_of
 from interlock.runtime.watching import Public
+from interlock.signals.registry import SignalRegistry
 
 DATA_FOLDER = ".interlock"
 
@@ -266,6 +268,11 @@ class Interlock:
         if on_delta is not None:
             self.runner.watchers.ears.append(on_delta)
 
+    def registry_of_run(self, run_id: str) -> SignalRegistry | None:
+        """The signals of the crew of a run, while this process drives it."""
+        live = self.runner.live.get(run_id)
+        return live.run.table.registry if live is not None else None
+
     def known_keys(self) -> KnownKeys:
         """The secrets that must not be stored or shown; whoever learns of another one adds it."""
         return self._known
@@ -273,9 +280,10 @@ class Interlock:
     # Asking
 
     async def start(
-        self, crew: Crew, text: str, *, run_id: str | None = None, context: CrewContext = NO_CONTEXT
+        self, crew: Crew, text: str, *, run_id: str | None = None, context: CrewContext = NO_CONTEXT, by: str = ""
     ) -> RunHandle:
-        return await self._start(crew, text, self._id_for(run_id), context=context)
+        """Starts a run; `by` is who asks for it, and is kept in its journal."""
+        return await self._start(crew, text, self._id_for(run_id), context=context, by=by)
 
     def _id_for(self, run_id: str | None) -> str:
         """The id that was asked for, if a run may have it, or a new one."""
@@ -308,14 +316,16 @@ class Interlock:
         await self.signals.declare(form.crew, form.sha)
         return await self.schedules.add(crew.name, self._known.hidden(text), **when)
 
-    async def continue_run(self, crew: Crew, text: str, finished: str, *, run_id: str | None = None) -> RunHandle:
+    async def continue_run(
+        self, crew: Crew, text: str, finished: str, *, run_id: str | None = None, by: str = ""
+    ) -> RunHandle:
         """A new run that starts from the history of a finished one."""
         row = await self.journal.row(finished)
         if row.status in ("running", "paused"):
             raise UsageError(f"run '{finished}' is {row.status}; only a finished run can be continued")
         before = replayed(await self.crew_of(row), finished, await self.journal.records(finished))
         history = tuple(before.state.history)
-        return await self._start(crew, text, self._id_for(run_id), history=history, continues=finished)
+        return await self._start(crew, text, self._id_for(run_id), history=history, continues=finished, by=by)
 
     async def _start(
         self,
@@ -327,10 +337,12 @@ class Interlock:
         continues: str = "",
         context: CrewContext = NO_CONTEXT,
         schedule: str = "",
+        by: str = "",
     ) -> RunHandle:
         self._require_open()
         require_crew(crew)
         require_text(text, "the input of a run")
+        require_name(by)
         form = self.runner.crews.proven_form(crew)
         for each in crew.whole_tree():
             require_drivable(each)
@@ -352,6 +364,7 @@ class Interlock:
             continues=continues,
             context=context,
             schedule=schedule,
+            by=by,
         )
         return RunHandle(self, run_id)
 
@@ -366,12 +379,12 @@ class Interlock:
             self._models.require_reachable(each, run_id)
             await self.toolbox.require(each, run_id)
 
-    async def resume(self, run_id: str, text: str = "", *, token: str | None = None) -> RunHandle:
-        """Answers a wait, or continues a parked run.
+    async def resume(self, run_id: str, text: str = "", *, token: str | None = None, by: str = "") -> RunHandle:
+        """Answers a wait, or continues a parked run; `by` is who does so, and is kept in its journal.
 
         The same answer again gives the first outcome; another one is refused.
         """
-        return await self._resume(run_id, text, token, continues_parked=True)
+        return await self._resume(run_id, GivenAnswer(token, text, by), continues_parked=True)
 
     async def park(self, run_id: str) -> bool:
         """Lets a run that this process drives rest until `resume`; whether it rests for that now."""
@@ -393,11 +406,13 @@ class Interlock:
 
         return await recover_all(self.journal, go_on, status="paused")
 
-    async def _resume(self, run_id: str, text: str, token: str | None, *, continues_parked: bool) -> RunHandle:
+    async def _resume(self, run_id: str, given: GivenAnswer, *, continues_parked: bool) -> RunHandle:
         self._require_open()
         require_text(run_id, "the id of a run")
-        require_text(text, "an answer")
-        text = self._known.hidden(text)
+        require_text(given.text, "an answer")
+        require_name(given.by)
+        given = given._replace(text=self._known.hidden(given.text))
+        text, token = given.text, given.token
         row = await self.journal.row(run_id)
         crew = await self.crew_of(row)
         require_size(crew, text)
@@ -411,7 +426,7 @@ class Interlock:
                     raise NotWaiting(run_id, None, [])
                 await self._recover_tree(run_id)
             if answers:
-                await self.runner.resume(crew, run_id, token, text, continues_parked=continues_parked)
+                await self.runner.resume(crew, run_id, given, continues_parked=continues_parked)
         except AlreadyResumed as again:
             if not again.same:
                 raise
@@ -419,7 +434,7 @@ class Interlock:
             await self._require_same_answer(run_id, token, text, elsewhere)
         return RunHandle(self, run_id)
 
-    async def answer(self, question: str, text: str) -> RunHandle:
+    async def answer(self, question: str, text: str, *, by: str = "") -> RunHandle:
         """Answers a question by the id of its message, or a wait by its token. One answer counts.
 
         A parked run takes the answer in and stays parked.
@@ -432,7 +447,7 @@ class Interlock:
             raise UsageError(f"'{question[:80]}' is no question's id; 'interlock runs questions' lists those there are")
         try:
             token = token_of(await self.state(run_id), question)
-            return await self._resume(run_id, text, token, continues_parked=False)
+            return await self._resume(run_id, GivenAnswer(token, text, by), continues_parked=False)
         except AlreadyResumed as error:  # by the name that whoever answers knows
             raise AlreadyResumed(run_id, question, same=error.same) from error
 
@@ -473,10 +488,12 @@ class Interlock:
         given = MessageGiven(kind=type, to=to, body=dict(body or {}), key=key)
         return await self.runner.send_message(await self.crew_of(row), run_id, given)
 
-    async def cancel(self, run_id: str) -> RunHandle:
+    async def cancel(self, run_id: str, *, by: str = "host") -> RunHandle:
+        """Ends a run that is not over; `by` is who does so, and is kept in its journal."""
+        require_name(by)
         row = await self.journal.row(run_id)
         if row.status in ("running", "paused"):
-            await self.runner.cancel(await self.crew_of(row), run_id, by="host")
+            await self.runner.cancel(await self.crew_of(row), run_id, by=by)
         return RunHandle(self, run_id)
 
     async def fork(self, run_id: str, after: int, *, new_id: str | None = None) -> RunHandle:

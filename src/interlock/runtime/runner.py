@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -97,6 +97,15 @@ FAILURES_MAX = 1_000
 
 # Crews whose routing is kept worked out.
 TABLES_MAX = 100
+
+
+class GivenAnswer(NamedTuple):
+    """An answer to a wait of a run, which may be its only one, and who gives it."""
+
+    token: str | None = None
+    text: str = ""
+    by: str = ""
+
 
 # Running runs of one crew that are looked at for one that can hear a broadcast; the others are orphans.
 NEWEST_MAX = 100
@@ -218,8 +227,9 @@ class Runner:
         continues: str = "",
         context: CrewContext = NO_CONTEXT,
         schedule: str = "",
+        by: str = "",
     ) -> None:
-        await self._seen_through(self._start(crew, crew_sha, text, run_id, history, continues, context, schedule))
+        await self._seen_through(self._start(crew, crew_sha, text, run_id, history, continues, context, schedule, by))
 
     async def _start(
         self,
@@ -231,6 +241,7 @@ class Runner:
         continues: str,
         context: CrewContext,
         schedule: str,
+        by: str,
     ) -> None:
         event = RunStarted(
             crew=crew.name,
@@ -242,6 +253,7 @@ class Runner:
             history=(*context.parent_history, *history),
             context=msgspec.structs.replace(context, parent_history=()) if context != NO_CONTEXT else NO_CONTEXT,
             schedule=schedule,
+            by=storable(by),
         )
         now = self.clock.now_ms()
         row = RunRow(
@@ -282,41 +294,40 @@ class Runner:
         self.drive(live)
         return live
 
-    async def resume(
-        self, crew: Crew, run_id: str, token: str | None, text: str, *, continues_parked: bool = True
-    ) -> None:
+    async def resume(self, crew: Crew, run_id: str, answer: GivenAnswer, *, continues_parked: bool = True) -> None:
         """Answers a wait; a parked run continues as well, unless it is only to take the answer in."""
-        await self._seen_through(self._resume(crew, run_id, token, text, continues_parked))
+        await self._seen_through(self._resume(crew, run_id, answer, continues_parked))
 
-    async def _resume(self, crew: Crew, run_id: str, token: str | None, text: str, continues_parked: bool) -> None:
+    async def _resume(self, crew: Crew, run_id: str, answer: GivenAnswer, continues_parked: bool) -> None:
         try:
-            await self._answer(crew, run_id, token, text)
+            await self._answer(crew, run_id, answer)
         except TooLate:  # the answer is not used, and the run continues all the same
-            await self._continue_parked(root_of(run_id), continues_parked)
+            await self._continue_parked(root_of(run_id), continues_parked, answer.by)
             raise
-        await self._continue_parked(root_of(run_id), continues_parked)
+        await self._continue_parked(root_of(run_id), continues_parked, answer.by)
 
-    async def _answer(self, crew: Crew, run_id: str, token: str | None, text: str) -> None:
+    async def _answer(self, crew: Crew, run_id: str, answer: GivenAnswer) -> None:
+        token = answer.token
         if token is None or not is_below(run_of(token), run_id):
-            token = await self._resume_here(crew, run_id, token, text)
+            token = await self._resume_here(crew, run_id, answer)
         if token is not None:
             child = await self.journal.row(run_of(token))
-            await self._answer(await self.crews.of(child.crew_sha), child.run, token, text)
+            await self._answer(await self.crews.of(child.crew_sha), child.run, answer._replace(token=token))
 
-    async def _continue_parked(self, run_id: str, is_wanted: bool) -> None:
+    async def _continue_parked(self, run_id: str, is_wanted: bool, by: str) -> None:
         if not is_wanted:
             return
         async with self.taking(run_id):
             live = self.live.get(run_id) or await self.taken(run_id)
             if live.run.state.parked:
-                await self.unpark(live)
+                await self.unpark(live, by)
             else:
                 await self.let_go_unless_driven(live)
 
-    async def unpark(self, live: LiveRun) -> None:
+    async def unpark(self, live: LiveRun, by: str = "") -> None:
         """Continues a parked run: what was in progress is done again. Who asks holds the lock of who takes it up."""
         async with live.lock:
-            await self.transit(live, RunResumed(token=live.run.state.parked))
+            await self.transit(live, RunResumed(token=live.run.state.parked, by=storable(by)))
         self.drive(live)
 
     async def park(self, run_id: str, by: str) -> bool:
@@ -328,8 +339,9 @@ class Runner:
         await asyncio.gather(*self._asked, return_exceptions=True)
         await self._seen_through(self.parking.park_all(by))
 
-    async def _resume_here(self, crew: Crew, run_id: str, token: str | None, text: str) -> str | None:
+    async def _resume_here(self, crew: Crew, run_id: str, answer: GivenAnswer) -> str | None:
         """Answers a wait of the run itself; if the only one that is open is a child's, its token is given back."""
+        token, text = answer.token, answer.text
         async with self.taking(run_id):
             live = self.live.get(run_id) or await self._take(crew, run_id)
             async with live.lock:
@@ -351,7 +363,7 @@ class Runner:
                 parent = await self.woken_parent_or_let_go(live)
                 await self.park_with_parent(parent, live)
                 self.do_again_what_is_owed(live)
-                await self.transit(live, RunResumed(token=token, input=storable(text)))
+                await self.transit(live, RunResumed(token=token, input=storable(text), by=storable(answer.by)))
             self.goes_on_for(parent, live)
         return None
 
@@ -414,7 +426,7 @@ class Runner:
                 parent = await self.woken_parent_or_let_go(live)
                 if live.run.state.status not in OVER:
                     self.stop_again_what_is_given_up(live)
-                    await self.transit(live, CancelRequested(by=by))
+                    await self.transit(live, CancelRequested(by=storable(by)))
             self.goes_on_for(parent, live)
 
     async def goes_on_ending(self, live: LiveRun) -> bool:

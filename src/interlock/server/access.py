@@ -38,6 +38,12 @@ class Caller(msgspec.Struct, frozen=True):
 
     id: str
     scopes: frozenset[str]
+    has_session: bool = False  # of the page, opened with the key of this id
+
+    @property
+    def by(self) -> str:
+        """How journals name it."""
+        return f"session:{self.id}" if self.has_session else self.id
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes or "admin" in self.scopes
@@ -124,7 +130,7 @@ class Access:
         session = self._opened(cookie)
         if session is None or session.id in self._closed or self._clock.now_ms() >= session.until:
             return None
-        return session.caller
+        return msgspec.structs.replace(session.caller, has_session=True)
 
     def close(self, cookie: str) -> Session | None:
         """The session of this cookie is over; gives it, if it was one."""

@@ -75,6 +75,7 @@ def guarded_app(service: Service, origins: Origins) -> Guard:
         body_bytes_max=lambda: service.crews.body_bytes_max,
         hooks=service.incoming,
         redact=service.redact,
+        slow_request_s=lambda: service.slow_request_s,
     )
     guard = Guard(app, keeper)
     service.failed = guard.failed

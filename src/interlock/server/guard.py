@@ -11,6 +11,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
+from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, NamedTuple
 
@@ -76,6 +77,7 @@ class Gatekeeper(NamedTuple):
     body_bytes_max: Callable[[], int]
     hooks: Collection[str]  # webhooks that are taken in
     redact: Callable[[bytes], bytes]  # takes secrets out of an answer in JSON
+    slow_request_s: Callable[[], float]  # from which on a request is worth a line in the log
 
 
 class Guard:
@@ -184,6 +186,9 @@ class Guard:
         if wait_ms:
             wait_s = -(-wait_ms // 1000)
             return RequestRefused("too-many-failures", f"too many wrong keys; wait {wait_s} s", retry_after_s=wait_s)
+        # Beyond the bound nothing is logged: the log is not for strangers to fill.
+        place = f"{scope['method'][:20]} {scope['path'][:200]}"
+        _log.warning("refused a wrong key from %s: %s", address, place, extra={"fields": {"address": address}})
         return RequestRefused("wrong-key", "this is no key of this server")
 
     async def _body(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
@@ -259,7 +264,20 @@ class _Answering:
         seconds = time.perf_counter() - self._since
         method = self._scope["method"] if self._scope["method"] in METHODS else "other"
         self._keeper.metrics.seen(method, route, message["status"], seconds)
+        self._log_request(method, route, message["status"], seconds)
         await self._send(message)
+
+    def _log_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Slow ones and those that we failed are warnings; the others are for who asks for every detail."""
+        is_slow = seconds >= self._keeper.slow_request_s()
+        level = logging.WARNING if is_slow or status >= HTTPStatus.INTERNAL_SERVER_ERROR else logging.DEBUG
+        if not _log.isEnabledFor(level):
+            return
+        caller = self._scope.get("state", {}).get("caller")
+        fields = {"method": method, "route": route, "status": status, "ms": round(seconds * 1000)}
+        fields |= {"by": caller.by} if caller is not None else {}
+        what = "slow request" if is_slow else "request"
+        _log.log(level, "%s: %s %s gave %d", what, method, route, status, extra={"fields": fields})
 
     def _caching(self, message: Message) -> list[tuple[bytes, bytes]]:
         said = any(name.lower() == b"cache-control" for name, _ in message.get("headers", ()))

@@ -42,8 +42,9 @@ def questions_router(service: Service) -> APIRouter:
         """Answers a question; the run goes on with it."""
 
         async def answer(_: str) -> Answer:
+            by = request.state.caller.by
             try:
-                return await answered(service, run_of(message), service.box.answer(message, order.answer))
+                return await answered(service, run_of(message), service.box.answer(message, order.answer, by=by))
             except RunNotFound:
                 raise RequestRefused("question-not-found", f"there is no question '{message[:80]}'") from None
 

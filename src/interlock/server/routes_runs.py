@@ -148,13 +148,13 @@ def _add_starting(router: APIRouter, service: Service) -> None:
         """Starts a run of a crew; it goes on whether or not anybody looks."""
 
         async def start(planned: str) -> Answer:
-            crew = service.crews.sound(order.crew)
+            crew, by = service.crews.sound(order.crew), request.state.caller.by
             require_size(len(request.state.body), 1024 * crew.settings.max_request_body_size_kb)
             with suppress(RunExists):  # if the server died after starting it, and before it could say so
                 if order.continues is None:
-                    await box.start(crew, order.input, run_id=planned, context=_context(order))
+                    await box.start(crew, order.input, run_id=planned, context=_context(order), by=by)
                 elif order.context is None:
-                    await box.continue_run(crew, order.input, order.continues, run_id=planned)
+                    await box.continue_run(crew, order.input, order.continues, run_id=planned, by=by)
                 else:
                     raise RequestRefused("bad-body", "a continued run has its context; leave one of the two out")
             return Answer(await run_detail(box, planned), 201)
@@ -188,8 +188,9 @@ def _add_moving(router: APIRouter, service: Service) -> None:
     )
     async def resume_run(request: Request, run: RunId, order: Resume) -> Response:
         """Answers what a run waits for, or goes on with one whose process is gone."""
+        by = request.state.caller.by
         return await service.once.answer(
-            request, lambda _: answered(service, run, service.box.resume(run, order.input, token=order.token))
+            request, lambda _: answered(service, run, service.box.resume(run, order.input, token=order.token, by=by))
         )
 
     @router.post(
@@ -202,7 +203,7 @@ def _add_moving(router: APIRouter, service: Service) -> None:
         """Ends a run now; one that is over stays as it is."""
 
         async def cancel(_: str) -> Answer:
-            await service.box.cancel(run)
+            await service.box.cancel(run, by=request.state.caller.by)
             return Answer(await run_detail(service.box, run))
 
         return await service.once.answer(request, cancel)

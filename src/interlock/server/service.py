@@ -1,10 +1,12 @@
 """What the routes of one server share."""
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.requests import Request
 from starlette.types import Scope
 
+from interlock.adapters.log_settings import LogSettings
 from interlock.adapters.server_settings import ServerSettings
 from interlock.adapters.webhook_verifying import IncomingWebhook
 from interlock.compose.box import Interlock
@@ -15,6 +17,8 @@ from interlock.server.feed import Feed
 from interlock.server.metrics import Metrics
 from interlock.server.once import Once
 from interlock.server.streams import Streams
+
+_log = logging.getLogger("interlock.server")
 
 # How long nothing is taken in after the disk was found full.
 FULL_MS = 1_000
@@ -40,6 +44,7 @@ class Service:
         self.streams = Streams(self.feed, settings)
         self.once = Once(box.store, box.clock, self.failed_with, self.redact)
         self.is_draining = False
+        self.slow_request_s = LogSettings().slow_request_seconds
         self._full_until_ms = 0
         # Set by the guard: what whoever came with a wrong key is told.
         self.failed: Callable[[Scope], RequestRefused] = _wrong_key
@@ -96,6 +101,8 @@ def needs(scope: str) -> Callable[[Request], Awaitable[Caller]]:
     async def caller(request: Request) -> Caller:
         found: Caller = request.state.caller
         if not found.may(scope):
+            place = f"{request.method[:20]} {request.url.path[:200]}"
+            _log.warning("refused %s: no scope '%s' for %s", found.by, scope, place, extra={"fields": {"by": found.by}})
             raise RequestRefused("missing-scope", f"this needs a key with the scope '{scope}'")
         return found
 

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 import uvicorn
 
+from interlock.adapters.log_settings import LogSettings
+from interlock.adapters.logging_setup import LogChoice, LogDefaults, logging_to
 from interlock.adapters.served_folder import SERVER_KEY, served, server_key
 from interlock.adapters.server_settings import ServerSettings
 from interlock.adapters.webhook_sender import WebhookSender
@@ -33,7 +35,6 @@ from interlock.server.app import guarded_app
 from interlock.server.crews import ServedCrews as ServedCrews
 from interlock.server.feed import DRAINING
 from interlock.server.guard import HEADER_BYTES_MAX
-from interlock.server.logs import log_as_json_lines
 from interlock.server.not_ready import RefusingApp
 from interlock.server.origins import Origins
 from interlock.server.protocol import BoundedProtocol, Bounds
@@ -70,6 +71,8 @@ class Order(NamedTuple):
     incoming: Mapping[str, IncomingWebhook]
     secrets: Mapping[str, str]  # of webhooks out, by their ids
     say: Say
+    log_settings: LogSettings
+    log: LogChoice
     read_crews: ReadCrews  # reads the crews again, in the order in which they were named
     reload: bool = False  # whether changed files are noticed without a signal
     resume_parked: bool = False  # whether runs that a person stopped are continued
@@ -79,10 +82,10 @@ class Order(NamedTuple):
 async def serve(order: Order) -> None:
     """Serves until a signal says otherwise."""
     stop, reloading = _Stop(), Reloading(order.crews, order.read_crews, order.box, watch=order.reload)
-    with served(order.box.data), _listening(order.host, order.port) as listener:
+    log = logging_to(order.box.data, order.box.known_keys(), order.log_settings, order.log, LogDefaults("info", "json"))
+    with served(order.box.data), _listening(order.host, order.port) as listener, log:
         key = server_key(order.box.data) if order.with_keys else ""
         order.box.known_keys().add(key, *order.secrets.values())
-        log_as_json_lines(order.box.known_keys())
         for warning in order.warnings:
             _log.warning("%s", warning)
         stop.listen()
@@ -128,6 +131,7 @@ async def _service(order: Order, key: str, port: int, reloading: Reloading) -> A
     for aside in (*box.set_aside, *parked):
         _log.warning("run %s does not go on here: %s", aside.run, aside.reason)
     service = Service(box, order.crews, settings, await _access(order, key, port), order.incoming)
+    service.slow_request_s = order.log_settings.slow_request_seconds
     for each in order.crews.all():
         if each.is_sound:
             await box.listen(each.crew)
