@@ -3,11 +3,13 @@
 import asyncio
 import hashlib
 import os
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 
 import click
+import msgspec
 
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.crew_files import LoadedCrew, read_crew
@@ -15,7 +17,7 @@ from interlock.adapters.host_file import HostSettings
 from interlock.adapters.host_secrets import too_short
 from interlock.adapters.logging_setup import LogChoice
 from interlock.adapters.served_folder import new_key
-from interlock.adapters.server_settings import SCOPES
+from interlock.adapters.server_settings import SCOPES, ServerSettings, require_public_url
 from interlock.adapters.webhook_settings import IncomingHook, OutgoingHook, secret_of
 from interlock.cli.crews import config_option, open_crew, show_problems
 from interlock.cli.log_options import log_options
@@ -32,6 +34,7 @@ PORT = 8321
 @click.argument("crews", metavar="CREW...", nargs=-1, required=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one.")
+@click.option("--public-url", metavar="URL", help="The address behind a proxy: https://host or https://host/prefix.")
 @click.option("--reload", is_flag=True, help="Read crews again when their files change; SIGHUP always does.")
 @click.option("--no-auth", is_flag=True, help="Ask for no key; only on the loopback.")
 @click.option("--resume-parked", is_flag=True, help="Continue runs that were parked by Ctrl-C or SIGTERM, too.")
@@ -43,6 +46,7 @@ def serve(
     crews: tuple[str, ...],
     host: str,
     port: int,
+    public_url: str | None,
     reload: bool,
     no_auth: bool,
     resume_parked: bool,
@@ -64,7 +68,7 @@ def serve(
     order = serving.Order(
         box=logged_box(data, settings, script, recover=True),
         crews=serving.ServedCrews(_loaded(crews, config, has_script=script is not None), SystemClock().now_ms()),
-        settings=settings.server,
+        settings=_server_settings(settings, public_url),
         log_settings=settings.log,
         log=log,
         host=host,
@@ -74,12 +78,20 @@ def serve(
         incoming=serving.incoming_webhooks(_taken_in(settings), os.environ),
         secrets={name: secret_of(name, hook.secret_env, os.environ) for name, hook in outgoing.items()},
         say=click.echo,
+        on_terminal=sys.stdout is not None and sys.stdout.isatty(),
         read_crews=lambda: [read_crew(crew, load_host(config)) for crew in crews],
         reload=reload,
         resume_parked=resume_parked,
         warnings=too_short(settings, os.environ),
     )
     asyncio.run(serving.serve(order))
+
+
+def _server_settings(settings: HostSettings, public_url: str | None) -> ServerSettings:
+    if public_url is None:
+        return settings.server
+    require_public_url("--public-url", public_url)
+    return msgspec.structs.replace(settings.server, public_url=public_url)
 
 
 def _server_parts() -> ModuleType:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -42,6 +43,10 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 _RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+# What a machine asks that watches this one: it calls the server by whatever address it knows.
+PROBES = ("/healthz", "/readyz")
+METRICS = "/metrics"
 
 # What anybody may see: that the server lives, how to talk to it, and the page, which holds nothing.
 OPEN_PATHS = ("/", "/healthz", "/readyz", "/openapi.json", "/favicon.ico")
@@ -95,6 +100,7 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        scope = self._without_prefix(scope)
         answering = _Answering(scope, send, self._keeper, self._unread)
         try:
             body = await self._admitted(scope, receive)
@@ -107,11 +113,20 @@ class Guard:
                 failed = RequestRefused("internal-error", "the log of the server tells more")
                 await problem_response(failed)(scope, receive, answering.send)
 
+    def _without_prefix(self, scope: Scope) -> Scope:
+        path = self._keeper.origins.path_without_prefix(scope["path"])
+        return scope if path == scope["path"] else {**scope, "path": path, "raw_path": quote(path).encode()}
+
+    def _is_open_to_all(self, path: str) -> bool:
+        """Whether neither the name of the server nor a key counts."""
+        return path in PROBES or (path == METRICS and self._keeper.settings.metrics_open)
+
     async def _admitted(self, scope: Scope, receive: Receive) -> bytes:
         """Refuses, or tells the routes who asks; gives the body."""
         require_small_headers(scope)
         headers = _headers(scope)
-        self._require_place(scope, headers)
+        if not self._is_open_to_all(scope["path"]):
+            self._require_place(scope, headers)
         state: dict[str, Any] = scope.setdefault("state", {})
         state["caller"] = self._caller(scope, headers)
         if scope["method"] in WITHOUT_BODY:
@@ -143,7 +158,12 @@ class Guard:
     def _caller(self, scope: Scope, headers: dict[str, str]) -> Caller | None:
         path: str = scope["path"]
         opens_session = path == SESSION and scope["method"] == "POST"
-        if opens_session or path in OPEN_PATHS or path.startswith((OPEN_FOLDER, SIGNED_FOLDER)):
+        if (
+            opens_session
+            or path in OPEN_PATHS
+            or self._is_open_to_all(path)
+            or path.startswith((OPEN_FOLDER, SIGNED_FOLDER))
+        ):
             return None
         caller = ANYONE if self._keeper.access is None else self._known(self._keeper.access, scope, headers)
         wait_ms = self._rates.wait_ms(caller.id)
@@ -182,7 +202,7 @@ class Guard:
         """What somebody with a wrong key, code or signature is told; too often, and it is only that."""
         address = (scope.get("client") or ("", 0))[0]
         wait_ms = self._failures.wait_ms(address)
-        self._keeper.metrics.counts["wrong_keys"] += 1
+        self._keeper.metrics.wrong_keys.add()
         if wait_ms:
             wait_s = -(-wait_ms // 1000)
             return RequestRefused("too-many-failures", f"too many wrong keys; wait {wait_s} s", retry_after_s=wait_s)

@@ -74,6 +74,7 @@ class Order(NamedTuple):
     log_settings: LogSettings
     log: LogChoice
     read_crews: ReadCrews  # reads the crews again, in the order in which they were named
+    on_terminal: bool = False  # whether a person reads what is said
     reload: bool = False  # whether changed files are noticed without a signal
     resume_parked: bool = False  # whether runs that a person stopped are continued
     warnings: Sequence[str] = ()
@@ -93,7 +94,7 @@ async def serve(order: Order) -> None:
         port: int = listener.getsockname()[1]
         await _wait_for_data(order, listener, stop)
         async with order.box, _service(order, key, port, reloading) as service:
-            app = guarded_app(service, Origins(order.host, port, order.settings.hosts, order.settings.origins))
+            app = guarded_app(service, _origins(order, port))
             server = _Server(_config(app, order.settings))
             serving = asyncio.create_task(server.serve([listener]))
             _say_where(order, service, port)
@@ -101,6 +102,11 @@ async def serve(order: Order) -> None:
             await _drain(service)
             server.should_exit = True
             await serving
+
+
+def _origins(order: Order, port: int) -> Origins:
+    settings = order.settings
+    return Origins(order.host, port, settings.hosts, settings.origins, settings.public_url)
 
 
 async def _wait_for_data(order: Order, listener: socket.socket, stop: "_Stop") -> None:
@@ -137,13 +143,22 @@ async def _service(order: Order, key: str, port: int, reloading: Reloading) -> A
             await box.listen(each.crew)
     senders = {name: WebhookSender(hook, order.secrets[name], box.clock) for name, hook in order.hooks.items()}
     keys = box.known_keys()
-    telling = WebhooksOut(box.store, box.signals.bus, box.clock, order.hooks, senders, redact=keys.hidden_body)
+    telling = WebhooksOut(
+        box.store,
+        box.signals.bus,
+        box.clock,
+        order.hooks,
+        senders,
+        redact=keys.hidden_body,
+        public_url=settings.public_url,
+    )
     await telling.begin()
     box.watch(telling.wake)
     working = [
         at_work("streams", service.feed.run()),
         at_work("webhooks", telling.run()),
         at_work("changed crews", reloading.run()),
+        at_work("measurements of the loop", service.lag.run()),
     ]
     try:
         yield service
@@ -292,13 +307,17 @@ def _address(order: Order, port: int) -> str:
 
 def _say_where(order: Order, service: Service, port: int) -> None:
     address = _address(order, port)
+    shown = order.settings.public_url.rstrip("/") or address
     names = ", ".join(each.crew.name for each in order.crews.all())
     order.say(f"interlock serves {names} on {address}")
     if service.access is None:
         order.say("NO KEY IS ASKED FOR: whoever reaches this address may do everything")
-        order.say(f"open {address}/")
-    else:
-        order.say(f"open {address}/#code={service.access.new_code()}  (works once)")
+        order.say(f"open {shown}/")
+    elif order.on_terminal:
+        order.say(f"open {shown}/#code={service.access.new_code()}  (works once)")
+    else:  # a log keeps what is printed, and a code in it would let its readers in
+        order.say(f"open {shown}/ and sign in with the key")
+    if service.access is not None:
         order.say(f"the key for programs is in {order.box.data / SERVER_KEY}")
     if not is_loopback(order.host):
         order.say("this address can be reached from other machines, unencrypted: put a proxy with TLS before it")

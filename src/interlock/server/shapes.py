@@ -481,7 +481,10 @@ class Session(Told):
     id: str = Field(examples=["owner"])
     scopes: list[str] = Field(
         description="All that it may; `admin` stands beside the others, not for them.",
-        examples=[["admin", "answer", "read", "run"]],
+        examples=[["admin", "answer", "metrics", "read", "run"]],
+    )
+    crews: list[str] | None = Field(
+        default=None, description="The crews whose runs it may see and start; null for all.", examples=[["desk"]]
     )
 
 
