@@ -36,6 +36,7 @@ PORT = 8321
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one.")
 @click.option("--public-url", metavar="URL", help="The address behind a proxy: https://host or https://host/prefix.")
 @click.option("--reload", is_flag=True, help="Read crews again when their files change; SIGHUP always does.")
+@click.option("--print-code", is_flag=True, help="Print a one-time code for the dashboard even without a terminal.")
 @click.option("--no-auth", is_flag=True, help="Ask for no key; only on the loopback.")
 @click.option("--resume-parked", is_flag=True, help="Continue runs that were parked by Ctrl-C or SIGTERM, too.")
 @config_option
@@ -48,6 +49,7 @@ def serve(
     port: int,
     public_url: str | None,
     reload: bool,
+    print_code: bool,
     no_auth: bool,
     resume_parked: bool,
     config: str | None,
@@ -78,7 +80,7 @@ def serve(
         incoming=serving.incoming_webhooks(_taken_in(settings), os.environ),
         secrets={name: secret_of(name, hook.secret_env, os.environ) for name, hook in outgoing.items()},
         say=click.echo,
-        on_terminal=sys.stdout is not None and sys.stdout.isatty(),
+        prints_code=print_code or (sys.stdout is not None and sys.stdout.isatty()),
         read_crews=lambda: [read_crew(crew, load_host(config)) for crew in crews],
         reload=reload,
         resume_parked=resume_parked,

@@ -158,12 +158,9 @@ class Guard:
     def _caller(self, scope: Scope, headers: dict[str, str]) -> Caller | None:
         path: str = scope["path"]
         opens_session = path == SESSION and scope["method"] == "POST"
-        if (
-            opens_session
-            or path in OPEN_PATHS
-            or self._is_open_to_all(path)
-            or path.startswith((OPEN_FOLDER, SIGNED_FOLDER))
-        ):
+        if opens_session or path in OPEN_PATHS or path.startswith((OPEN_FOLDER, SIGNED_FOLDER)):
+            return None
+        if self._is_open_to_all(path):
             return None
         caller = ANYONE if self._keeper.access is None else self._known(self._keeper.access, scope, headers)
         wait_ms = self._rates.wait_ms(caller.id)

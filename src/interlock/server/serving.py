@@ -74,7 +74,7 @@ class Order(NamedTuple):
     log_settings: LogSettings
     log: LogChoice
     read_crews: ReadCrews  # reads the crews again, in the order in which they were named
-    on_terminal: bool = False  # whether a person reads what is said
+    prints_code: bool = False  # whether a person, and no log, reads what is said
     reload: bool = False  # whether changed files are noticed without a signal
     resume_parked: bool = False  # whether runs that a person stopped are continued
     warnings: Sequence[str] = ()
@@ -313,7 +313,7 @@ def _say_where(order: Order, service: Service, port: int) -> None:
     if service.access is None:
         order.say("NO KEY IS ASKED FOR: whoever reaches this address may do everything")
         order.say(f"open {shown}/")
-    elif order.on_terminal:
+    elif order.prints_code:
         order.say(f"open {shown}/#code={service.access.new_code()}  (works once)")
     else:  # a log keeps what is printed, and a code in it would let its readers in
         order.say(f"open {shown}/ and sign in with the key")

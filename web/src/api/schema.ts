@@ -1076,6 +1076,14 @@ export interface components {
         /** Session */
         Session: {
             /**
+             * Crews
+             * @description The crews whose runs it may see and start; null for all.
+             * @example [
+             *       "desk"
+             *     ]
+             */
+            crews?: string[] | null;
+            /**
              * Id
              * @example owner
              */
@@ -1086,6 +1094,7 @@ export interface components {
              * @example [
              *       "admin",
              *       "answer",
+             *       "metrics",
              *       "read",
              *       "run"
              *     ]

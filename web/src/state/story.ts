@@ -201,6 +201,12 @@ function lane(path: readonly string[], name: string): string {
   return [...path, name].join(" › ");
 }
 
+/** Who asked or answered, where the journal says it. */
+function byNote(event: RunEvent): string {
+  const by = textOf(event, "by");
+  return by ? `by ${by}` : "";
+}
+
 export type Happens = (story: Story, event: RunEvent, path: readonly string[]) => void;
 
 const HAPPENS: Record<string, Happens> = {
@@ -208,7 +214,7 @@ const HAPPENS: Record<string, Happens> = {
   "run.started": (story, event, path) => {
     if (!path.length) {
       story.status = "running";
-      story.say(event, "input", "you", textOf(event, "input"));
+      story.say(event, "input", "you", textOf(event, "input"), byNote(event));
     }
   },
   "turn.started": (story, event, path) => {
@@ -311,7 +317,10 @@ const HAPPENS: Record<string, Happens> = {
   },
   "run.resumed": (story, event, path) => {
     if (!path.length) story.status = "running";
-    if (textOf(event, "input")) story.say(event, "answer", "you", textOf(event, "input"));
+    if (textOf(event, "input")) story.say(event, "answer", "you", textOf(event, "input"), byNote(event));
+  },
+  "cancel.requested": (story, event, path) => {
+    if (!path.length) story.say(event, "note", "you", "", `cancelled by ${textOf(event, "by")}`);
   },
   "run.finished": (story, event, path) => {
     for (const place of [...story.active]) {
