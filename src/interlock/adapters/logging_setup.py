@@ -26,12 +26,16 @@ class LogChoice(NamedTuple):
 class LogDefaults(NamedTuple):
     """What a command shows on standard error if nobody says otherwise.
 
-    `shows_runs` says whether warnings about runs are among that: not where the command shows the run itself.
+    `runs` is the least that it shows of what happens to runs: a command that shows a run itself need not log it too.
     """
 
     level: str
     format: str
-    shows_runs: bool = True
+    runs: str = "debug"
+
+
+# Above every level.
+NOTHING = "critical"
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
@@ -76,8 +80,20 @@ def _stderr(
     handler = _Stderr()
     handler.setLevel((asked or defaults.level).upper())
     handler.setFormatter(_STYLES[choice.format or settings.format or defaults.format](keys))
-    if not asked:
-        # The lines of the signal protocol are for those who ask for them.
-        quiet = (SIGNALS,) if defaults.shows_runs else (SIGNALS, RUNS)
-        handler.addFilter(lambda record: record.name not in quiet)
+    handler.addFilter(_Wanted(asked, defaults.runs))
     return handler
+
+
+class _Wanted(logging.Filter):
+    """The lines of the signal protocol are for those who ask for them, and so is what happens to a run on show."""
+
+    def __init__(self, asked: str, runs: str) -> None:
+        super().__init__()
+        self._shows_signals = bool(asked)
+        least = "debug" if asked == "debug" else "warning" if asked and runs == NOTHING else runs
+        self._least_of_runs = logging.getLevelNamesMapping()[least.upper()]
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name == SIGNALS:
+            return self._shows_signals
+        return record.name != RUNS or record.levelno >= self._least_of_runs

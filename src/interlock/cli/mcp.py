@@ -32,7 +32,7 @@ def mcp(crews: tuple[str, ...], config: str | None, script: str | None, data: st
     box = logged_box(data, host, script)
     for number in (signal.SIGINT, signal.SIGTERM):  # nobody can interrupt a read of standard input but by ending it
         signal.signal(number, signal.SIG_DFL)
-    with logging_to(box.data, box.known_keys(), host.log, log, LogDefaults("warning", "brief")):
+    with logging_to(box.data, box.known_keys(), host.log, log, LogDefaults("warning", "brief", "warning")):
         asyncio.run(_served(box, definitions))
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from interlock.adapters.host_file import HostSettings
 from interlock.adapters.log_settings import LogSettings
-from interlock.adapters.logging_setup import LogChoice, LogDefaults, logging_to
+from interlock.adapters.logging_setup import NOTHING, LogChoice, LogDefaults, logging_to
 from interlock.adapters.run_log import RunLog
 from interlock.cli.answering import Asker, HandIn
 from interlock.cli.crews import config_option, crew_argument, open_sound_crew, shown
@@ -180,7 +180,7 @@ def script_of(script: str | None, model: str | None) -> str | None:
 
 def drive(box: Interlock, ask: Ask, display: Display, settings: LogSettings, log: LogChoice) -> None:
     """Shows a run while it goes on, lets a person answer it, says how it stands, and exits with its code."""
-    defaults = LogDefaults("warning", "brief", shows_runs=display is Display.JSON)
+    defaults = LogDefaults("warning", "brief", "warning" if display is Display.JSON else NOTHING)
     with logging_to(box.data, box.known_keys(), settings, log, defaults):
         result = _driven(box, ask, display)
     sys.stdout.flush()

@@ -59,5 +59,5 @@ def session_router(service: Service) -> APIRouter:
 
 
 def _view(caller: Caller) -> dict[str, object]:
-    crews = sorted(caller.crews) if caller.crews is not None else None
-    return {"id": caller.id, "scopes": caller.allowed, "crews": crews}
+    limited = {"crews": sorted(caller.crews)} if caller.crews is not None else {}
+    return {"id": caller.id, "scopes": caller.allowed, **limited}

@@ -483,8 +483,10 @@ class Session(Told):
         description="All that it may; `admin` stands beside the others, not for them.",
         examples=[["admin", "answer", "metrics", "read", "run"]],
     )
-    crews: list[str] | None = Field(
-        default=None, description="The crews whose runs it may see and start; null for all.", examples=[["desk"]]
+    crews: list[str] = Field(
+        default=[],
+        description="The only crews whose runs it may see and start, if limited.",
+        examples=[["desk"]],
     )
 
 
