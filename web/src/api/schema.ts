@@ -1077,12 +1077,13 @@ export interface components {
         Session: {
             /**
              * Crews
-             * @description The crews whose runs it may see and start; null for all.
+             * @description The only crews whose runs it may see and start, if limited.
+             * @default []
              * @example [
              *       "desk"
              *     ]
              */
-            crews?: string[] | null;
+            crews: string[];
             /**
              * Id
              * @example owner
