@@ -13,8 +13,9 @@ import pytest
 
 from interlock import __version__
 from interlock.adapters.server_settings import ServerKey, ServerSettings, read_server_settings
+from interlock.engine.events import ToolRequest, Usage
 from interlock.errors import ModelUnavailable, UsageError
-from interlock.ports import ModelReply, ModelRequest, ToolRequest, Usage
+from interlock.ports import ModelReply, ModelRequest
 from interlock.server.metrics import VALUES_MAX, Metrics, reason_group
 from tests.server.office import CREW, Office, office, parrot
 
