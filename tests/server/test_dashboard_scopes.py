@@ -14,7 +14,7 @@ from tests.server.receiving import SECRET, SECRET_VALUE, receiving
 pytestmark = [needs_chromium, pytest.mark.timeout(240)]
 
 KEYS = {"reader": ["read"], "runner": ["read", "run"], "answerer": ["read", "answer"], "keeper": ["admin"]}
-ALL = ["admin", "answer", "read", "run"]
+ALL = ["admin", "answer", "metrics", "read", "run"]
 ASKING = 'replies: {clerk: ["Which colour? [WAIT]", "Blue it is. [DONE]"]}\n'
 BUTTONS = {
     "runs": {"Start a run": "run"},
