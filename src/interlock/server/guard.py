@@ -125,8 +125,7 @@ class Guard:
         """Refuses, or tells the routes who asks; gives the body."""
         require_small_headers(scope)
         headers = _headers(scope)
-        if not self._is_open_to_all(scope["path"]):
-            self._require_place(scope, headers)
+        self._require_place(scope, headers)
         state: dict[str, Any] = scope.setdefault("state", {})
         state["caller"] = self._caller(scope, headers)
         if scope["method"] in WITHOUT_BODY:
@@ -140,7 +139,8 @@ class Guard:
     def _require_place(self, scope: Scope, headers: dict[str, str]) -> None:
         origins = self._keeper.origins
         hosts = [value for name, value in scope["headers"] if name == b"host"]
-        if len(hosts) != 1 or not origins.knows_host(headers.get("host")):
+        is_known = len(hosts) == 1 and origins.knows_host(headers.get("host"))
+        if not is_known and not self._is_open_to_all(scope["path"]):
             raise RequestRefused(
                 "host-not-allowed",
                 f"this server is not called {headers.get('host', '')[:100]!r}; add the name to server.hosts",
