@@ -235,7 +235,7 @@ replies:
 def test_run_gives_one_json_object_a_line_and_the_log_on_the_other_stream(tmp_path: Path) -> None:
     (tmp_path / "script.yaml").write_text(SCRIPT)
     data = str(tmp_path / "data")
-    result = run("run", HELLO, "two sentences", "--script", str(tmp_path / "script.yaml"), "--data", data)
+    result = run("run", HELLO, "two sentences", "--script", str(tmp_path / "script.yaml"), "--data", data, "--verbose")
     events = [json.loads(line) for line in result.stdout.splitlines()]
     journalled = [event for event in events if "seq" in event]
     assert result.exit_code == 0
@@ -264,7 +264,7 @@ def test_a_run_pauses_with_3_is_resumed_and_can_be_looked_at(tmp_path: Path) -> 
     )
     (tmp_path / "s.yaml").write_text('replies: {a: ["Which city? [WAIT]", "Rome it is. [END]"]}\n')
     data = str(tmp_path / "data")
-    paused = run("run", str(tmp_path), "go", "--data", data)
+    paused = run("run", str(tmp_path), "go", "--data", data, "--verbose")
     assert paused.exit_code == 3
     assert paused.stderr.splitlines()[-1] == "[PAUSE:a] Waiting for user input"
     last = json.loads(paused.stdout.splitlines()[-1])

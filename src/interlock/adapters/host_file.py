@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from interlock.adapters.host_sections import require_variable, section_of
+from interlock.adapters.log_settings import LogSettings, read_log_settings
 from interlock.adapters.mcp_settings import McpServer, read_mcp_server
 from interlock.adapters.models.constraining import WAYS
 from interlock.adapters.models.providers import ProviderSettings
@@ -25,6 +26,7 @@ from interlock.errors import UsageError, nearest
 # Sections of the file. Those without keys here are checked by the part of Interlock that uses them.
 _SECTIONS: dict[str, tuple[str, ...] | None] = {
     "durability": None,
+    "log": None,
     "mcp": None,
     "providers": None,
     "retention": ("broadcast_days", "days", "tombstone_days"),
@@ -49,6 +51,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     providers: tuple[str, ...] = ()
     provider_settings: dict[str, ProviderSettings] = {}
     durability: str = "full"
+    log: LogSettings = LogSettings()
     retention_days: float | None = None
     broadcast_days: float | None = None
     tombstone_days: float | None = None
@@ -95,6 +98,7 @@ def read_settings(path: Path) -> HostSettings:
         providers=_ids(path, data, "providers"),
         provider_settings=_providers(path, data),
         durability=_durability(path, data),
+        log=read_log_settings(path, data.get("log", {})),
         retention_days=_retention(path, data, "days"),
         broadcast_days=_retention(path, data, "broadcast_days"),
         tombstone_days=_retention(path, data, "tombstone_days"),

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from interlock.adapters.crew_files import LoadedCrew, read_crew
-from interlock.adapters.text_log import one_line
+from interlock.adapters.log_lines import one_line
 from interlock.compose.crews import load_host
 from interlock.crew.definition import Crew
 from interlock.crew.problem import Problem, Severity

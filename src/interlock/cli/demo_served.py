@@ -74,7 +74,7 @@ def show_served(templates: Path, data: Path, *, headless: bool) -> bool:
 def _serving(templates: Path, data: Path, *, headless: bool) -> Iterator[Served]:
     script = _at_once(templates / CREW / SCRIPT, data) if headless else templates / CREW / SCRIPT
     command = [sys.executable, "-c", PROGRAM, "serve", str(templates / CREW), str(templates / "hello")]
-    command += ["--script", str(script), "--data", str(data / "served"), "--port", "0"]
+    command += ["--script", str(script), "--data", str(data / "served"), "--port", "0", "--print-code"]
     # Its log is for whoever keeps a server, not for a tour.
     with (
         (data / "log").open("w", encoding="utf-8") as log,

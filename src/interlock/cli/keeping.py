@@ -6,18 +6,26 @@ from pathlib import Path
 
 import click
 
+from interlock.adapters.logging_setup import LogChoice
 from interlock.adapters.private_files import open_private
 from interlock.adapters.run_scripts import written_script, written_test
-from interlock.adapters.text_log import TextLog
 from interlock.cli.crews import config_option
+from interlock.cli.log_options import log_options
 from interlock.cli.looking import with_look
-from interlock.cli.run import data_option, drive, for_people, json_option, plain_option, script_option, with_box
+from interlock.cli.run import (
+    data_option,
+    drive,
+    for_people,
+    json_option,
+    logged_box,
+    plain_option,
+    script_option,
+    with_box,
+)
 from interlock.compose.box import Interlock, RunHandle
 from interlock.compose.crews import host_settings
 from interlock.compose.keeping import delete_run, export_run, import_run, prune_runs
-from interlock.crew.registry import registry_of_tree
 from interlock.errors import UsageError
-from interlock.signals.builtin import load_default_signals
 
 
 @click.command()
@@ -28,23 +36,28 @@ from interlock.signals.builtin import load_default_signals
 @data_option
 @json_option
 @plain_option
+@log_options
 def fork(
-    run_id: str, after: int, script: str | None, config: str | None, data: str, as_json: bool, plain: bool
+    run_id: str,
+    after: int,
+    script: str | None,
+    config: str | None,
+    data: str,
+    as_json: bool,
+    plain: bool,
+    log: LogChoice,
 ) -> None:
     """Go on from the middle of RUN, as a new run: what was recorded up to SEQ is kept, and asked for no more.
 
     Possible where no branch, no crew that was called and no question is open; elsewhere the nearest places are named.
     What crews have said that were called before SEQ is kept; their runs stay with RUN. Exit codes as of run.
     """
-    log = TextLog(load_default_signals())
 
     async def forked(box: Interlock) -> RunHandle:
-        log.registry = registry_of_tree(await box.crew_of(await box.journal.row(run_id)))
         return await box.fork(run_id, after)
 
-    drive(
-        Interlock(data, host=host_settings(config), script=script, observers=[log]), forked, for_people(as_json, plain)
-    )
+    host = host_settings(config)
+    drive(logged_box(data, host, script), forked, for_people(as_json, plain), host.log, log)
 
 
 @click.command()

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import click
 
+from interlock.adapters.logging_setup import LogChoice, LogDefaults, logging_to
 from interlock.cli.crews import config_option, open_sound_crew
-from interlock.cli.run import data_option, script_option
+from interlock.cli.log_options import log_options
+from interlock.cli.run import data_option, logged_box, script_option
 from interlock.compose.box import Interlock
 from interlock.compose.crews import host_settings
 from interlock.crew.definition import Crew
@@ -19,16 +21,19 @@ from interlock.errors import UsageError
 @config_option
 @script_option
 @data_option
-def mcp(crews: tuple[str, ...], config: str | None, script: str | None, data: str) -> None:
+@log_options
+def mcp(crews: tuple[str, ...], config: str | None, script: str | None, data: str, log: LogChoice) -> None:
     """Serve each CREW as a tool over MCP, on standard input and output, until the input ends.
 
     A tool takes the crew's input; a run that is paused returns its question, and the tool 'resume' answers it.
     """
     definitions = [open_sound_crew(crew, config) for crew in crews]
-    box = Interlock(data, host=host_settings(config), script=script)
+    host = host_settings(config)
+    box = logged_box(data, host, script)
     for number in (signal.SIGINT, signal.SIGTERM):  # nobody can interrupt a read of standard input but by ending it
         signal.signal(number, signal.SIG_DFL)
-    asyncio.run(_served(box, definitions))
+    with logging_to(box.data, box.known_keys(), host.log, log, LogDefaults("warning", "brief", "warning")):
+        asyncio.run(_served(box, definitions))
 
 
 async def _served(box: Interlock, crews: Sequence[Crew]) -> None:

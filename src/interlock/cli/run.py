@@ -14,24 +14,28 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from interlock.adapters.host_file import HostSettings
 from interlock.adapters.host_secrets import host_secrets
-from interlock.adapters.text_log import TextLog
+from interlock.adapters.log_settings import LogSettings
+from interlock.adapters.logging_setup import NOTHING, LogChoice, LogDefaults, logging_to
+from interlock.adapters.run_log import RunLog
 from interlock.cli.answering import Asker, HandIn
 from interlock.cli.crews import config_option, crew_argument, open_sound_crew, shown
+from interlock.cli.log_options import log_options
 from interlock.cli.looking import with_look
 from interlock.cli.progress import Progress, Question
 from interlock.cli.terminal import asked, can_ask, can_show_live, held_back, quiet_keys
 from interlock.cli.transcript import Line, lines_of
+from interlock.cli.user import system_user
 from interlock.compose.box import DATA_FOLDER, Interlock, Result, RunHandle
 from interlock.compose.crews import host_settings
 from interlock.compose.models import with_model
-from interlock.crew.registry import registry_of_tree
 from interlock.engine.approving import APPROVAL
 from interlock.engine.parking import PARKED
 from interlock.engine.questions import QUESTION
 from interlock.errors import InterlockError, TooLate, UsageError
 from interlock.ids import root_of
-from interlock.signals.builtin import load_default_signals
+from interlock.signals.registry import SignalRegistry
 
 Show = Callable[[dict[str, Any]], None]
 Ask = Callable[[Interlock], Awaitable[RunHandle]]
@@ -67,6 +71,7 @@ script_option = click.option("--script", metavar="FILE", help="Answers to use in
 @data_option
 @json_option
 @plain_option
+@log_options
 def run(
     crew: str,
     config: str | None,
@@ -77,6 +82,7 @@ def run(
     data: str,
     as_json: bool,
     plain: bool,
+    log: LogChoice,
 ) -> None:
     """Run CREW on INPUT. Exit code 0: completed, 3: paused, 1: anything else."""
     answers = script_of(script, model)
@@ -85,13 +91,14 @@ def run(
     if model is not None and answers is None:
         definition = with_model(definition, model, host.provider_settings)
     given = given_text(text)
-    log = TextLog(registry_of_tree(definition))
 
     async def begin(box: Interlock) -> RunHandle:
-        return await (box.continue_run(definition, given, continues) if continues else box.start(definition, given))
+        by = system_user()
+        if continues:
+            return await box.continue_run(definition, given, continues, by=by)
+        return await box.start(definition, given, by=by)
 
-    box = Interlock(data, host=host, script=answers, observers=[log])
-    drive(box, begin, for_people(as_json, plain))
+    drive(logged_box(data, host, answers), begin, for_people(as_json, plain), host.log, log)
 
 
 @click.command()
@@ -103,6 +110,7 @@ def run(
 @data_option
 @json_option
 @plain_option
+@log_options
 def resume(
     run_id: str,
     token: str | None,
@@ -112,18 +120,27 @@ def resume(
     data: str,
     as_json: bool,
     plain: bool,
+    log: LogChoice,
 ) -> None:
     """Answer what RUN waits for, or continue it if it is parked or the process that ran it is gone."""
     given = given_text(text)
-    log = TextLog(load_default_signals())
 
     async def again(box: Interlock) -> RunHandle:
-        log.registry = registry_of_tree(await box.crew_of(await box.journal.row(root_of(run_id))))
-        await box.resume(run_id, given, token=token)
+        await box.resume(run_id, given, token=token, by=system_user())
         return RunHandle(box, root_of(run_id))  # a child goes on with whoever called it
 
-    box = Interlock(data, host=host_settings(config), script=script, observers=[log])
-    drive(box, again, for_people(as_json, plain))
+    host = host_settings(config)
+    drive(logged_box(data, host, script), again, for_people(as_json, plain), host.log, log)
+
+
+def logged_box(data: str, host: HostSettings, script: str | None, *, recover: bool = False) -> Interlock:
+    """A host whose runs are logged."""
+
+    def registry_of(run: str) -> SignalRegistry | None:
+        return box.registry_of_run(run)
+
+    box = Interlock(data, host=host, script=script, recover=recover, observers=[RunLog(registry_of)])
+    return box
 
 
 def given_text(text: str) -> str:
@@ -163,8 +180,16 @@ def script_of(script: str | None, model: str | None) -> str | None:
     return file if provider == "scripted" and file else None
 
 
-def drive(box: Interlock, ask: Ask, display: Display) -> None:
+def drive(box: Interlock, ask: Ask, display: Display, settings: LogSettings, log: LogChoice) -> None:
     """Shows a run while it goes on, lets a person answer it, says how it stands, and exits with its code."""
+    defaults = LogDefaults("warning", "brief", "warning" if display is Display.JSON else NOTHING)
+    with logging_to(box.data, box.known_keys(), settings, log, defaults):
+        result = _driven(box, ask, display)
+    sys.stdout.flush()
+    sys.exit(EXIT_CODES.get(result.status, 1))
+
+
+def _driven(box: Interlock, ask: Ask, display: Display) -> Result:
     progress = Progress(box.clock.now_ms())
     asker = Asker(progress) if display is not Display.JSON and can_ask() else None
     result = asyncio.run(watched(box, ask, display, progress, asker))
@@ -182,8 +207,7 @@ def drive(box: Interlock, ask: Ask, display: Display) -> None:
     elif result.reason == PARKED:
         again = f"'interlock resume {result.run}{_data_of(box)}' continues it"
         click.echo(f"interlock: run {result.run} is parked: what was done is kept, and {again}", err=True)
-    sys.stdout.flush()
-    sys.exit(EXIT_CODES.get(result.status, 1))
+    return result
 
 
 def _rests_for_a_person(result: Result) -> bool:
@@ -205,7 +229,7 @@ def _following(run: str) -> Ask:
 
 def _answering(question: Question, run: str, text: str) -> Ask:
     async def answer(box: Interlock) -> RunHandle:
-        return await box.resume(run, text, token=question.token)
+        return await box.resume(run, text, token=question.token, by=system_user())
 
     return answer
 
@@ -350,7 +374,7 @@ async def _shown(
 
 def _hand_in(box: Interlock, run: str) -> HandIn:
     async def hand_in(token: str, text: str) -> None:
-        await box.resume(run, text, token=token)
+        await box.resume(run, text, token=token, by=system_user())
 
     return hand_in
 

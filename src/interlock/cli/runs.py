@@ -18,6 +18,7 @@ from interlock.cli.run import data_option, json_option, print_lines, with_box
 from interlock.cli.run_tree import in_values, open_waits, run_lines, said_lines, tell_usage
 from interlock.cli.transcript import STEP
 from interlock.cli.usage import tell_of_run, usage
+from interlock.cli.user import system_user
 from interlock.compose.box import Interlock, Result
 from interlock.compose.questions import waits_of
 from interlock.compose.trees import Tree, in_order, tree_of
@@ -99,6 +100,8 @@ def show(run_id: str, messages: bool, as_mermaid: bool, data: str, as_json: bool
         click.echo(msgspec.json.encode(in_full(result) | in_values(tree)).decode())
         return
     _tell_how_it_stands(run_id, result)
+    for line in tree.members[0].people:
+        click.echo(f"  {shown(line)}")
     called = len(tree.members) > 1
     for line in run_lines(tree) if called else ():
         click.echo(line)
@@ -170,7 +173,7 @@ def cancel(run_id: str, data: str) -> None:
     """End RUN now; what it has under way is given up. Whoever called it goes on as after any other failure."""
 
     async def ask(box: Interlock) -> tuple[str, str]:
-        status = (await (await box.cancel(run_id)).result()).status
+        status = (await (await box.cancel(run_id, by=system_user() or "host")).result()).status
         return status, (await box.journal.row(root_of(run_id))).status
 
     status, outermost = with_box(data, ask)

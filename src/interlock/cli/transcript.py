@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from interlock.cli.crews import shown
+from interlock.engine.events import CALLER
 from interlock.ids import placed, run_of
 from interlock.messages.wire import EVERY_KEY, TYPES
 
@@ -68,6 +69,8 @@ def _note(event: dict[str, Any], path: tuple[str, ...]) -> str:
             return f"the tool failed: {event['output']}"
         case "input.requested":
             return _asked(event, path)
+        case "run.resumed" | "cancel.requested" if event.get("by", CALLER) != CALLER:
+            return _person(event)
         case "child.started" | "child.finished" | "run.paused":
             return _crew_note(event, path)
         case kind if kind in _NOTED:
@@ -75,6 +78,13 @@ def _note(event: dict[str, Any], path: tuple[str, ...]) -> str:
             return f"{'/'.join(path)}: {kind} {rest}" if path else f"{kind} {rest}"
         case _:
             return ""
+
+
+def _person(event: dict[str, Any]) -> str:
+    """Who answered, continued or cancelled a run; who starts one need not be told."""
+    if event["type"] == "cancel.requested":
+        return f"cancelled by {event['by']}"
+    return f"{'answered' if event['input'] else 'continued'} by {event['by']}"
 
 
 def _asked(event: dict[str, Any], path: tuple[str, ...]) -> str:
