@@ -43,10 +43,8 @@ class HidingModel:
             calls = tuple(self._hidden_call(call) for call in calls)
         return msgspec.structs.replace(reply, text=text, tool_calls=calls)
 
-    def _hidden_call(self, call: ToolRequest) -> ToolRequest:
-        if not isinstance(call, ToolRequest) or not all(
-            isinstance(part, str) for part in msgspec.structs.astuple(call)
-        ):
+    def _hidden_call(self, call: Any) -> Any:
+        if not (isinstance(call, ToolRequest) and all(isinstance(part, str) for part in msgspec.structs.astuple(call))):
             return call
         return ToolRequest(
             id=self._keys.hidden(call.id),
