@@ -253,6 +253,7 @@ def runner_on(store: AwayStore, world: World) -> Runner:
         owners=store,
         budgets=store,
         outbox=store,
+        orders=store,
         bus=store.bus,
         clock=world.clock,
         model_for=lambda _crew, _agent: Speaking(world),

@@ -1,6 +1,7 @@
 """A model of the host's own or a script, with the secrets of the host hidden in what it says and in how it fails."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
 
 import msgspec
 
@@ -34,12 +35,19 @@ class HidingModel:
                 await pieces.aclose()
 
     def _hidden_reply(self, reply: ModelReply) -> ModelReply:
-        calls = tuple(
-            ToolRequest(
-                id=self._keys.hidden(call.id),
-                name=self._keys.hidden(call.name),
-                arguments=self._keys.hidden_json(call.arguments),
-            )
-            for call in reply.tool_calls
+        """What is no text is left as it is: the caller refuses such a reply with a sentence."""
+        text, calls = reply.text, reply.tool_calls
+        if isinstance(text, str):
+            text = self._keys.hidden(text)
+        if isinstance(calls, tuple):
+            calls = tuple(self._hidden_call(call) for call in calls)
+        return msgspec.structs.replace(reply, text=text, tool_calls=calls)
+
+    def _hidden_call(self, call: Any) -> Any:
+        if not (isinstance(call, ToolRequest) and all(isinstance(part, str) for part in msgspec.structs.astuple(call))):
+            return call
+        return ToolRequest(
+            id=self._keys.hidden(call.id),
+            name=self._keys.hidden(call.name),
+            arguments=self._keys.hidden_json(call.arguments),
         )
-        return msgspec.structs.replace(reply, text=self._keys.hidden(reply.text), tool_calls=calls)
