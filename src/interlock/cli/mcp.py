@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from interlock.adapters.installing import needs_extra
 from interlock.cli.crews import config_option, open_sound_crew
 from interlock.cli.run import data_option, script_option
 from interlock.compose.box import Interlock
@@ -35,10 +36,7 @@ async def _served(box: Interlock, crews: Sequence[Crew]) -> None:
     try:
         from interlock.server.mcp_crews import by_tool_name, crew_server
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"interlock mcp needs more than is installed ({error.name} is missing); "
-            "install it with: pip install 'interlock[mcp]'"
-        ) from error
+        raise UsageError(needs_extra("interlock mcp", "mcp", error.name or "")) from error
     named = by_tool_name(crews)
     async with box:
         try:

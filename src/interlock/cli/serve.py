@@ -13,6 +13,7 @@ from interlock.adapters.clock import SystemClock
 from interlock.adapters.crew_files import LoadedCrew, read_crew
 from interlock.adapters.host_file import HostSettings
 from interlock.adapters.host_secrets import too_short
+from interlock.adapters.installing import needs_extra
 from interlock.adapters.served_folder import new_key
 from interlock.adapters.server_settings import SCOPES
 from interlock.adapters.webhook_settings import IncomingHook, OutgoingHook, secret_of
@@ -82,10 +83,7 @@ def _server_parts() -> ModuleType:
     try:
         return import_module("interlock.server.serving")
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"interlock serve needs more than is installed ({error.name} is missing); "
-            "install it with: pip install 'interlock[server]'"
-        ) from error
+        raise UsageError(needs_extra("interlock serve", "server", error.name or "")) from error
 
 
 def _loaded(crews: Sequence[str], config: str | None, *, has_script: bool) -> list[LoadedCrew]:

@@ -78,4 +78,5 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     unconstrained: tuple[str, ...] = ()  # servers of models of the crew that cannot be held to marks
     unconstrained_with_tools: tuple[str, ...] = ()  # those that cannot in a call that offers tools
     priced_models: tuple[str, ...] = ()  # models of the crew, and of those it calls, whose prices are known here
+    table_install: str = ""  # the command that installs a table of prices
     has_prices: bool = False  # there is a table of prices; what is not in it has none

@@ -26,7 +26,7 @@ def providers_are_installed(s: Subject) -> None:
                     provider_path(s, agent.id, key),
                     "missing-package",
                     f"the client of {model.provider} is not installed here",
-                    f"install it with {command}",
+                    f"install it with: {command}",
                     Severity.WARNING,
                 )
 
@@ -142,4 +142,4 @@ def _where_prices_come_from(s: Subject) -> str:
         "write input_token_price_per_million and output_token_price_per_million under its cost_limits, "
         "or under [providers.<id>] in interlock.toml (0 is free)"
     )
-    return write if s.host.has_prices else f"{write}, or install a table of prices with pip install 'interlock[llm]'"
+    return write if s.host.has_prices else f"{write}, or install a table of prices with: {s.host.table_install}"
