@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from interlock.adapters.installing import needs_extra
-from interlock.cli.crews import config_option, open_sound_crew
+from interlock.cli.crews import choose_config, config_option, open_sound_crew
 from interlock.cli.run import data_option, script_option
 from interlock.compose.box import Interlock
 from interlock.compose.crews import host_settings
@@ -25,6 +25,7 @@ def mcp(crews: tuple[str, ...], config: str | None, script: str | None, data: st
 
     A tool takes the crew's input; a run that is paused returns its question, and the tool 'resume' answers it.
     """
+    config = choose_config(config, *crews)
     definitions = [open_sound_crew(crew, config) for crew in crews]
     box = Interlock(data, host=host_settings(config), script=script)
     for number in (signal.SIGINT, signal.SIGTERM):  # nobody can interrupt a read of standard input but by ending it

@@ -21,7 +21,7 @@ from interlock.cli.progress import Progress, Question
 from interlock.cli.terminal import asked, can_ask, can_show_live, held_back, quiet_keys
 from interlock.cli.transcript import Line, lines_of
 from interlock.compose.box import DATA_FOLDER, Interlock, Result, RunHandle
-from interlock.compose.crews import host_settings
+from interlock.compose.crews import HOST_FILE, host_settings
 from interlock.compose.models import with_model
 from interlock.crew.registry import registry_of_tree
 from interlock.engine.approving import APPROVAL
@@ -178,7 +178,7 @@ def drive(box: Interlock, ask: Ask, display: Display) -> None:
     if display is not Display.JSON:
         _say_how_it_stands(box, result, progress, display)
     elif result.reason == PARKED:
-        again = f"'interlock resume {result.run}{_data_of(box)}' continues it"
+        again = f"'interlock resume {result.run}{_options_of(box)}' continues it"
         click.echo(f"interlock: run {result.run} is parked: what was done is kept, and {again}", err=True)
     sys.stdout.flush()
     sys.exit(EXIT_CODES.get(result.status, 1))
@@ -222,18 +222,20 @@ def _say_how_it_stands(box: Interlock, result: Result, progress: Progress, displ
             for line in (f"asked: {first}", *(f"       {line}" for line in more), *context):
                 click.echo(shown(line))
         token = f" --token {result.token}" if len(progress.questions) > 1 else ""
-        click.echo(f"answer with: interlock resume {result.run}{token}{_data_of(box)} --input TEXT")
+        click.echo(f"answer with: interlock resume {result.run}{token}{_options_of(box)} --input TEXT")
 
 
 def _say_how_to_continue(box: Interlock, result: Result, progress: Progress) -> None:
-    click.echo(f"continue with: interlock resume {result.run}{_data_of(box)}")
+    click.echo(f"continue with: interlock resume {result.run}{_options_of(box)}")
     for token in progress.questions:
-        click.echo(f"answer with: interlock runs answer {token}{_data_of(box)} TEXT")
+        click.echo(f"answer with: interlock runs answer {token}{_options_of(box)} TEXT")
 
 
-def _data_of(box: Interlock) -> str:
-    """The option that a command needs to find these runs again."""
-    return f" --data {shlex.quote(str(box.data))}" if box.data != Path(DATA_FOLDER) else ""
+def _options_of(box: Interlock) -> str:
+    """The options that a command needs to find these runs and their host's file again."""
+    data = f" --data {shlex.quote(str(box.data))}" if box.data != Path(DATA_FOLDER) else ""
+    file = box.host_file
+    return data + (f" --config {shlex.quote(str(file))}" if file is not None and file != Path(HOST_FILE) else "")
 
 
 def with_box(data: str, ask: Callable[[Interlock], Awaitable[T]], config: str | None = None) -> T:
@@ -256,8 +258,8 @@ async def watched(box: Interlock, ask: Ask, display: Display, progress: Progress
     try:
         return await work
     except asyncio.CancelledError:
-        again = f"'interlock resume {progress.run or 'RUN'}{_data_of(box)}' goes on"
-        open_ = [f"'interlock runs answer {token}{_data_of(box)} TEXT'" for token in progress.questions]
+        again = f"'interlock resume {progress.run or 'RUN'}{_options_of(box)}' goes on"
+        open_ = [f"'interlock runs answer {token}{_options_of(box)} TEXT'" for token in progress.questions]
         how = f"; {' and '.join(open_)} answers what is asked" if open_ else ""
         raise Parked(f"stopped; what was done is kept{how}, and {again}") from None
 

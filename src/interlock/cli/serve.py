@@ -17,7 +17,7 @@ from interlock.adapters.installing import needs_extra
 from interlock.adapters.served_folder import new_key
 from interlock.adapters.server_settings import SCOPES
 from interlock.adapters.webhook_settings import IncomingHook, OutgoingHook, secret_of
-from interlock.cli.crews import config_option, open_crew, show_problems
+from interlock.cli.crews import choose_config, config_option, open_crew, show_problems
 from interlock.cli.run import data_option, script_option
 from interlock.compose.box import Interlock
 from interlock.compose.crews import host_settings, load_host
@@ -57,6 +57,7 @@ def serve(
     serving = _server_parts()
     if no_auth and not serving.is_loopback(host):
         raise UsageError(f"--no-auth is for the loopback only, and '{host}' is not; leave it out, or use 127.0.0.1")
+    config = choose_config(config, *crews)
     settings = host_settings(config)
     outgoing = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, OutgoingHook)}
     order = serving.Order(
@@ -70,7 +71,7 @@ def serve(
         incoming=serving.incoming_webhooks(_taken_in(settings), os.environ),
         secrets={name: secret_of(name, hook.secret_env, os.environ) for name, hook in outgoing.items()},
         say=click.echo,
-        read_crews=lambda: [read_crew(crew, load_host(config)) for crew in crews],
+        read_crews=lambda: [read_crew(crew, load_host(config, crew)) for crew in crews],
         reload=reload,
         resume_parked=resume_parked,
         warnings=too_short(settings, os.environ),

@@ -108,7 +108,7 @@ class Interlock:
         delegation says `select: model` or `report_check: model`.
         """
         settings = settings_from(host)
-        self.data = Path(data)
+        self.data, self.host_file = Path(data), settings.file
         self.toolbox = HostTools(PythonToolbox([*tools, *imported_tools(settings)]), settings.mcp)
         self.clock = clock or SystemClock()
         self._known = KnownKeys(secret.value for secret in host_secrets(settings, os.environ))

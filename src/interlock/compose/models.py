@@ -27,7 +27,9 @@ from interlock.ports import Clock, Model
 
 AnyModel = Model | ModelFunction
 
-NO_MODEL = "write 'model: PROVIDER:NAME' in its file, or give --model, --script FILE or, in Python, models=…"
+NO_MODEL = (
+    "write 'model: PROVIDER:NAME' in its file or under settings, or give --model, --script FILE or, in Python, models=…"
+)
 
 
 class Models:
