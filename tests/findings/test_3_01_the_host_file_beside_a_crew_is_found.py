@@ -15,7 +15,7 @@ entry_point: clerk
 agents: [{id: clerk, is_terminal: true%s}]
 %s"""
 TOML = '[tools]\nmodules = ["clerk_tools_3_01"]\n'
-SCRIPT = "- {agent: clerk, text: done}\n"
+SCRIPT = "replies:\n  clerk: [{text: done}]\n"
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +84,7 @@ def test_crews_with_different_files_must_be_told_which_counts() -> None:
 def test_the_command_that_continues_names_the_file() -> None:
     crew(rest='routing: {signals: {clerk: [{signal: "[WAIT]"}]}}\n')
     Path("desk/interlock.toml").write_text('model = "scripted:../wait.yaml"\n')
-    Path("wait.yaml").write_text('- {agent: clerk, text: "Well? [WAIT]"}\n- {agent: clerk, text: done}\n')
+    Path("wait.yaml").write_text('replies:\n  clerk: [{text: "Well? [WAIT]"}, {text: done}]\n')
     said = interlock_says("run", "desk", "go", "--plain").stdout
     assert " --config desk/interlock.toml --input TEXT" in said
 

@@ -5,12 +5,14 @@ import msgspec
 
 from interlock.adapters.text_log import TextLog
 from interlock.cli.crews import config_option, shown
+from interlock.cli.hints import accepted_answer
 from interlock.cli.letters import moment
 from interlock.cli.looking import with_look
 from interlock.cli.run import data_option, drive, for_people, given_text, json_option, plain_option, script_option
 from interlock.compose.box import Interlock, RunHandle
 from interlock.compose.crews import host_settings
 from interlock.compose.questions import open_questions
+from interlock.compose.run_ids import whole_id
 from interlock.crew.registry import registry_of_tree
 from interlock.engine.in_full import in_full
 from interlock.ids import root_of
@@ -46,6 +48,8 @@ def _show(question: OpenQuestion) -> None:
         click.echo(f"  context: {shown(' '.join(question.context.split()))}")
     if question.expects:
         click.echo(f"  answer with {shown(question.expects)}")
+    else:
+        click.echo(f"  answer with {shown(accepted_answer(question.reason, question.agent))}")
 
 
 @click.command()
@@ -64,7 +68,7 @@ def answer(
     log = TextLog(load_default_signals())
 
     async def answered(box: Interlock) -> RunHandle:
-        handle = await box.answer(question, given)
+        handle = await box.answer(await whole_id(box.journal, question), given)
         log.registry = registry_of_tree(await box.crew_of(await box.journal.row(root_of(handle.id))))
         return handle
 

@@ -16,13 +16,16 @@ import msgspec
 from interlock.adapters.text_log import TextLog
 from interlock.cli.answering import Asker, HandIn
 from interlock.cli.crews import config_option, crew_argument, open_sound_crew, shown
+from interlock.cli.hints import answer_lines
 from interlock.cli.looking import with_look
+from interlock.cli.narration import Narrator
 from interlock.cli.progress import Progress, Question
-from interlock.cli.terminal import asked, can_ask, can_show_live, held_back, quiet_keys
+from interlock.cli.terminal import asked, can_ask, can_show_live, held_back, quiet_keys, read_input
 from interlock.cli.transcript import Line, lines_of
 from interlock.compose.box import DATA_FOLDER, Interlock, Result, RunHandle
 from interlock.compose.crews import HOST_FILE, host_settings
 from interlock.compose.models import with_model
+from interlock.compose.run_ids import whole_id
 from interlock.crew.registry import registry_of_tree
 from interlock.engine.approving import APPROVAL
 from interlock.engine.parking import PARKED
@@ -54,7 +57,7 @@ script_option = click.option("--script", metavar="FILE", help="Answers to use in
 
 @click.command()
 @crew_argument
-@click.argument("text", metavar="[INPUT|-]", default="")
+@click.argument("text", metavar="[INPUT|-]", required=False)
 @script_option
 @click.option(
     "--model",
@@ -68,7 +71,7 @@ script_option = click.option("--script", metavar="FILE", help="Answers to use in
 def run(
     crew: str,
     config: str | None,
-    text: str,
+    text: str | None,
     script: str | None,
     model: str | None,
     continues: str | None,
@@ -76,17 +79,19 @@ def run(
     as_json: bool,
     plain: bool,
 ) -> None:
-    """Run CREW on INPUT. Exit code 0: completed, 3: paused, 1: anything else."""
+    """Run CREW on INPUT, which is asked for on a terminal. Exit code 0: completed, 3: paused, 1: anything else."""
     answers = script_of(script, model)
     host = host_settings(config)
     definition = open_sound_crew(crew, config)
     if model is not None and answers is None:
         definition = with_model(definition, model, host.provider_settings)
-    given = given_text(text)
+    given = given_text(text) if text is not None else ask_for_input(crew)
     log = TextLog(registry_of_tree(definition))
 
     async def begin(box: Interlock) -> RunHandle:
-        return await (box.continue_run(definition, given, continues) if continues else box.start(definition, given))
+        if not continues:
+            return await box.start(definition, given)
+        return await box.continue_run(definition, given, await whole_id(box.journal, continues))
 
     box = Interlock(data, host=host, script=answers, observers=[log])
     drive(box, begin, for_people(as_json, plain))
@@ -116,12 +121,14 @@ def resume(
     log = TextLog(load_default_signals())
 
     async def again(box: Interlock) -> RunHandle:
-        log.registry = registry_of_tree(await box.crew_of(await box.journal.row(root_of(run_id))))
-        await box.resume(run_id, given, token=token)
-        return RunHandle(box, root_of(run_id))  # a child goes on with whoever called it
+        whole = await whole_id(box.journal, run_id)
+        which = await whole_id(box.journal, token) if token is not None else None
+        log.registry = registry_of_tree(await box.crew_of(await box.journal.row(root_of(whole))))
+        await box.resume(whole, given, token=which)
+        return RunHandle(box, root_of(whole))  # a child goes on with whoever called it
 
     box = Interlock(data, host=host_settings(config), script=script, observers=[log])
-    drive(box, again, for_people(as_json, plain))
+    drive(box, again, for_people(as_json, plain), only_new=True)
 
 
 def given_text(text: str) -> str:
@@ -134,6 +141,14 @@ def given_text(text: str) -> str:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"standard input is not UTF-8: {error}") from error
+
+
+def ask_for_input(crew: str) -> str:
+    """What the person at the terminal types; `UsageError` where nobody sits, or nothing is typed."""
+    text = read_input() if can_ask() else ""
+    if not text.strip():
+        raise UsageError(f"what shall {crew} work on? Write: interlock run {shlex.quote(crew)} 'INPUT', or - for stdin")
+    return text
 
 
 class Display(StrEnum):
@@ -161,9 +176,13 @@ def script_of(script: str | None, model: str | None) -> str | None:
     return file if provider == "scripted" and file else None
 
 
-def drive(box: Interlock, ask: Ask, display: Display) -> None:
-    """Shows a run while it goes on, lets a person answer it, says how it stands, and exits with its code."""
+def drive(box: Interlock, ask: Ask, display: Display, *, only_new: bool = False) -> None:
+    """Shows a run while it goes on, lets a person answer it, says how it stands, and exits with its code.
+
+    `only_new` leaves out what happened before, where people read.
+    """
     progress = Progress(box.clock.now_ms())
+    progress.shows_from_ms = progress.watched_ms if only_new and display is not Display.JSON else 0
     asker = Asker(progress) if display is not Display.JSON and can_ask() else None
     result = asyncio.run(watched(box, ask, display, progress, asker))
     while asker is not None and _rests_for_a_person(result) and (question := asker.next()) is not None:
@@ -221,8 +240,16 @@ def _say_how_it_stands(box: Interlock, result: Result, progress: Progress, displ
             context = [f"context: {' '.join(result.context.split())}"] if result.context else []
             for line in (f"asked: {first}", *(f"       {line}" for line in more), *context):
                 click.echo(shown(line))
-        token = f" --token {result.token}" if len(progress.questions) > 1 else ""
-        click.echo(f"answer with: interlock resume {result.run}{token}{_options_of(box)} --input TEXT")
+        _say_how_to_answer(box, result, progress)
+
+
+def _say_how_to_answer(box: Interlock, result: Result, progress: Progress) -> None:
+    token = f" --token {result.token}" if len(progress.questions) > 1 else ""
+    command = f"interlock resume {result.run}{token}{_options_of(box)} --input"
+    asked_by = progress.questions.get(result.token)
+    agent, expects = (asked_by.agent, asked_by.expects) if asked_by is not None else ("the agent", "")
+    for line in answer_lines(command, result.reason, agent, expects):
+        click.echo(shown(line))
 
 
 def _say_how_to_continue(box: Interlock, result: Result, progress: Progress) -> None:
@@ -300,15 +327,37 @@ async def _watched(
     async with box:
         handle = await _asked_for(box, ask)
         stop.run = handle.id
+        narrator = await _narrator(box, handle.id)
         async with _shown(box, handle.id, display, progress, asker) as show:
             goes_on = True
             while goes_on:
                 async for event in handle.events(progress.seq):
-                    progress.take(event)
-                    show(event)
+                    told = narrator.tell(event)
+                    progress.take(told)
+                    if display is Display.JSON or progress.is_new(event):
+                        show(event if display is Display.JSON else told)
                 may_type = display is Display.LIVE and asker is not None and not stop.is_asked
                 goes_on = may_type and asker is not None and await asker.is_finished_typing(box.clock)
         return await handle.result()
+
+
+async def _narrator(box: Interlock, run: str) -> Narrator:
+    return Narrator(await box.crew_of(await box.journal.row(run)), box.model_name)
+
+
+async def follow_run(box: Interlock, run: str, display: Display) -> str:
+    """Shows a run that others may drive, until it is over or paused; gives how it stands then."""
+    progress, narrator = Progress(box.clock.now_ms()), await _narrator(box, run)
+    view = _live(box, run, progress) if display is Display.LIVE else _shown(box, run, display, progress, None)
+    async with view as show:
+        async for event in RunHandle(box, run).events():
+            told = narrator.tell(event)
+            progress.take(told)
+            show(event if display is Display.JSON else told)
+    result = await box.result(run)
+    if display is not Display.JSON:
+        _say_how_it_stands(box, result, progress, display)
+    return result.status
 
 
 async def _asked_for(box: Interlock, ask: Ask) -> RunHandle:

@@ -43,9 +43,12 @@ def lines_of(event: dict[str, Any]) -> Iterator[Line]:
 
 
 def _said(event: dict[str, Any], path: tuple[str, ...]) -> list[Line]:
+    if event["type"] == "run.resumed" and event.get("input"):
+        return [Line("speaker", "user:"), *(Line("said", f"  {shown(line)}") for line in event["input"].splitlines())]
     if event["type"] != "model.replied" or not event["text"] or event.get("purpose"):
         return []
-    speaker = Line("speaker", f"{shown(placed(path, event['agent']))}:")
+    model = f" ({event['model']})" if event.get("model") else ""
+    speaker = Line("speaker", f"{shown(placed(path, event['agent']) + model)}:")
     return [speaker, *(Line("said", f"  {shown(line)}") for line in event["text"].splitlines())]
 
 
@@ -65,7 +68,9 @@ def _note(event: dict[str, Any], path: tuple[str, ...]) -> str:
         case "tool.called":
             return f"{placed(path, event['agent'])} uses {event['name']} {_as_text(event['arguments'])}"
         case "tool.returned" if not event["ok"]:
-            return f"the tool failed: {event['output']}"
+            return f"{event.get('name') or 'the tool'} failed: {event['output']}"
+        case "tool.returned" if event.get("name") and event["name"] not in _SENDING:
+            return f"{event['name']} returned {_in_short(event['output'])}"
         case "input.requested":
             return _asked(event, path)
         case "child.started" | "child.finished" | "run.paused":
@@ -82,7 +87,7 @@ def _asked(event: dict[str, Any], path: tuple[str, ...]) -> str:
     question, id_ = " ".join(event["question"].split()), event.get("message_id", "")
     if id_ and id_ != event["token"]:
         return f"{placed(path, event['agent'])} asks again: {question}"
-    return f"a person decides: {question}" if event.get("expects") and not id_ else ""
+    return f"approval needed: {question}" if event.get("expects") and not id_ else ""
 
 
 def _mail(event: dict[str, Any], path: tuple[str, ...]) -> str:

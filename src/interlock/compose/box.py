@@ -46,7 +46,7 @@ from interlock.compose.schedules import Schedules
 from interlock.compose.signals import Signals
 from interlock.compose.tools import HostTools
 from interlock.compose.usage import DAY_MS, Spent, spent_in
-from interlock.crew.definition import Crew
+from interlock.crew.definition import Agent, Crew
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry, MessageGiven
 from interlock.engine.parking import PARKED
 from interlock.engine.state import RunState
@@ -516,6 +516,10 @@ class Interlock:
         """The run as its journal tells it; `JournalDiverged` if the engine would now conclude otherwise."""
         row = await self.journal.row(run_id)
         return replayed(await self.crew_of(row), run_id, await self.journal.records(run_id)).state
+
+    def model_name(self, agent: Agent) -> str:
+        """The model that is called for an agent; nothing where a script or this program answers."""
+        return self._models.name_for(agent)
 
     async def crew_of(self, row: RunRow) -> Crew:
         """The crew as it was when the run started, never the files of today."""

@@ -110,6 +110,12 @@ class Models:
         given = self._given.get(provider) if isinstance(self._given, Mapping) else self._given
         return self._script is not None or isinstance(given, ScriptedModel)
 
+    def name_for(self, agent: Agent) -> str:
+        """The model that is called for an agent; nothing where a script or the host answers."""
+        if agent.primary is None or agent.primary.provider == "scripted" or self._is_given(agent.primary.provider):
+            return ""
+        return agent.primary.name
+
     async def close(self) -> None:
         """Connections belong to the loop that opened them; the next call opens others."""
         connections, self._connections = self._connections, {}
