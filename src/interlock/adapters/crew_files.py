@@ -96,7 +96,8 @@ class _Reader:
         file = _crew_file(path)
         self.readable = False
         if file is None:
-            self._unreadable(path, "there is no crew.yaml here", "name a crew's folder or its crew.yaml")
+            where = "there is no crew.yaml in this folder" if os.path.isdir(path) else "there is no such folder or file"  # noqa: PTH112
+            self._unreadable(path, where, "name a crew's folder or its crew.yaml; 'interlock init NAME' makes a crew")
             return None
         folder = self.outermost = Folder(file.parent)
         node = self._document(folder, file.name, shown=file)

@@ -113,9 +113,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         data = tomllib.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+        raise UsageError(f"{path} cannot be read: {error.strerror}; check the path after --config") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML: {error}") from error
+        raise UsageError(f"{path} is not TOML: {error}; correct it there") from error
     for name in data:
         if name not in _SECTIONS:
             raise UsageError(f"{path}: unknown key '{name}'; {nearest(name, list(_SECTIONS), 'remove it')}")

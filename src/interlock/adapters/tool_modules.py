@@ -46,7 +46,8 @@ def _read(file: Path, name: str) -> ToolModule:
         raise UsageError(f"{file}: {name!r} is no module name; write it as in an import, such as 'desk.tools'")
     source = _source_of(name, file.parent)
     if source is None:
-        raise UsageError(f"{file}: there is no module '{name}' beside it or on the import path")
+        where = "beside it or on the import path"
+        raise UsageError(f"{file}: there is no module '{name}' {where}; correct the name under [tools]")
     try:
         tree = ast.parse(source.read_bytes(), str(source))
     except OSError as error:

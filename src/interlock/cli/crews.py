@@ -63,7 +63,7 @@ def open_sound_crew(path: str, config: str | None) -> Crew:
     loaded = open_crew(path, config)
     if loaded.crew is None or not loaded.is_sound:
         show_problems((p for p in loaded.problems if p.severity is Severity.ERROR), err=True)
-        click.echo(f"{path} is not sound; 'interlock check {path}' tells the whole story", err=True)
+        click.echo(f"{path} has errors; run 'interlock check {path}' for all of them", err=True)
         sys.exit(1)
     return loaded.crew
 

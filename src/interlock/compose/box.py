@@ -5,6 +5,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -50,6 +51,7 @@ from interlock.crew.definition import Agent, Crew
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry, MessageGiven
 from interlock.engine.parking import PARKED
 from interlock.engine.state import RunState
+from interlock.engine.step import OVER
 from interlock.errors import AlreadyResumed, NotWaiting, OwnedElsewhere, RecordsMissing, RunNotFound, UsageError
 from interlock.ids import parent_of, root_of
 from interlock.ports import Clock, Delivery, Journal, Keeping, KeepingTrees, Observer, OpenQuestion, Owners, RunRow
@@ -408,13 +410,17 @@ class Interlock:
         try:
             if row.status == "running" and run_id not in self.runner.live:
                 if answers and token is None and not (await self.state(run_id)).waits:
-                    raise NotWaiting(run_id, None, [])
+                    raise NotWaiting(run_id, None, [], because="it is running; 'interlock runs follow' shows it")
                 await self._recover_tree(run_id)
             if answers:
                 await self.runner.resume(crew, run_id, token, text, continues_parked=continues_parked)
         except AlreadyResumed as again:
             if not again.same:
                 raise
+        except NotWaiting as refusal:
+            if token is not None or row.status not in OVER:
+                raise
+            raise NotWaiting(run_id, None, [], because=_how_it_ended(row)) from refusal
         except OwnedElsewhere as elsewhere:
             await self._require_same_answer(run_id, token, text, elsewhere)
         return RunHandle(self, run_id)
@@ -524,6 +530,11 @@ class Interlock:
     async def crew_of(self, row: RunRow) -> Crew:
         """The crew as it was when the run started, never the files of today."""
         return await self.runner.crews.of(row.crew_sha)
+
+
+def _how_it_ended(row: RunRow) -> str:
+    when = datetime.fromtimestamp(row.updated_at / 1000, UTC)
+    return f"it {'was ' if row.status == 'cancelled' else ''}{row.status} at {when:%Y-%m-%d %H:%M} UTC"
 
 
 def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:

@@ -202,7 +202,7 @@ def with_model(crew: Crew, named: str, providers: Providers | None = None) -> Cr
         raise UsageError(f"--model {named!r} is not a provider and a name; write openai:NAME, or scripted:FILE")
     if provider not in known:
         advice = nearest(provider, known, f"add [providers.{provider}] to interlock.toml")
-        raise UsageError(f"--model {named!r}: nobody called '{provider}' serves models; {advice}")
+        raise UsageError(f"--model {named!r}: unknown provider '{provider}'; {advice}")
     return _with(crew, ModelRef(provider=provider, model=model))
 
 

@@ -25,8 +25,7 @@ def agents_have_models(s: Subject) -> None:
             ("model",),
             "no-model",
             f"no model is set for {', '.join(map(repr, silent))}: a run would be refused",
-            "write 'model: PROVIDER:NAME' under settings in crew.yaml or in the agent's own file, or "
-            f'model = "PROVIDER:NAME" in {s.host.file_to_edit}; or run it with --model or --script',
+            "write 'model: PROVIDER:NAME' under settings in crew.yaml, or run it with --model or --script",
             Severity.WARNING,
         )
 
