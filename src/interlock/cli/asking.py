@@ -68,7 +68,7 @@ def answer(
     log = TextLog(load_default_signals())
 
     async def answered(box: Interlock) -> RunHandle:
-        handle = await box.answer(await whole_id(box.journal, question), given)
+        handle = await box.answer(await whole_id(box.journal, question) if ":" in question else question, given)
         log.registry = registry_of_tree(await box.crew_of(await box.journal.row(root_of(handle.id))))
         return handle
 

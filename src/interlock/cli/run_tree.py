@@ -7,7 +7,6 @@ import click
 
 from interlock.cli.columns import USAGE_HEADS, aligned, usage_cells
 from interlock.cli.crews import shown
-from interlock.cli.hints import accepted_answer
 from interlock.cli.transcript import STEP, Line
 from interlock.compose.trees import Member, Tree
 from interlock.engine.events import Entry, Usage
@@ -69,11 +68,7 @@ class Open:
 
     @property
     def line(self) -> str:
-        return f"{self.agent} waits ({self.reason}): {self.command} (TEXT: {self.accepted})"
-
-    @property
-    def accepted(self) -> str:
-        return accepted_answer(self.reason, self.agent)
+        return f"{self.agent} waits ({self.reason}): {self.command}"
 
 
 def open_waits(tree: Tree) -> list[Open]:

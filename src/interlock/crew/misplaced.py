@@ -19,7 +19,7 @@ _ROUTING_KEYS = {key.name for key in ROUTING.keys}
 def move_home(root: Mapping, problems: Problems) -> Mapping:
     """The document with every misplaced key in its section; each is a problem."""
     moved: dict[str, list[Entry]] = {}
-    kept = []
+    kept: list[Entry] = []
     for key, node in root.entries:
         home = _home_of(key.text)
         if key.text not in _CREW_KEYS and home:
