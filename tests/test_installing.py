@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ class Installed:
         (folder / "script.yaml").write_text("replies:\n  a: [{text: Done.}]\n")
 
     def says(self, *words: str, code: int = 0) -> str:
-        command = [self.folder / "env" / "bin" / "interlock", *words]
+        command = [str(self.folder / "env" / "bin" / "interlock"), *words]
         done = subprocess.run(
             command, cwd=self.folder, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
         )
@@ -71,7 +72,7 @@ class Installed:
         return done.stdout + done.stderr
 
 
-def _done(command: list[str | Path]) -> str:
+def _done(command: Sequence[str | Path]) -> str:
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, (command, done.stderr)
     return done.stdout

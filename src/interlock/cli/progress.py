@@ -107,7 +107,8 @@ class Progress:
 
     def is_new(self, event: Public) -> bool:
         """Whether it happened since it was to be shown; pieces of replies have no time of their own, and are."""
-        return event.get("at", self.shows_from_ms) >= self.shows_from_ms
+        at: int = event.get("at", self.shows_from_ms)
+        return at >= self.shows_from_ms
 
     def elapsed_ms(self, now_ms: int) -> int:
         """How long the run has been at work: without its pauses, and without the time it lay there with no process."""
