@@ -171,7 +171,8 @@ def test_explain_tells_the_whole_tree_in_the_order_of_the_store(crew: Path) -> N
 
 def test_the_transcript_sets_in_what_crews_say_that_were_called(crew: Path) -> None:
     name = paused(crew)
-    lines = without(answered(crew, name).stdout, name)
+    answered(crew, name)
+    lines = without(run("runs", "follow", name, "--plain").stdout, name)
     assert lines[3:12] == [
         "  alpha is called: Lamps",
         "  alpha/x:",

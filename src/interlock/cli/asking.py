@@ -5,6 +5,7 @@ import msgspec
 
 from interlock.adapters.logging_setup import LogChoice
 from interlock.cli.crews import config_option, shown
+from interlock.cli.hints import accepted_answer
 from interlock.cli.letters import moment
 from interlock.cli.log_options import log_options
 from interlock.cli.looking import with_look
@@ -22,6 +23,7 @@ from interlock.cli.user import system_user
 from interlock.compose.box import Interlock, RunHandle
 from interlock.compose.crews import host_settings
 from interlock.compose.questions import open_questions
+from interlock.compose.run_ids import whole_id
 from interlock.engine.in_full import in_full
 from interlock.ports import OpenQuestion
 
@@ -54,6 +56,8 @@ def _show(question: OpenQuestion) -> None:
         click.echo(f"  context: {shown(' '.join(question.context.split()))}")
     if question.expects:
         click.echo(f"  answer with {shown(question.expects)}")
+    else:
+        click.echo(f"  answer with {shown(accepted_answer(question.reason, question.agent))}")
 
 
 @click.command()
@@ -79,7 +83,8 @@ def answer(
     given = given_text(text)
 
     async def answered(box: Interlock) -> RunHandle:
-        return await box.answer(question, given, by=system_user())
+        whole = await whole_id(box.journal, question) if ":" in question else question
+        return await box.answer(whole, given, by=system_user())
 
     host = host_settings(config)
     drive(logged_box(data, host, script), answered, for_people(as_json, plain), host.log, log)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import click
 
+from interlock.adapters.installing import needs_extra
 from interlock.adapters.logging_setup import LogChoice, LogDefaults, logging_to
-from interlock.cli.crews import config_option, open_sound_crew
+from interlock.cli.crews import choose_config, config_option, open_sound_crew
 from interlock.cli.log_options import log_options
 from interlock.cli.run import data_option, logged_box, script_option
 from interlock.compose.box import Interlock
@@ -27,6 +28,7 @@ def mcp(crews: tuple[str, ...], config: str | None, script: str | None, data: st
 
     A tool takes the crew's input; a run that is paused returns its question, and the tool 'resume' answers it.
     """
+    config = choose_config(config, *crews)
     definitions = [open_sound_crew(crew, config) for crew in crews]
     host = host_settings(config)
     box = logged_box(data, host, script)
@@ -40,10 +42,7 @@ async def _served(box: Interlock, crews: Sequence[Crew]) -> None:
     try:
         from interlock.server.mcp_crews import by_tool_name, crew_server
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"interlock mcp needs more than is installed ({error.name} is missing); "
-            "install it with: pip install 'interlock[mcp]'"
-        ) from error
+        raise UsageError(needs_extra("interlock mcp", "mcp", error.name or "")) from error
     named = by_tool_name(crews)
     async with box:
         try:

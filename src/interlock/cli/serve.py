@@ -15,11 +15,12 @@ from interlock.adapters.clock import SystemClock
 from interlock.adapters.crew_files import LoadedCrew, read_crew
 from interlock.adapters.host_file import HostSettings
 from interlock.adapters.host_secrets import too_short
+from interlock.adapters.installing import needs_extra
 from interlock.adapters.logging_setup import LogChoice
 from interlock.adapters.served_folder import new_key
 from interlock.adapters.server_settings import SCOPES, ServerSettings, require_public_url
 from interlock.adapters.webhook_settings import IncomingHook, OutgoingHook, secret_of
-from interlock.cli.crews import config_option, open_crew, show_problems
+from interlock.cli.crews import choose_config, config_option, open_crew, show_problems
 from interlock.cli.log_options import log_options
 from interlock.cli.run import data_option, logged_box, script_option
 from interlock.compose.crews import host_settings, load_host
@@ -65,6 +66,7 @@ def serve(
     serving = _server_parts()
     if no_auth and not serving.is_loopback(host):
         raise UsageError(f"--no-auth is for the loopback only, and '{host}' is not; leave it out, or use 127.0.0.1")
+    config = choose_config(config, *crews)
     settings = host_settings(config)
     outgoing = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, OutgoingHook)}
     order = serving.Order(
@@ -81,7 +83,7 @@ def serve(
         secrets={name: secret_of(name, hook.secret_env, os.environ) for name, hook in outgoing.items()},
         say=click.echo,
         prints_code=print_code or (sys.stdout is not None and sys.stdout.isatty()),
-        read_crews=lambda: [read_crew(crew, load_host(config)) for crew in crews],
+        read_crews=lambda: [read_crew(crew, load_host(config, crew)) for crew in crews],
         reload=reload,
         resume_parked=resume_parked,
         warnings=too_short(settings, os.environ),
@@ -101,10 +103,7 @@ def _server_parts() -> ModuleType:
     try:
         return import_module("interlock.server.serving")
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"interlock serve needs more than is installed ({error.name} is missing); "
-            "install it with: pip install 'interlock[server]'"
-        ) from error
+        raise UsageError(needs_extra("interlock serve", "server", error.name or "")) from error
 
 
 def _loaded(crews: Sequence[str], config: str | None, *, has_script: bool) -> list[LoadedCrew]:

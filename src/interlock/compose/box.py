@@ -5,6 +5,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -49,10 +50,11 @@ from interlock.compose.schedules import Schedules
 from interlock.compose.signals import Signals
 from interlock.compose.tools import HostTools
 from interlock.compose.usage import DAY_MS, Spent, spent_in
-from interlock.crew.definition import Crew
+from interlock.crew.definition import Agent, Crew
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry, MessageGiven
 from interlock.engine.parking import PARKED, SET_ASIDE
 from interlock.engine.state import RunState
+from interlock.engine.step import OVER
 from interlock.errors import (
     AlreadyResumed,
     InterlockError,
@@ -136,7 +138,7 @@ class Interlock:
         delegation says `select: model` or `report_check: model`.
         """
         settings = settings_from(host)
-        self.data = Path(data)
+        self.data, self.host_file = Path(data), settings.file
         self.toolbox = HostTools(PythonToolbox([*tools, *imported_tools(settings)]), settings.mcp)
         self.clock = clock or SystemClock()
         self._known = KnownKeys(secret.value for secret in host_secrets(settings, os.environ))
@@ -488,6 +490,10 @@ class Interlock:
         except AlreadyResumed as again:
             if not again.same:
                 raise
+        except NotWaiting as refusal:
+            if token is not None or row.status not in OVER:
+                raise
+            raise NotWaiting(run_id, None, [], because=_how_it_ended(row)) from refusal
         return RunHandle(self, run_id)
 
     async def _only_token(self, run_id: str, text: str) -> str | None:
@@ -623,9 +629,18 @@ class Interlock:
         row = await self.journal.row(run_id)
         return replayed(await self.crew_of(row), run_id, await self.journal.records(run_id)).state
 
+    def model_name(self, agent: Agent) -> str:
+        """The model that is called for an agent; nothing where a script or this program answers."""
+        return self._models.name_for(agent)
+
     async def crew_of(self, row: RunRow) -> Crew:
         """The crew as it was when the run started, never the files of today."""
         return await self.runner.crews.of(row.crew_sha)
+
+
+def _how_it_ended(row: RunRow) -> str:
+    when = datetime.fromtimestamp(row.updated_at / 1000, UTC)
+    return f"it {'was ' if row.status == 'cancelled' else ''}{row.status} at {when:%Y-%m-%d %H:%M} UTC"
 
 
 def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
