@@ -13,10 +13,11 @@ from interlock.compose.keeping import export_run, import_run
 from interlock.crew.definition import Crew
 from interlock.engine.events import ChildReturned, ChildStarted, MessageSent, MessageSettled
 from interlock.errors import CannotFork
+from interlock.frames import framed_words
 from interlock.ports import Delta, ModelReply, ModelRequest, RunRow
 from interlock.testing import ManualClock
 from tests.boxes import inside
-from tests.framing import by_user
+from tests.framing import said
 
 HEAD = 'version: "2.0"\nname: {name}\n'
 OUTER = """\
@@ -79,7 +80,7 @@ def test_a_crews_answer_is_its_report(tmp_path: Path) -> None:
     assert (result.status, result.text, result.usage.calls) == ("completed", "Coal it is.", 3)
     assert reports == ["completed: Found."]
     assert [(row.crew, row.status) for row in below] == [("team", "completed")]
-    assert model.asked[1].messages[0].text == by_user("Find coal")
+    assert model.asked[1].messages[0].text == said("office/boss", "task", "Find coal")
     assert model.asked[1].path == ("team",)
 
 
@@ -153,10 +154,7 @@ def test_a_report_that_is_sent_back_is_another_run_that_knows_the_first(tmp_path
     assert (result.text, reports) == ("A ton.", ["completed: Coal.", "completed: A ton of coal."])
     assert [row.status for row in below] == ["completed", "completed"]
     again = next(request for request in model.asked if request.number == 2 and request.agent == "lead")
-    assert again.messages[0].text == by_user(
-        "Your report does not complete the task: say how much\nThe task was: Find coal\n"
-        'What is known already: {"where":"north"}\nThe report was:\nCoal.'
-    )
+    assert framed_words(again.messages[0].text) == ["say how much", "Find coal", '{"where":"north"}', "Coal."]
 
 
 def test_a_host_selects_a_crew(tmp_path: Path) -> None:

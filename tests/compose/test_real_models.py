@@ -3,7 +3,7 @@
 import asyncio
 import json
 import textwrap
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ import pytest
 from interlock import Interlock, UsageError, load_crew
 from interlock.adapters.host_file import HostSettings
 from interlock.adapters.models.providers import ProviderSettings
-from interlock.compose.box import Result
+from interlock.compose.box import Result, RunHandle
 from interlock.crew.definition import Crew
 from interlock.crew.host import Host
 from interlock.engine.events import Event, ModelCalled, ModelFailed, ModelReplied, ToolReturned, Usage
@@ -98,12 +98,23 @@ def test_a_run_on_a_server_goes_from_input_to_its_ending(tmp_path: Path) -> None
 
 
 def test_pieces_of_a_reply_are_told_as_they_come_and_are_not_stored(tmp_path: Path) -> None:
+    followed, reply = asyncio.Event(), replies(said("xong rồi [END]", pieces=4), 9)
+
+    async def reply_once_followed(line: Line) -> None:
+        await followed.wait()
+        await reply(line)
+
+    async def tell(run: RunHandle) -> AsyncIterator[dict[str, Any]]:
+        async for event in run.events():
+            followed.set()
+            yield event
+
     async def story() -> tuple[list[dict[str, Any]], list[Event]]:
-        async with hostile_server(replies(said("xong rồi [END]", pieces=4), 9)) as server:
+        async with hostile_server(reply_once_followed) as server:
             crew = crew_of(tmp_path / "crew", server.url)
             async with Interlock(tmp_path / "data", host=PATIENT) as box, asyncio.timeout(PATIENCE_SECONDS):
                 run = await box.start(crew, "go")
-                told = [event async for event in run.events()]
+                told = [event async for event in tell(run)]
                 return told, [event for record in await box.journal.records(run.id) for event in record.events]
 
     told, stored = asyncio.run(story())

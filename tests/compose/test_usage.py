@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from interlock import Crew, Interlock, load_crew
+from interlock.adapters.sealed_tables import add_seals
 from interlock.compose.usage import Spent
 from interlock.engine.events import Usage
 from interlock.ports import ModelReply, ModelRequest
@@ -122,6 +123,7 @@ def test_times_begin_at_the_step_and_sum_up_to_what_agents_have_cost(tmp_path: P
 @contextmanager
 def database(folder: Path) -> Iterator[sqlite3.Connection]:
     with sqlite3.connect(folder / "data" / "interlock.db") as connection:
+        add_seals(connection)
         yield connection
     connection.close()
 
@@ -182,9 +184,8 @@ def test_a_damaged_run_is_named_and_hides_no_other(tmp_path: Path) -> None:
             await (await box.start(crew(tmp_path, "one"), "go", run_id=name)).result()
 
     in_box(tmp_path, made)
-    with sqlite3.connect(tmp_path / "data" / "interlock.db") as connection:
+    with database(tmp_path) as connection:
         connection.execute("update records set body = x'00' where position = 2")
-    connection.close()
 
     spent = in_box(tmp_path, asked)
     assert (spent.runs, spent.unread) == (1, ("broken",))

@@ -23,7 +23,8 @@ KEPT = {
     *(f"{kind.__name__}.mail" for kind in KINDS),  # ids of agents
     *(f"RunStarted.{name}" for name in ("continues", "crew", "crew_sha", "entry", "path", "schedule", "way")),
     *(f"RunStarted.bounds.limits.{name}" for name in ("crew", "name", "scope", "then", "what", "window")),
-    "RunStarted.bounds.given.what",
+    *("RunStarted.bounds.given.crew", "RunStarted.bounds.given.what"),
+    *("RunStarted.frames.author", "RunStarted.frames.kind"),
     *(f"RunStarted.messages.{name}" for name in ("from_", "schema", "to", "type")),  # types that the host registered
     *(f"Reserved.{name}" for name in ("agent", "alerts", "call", "exceeded", "refused", "then", "what")),
     *(f"ModelReplied.{name}" for name in ("agent", "call", "model", "purpose")),

@@ -26,6 +26,7 @@ from interlock.engine.events import (
     MessageGiven,
     ModelFailed,
     ModelReplied,
+    ParkRequested,
     RunResumed,
     RunStarted,
     ToolRequest,
@@ -155,6 +156,10 @@ def _message(event: MessageGiven, by: Redactor) -> MessageGiven:
     return _replaced(event, body=by.hidden_value(event.body))
 
 
+def _parked(event: ParkRequested, by: Redactor) -> ParkRequested:
+    return _replaced(event, hindrance=by.hidden(event.hindrance))
+
+
 def _not_driven(event: DriveFailed, by: Redactor) -> DriveFailed:
     return _replaced(event, error=by.hidden(event.error))
 
@@ -172,4 +177,5 @@ _REDACTORS: dict[type, Callable[[Any, Redactor], Any]] = {
     ChildReturned: _child,
     MessageGiven: _message,
     DriveFailed: _not_driven,
+    ParkRequested: _parked,
 }
