@@ -68,8 +68,14 @@ class Page:
 
     def _run(self, command: list[str]) -> str:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "LOGNAME": "maria"}
         done = subprocess.run(  # noqa: S603 - our own pages
-            command, cwd=self._folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+            command,
+            cwd=self._folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if command[0] == sys.executable and done.returncode:
             raise AssertionError(f"a program of the page fails: {done.stderr}")

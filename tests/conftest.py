@@ -1,9 +1,13 @@
 """The order in which tests begin, and what they leave behind."""
 
 import gc
+import os
 from collections.abc import Iterator
 
 import pytest
+
+# Journals name the user who types a command: the same one on every machine.
+os.environ["LOGNAME"] = "tester"
 
 # By far the longest, and mostly waiting: what begins last would keep the others from ending.
 FIRST = "test_schemathesis_finds_no_failure_of_ours_and_no_answer_that_is_not_documented"

@@ -62,5 +62,5 @@ def test_load_crew_gives_a_crew_or_every_problem(tmp_path: object) -> None:
     with pytest.raises(interlock.UnsoundCrew, match="5 errors") as refused:
         interlock.load_crew("src/interlock/templates/broken")
     assert {p.code for p in refused.value.problems} >= {"trap", "unknown-target", "unknown-key"}
-    with pytest.raises(interlock.UnreadableCrew, match=r"there is no crew\.yaml here"):
+    with pytest.raises(interlock.UnreadableCrew, match=r"there is no such folder or file"):
         interlock.load_crew(f"{tmp_path}/nothing")

@@ -3,8 +3,11 @@ import { defineConfig } from "vite";
 
 // Names without hashes: the server forbids caching, and the build is committed.
 export default defineConfig({
-  base: "/static/",
   plugins: [react()],
+  // The page may stand below a prefix: it names its scripts from where it is, and they name each other so.
+  experimental: {
+    renderBuiltUrl: (file, { hostType }) => (hostType === "html" ? `static/${file}` : { relative: true }),
+  },
   build: {
     outDir: "../src/interlock/server/static",
     emptyOutDir: true,

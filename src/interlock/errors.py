@@ -393,11 +393,11 @@ class ParentIsOver(RunError):
 class NotWaiting(RunError):
     code = "not-waiting"
 
-    def __init__(self, run: str, token: str | None, waits: Sequence[str]) -> None:
+    def __init__(self, run: str, token: str | None, waits: Sequence[str], because: str = "") -> None:
         if token is None and waits:
             message = f"run '{run}' waits for {len(waits)} answers; name a token: {', '.join(waits)}"
         elif token is None:
-            message = f"run '{run}' waits for nothing"
+            message = f"run '{run}' is not waiting for input" + (f": {because}" if because else "")
         else:
             message = f"run '{run}' does not wait for token '{token}'; it waits for {', '.join(waits) or 'nothing'}"
         super().__init__(run, message)

@@ -5,7 +5,7 @@ Rule 2: who owns a run is asked apart from what is appended; an append with a st
 Rule 3: foreign errors stop at the adapter: everything a port raises is a `PortError` or one of the refusals below.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -337,12 +337,13 @@ class Journal(Protocol):
         self,
         *,
         status: str | None = None,
-        crew: str | None = None,
+        crew: str | Collection[str] | None = None,
         limit: int = 200,
         before: str | None = None,
         nested: bool | None = None,
     ) -> Sequence[RunRow]:
-        """The newest runs first; `before` is the run after which to go on; `nested` are children, or all others."""
+        """The newest runs first, of one crew or of some; `before` is the run after which to go on; `nested` are
+        children, or all others."""
         ...
 
     async def below(self, run: str) -> Sequence[RunRow]:
@@ -768,6 +769,20 @@ class Letters(Protocol):
     async def discard(self, number: int) -> bool:
         """A dead letter is gone; whether there was one."""
         ...
+
+
+class FolderCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How much there is of what, for those who watch a server. `runs` are crew, status and number of live runs."""
+
+    runs: tuple[tuple[str, str, int], ...] = ()
+    questions: int = 0
+    oldest_question_at: int = 0
+    letters_waiting: int = 0
+    letters_dead: int = 0
+    broadcasts_dead: int = 0
+    schedules: int = 0
+    schedules_failed: int = 0
+    next_schedule_at: int = 0
 
 
 class RunSchedules(Protocol):

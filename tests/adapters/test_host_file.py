@@ -224,7 +224,7 @@ def test_a_file_that_is_not_there_or_no_file_is_refused(tmp_path: Path) -> None:
 
 def without_keys(host: Host) -> Host:
     """Which keys are not set, and where it stands, is not the file's business."""
-    return msgspec.structs.replace(host, unset_keys={}, file="")
+    return msgspec.structs.replace(host, unset_keys={}, file="", searched=(), needs_models=False)
 
 
 def test_the_file_of_the_working_folder_is_taken_if_there_is_one(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from interlock.adapters.installing import needs_extra
 from interlock.adapters.models import local_fetching, local_files
 from interlock.adapters.models.local_files import Fetchable
 from interlock.cli.main import interlock
@@ -134,4 +135,4 @@ def test_without_what_runs_it_the_command_is_named(folder: Path, monkeypatch: py
     monkeypatch.setattr(local_files, "find_spec", lambda name: None)
     result = CliRunner().invoke(interlock, ["run", "examples/quiz-local", "go", "--data", str(folder)])
     assert result.exit_code == 2
-    assert "need xllamacpp, which is not installed; pip install 'interlock[local]'" in result.stderr
+    assert needs_extra("a model on this machine", "local", "xllamacpp") in result.stderr

@@ -29,6 +29,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel as SilentModel
 from pydantic_ai.settings import ModelSettings
 
+from interlock.adapters.installing import install_line
 from interlock.adapters.models import other_providers
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.models.other_providers import OTHER_PROVIDERS, OtherProviderModel, install_command
@@ -244,9 +245,9 @@ def test_a_reply_costs_what_the_table_says_unless_the_agent_has_prices() -> None
 def test_without_the_packages_the_command_that_installs_them_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert install_command("anthropic") == install_command("scripted") == ""
     monkeypatch.setattr(other_providers, "is_installed", lambda module: module != "pydantic_ai")
-    assert install_command("anthropic") == "pip install 'interlock[llm]'"
-    assert install_command("groq") == "pip install 'interlock[llm]' 'pydantic-ai-slim[groq]'"
-    with pytest.raises(ModelRefused, match=r"pip install 'interlock\[llm\]'"):
+    assert install_command("anthropic") == install_line("llm")
+    assert install_command("groq") == install_line("llm", "pydantic-ai-slim[groq]")
+    with pytest.raises(ModelRefused, match=r"pip install .*\[llm\]"):
         OtherProviderModel(CLAUDE, KEYS)
 
 
@@ -313,7 +314,7 @@ def test_a_run_is_not_begun_where_packages_are_missing(tmp_path: Path, monkeypat
         async with Interlock(tmp_path / "data") as box:
             await box.start(crew, "hi")
 
-    with pytest.raises(UsageError, match=r"agent 'a' of crew 'talk'.*pip install 'interlock\[llm\]'"):
+    with pytest.raises(UsageError, match=r"agent 'a' of crew 'talk'.*pip install .*\[llm\]"):
         asyncio.run(run())
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlock.adapters.crew_files import read_crew
+from interlock.adapters.installing import install_line
 from interlock.adapters.models import price_table
 from interlock.adapters.models.price_table import is_priced, table_cost
 from interlock.crew.definition import ModelRef
@@ -76,7 +77,7 @@ def test_without_a_table_nobody_can_be_sure(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(price_table, "is_installed", lambda _module: False)
     monkeypatch.setattr("interlock.adapters.models.known_models.has_table", lambda: False)
     assert found(tmp_path, "openai:gpt-4o", settings="max_cost_per_run: 1") == [("missing-price", Severity.WARNING)]
-    assert "pip install 'interlock[llm]'" in read_crew(tmp_path).problems[0].fix
+    assert install_line("llm") in read_crew(tmp_path).problems[0].fix
 
 
 def test_a_client_that_is_not_installed_is_a_warning_with_its_command(
@@ -84,5 +85,5 @@ def test_a_client_that_is_not_installed_is_a_warning_with_its_command(
 ) -> None:
     monkeypatch.setattr("interlock.adapters.models.other_providers.is_installed", lambda _module: False)
     assert found(tmp_path, "anthropic:claude-sonnet-4-5") == [("missing-package", Severity.WARNING)]
-    assert read_crew(tmp_path).problems[0].fix == "install it with pip install 'interlock[llm]'"
+    assert read_crew(tmp_path).problems[0].fix == f"install it with: {install_line('llm')}"
     assert found(tmp_path, "openai:gpt-4o") == []

@@ -23,7 +23,8 @@ def run(*words: str, given: str | None = None) -> Result:
 def test_check_of_a_sound_crew_exits_0() -> None:
     result = run("check", HELLO)
     assert result.exit_code == 0
-    assert result.stdout == "hello is sound: 2 agents, 3 routes\n"
+    assert result.stdout.splitlines()[1:2] == ["    no model is set for 'writer', 'editor': a run would be refused"]
+    assert result.stdout.endswith("\nhello is sound: 2 agents, 3 routes; 1 warning\n")
 
 
 def test_check_of_a_broken_crew_exits_1_and_shows_place_path_and_fix() -> None:
@@ -31,7 +32,7 @@ def test_check_of_a_broken_crew_exits_1_and_shows_place_path_and_fix() -> None:
     assert result.exit_code == 1
     assert f"{BROKEN}/crew.yaml:16:40: error: unknown-target" in result.stdout
     assert "    at  routing.signals.teacher[0].target\n    fix did you mean 'student'?" in result.stdout
-    assert result.stdout.endswith(f"{BROKEN} is not sound: 5 errors, 1 warning\n")
+    assert result.stdout.endswith(f"{BROKEN} is not sound: 5 errors, 2 warnings\n")
 
 
 def test_check_warns_of_a_key_that_is_not_set_and_still_exits_0(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +60,7 @@ def test_check_as_json_is_one_object_with_the_fields_of_the_contract() -> None:
     assert body["ok"] is False
     for problem in body["problems"]:
         assert set(problem) == {"code", "severity", "message", "file", "line", "column", "path", "fix"}
-    assert json.loads(run("check", HELLO, "--json").stdout) == {"ok": True, "problems": []}
+    assert json.loads(run("check", HELLO, "--json").stdout)["ok"] is True
 
 
 @pytest.mark.parametrize("flags", [[], ["--json"]])
@@ -73,7 +74,8 @@ def test_a_crew_cannot_draw_on_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "crew.yaml").write_text(
         'version: "2.0"\nname: "x\\e[2J\\n[SIGNAL-EVENT] forged"\nentry_point: a\nagents: [{id: a}]\n'
     )
-    assert run("check", str(tmp_path)).stdout == "x\\x1b[2J\\n[SIGNAL-EVENT] forged is sound: 1 agent\n"
+    said = run("check", str(tmp_path)).stdout.splitlines()[-1]
+    assert said == "x\\x1b[2J\\n[SIGNAL-EVENT] forged is sound: 1 agent; 1 warning"
 
 
 def test_explain_tells_the_marks_the_winner_the_losers_and_the_log() -> None:
@@ -169,10 +171,11 @@ def test_schema_prints_both_schemas() -> None:
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_init_writes_a_crew_that_is_sound_without_a_note(tmp_path: Path, template: str) -> None:
+def test_init_writes_a_crew_that_is_sound_and_lacks_only_a_model(tmp_path: Path, template: str) -> None:
     folder = str(tmp_path / "mine")
     assert run("init", folder, "--template", template).exit_code == 0
-    assert json.loads(run("check", folder, "--json").stdout) == {"ok": True, "problems": []}
+    body = json.loads(run("check", folder, "--json").stdout)
+    assert (body["ok"], [problem["code"] for problem in body["problems"]]) == (True, ["no-model"])
 
 
 def test_init_overwrites_nothing(tmp_path: Path) -> None:
@@ -187,8 +190,9 @@ def test_init_overwrites_nothing(tmp_path: Path) -> None:
 def test_the_hosts_file_is_found_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "crew.yaml").write_text('version: "2.0"\nname: c\nentry_point: a\nagents: [{id: a, tools: [search]}]\n')
     (tmp_path / "shelf.py").write_text("raise SystemExit('executed')\ndef search(q: str) -> str: return q\n")
-    (tmp_path / "interlock.toml").write_text('[tools]\nmodules = ["shelf"]\n')
     assert run("check", str(tmp_path)).exit_code == 1
+    (tmp_path / "interlock.toml").write_text('[tools]\nmodules = ["shelf"]\n')
+    assert run("check", str(tmp_path)).exit_code == 0
     assert run("check", str(tmp_path), "--config", str(tmp_path / "interlock.toml")).exit_code == 0
     monkeypatch.chdir(tmp_path)
     assert run("check", ".").exit_code == 0
@@ -199,7 +203,7 @@ def test_the_demo_shows_a_sound_crew_a_broken_crew_and_an_explained_reply() -> N
     assert result.exit_code == 0
     for expected in (
         "hello is sound",
-        "5 errors, 1 warning",
+        "5 errors, 2 warnings",
         "decision: end the run",
         "(exit code 1)",
         "Nobody told the gulls.",
@@ -235,7 +239,7 @@ replies:
 def test_run_gives_one_json_object_a_line_and_the_log_on_the_other_stream(tmp_path: Path) -> None:
     (tmp_path / "script.yaml").write_text(SCRIPT)
     data = str(tmp_path / "data")
-    result = run("run", HELLO, "two sentences", "--script", str(tmp_path / "script.yaml"), "--data", data)
+    result = run("run", HELLO, "two sentences", "--script", str(tmp_path / "script.yaml"), "--data", data, "--verbose")
     events = [json.loads(line) for line in result.stdout.splitlines()]
     journalled = [event for event in events if "seq" in event]
     assert result.exit_code == 0
@@ -264,7 +268,7 @@ def test_a_run_pauses_with_3_is_resumed_and_can_be_looked_at(tmp_path: Path) -> 
     )
     (tmp_path / "s.yaml").write_text('replies: {a: ["Which city? [WAIT]", "Rome it is. [END]"]}\n')
     data = str(tmp_path / "data")
-    paused = run("run", str(tmp_path), "go", "--data", data)
+    paused = run("run", str(tmp_path), "go", "--data", data, "--verbose")
     assert paused.exit_code == 3
     assert paused.stderr.splitlines()[-1] == "[PAUSE:a] Waiting for user input"
     last = json.loads(paused.stdout.splitlines()[-1])

@@ -78,7 +78,7 @@ def test_differences_and_routes_never_taken_are_shown(tmp_path: Path) -> None:
         ("{expect: {}}", "missing required field `script`"),
         ("{script: ../../x.yaml, expect: {}}", "leaves the crew's folder"),
         ("{script: nothing.yaml, expect: {}}", "cannot be read"),
-        ("{script: [", "mend the YAML"),
+        ("{script: [", "look at line 2"),
     ],
 )
 def test_a_file_that_is_no_test_is_refused(tmp_path: Path, text: str, expected: str) -> None:

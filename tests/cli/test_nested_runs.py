@@ -62,6 +62,7 @@ def test_show_has_the_tree_the_talk_under_its_calls_and_what_each_crew_has_cost(
     name = finished(crew)
     assert without(run("runs", "show", name).stdout, name) == [
         "RUN completed: signal:[END]",
+        "  started by user:tester",
         "master           completed  signal:[END]  RUN",
         "  alpha          completed  signal:[END]  RUN~4.0",
         "    alpha/inner  completed  signal:[END]  RUN~4.0~4.0",
@@ -143,7 +144,8 @@ def test_a_paused_run_has_the_question_of_the_crew_that_was_called(crew: Path) -
 def test_explain_tells_the_whole_tree_in_the_order_of_the_store(crew: Path) -> None:
     name = finished(crew)
     lines = [line.partition(";")[0] for line in without(run("runs", "explain", name).stdout, name)]
-    assert lines[:11] == [
+    assert lines[:13] == [
+        "    1  started by user:tester",
         "    6  a: call alpha, because of [RESEARCH]",
         "    7  alpha starts as RUN~4.0",
         "    6    alpha: x: call inner, because of [DEEP]",
@@ -154,6 +156,7 @@ def test_explain_tells_the_whole_tree_in_the_order_of_the_store(crew: Path) -> N
         "    9    alpha: paused at inner/y: signal:[WAIT]",
         "    8  a crew below waits for inner/y",
         "    9  paused at alpha/inner/y: signal:[WAIT]",
+        "    9      alpha/inner: answered by user:tester",
         "   15      alpha/inner: y: end, because of [END]",
     ]
     assert lines[-3:] == [
@@ -168,7 +171,8 @@ def test_explain_tells_the_whole_tree_in_the_order_of_the_store(crew: Path) -> N
 
 def test_the_transcript_sets_in_what_crews_say_that_were_called(crew: Path) -> None:
     name = paused(crew)
-    lines = without(answered(crew, name).stdout, name)
+    answered(crew, name)
+    lines = without(run("runs", "follow", name, "--plain").stdout, name)
     assert lines[3:12] == [
         "  alpha is called: Lamps",
         "  alpha/x:",
@@ -185,7 +189,7 @@ def test_the_transcript_sets_in_what_crews_say_that_were_called(crew: Path) -> N
 
 
 def test_the_log_keeps_its_lines_and_tells_a_pause_once(crew: Path) -> None:
-    done = run("run", str(crew), "Lamps", "--script", str(crew / "script.yaml"), "--json")
+    done = run("run", str(crew), "Lamps", "--script", str(crew / "script.yaml"), "--json", "--verbose")
     assert done.stderr.splitlines() == [
         "[SIGNAL-EVENT] Agent 'a' emitted '[RESEARCH]' (exact)",
         "[SIGNAL-EVENT] Agent 'x' emitted '[DEEP]' (exact)",
@@ -208,8 +212,9 @@ def test_cancelling_a_child_is_a_failure_to_whoever_called_it(crew: Path) -> Non
     if advice:  # the command ended before the callers did
         assert advice == ["whoever called it goes on with: interlock resume RUN"]
         assert run("resume", name, "--script", str(crew / "script.yaml"), "--plain").exit_code == 1
-    assert without(run("runs", "show", name).stdout, name)[:4] == [
+    assert without(run("runs", "show", name).stdout, name)[:5] == [
         "RUN failed: child_failed",
+        "  started by user:tester",
         "master           failed     child_failed  RUN",
         "  alpha          cancelled  cancelled     RUN~4.0",
         "    alpha/inner  cancelled  cancelled     RUN~4.0~4.0",

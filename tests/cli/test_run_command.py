@@ -163,7 +163,7 @@ def test_ctrl_z_gives_the_screen_back_and_the_view_comes_again(tmp_path: Path) -
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (200, 50), (0, 0)])
 def test_the_view_leaves_what_lines_would_have_said_and_the_log(tmp_path: Path, size: tuple[int, int]) -> None:
-    words = words_of(tmp_path, f'"{DRAFT}"')
+    words = [*words_of(tmp_path, f'"{DRAFT}"'), "--verbose"]
     with terminal(*words, size=size) as person:
         assert person.exit_code() == 0
     assert person.raw.count(OPENED) == 1
@@ -178,7 +178,7 @@ def test_the_view_leaves_what_lines_would_have_said_and_the_log(tmp_path: Path, 
 
 def test_a_log_that_goes_elsewhere_goes_there_at_once_and_not_to_the_view(tmp_path: Path) -> None:
     words = words_of(tmp_path, f'"{DRAFT}"', editor="{text: x, delay_seconds: 600}")
-    with terminal(*words, log=tmp_path / "log.txt") as person:
+    with terminal(*words, "--verbose", log=tmp_path / "log.txt") as person:
         person.wait_for("editor    0.")
         assert "[ROUTING] writer -> editor (signal: [DRAFT])" in (tmp_path / "log.txt").read_text()
         person.type("\x03")

@@ -442,6 +442,20 @@ RUNS: dict[str, Case] = {
         lambda loaded: simulated(loaded, Talk(CHEAP)).events[-1]["usage"]["cost_micros"],
         (120, 0),
     ),
+    "settings.input_token_price_per_million": Case(
+        setting("input_token_price_per_million: <>"),
+        "2",
+        "0",
+        lambda loaded: simulated(loaded, Talk(CHEAP)).events[-1]["usage"]["cost_micros"],
+        (120, 0),
+    ),
+    "settings.output_token_price_per_million": Case(
+        setting("output_token_price_per_million: <>"),
+        "2",
+        "0",
+        lambda loaded: simulated(loaded, Talk(CHEAP)).events[-1]["usage"]["cost_micros"] > 0,
+        (True, False),
+    ),
     "agents[].cost_limits.output_token_price_per_million": Case(
         agent("cost_limits: {output_token_price_per_million: <>}"),
         "2",

@@ -557,6 +557,13 @@ COVERED: dict[str, Case] = {
         decided("a", "Hm."),
         (("end", ""), (None, "fail")),
     ),
+    "settings.model": Case(
+        ALONE + "settings: {model: <>}\n",
+        '"openai:one"',
+        '"openai:two"',
+        lambda loaded: loaded.crew.agents[0].primary.name if loaded.crew and loaded.crew.agents[0].primary else "",
+        ("openai:one", "openai:two"),
+    ),
     "settings.config_mode": Case(
         ALONE + "settings: {config_mode: <>}\n",
         "permissive",

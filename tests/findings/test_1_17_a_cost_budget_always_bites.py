@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from interlock import Interlock, load_crew
 from interlock.adapters.crew_files import read_crew
 from interlock.adapters.host_file import HostSettings, read_host_file
+from interlock.adapters.installing import install_line
 from interlock.adapters.models import known_models, price_table
 from interlock.adapters.models.providers import ProviderSettings
 from interlock.cli.main import interlock
@@ -86,7 +87,7 @@ def test_it_is_a_warning_in_old_files_and_where_there_is_no_table(
     monkeypatch.setattr(known_models, "has_table", lambda: False)
     (unsure,) = missing(tmp_path, crew("openai:new-one"))
     assert unsure.severity is Severity.WARNING
-    assert "pip install 'interlock[llm]'" in unsure.fix
+    assert install_line("llm") in unsure.fix
 
 
 @pytest.mark.parametrize("model", ["ollama:llama3", "local:smollm2", "vllm:m", "llama.cpp:m", "openai:known"])

@@ -185,7 +185,7 @@ def session_of(server: Served) -> str:
 
 def test_no_secret_of_any_source_comes_out_of_any_door(folder: Path) -> None:
     secrets = told_secrets()
-    with serving(folder, toml=TOML, script=script_of(" ".join(secrets)), crew=CREW) as server:
+    with serving(folder, "--print-code", toml=TOML, script=script_of(" ".join(secrets)), crew=CREW) as server:
         (folder / "canaries").write_text(" ".join(secrets), "utf-8")
         session = session_of(server)
         httpx2.get(f"{server.address}/v1/crews", headers={"authorization": f"Bearer {STRONGER}"})  # known from now on

@@ -79,7 +79,7 @@ def test_an_answer_to_a_run_that_is_over_is_refused_and_changes_nothing(tmp_path
             run = await box.start(load_crew(tmp_path), "go")
             first = await run.result()
             for token in (None, f"{run.id}:1", "nonsense"):
-                with pytest.raises(NotWaiting, match="waits for nothing"):
+                with pytest.raises(NotWaiting, match="is not waiting for input"):
                     await box.resume(run.id, "more", token=token)
             assert (first.status, await box.result(run.id)) == ("completed", first)
             assert len(await box.journal.records(run.id)) == 2

@@ -85,11 +85,17 @@ def looking(server: Served, *, width: int = 1280, height: int = 900, **more: Any
 
 
 def entered(look: Looking, server: Served) -> Page:
-    """A tab that came in by the printed address."""
-    page = look.tab(f"#code={server.code}")
+    """A tab that was signed in with the key of the data folder."""
+    page = look.tab()
+    sign_in(page, server.key)
     page.get_by_role("heading", name="Runs").wait_for()
     page.get_by_text("live", exact=True).wait_for()
     return page
+
+
+def sign_in(page: Page, key: str) -> None:
+    page.get_by_label("Key").fill(key)
+    page.get_by_role("button", name="Sign in").click()
 
 
 def start_run(page: Page, text: str) -> str:

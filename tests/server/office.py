@@ -133,7 +133,7 @@ async def served(
         closed = await box.store.closed_sessions(box.clock.now_ms())
         access = Access(KEY, settings.keys, box.clock, settings.session_hours, port=8321, closed=closed)
         service = Service(box, ServedCrews(loaded), settings, access if with_keys else None, incoming)
-        guard = guarded_app(service, Origins("127.0.0.1", 8321, settings.hosts, settings.origins))
+        guard = guarded_app(service, Origins("127.0.0.1", 8321, settings.hosts, settings.origins, settings.public_url))
         feeding = asyncio.create_task(service.feed.run())
         transport = httpx2.ASGITransport(guard, raise_app_exceptions=False)
         headers = {"authorization": f"Bearer {KEY}"} if with_keys else {}

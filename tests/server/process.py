@@ -42,6 +42,7 @@ class Served:
     def __init__(self, folder: Path, process: "subprocess.Popen[str]", lines: list[str]) -> None:
         self.folder, self.process, self.lines = folder, process, lines
         self.address = lines[0].rpartition(" ")[2]
+        # Empty unless it was started with --print-code: without a terminal no code is printed.
         self.code = lines[1].partition("#code=")[2].partition(" ")[0]
 
     @property

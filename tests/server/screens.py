@@ -21,7 +21,7 @@ from interlock.adapters.clock import SystemClock
 from interlock.engine.events import Usage
 from interlock.ports import ModelReply, ModelRequest
 from tests.findings.asking_crews import TOML, crew_text, script, write_crews
-from tests.server.browser import looking, open_question, start_run, status_of
+from tests.server.browser import looking, open_question, sign_in, start_run, status_of
 from tests.server.burying import bury
 from tests.server.process import PATIENT, Served, serving
 from tests.server.receiving import SECRET, SECRET_VALUE, receiving
@@ -89,7 +89,8 @@ def _shoot_forms(folder: Path, looks: Mapping[str, Look]) -> None:
             serving(Path(scratch), *others, script=script(), toml=TOML, crew=crew_text("words")) as server,
             looking(server) as look,
         ):
-            page = look.tab(f"#code={server.code}")
+            page = look.tab()
+            sign_in(page, server.key)
             page.get_by_text("live", exact=True).wait_for()
             for crew in ("forms", "approvals"):
                 page.get_by_label("Crew").first.select_option(crew)

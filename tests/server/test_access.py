@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import pytest
 
 from interlock.adapters.server_settings import ServerKey, ServerSettings
@@ -120,7 +121,7 @@ def test_the_code_of_the_printed_address_works_once_and_opens_a_session(tmp_path
             assert code_of(again) == (401, "wrong-key")
             assert (await page.get("/v1/runs", headers=PAGE)).status_code == 200
             who = (await page.get("/v1/session", headers={"sec-fetch-site": "same-origin"})).json()
-            assert who == {"id": "owner", "scopes": ["admin", "answer", "read", "run"]}
+            assert who == {"id": "owner", "scopes": ["admin", "answer", "metrics", "read", "run"]}
             closed = await page.delete("/v1/session", headers=PAGE)
             assert closed.status_code == 204
             assert code_of(await page.get("/v1/runs", headers=PAGE)) == (401, "no-key")
@@ -145,7 +146,7 @@ def test_the_key_opens_a_session_too(tmp_path: Path) -> None:
         (("read",), ["read"]),
         (("run",), ["run"]),
         (("answer", "read"), ["answer", "read"]),
-        (("admin",), ["admin", "answer", "read", "run"]),
+        (("admin",), ["admin", "answer", "metrics", "read", "run"]),
     ],
 )
 def test_a_session_of_a_further_key_may_what_the_key_may_and_is_told_so(
@@ -172,7 +173,7 @@ def test_a_session_ends_with_the_key_that_opened_it_and_takes_no_other_name() ->
     reader = access.of_key(OTHER)
     assert reader is not None
     session = access.new_session(reader)
-    assert access.of_session(session) == reader
+    assert access.of_session(session) == msgspec.structs.replace(reader, has_session=True)
     assert Access(KEY, {}, clock, 1, port=8321).of_session(session) is None
     replaced = {"ci": ServerKey(sha256="0" * 64, scopes=("read",))}
     assert Access(KEY, replaced, clock, 1, port=8321).of_session(session) is None
@@ -278,7 +279,7 @@ def test_a_code_that_nobody_used_in_time_is_none() -> None:
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil", "", "[::1].evil:80", "0"])
 def test_a_name_that_is_not_ours_is_refused_whatever_the_key(tmp_path: Path, host: str) -> None:
     async def story(office: Office) -> None:
-        answer = await office.get("/healthz", headers={"host": host})
+        answer = await office.get("/v1/runs", headers={"host": host})
         assert code_of(answer) == (403, "host-not-allowed")
 
     played(tmp_path, story)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.server.browser import Looking, answer, looking, needs_chromium, start_run, status_of
+from tests.server.browser import Looking, answer, entered, looking, needs_chromium, start_run, status_of
 from tests.server.burying import bury
 from tests.server.process import PATIENT, Served, serving
 from tests.server.receiving import SECRET, SECRET_VALUE, receiving
@@ -14,7 +14,7 @@ from tests.server.receiving import SECRET, SECRET_VALUE, receiving
 pytestmark = [needs_chromium, pytest.mark.timeout(240)]
 
 KEYS = {"reader": ["read"], "runner": ["read", "run"], "answerer": ["read", "answer"], "keeper": ["admin"]}
-ALL = ["admin", "answer", "read", "run"]
+ALL = ["admin", "answer", "metrics", "read", "run"]
 ASKING = 'replies: {clerk: ["Which colour? [WAIT]", "Blue it is. [DONE]"]}\n'
 BUTTONS = {
     "runs": {"Start a run": "run"},
@@ -142,7 +142,7 @@ def test_letters_that_a_webhook_did_not_take_are_sent_again_or_thrown_away(
         serving(tmp_path, toml=PATIENT + receiver.as_toml("run.finished")) as server,
         looking(server) as look,
     ):
-        page = look.tab(f"#code={server.code}")
+        page = entered(look, server)
         for _ in range(2):
             page.goto(f"{look.address}/#/runs")
             start_run(page, "go")

@@ -15,6 +15,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.server import ServerState
 
 from interlock import Interlock, UsageError, load_crew
+from interlock.adapters.log_lines import JsonLines
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.adapters.served_folder import SERVER_KEY, served, server_key
 from interlock.adapters.server_settings import ServerSettings
@@ -22,7 +23,6 @@ from interlock.errors import FolderServed, RequestRefused, StoreFailed
 from interlock.messages.reading import depth_of
 from interlock.runtime.draining import drained
 from interlock.server.bodies import JSON_DEPTH_MAX, require_json
-from interlock.server.logs import JsonLines
 from interlock.server.places import Place, event_id, place_of
 from interlock.server.protocol import TAKEN_BYTES_MIN, BoundedProtocol, Bounds
 from interlock.server.rates import BUCKETS_MAX, Rates

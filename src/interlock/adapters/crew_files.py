@@ -17,6 +17,7 @@ from interlock.adapters.yaml_documents import read_yaml
 from interlock.crew.checks import check_crew
 from interlock.crew.definition import Agent, Crew, ModelRef, SubCrew
 from interlock.crew.host import Host
+from interlock.crew.misplaced import move_home
 from interlock.crew.nodes import Mapping, Node, Place, Scalar
 from interlock.crew.parse import parse_crew
 from interlock.crew.problem import Problem, Problems, in_file_order, is_sound
@@ -95,7 +96,8 @@ class _Reader:
         file = _crew_file(path)
         self.readable = False
         if file is None:
-            self._unreadable(path, "there is no crew.yaml here", "name a crew's folder or its crew.yaml")
+            where = "there is no crew.yaml in this folder" if os.path.isdir(path) else "there is no such folder or file"  # noqa: PTH112
+            self._unreadable(path, where, "name a crew's folder or its crew.yaml; 'interlock init NAME' makes a crew")
             return None
         folder = self.outermost = Folder(file.parent)
         node = self._document(folder, file.name, shown=file)
@@ -119,10 +121,11 @@ class _Reader:
             )
             return None
         before = len(self.problems.found)
+        node = move_home(node, self.problems)
         files = self._agent_files(folder, file)
         source = CrewSource(node, folder.root.name, files or (), is_called=bool(self.trail), agents_lost=files is None)
         crew = parse_crew(source, self.problems)
-        crew = self._with_scripts(crew, source, folder)
+        crew = with_default_model(self._with_scripts(crew, source, folder), self.host.model)
         at, bare = len(self.files), crew
         self.trail.append(real)
         crew = msgspec.structs.replace(
@@ -253,6 +256,14 @@ class _Reader:
 
     def _add(self, code: str, message: str, path: Path, fix: str) -> None:
         self.problems.add(code, message, place=Place(str(path), 1, 1), fix=fix)
+
+
+def with_default_model(crew: Crew, model: ModelRef | None) -> Crew:
+    """The host's model for agents of which neither their file nor the crew's names one."""
+    if model is None:
+        return crew
+    agents = (msgspec.structs.replace(agent, primary=agent.primary or model) for agent in crew.agents)
+    return msgspec.structs.replace(crew, agents=tuple(agents))
 
 
 def _models(agent: Agent) -> list[tuple[str, ModelRef]]:

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from interlock.adapters.installing import needs_extra
 from interlock.errors import UsageError
 
 # Minute, hour, day, month, day of the week; the library would also read one for seconds.
@@ -14,7 +15,8 @@ def next_cron(expression: str, zone: str, after_ms: int) -> int:
     try:
         from cronsim import CronSim, CronSimError
     except ModuleNotFoundError as error:
-        raise UsageError("cron expressions need the extra 'server'; install it, or use --daily or --every") from error
+        sentence = needs_extra("a cron expression", "server", error.name or "")
+        raise UsageError(f"{sentence}; or use --daily or --every") from error
     try:
         moment = datetime.fromtimestamp(after_ms / 1000, UTC).astimezone(ZoneInfo(zone))
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:

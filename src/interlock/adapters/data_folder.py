@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from interlock.adapters import migrations, questions_sqlite, sqlite_rows
+from interlock.adapters.log_file import LOG_FILE
 from interlock.adapters.migrations import Connect
 from interlock.adapters.newest_mark import NEWEST, Damaged, NewestMark, Reached, missing, read_mark
 from interlock.adapters.owner_files import LOCK, OWNERS
@@ -36,8 +37,14 @@ def tighten_data(folder: Path) -> None:
     ours = [*(folder / f"{DATABASE}{each}" for each in beside), folder / NEWEST, folder / LOCK]
     for name in (OWNERS, SIGNALS):
         ours += [folder / name, *(folder / name).glob("*")]
-    is_ours = (folder / DATABASE).exists() or next(folder.iterdir(), None) is None
-    tighten(folder, ours, is_ours=is_ours)
+    logs = list(folder.glob(f"{LOG_FILE}*"))
+    is_ours = (folder / DATABASE).exists() or all(path in logs for path in folder.iterdir())
+    tighten(folder, [*ours, *logs], is_ours=is_ours)
+
+
+def database_bytes(folder: Path) -> int:
+    """The size of the database with its log; what is not there has none."""
+    return sum(path.stat().st_size for each in ("", "-wal") if (path := folder / f"{DATABASE}{each}").exists())
 
 
 def read_reached(folder: Path, connect: Connect, accepts_loss: bool) -> Reached | None:

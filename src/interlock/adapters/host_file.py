@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from interlock.adapters.host_sections import require_variable, section_of
+from interlock.adapters.log_settings import LogSettings, read_log_settings
 from interlock.adapters.mcp_settings import McpServer, read_mcp_server
 from interlock.adapters.models.constraining import WAYS
 from interlock.adapters.models.providers import ProviderSettings
@@ -19,13 +20,16 @@ from interlock.adapters.models.server_addresses import fault_in_address
 from interlock.adapters.server_settings import ServerSettings, read_server_settings
 from interlock.adapters.tool_modules import read_tool_modules
 from interlock.adapters.webhook_settings import IncomingHook, OutgoingHook, read_webhook
-from interlock.crew.host import Host, ProviderFacts
+from interlock.crew.definition import ModelRef
+from interlock.crew.host import PROVIDERS, Host, ProviderFacts
 from interlock.errors import UsageError, nearest
 
 # Sections of the file. Those without keys here are checked by the part of Interlock that uses them.
 _SECTIONS: dict[str, tuple[str, ...] | None] = {
     "durability": None,
+    "log": None,
     "mcp": None,
+    "model": None,
     "providers": None,
     "retention": ("broadcast_days", "days", "tombstone_days"),
     "server": None,
@@ -44,11 +48,13 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the file says; the sources of the modules it names have not been looked at."""
 
     file: Path | None = None
+    model: ModelRef | None = None
     modules: tuple[str, ...] = ()
     mcp: dict[str, McpServer] = {}
     providers: tuple[str, ...] = ()
     provider_settings: dict[str, ProviderSettings] = {}
     durability: str = "full"
+    log: LogSettings = LogSettings()
     retention_days: float | None = None
     broadcast_days: float | None = None
     tombstone_days: float | None = None
@@ -67,7 +73,9 @@ def host_of(settings: HostSettings) -> Host:
     modules = read_tool_modules(settings.file, settings.modules)
     return Host(
         file=str(settings.file),
+        model=settings.model,
         tools=tuple(name for module in modules for name in module.tools),
+        uncallable_tools=tuple(each for module in modules for each in module.uncallable),
         mcp_servers=tuple(settings.mcp),
         mcp_tools={name: server.tools for name, server in settings.mcp.items() if server.tools is not None},
         providers=settings.providers,
@@ -90,11 +98,13 @@ def read_settings(path: Path) -> HostSettings:
     data = _read(path)
     return HostSettings(
         file=path,
+        model=_model(path, data),
         modules=_modules(path, data),
         mcp={name: read_mcp_server(path, name, data["mcp"][name]) for name in _ids(path, data, "mcp")},
         providers=_ids(path, data, "providers"),
         provider_settings=_providers(path, data),
         durability=_durability(path, data),
+        log=read_log_settings(path, data.get("log", {})),
         retention_days=_retention(path, data, "days"),
         broadcast_days=_retention(path, data, "broadcast_days"),
         tombstone_days=_retention(path, data, "tombstone_days"),
@@ -107,9 +117,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         data = tomllib.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+        raise UsageError(f"{path} cannot be read: {error.strerror}; check the path after --config") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML: {error}") from error
+        raise UsageError(f"{path} is not TOML: {error}; correct it there") from error
     for name in data:
         if name not in _SECTIONS:
             raise UsageError(f"{path}: unknown key '{name}'; {nearest(name, list(_SECTIONS), 'remove it')}")
@@ -181,6 +191,23 @@ def _require_addresses(where: str, settings: ProviderSettings) -> None:
     for key, url in (("url", settings.url), ("proxy", settings.proxy), *(("hosts", host) for host in hosts)):
         if url and (fault := fault_in_address(url)):
             raise UsageError(f"{where}.{key}: {fault}")
+
+
+def _model(path: Path, data: dict[str, Any]) -> ModelRef | None:
+    """The model of crews that name none; a script is named relative to this file."""
+    named = data.get("model")
+    if named is None:
+        return None
+    provider, colon, model = (part.strip() for part in named.partition(":")) if isinstance(named, str) else ("", "", "")
+    if not provider or not colon or not model:
+        raise UsageError(f"{path}: model is {named!r}; write a provider and a name, such as 'openai:gpt-4o-mini'")
+    known = (*PROVIDERS, *_ids(path, data, "providers"))
+    if provider not in known:
+        advice = nearest(provider, known, f"add [providers.{provider}] to {path}")
+        raise UsageError(f"{path}: model is {named!r}, and there is no provider '{provider}'; {advice}")
+    if provider == "scripted":
+        model = str((path.parent / model).resolve())
+    return ModelRef(provider=provider, model=model)
 
 
 def _durability(path: Path, data: dict[str, Any]) -> str:

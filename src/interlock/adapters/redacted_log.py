@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from interlock.adapters.models.known_keys import KnownKeys
 
 # Filters of a logger hold for what is logged through itself, and not for what its children pass on.
-LOGGERS = ("interlock", "interlock.server")
+LOGGERS = ("interlock", "interlock.runs", "interlock.server", "interlock.signals")
 
 
 class _Redacting(logging.Filter):

@@ -57,10 +57,11 @@ class ScheduleTables:
 
     async def run_schedules(self: _Database) -> Sequence[RunSchedule]:
         """Without damaged rows, which `problems` reports."""
+        return await self._read("list schedules", read_schedules)
 
-        def work(connection: sqlite3.Connection) -> list[RunSchedule]:
-            query = f"select body from run_schedules where {whole('run_schedules')}"  # noqa: S608 - constants
-            schedules = [_decode(body) for (body,) in connection.execute(query).fetchall()]
-            return sorted(schedules, key=lambda each: (each.due_at, each.id))
 
-        return await self._read("list schedules", work)
+def read_schedules(connection: sqlite3.Connection) -> list[RunSchedule]:
+    """The next one first; without damaged rows."""
+    query = f"select body from run_schedules where {whole('run_schedules')}"  # noqa: S608 - constants
+    schedules = [_decode(body) for (body,) in connection.execute(query).fetchall()]
+    return sorted(schedules, key=lambda each: (each.due_at, each.id))

@@ -19,7 +19,7 @@ def read_plain(path: Path) -> object:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+        raise UsageError(f"{path} cannot be read: {error.strerror}; check the path of the script") from error
     problems = Problems()
     node = read_yaml(data, str(path), problems)
     for problem in problems.found:

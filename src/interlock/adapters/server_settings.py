@@ -15,17 +15,21 @@ import msgspec
 from interlock.adapters.host_sections import section_of
 from interlock.errors import UsageError
 
-SCOPES = ("read", "run", "answer", "admin")
+SCOPES = ("read", "run", "answer", "metrics", "admin")
+
+# A prefix cannot begin with one of these: nobody could tell it from the path.
+OWN_PATHS = (["v1"], ["static"], ["healthz"], ["readyz"], ["metrics"], ["openapi.json"])
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class ServerKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A key besides the one of the data folder, known only by its hash."""
+    """A key besides the one of the data folder, known only by its hash; `crews` limits it to runs of these."""
 
     sha256: str
     scopes: tuple[str, ...]
+    crews: tuple[str, ...] | None = None
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,6 +38,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     keys: dict[str, ServerKey] = {}
+    # The address by which people and programs reach the server, if a proxy stands before it.
+    public_url: str = ""
+    # Whether /metrics answers without a key, by whatever name the server is called.
+    metrics_open: bool = False
     # A page that polls and a program in a loop stay well below this, by key.
     requests_per_second: float = 100
     # A person who mistypes a key stays below this, by address; a key cannot be guessed at any rate.
@@ -64,8 +72,10 @@ def read_server_settings(file: Path, entry: Any) -> ServerSettings:
     settings = section_of(f"{file}: server", entry, ServerSettings)
     for name in ServerSettings.__struct_fields__:
         value = getattr(settings, name)
-        if isinstance(value, int | float) and not (math.isfinite(value) and value > 0):
+        if isinstance(value, int | float) and not isinstance(value, bool) and not (math.isfinite(value) and value > 0):
             raise UsageError(f"{file}: server.{name} is {value!r}; it must be a number above 0")
+    if settings.public_url:
+        require_public_url(f"{file}: server.public_url", settings.public_url)
     for origin in settings.origins:
         _require_origin(f"{file}: server.origins", origin)
     for host in settings.hosts:
@@ -74,6 +84,17 @@ def read_server_settings(file: Path, entry: Any) -> ServerSettings:
     for name, key in settings.keys.items():
         _require_key(f"{file}: server.keys.{name}", name, key)
     return settings
+
+
+def require_public_url(where: str, url: str) -> None:
+    parts = urlsplit(url)
+    path = parts.path.rstrip("/")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise UsageError(f"{where}: {url!r} is not an address; write https://host or https://host/prefix")
+    if parts.query or parts.fragment or not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", path) or "/." in path:
+        raise UsageError(f"{where}: {url!r} has more than a plain path; write https://host or https://host/prefix")
+    if path.split("/")[1:2] in OWN_PATHS:
+        raise UsageError(f"{where}: the prefix {path!r} begins like a path of the server itself; choose another")
 
 
 def _require_origin(where: str, origin: str) -> None:
@@ -89,6 +110,8 @@ def _require_key(where: str, name: str, key: ServerKey) -> None:
         raise UsageError(f"{where}.sha256 is no SHA-256 in hex; 'interlock key' makes a key and prints it")
     if not key.scopes:
         raise UsageError(f"{where}.scopes is empty; choose from {', '.join(SCOPES)}, or remove the key")
+    if key.crews is not None and not key.crews:
+        raise UsageError(f"{where}.crews is empty; name the crews of this key, or leave 'crews' out for all of them")
     for scope in key.scopes:
         if scope not in SCOPES:
             raise UsageError(f"{where}.scopes: there is no scope {scope!r}; choose from {', '.join(SCOPES)}")

@@ -8,7 +8,7 @@ owner, epoch, seq and link; and the link stands for the run's id and everything 
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -351,14 +351,16 @@ def rows(
     connection: sqlite3.Connection,
     *,
     status: str | None,
-    crew: str | None,
+    crew: str | Collection[str] | None,
     limit: int,
     before: str | None,
     nested: bool | None,
 ) -> list[RunRow]:
     """Without damaged ones: one must not hide the others. Reading it, and `interlock doctor`, report it."""
     is_nested = f"(instr(run, '{CHILD_MARK}') > 0) = ?"
-    tests: dict[str, object] = {"status = ?": status, "crew = ?": crew, is_nested: nested}
+    crews = None if crew is None else msgspec.json.encode([crew] if isinstance(crew, str) else sorted(crew)).decode()
+    of_crews = "crew in (select value from json_each(?))"
+    tests: dict[str, object] = {"status = ?": status, of_crews: crews, is_nested: nested}
     tests = {test: value for test, value in tests.items() if value is not None}
     query = f"{SELECT_RUN} where {' and '.join(['number < ?', *tests])} order by number desc limit ?"
     number = kept(connection, before).number if before is not None else 2**63 - 1

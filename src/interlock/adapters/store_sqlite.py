@@ -9,7 +9,7 @@ import asyncio
 import ctypes
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -28,6 +28,7 @@ from interlock.adapters import (
 )
 from interlock.adapters.compacting_sqlite import compact
 from interlock.adapters.data_folder import DATABASE as DATABASE
+from interlock.adapters.folder_counts import folder_counts
 from interlock.adapters.migrations import Connect
 from interlock.adapters.mounts import require_local
 from interlock.adapters.newest_mark import NewestMark, Reached
@@ -46,6 +47,7 @@ from interlock.ports import (
     NOTHING_ELSE,
     Alongside,
     Appended,
+    FolderCounts,
     Grant,
     Outgoing,
     Record,
@@ -229,7 +231,7 @@ class SqliteStore(ServerTables, QuestionTables, SpentTables, ScheduleTables):
         self,
         *,
         status: str | None = None,
-        crew: str | None = None,
+        crew: str | Collection[str] | None = None,
         limit: int = 200,
         before: str | None = None,
         nested: bool | None = None,
@@ -238,6 +240,9 @@ class SqliteStore(ServerTables, QuestionTables, SpentTables, ScheduleTables):
         assert limit > 0, "callers bound their pages"
         work = partial(sqlite_rows.rows, status=status, crew=crew, limit=limit, before=before, nested=nested)
         return await self._read("list runs", work)
+
+    async def folder_counts(self) -> FolderCounts:
+        return await self._read("count what is in the folder", folder_counts)
 
     async def below(self, run: str) -> Sequence[RunRow]:
         return await self._read(f"list the children of run '{run}'", partial(sqlite_rows.below, run=run))

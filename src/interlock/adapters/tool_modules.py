@@ -13,7 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from interlock.crew.host import UncallableTool
 from interlock.errors import UsageError
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class ToolModule(msgspec.Struct, frozen=True):
@@ -23,6 +26,7 @@ class ToolModule(msgspec.Struct, frozen=True):
     name: str
     source: Path
     tools: tuple[str, ...]
+    uncallable: tuple[UncallableTool, ...] = ()
 
 
 def read_tool_modules(file: Path, names: Sequence[str]) -> tuple[ToolModule, ...]:
@@ -42,20 +46,41 @@ def _read(file: Path, name: str) -> ToolModule:
         raise UsageError(f"{file}: {name!r} is no module name; write it as in an import, such as 'desk.tools'")
     source = _source_of(name, file.parent)
     if source is None:
-        raise UsageError(f"{file}: there is no module '{name}' beside it or on the import path")
+        where = "beside it or on the import path"
+        raise UsageError(f"{file}: there is no module '{name}' {where}; correct the name under [tools]")
     try:
         tree = ast.parse(source.read_bytes(), str(source))
     except OSError as error:
         raise UsageError(f"{file}: module '{name}' cannot be read: {error.strerror}") from error
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two: nested without end
         raise UsageError(f"{file}: module '{name}' is not Python: {error}") from error
-    return ToolModule(file, name, source, tuple(dict.fromkeys(_public_functions(tree))))
+    functions = {function.name: function for function in _public_functions(tree)}
+    uncallable = (_uncallable(function, source) for function in functions.values())
+    return ToolModule(file, name, source, tuple(functions), tuple(each for each in uncallable if each is not None))
 
 
-def _public_functions(tree: ast.Module) -> Iterator[str]:
+def _public_functions(tree: ast.Module) -> Iterator[Function]:
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and not statement.name.startswith("_"):
-            yield statement.name
+            yield statement
+
+
+def _uncallable(function: Function, source: Path) -> UncallableTool | None:
+    """A model names each argument. What a decorator of the host makes of a function is known once it is imported."""
+    given = function.args
+    nameless = [
+        *(each.arg for each in given.posonlyargs),
+        *([f"*{given.vararg.arg}"] if given.vararg else []),
+        *([f"**{given.kwarg.arg}"] if given.kwarg else []),
+    ]
+    if not nameless or not all(_is_tool_decorator(each) for each in function.decorator_list):
+        return None
+    return UncallableTool(name=function.name, file=str(source), line=function.lineno, parameter=nameless[0])
+
+
+def _is_tool_decorator(decorator: ast.expr) -> bool:
+    named = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return (named.attr if isinstance(named, ast.Attribute) else getattr(named, "id", "")) == "tool"
 
 
 def _source_of(name: str, folder: Path) -> Path | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from interlock.adapters.installing import needs_extra
 from interlock.adapters.mcp_settings import McpServer
 from interlock.adapters.tool_names import fit_name
 from interlock.errors import ToolFailed, UsageError, nearest
@@ -223,8 +224,5 @@ def _session_class() -> "type[McpSession]":
     try:
         from interlock.adapters.mcp_session import McpSession
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"tools of MCP servers need more than is installed ({error.name} is missing); "
-            "install it with: pip install 'interlock[mcp]'"
-        ) from error
+        raise UsageError(needs_extra("an MCP server's tool", "mcp", error.name or "")) from error
     return McpSession

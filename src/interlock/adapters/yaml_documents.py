@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from interlock.adapters.yaml_indentation import indentation_fault
 from interlock.crew.nodes import Mapping, Node, Path, Place, Scalar, Sequence
 from interlock.crew.problem import Problems
 from interlock.limits import YAML_DEPTH_MAX, YAML_NODES_MAX
@@ -179,8 +180,11 @@ def _explained(error: yaml.MarkedYAMLError, text: str, file: str) -> tuple[str, 
         return "'//' begins no comment in YAML", place, "begin comments with '#'"
     if "\\t" in str(error.problem) or "tab" in str(error.problem) or (mark and text.startswith("\t", mark.index)):
         return "a tab cannot indent YAML", place, "indent with spaces"
+    message, fix = indentation_fault(text, place.line)
+    if message:
+        return message, Place(file, place.line, 1), fix
     message = " ".join(str(part) for part in (error.context, error.problem) if part)
-    return message, place, "mend the YAML around this place"
+    return message, place, f"look at line {place.line} and the one above it: quotes, brackets, colons and dashes"
 
 
 def _place(file: str, mark: Any) -> Place:

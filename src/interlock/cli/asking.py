@@ -3,19 +3,29 @@
 import click
 import msgspec
 
-from interlock.adapters.text_log import TextLog
+from interlock.adapters.logging_setup import LogChoice
 from interlock.cli.crews import config_option, shown
+from interlock.cli.hints import accepted_answer
 from interlock.cli.letters import moment
+from interlock.cli.log_options import log_options
 from interlock.cli.looking import with_look
-from interlock.cli.run import data_option, drive, for_people, given_text, json_option, plain_option, script_option
+from interlock.cli.run import (
+    data_option,
+    drive,
+    for_people,
+    given_text,
+    json_option,
+    logged_box,
+    plain_option,
+    script_option,
+)
+from interlock.cli.user import system_user
 from interlock.compose.box import Interlock, RunHandle
 from interlock.compose.crews import host_settings
 from interlock.compose.questions import open_questions
-from interlock.crew.registry import registry_of_tree
+from interlock.compose.run_ids import whole_id
 from interlock.engine.in_full import in_full
-from interlock.ids import root_of
 from interlock.ports import OpenQuestion
-from interlock.signals.builtin import load_default_signals
 
 
 @click.command()
@@ -46,6 +56,8 @@ def _show(question: OpenQuestion) -> None:
         click.echo(f"  context: {shown(' '.join(question.context.split()))}")
     if question.expects:
         click.echo(f"  answer with {shown(question.expects)}")
+    else:
+        click.echo(f"  answer with {shown(accepted_answer(question.reason, question.agent))}")
 
 
 @click.command()
@@ -56,17 +68,23 @@ def _show(question: OpenQuestion) -> None:
 @data_option
 @json_option
 @plain_option
+@log_options
 def answer(
-    question: str, text: str, config: str | None, script: str | None, data: str, as_json: bool, plain: bool
+    question: str,
+    text: str,
+    config: str | None,
+    script: str | None,
+    data: str,
+    as_json: bool,
+    plain: bool,
+    log: LogChoice,
 ) -> None:
     """Answer QUESTION, as 'runs questions' names it, and go on with its run. One answer counts."""
     given = given_text(text)
-    log = TextLog(load_default_signals())
 
     async def answered(box: Interlock) -> RunHandle:
-        handle = await box.answer(question, given)
-        log.registry = registry_of_tree(await box.crew_of(await box.journal.row(root_of(handle.id))))
-        return handle
+        whole = await whole_id(box.journal, question) if ":" in question else question
+        return await box.answer(whole, given, by=system_user())
 
-    box = Interlock(data, host=host_settings(config), script=script, observers=[log])
-    drive(box, answered, for_people(as_json, plain))
+    host = host_settings(config)
+    drive(logged_box(data, host, script), answered, for_people(as_json, plain), host.log, log)

@@ -22,7 +22,7 @@ def check(crew: str, config: str | None, as_json: bool) -> None:
 
     CREW is a folder with crew.yaml, or a crew file.
     """
-    loaded = read_crew(crew, load_host(config))
+    loaded = read_crew(crew, load_host(config, crew))
     if as_json:
         body = {"ok": loaded.is_sound, "problems": loaded.problems}
         click.echo(msgspec.json.encode(body).decode())

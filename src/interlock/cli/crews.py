@@ -2,20 +2,22 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
 
 from interlock.adapters.crew_files import LoadedCrew, read_crew
-from interlock.adapters.text_log import one_line
-from interlock.compose.crews import load_host
+from interlock.adapters.log_lines import one_line
+from interlock.compose.crews import HOST_FILE, find_host_file, load_host
 from interlock.crew.definition import Crew
 from interlock.crew.problem import Problem, Severity
 from interlock.signals.definition import SignalBehavior
 from interlock.signals.report import unknown_target_line
 
 config_option = click.option(
-    "--config", metavar="FILE", help="The host's file; interlock.toml in this folder if there is one."
+    "--config", metavar="FILE", help="The host's file; else interlock.toml in this folder, else in the crew's."
 )
 # What files and models say is shown on one safe line, on the terminal as in the log.
 shown = one_line
@@ -25,13 +27,31 @@ _TARGETED = (SignalBehavior.ROUTE, SignalBehavior.PARALLEL, SignalBehavior.PAUSE
 
 
 def crew_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """CREW and --config, for every command that reads a crew."""
-    return click.argument("crew")(config_option(command))
+    """CREW and --config, for every command that reads a crew; the host's file is looked for."""
+
+    @wraps(command)
+    def with_host_file(crew: str, config: str | None, **options: Any) -> Any:
+        return command(crew=crew, config=choose_config(config, crew), **options)
+
+    return click.argument("crew")(config_option(with_host_file))
+
+
+def choose_config(config: str | None, *crews: str) -> str | None:
+    """The host's file for these crews; says so where it is not the one that people would think of."""
+    found = find_host_file(config, crews)
+    for other in found.passed_over:
+        click.echo(
+            f"interlock: {found.path} of this folder counts, and {shown(str(other))} does not; --config names another",
+            err=True,
+        )
+    if config is None and found.path is not None and found.path != Path(HOST_FILE):
+        click.echo(f"interlock: settings from {shown(str(found.path))}", err=True)
+    return str(found.path) if found.path is not None else None
 
 
 def open_crew(path: str, config: str | None) -> LoadedCrew:
     """The crew with its problems; where nothing can be read, says so and exits 2."""
-    loaded = read_crew(path, load_host(config))
+    loaded = read_crew(path, load_host(config, path))
     if not loaded.readable:
         show_problems(loaded.problems, err=True)
         sys.exit(2)
@@ -43,7 +63,7 @@ def open_sound_crew(path: str, config: str | None) -> Crew:
     loaded = open_crew(path, config)
     if loaded.crew is None or not loaded.is_sound:
         show_problems((p for p in loaded.problems if p.severity is Severity.ERROR), err=True)
-        click.echo(f"{path} is not sound; 'interlock check {path}' tells the whole story", err=True)
+        click.echo(f"{path} has errors; run 'interlock check {path}' for all of them", err=True)
         sys.exit(1)
     return loaded.crew
 

@@ -18,6 +18,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import click
 import msgspec
 
+from interlock.adapters.installing import needs_extra
 from interlock.adapters.models.scripted import Answer
 from interlock.adapters.script_files import read_script
 
@@ -57,7 +58,7 @@ def show_served(templates: Path, data: Path, *, headless: bool) -> bool:
     """Whether it went well."""
     click.secho("\nThe same in a browser: a crew that asks a person.", bold=True)
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
-        click.echo("This needs the extra 'server': pip install 'interlock[server]'")
+        click.echo(f"Left out: {needs_extra('this part', 'server')}")
         return True
     click.secho(f"$ interlock serve {CREW} --script {SCRIPT}", fg="blue")
     with _serving(templates, data, headless=headless) as served:
@@ -74,7 +75,7 @@ def show_served(templates: Path, data: Path, *, headless: bool) -> bool:
 def _serving(templates: Path, data: Path, *, headless: bool) -> Iterator[Served]:
     script = _at_once(templates / CREW / SCRIPT, data) if headless else templates / CREW / SCRIPT
     command = [sys.executable, "-c", PROGRAM, "serve", str(templates / CREW), str(templates / "hello")]
-    command += ["--script", str(script), "--data", str(data / "served"), "--port", "0"]
+    command += ["--script", str(script), "--data", str(data / "served"), "--port", "0", "--print-code"]
     # Its log is for whoever keeps a server, not for a tour.
     with (
         (data / "log").open("w", encoding="utf-8") as log,

@@ -2,22 +2,33 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from interlock.adapters.logging_setup import LogChoice
 from interlock.adapters.private_files import open_private
 from interlock.adapters.run_scripts import written_script, written_test
-from interlock.adapters.text_log import TextLog
 from interlock.cli.crews import config_option
+from interlock.cli.log_options import log_options
 from interlock.cli.looking import with_look
-from interlock.cli.run import data_option, drive, for_people, json_option, plain_option, script_option, with_box
+from interlock.cli.run import (
+    data_option,
+    drive,
+    for_people,
+    json_option,
+    logged_box,
+    plain_option,
+    script_option,
+    with_box,
+)
 from interlock.compose.box import Interlock, RunHandle
 from interlock.compose.crews import host_settings
 from interlock.compose.keeping import delete_run, export_run, import_run, prune_runs
-from interlock.crew.registry import registry_of_tree
+from interlock.compose.run_ids import whole_id
 from interlock.errors import UsageError
-from interlock.signals.builtin import load_default_signals
+from interlock.ports import StoredRecord, Tombstone
 
 
 @click.command()
@@ -28,23 +39,28 @@ from interlock.signals.builtin import load_default_signals
 @data_option
 @json_option
 @plain_option
+@log_options
 def fork(
-    run_id: str, after: int, script: str | None, config: str | None, data: str, as_json: bool, plain: bool
+    run_id: str,
+    after: int,
+    script: str | None,
+    config: str | None,
+    data: str,
+    as_json: bool,
+    plain: bool,
+    log: LogChoice,
 ) -> None:
     """Go on from the middle of RUN, as a new run: what was recorded up to SEQ is kept, and asked for no more.
 
     Possible where no branch, no crew that was called and no question is open; elsewhere the nearest places are named.
     What crews have said that were called before SEQ is kept; their runs stay with RUN. Exit codes as of run.
     """
-    log = TextLog(load_default_signals())
 
     async def forked(box: Interlock) -> RunHandle:
-        log.registry = registry_of_tree(await box.crew_of(await box.journal.row(run_id)))
-        return await box.fork(run_id, after)
+        return await box.fork(await whole_id(box.journal, run_id), after)
 
-    drive(
-        Interlock(data, host=host_settings(config), script=script, observers=[log]), forked, for_people(as_json, plain)
-    )
+    host = host_settings(config)
+    drive(logged_box(data, host, script), forked, for_people(as_json, plain), host.log, log)
 
 
 @click.command()
@@ -53,7 +69,11 @@ def fork(
 @data_option
 def script(run_id: str, as_test: bool, data: str) -> None:
     """Print RUN, with all that it called, as a script that 'interlock run --script' plays again."""
-    tree = with_look(data, lambda box: box.journal.tree(run_id))
+
+    async def tree_of_run(box: Interlock) -> Sequence[StoredRecord]:
+        return await box.journal.tree(await whole_id(box.journal, run_id))
+
+    tree = with_look(data, tree_of_run)
     click.echo((written_test if as_test else written_script)(tree), nl=False)
 
 
@@ -62,7 +82,11 @@ def script(run_id: str, as_test: bool, data: str) -> None:
 @data_option
 def delete(run_id: str, data: str) -> None:
     """Delete RUN and all that it called. Tombstones stay in place of their chains, and no id is given again."""
-    left, *below = with_box(data, lambda box: delete_run(box, run_id))
+
+    async def deleted(box: Interlock) -> Sequence[Tombstone]:
+        return await delete_run(box, await whole_id(box.journal, run_id))
+
+    left, *below = with_box(data, deleted)
     click.echo(f"{left.run} is deleted; its chain ended at seq {left.seq} with {left.link.hex()[:16]}")
     if below:
         click.echo(f"with it {len(below)} {'run' if len(below) == 1 else 'runs'} of crews that it called")
@@ -90,7 +114,11 @@ def prune(days: float | None, config: str | None, data: str) -> None:
 @data_option
 def export(run_id: str, file: str, data: str) -> None:
     """Write RUN, all that it called, and the crews to FILE, or to standard output, as JSON lines."""
-    body = with_look(data, lambda box: export_run(box, run_id))
+
+    async def exported(box: Interlock) -> bytes:
+        return await export_run(box, await whole_id(box.journal, run_id))
+
+    body = with_look(data, exported)
     if file == "-":
         sys.stdout.buffer.write(body)
         return

@@ -11,7 +11,7 @@ from typing import IO, Any
 import click
 
 from interlock import __version__
-from interlock.errors import InterlockError
+from interlock.errors import InterlockError, RunNotFound, nearest
 
 _COMMANDS = {
     "backup": ("interlock.cli.doctor", "backup"),
@@ -67,12 +67,21 @@ class _LazyGroup(click.Group):
         assert isinstance(command, click.Command), "the table names commands"
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            advice = nearest(args[0], sorted(_COMMANDS), "'interlock --help' lists them")
+            raise _Refused(f"there is no command '{args[0]}'; {advice}")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except InterlockError as error:
             refusal = _NotDone if error.code in NOT_DONE else _Refused
-            raise refusal(_redact(str(error))) from error
+            elsewhere = "; --data DIR looks in another folder" if isinstance(error, RunNotFound) else ""
+            raise refusal(_redact(f"{error}{elsewhere}")) from error
         except click.ClickException as error:
             vars(error)["message"] = _redact(error.message)  # of whatever kind it is, it is shown as that
             raise

@@ -27,7 +27,7 @@ def migrate(crew: str, config: str | None, write: bool) -> None:
         show_problems((p for p in loaded.problems if p.severity is Severity.ERROR), err=True)
         click.echo(f"{shown(crew)} is not sound; nothing was changed, mend it first", err=True)
         sys.exit(1)
-    migration = migration_of(crew, loaded, load_host(config))
+    migration = migration_of(crew, loaded, load_host(config, crew))
     if migration.errors:
         show_problems(migration.errors, err=True)
         click.echo(f"{NEW} would refuse {shown(crew)}; nothing was changed, mend this first", err=True)

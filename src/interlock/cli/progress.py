@@ -57,6 +57,7 @@ class Question(NamedTuple):
     token: str
     agent: str
     text: str
+    expects: str = ""
 
 
 class Way(NamedTuple):
@@ -72,6 +73,7 @@ class Progress:
 
     def __init__(self, watched_ms: int = 0) -> None:
         self.watched_ms = watched_ms
+        self.shows_from_ms = 0  # what happened before is known to whoever reads, and not shown
         self.run = self.position = self.reason = ""
         self.status = "running"
         self.seq = self.handoffs = 0
@@ -97,10 +99,16 @@ class Progress:
         own = event["run"] == self.run
         if own:
             self.seq = event.get("seq", self.seq)
-        self.lines.extend(lines_of(dict(event)))
+        if self.is_new(event):
+            self.lines.extend(lines_of(dict(event)))
         follow = (_OWN.get(event["type"]) if own else None) or _ANYBODYS.get(event["type"])
         if follow is not None:
             follow(self, event)
+
+    def is_new(self, event: Public) -> bool:
+        """Whether it happened since it was to be shown; pieces of replies have no time of their own, and are."""
+        at: int = event.get("at", self.shows_from_ms)
+        return at >= self.shows_from_ms
 
     def elapsed_ms(self, now_ms: int) -> int:
         """How long the run has been at work: without its pauses, and without the time it lay there with no process."""
@@ -240,7 +248,8 @@ class Progress:
         context = f"context: {' '.join(event['context'].split())}\n" if event.get("context") else ""
         expects = f"\n({event['expects']})" if event.get("expects") else ""
         self._messages[event["token"]] = event.get("message_id", "")
-        self.questions[event["token"]] = Question(event["token"], agent, f"{context}{event['question']}{expects}")
+        text = f"{context}{event['question']}{expects}"
+        self.questions[event["token"]] = Question(event["token"], agent, text, event.get("expects", ""))
 
     def _answered(self, event: Public) -> None:
         self.questions.pop(event["token"], None)

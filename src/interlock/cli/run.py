@@ -14,24 +14,31 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from interlock.adapters.host_file import HostSettings
 from interlock.adapters.host_secrets import host_secrets
-from interlock.adapters.text_log import TextLog
+from interlock.adapters.log_settings import LogSettings
+from interlock.adapters.logging_setup import NOTHING, LogChoice, LogDefaults, logging_to
+from interlock.adapters.run_log import RunLog
 from interlock.cli.answering import Asker, HandIn
 from interlock.cli.crews import config_option, crew_argument, open_sound_crew, shown
+from interlock.cli.hints import answer_lines
+from interlock.cli.log_options import log_options
 from interlock.cli.looking import with_look
+from interlock.cli.narration import Narrator
 from interlock.cli.progress import Progress, Question
-from interlock.cli.terminal import asked, can_ask, can_show_live, held_back, quiet_keys
+from interlock.cli.terminal import asked, can_ask, can_show_live, held_back, quiet_keys, read_input
 from interlock.cli.transcript import Line, lines_of
+from interlock.cli.user import system_user
 from interlock.compose.box import DATA_FOLDER, Interlock, Result, RunHandle
-from interlock.compose.crews import host_settings
+from interlock.compose.crews import HOST_FILE, host_settings
 from interlock.compose.models import with_model
-from interlock.crew.registry import registry_of_tree
+from interlock.compose.run_ids import whole_id
 from interlock.engine.approving import APPROVAL
 from interlock.engine.parking import PARKED
 from interlock.engine.questions import QUESTION
 from interlock.errors import InterlockError, TooLate, UsageError
 from interlock.ids import root_of
-from interlock.signals.builtin import load_default_signals
+from interlock.signals.registry import SignalRegistry
 
 Show = Callable[[dict[str, Any]], None]
 Ask = Callable[[Interlock], Awaitable[RunHandle]]
@@ -56,7 +63,7 @@ script_option = click.option("--script", metavar="FILE", help="Answers to use in
 
 @click.command()
 @crew_argument
-@click.argument("text", metavar="[INPUT|-]", default="")
+@click.argument("text", metavar="[INPUT|-]", required=False)
 @script_option
 @click.option(
     "--model",
@@ -67,31 +74,34 @@ script_option = click.option("--script", metavar="FILE", help="Answers to use in
 @data_option
 @json_option
 @plain_option
+@log_options
 def run(
     crew: str,
     config: str | None,
-    text: str,
+    text: str | None,
     script: str | None,
     model: str | None,
     continues: str | None,
     data: str,
     as_json: bool,
     plain: bool,
+    log: LogChoice,
 ) -> None:
-    """Run CREW on INPUT. Exit code 0: completed, 3: paused, 1: anything else."""
+    """Run CREW on INPUT, which is asked for on a terminal. Exit code 0: completed, 3: paused, 1: anything else."""
     answers = script_of(script, model)
     host = host_settings(config)
     definition = open_sound_crew(crew, config)
     if model is not None and answers is None:
         definition = with_model(definition, model, host.provider_settings)
-    given = given_text(text)
-    log = TextLog(registry_of_tree(definition))
+    given = given_text(text) if text is not None else ask_for_input(crew)
 
     async def begin(box: Interlock) -> RunHandle:
-        return await (box.continue_run(definition, given, continues) if continues else box.start(definition, given))
+        by = system_user()
+        if continues:
+            return await box.continue_run(definition, given, await whole_id(box.journal, continues), by=by)
+        return await box.start(definition, given, by=by)
 
-    box = Interlock(data, host=host, script=answers, observers=[log])
-    drive(box, begin, for_people(as_json, plain))
+    drive(logged_box(data, host, answers), begin, for_people(as_json, plain), host.log, log)
 
 
 @click.command()
@@ -103,6 +113,7 @@ def run(
 @data_option
 @json_option
 @plain_option
+@log_options
 def resume(
     run_id: str,
     token: str | None,
@@ -112,18 +123,29 @@ def resume(
     data: str,
     as_json: bool,
     plain: bool,
+    log: LogChoice,
 ) -> None:
     """Answer what RUN waits for, or continue it if it is parked or the process that ran it is gone."""
     given = given_text(text)
-    log = TextLog(load_default_signals())
 
     async def again(box: Interlock) -> RunHandle:
-        log.registry = registry_of_tree(await box.crew_of(await box.journal.row(root_of(run_id))))
-        await box.resume(run_id, given, token=token)
-        return RunHandle(box, root_of(run_id))  # a child goes on with whoever called it
+        whole = await whole_id(box.journal, run_id)
+        which = await whole_id(box.journal, token) if token is not None else None
+        await box.resume(whole, given, token=which, by=system_user())
+        return RunHandle(box, root_of(whole))  # a child goes on with whoever called it
 
-    box = Interlock(data, host=host_settings(config), script=script, observers=[log])
-    drive(box, again, for_people(as_json, plain))
+    host = host_settings(config)
+    drive(logged_box(data, host, script), again, for_people(as_json, plain), host.log, log, only_new=True)
+
+
+def logged_box(data: str, host: HostSettings, script: str | None, *, recover: bool = False) -> Interlock:
+    """A host whose runs are logged."""
+
+    def registry_of(run: str) -> SignalRegistry | None:
+        return box.registry_of_run(run)
+
+    box = Interlock(data, host=host, script=script, recover=recover, observers=[RunLog(registry_of)])
+    return box
 
 
 def given_text(text: str) -> str:
@@ -136,6 +158,14 @@ def given_text(text: str) -> str:
         return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"standard input is not UTF-8: {error}") from error
+
+
+def ask_for_input(crew: str) -> str:
+    """What the person at the terminal types; `UsageError` where nobody sits, or nothing is typed."""
+    text = read_input() if can_ask() else ""
+    if not text.strip():
+        raise UsageError(f"what shall {crew} work on? Write: interlock run {shlex.quote(crew)} 'INPUT', or - for stdin")
+    return text
 
 
 class Display(StrEnum):
@@ -163,9 +193,23 @@ def script_of(script: str | None, model: str | None) -> str | None:
     return file if provider == "scripted" and file else None
 
 
-def drive(box: Interlock, ask: Ask, display: Display) -> None:
-    """Shows a run while it goes on, lets a person answer it, says how it stands, and exits with its code."""
+def drive(
+    box: Interlock, ask: Ask, display: Display, settings: LogSettings, log: LogChoice, *, only_new: bool = False
+) -> None:
+    """Shows a run while it goes on, lets a person answer it, says how it stands, and exits with its code.
+
+    `only_new` leaves out what happened before, where people read.
+    """
+    defaults = LogDefaults("warning", "brief", "warning" if display is Display.JSON else NOTHING)
+    with logging_to(box.data, box.known_keys(), settings, log, defaults):
+        result = _driven(box, ask, display, only_new)
+    sys.stdout.flush()
+    sys.exit(EXIT_CODES.get(result.status, 1))
+
+
+def _driven(box: Interlock, ask: Ask, display: Display, only_new: bool) -> Result:
     progress = Progress(box.clock.now_ms())
+    progress.shows_from_ms = progress.watched_ms if only_new and display is not Display.JSON else 0
     asker = Asker(progress) if display is not Display.JSON and can_ask() else None
     result = asyncio.run(watched(box, ask, display, progress, asker))
     while asker is not None and _rests_for_a_person(result) and (question := asker.next()) is not None:
@@ -180,10 +224,9 @@ def drive(box: Interlock, ask: Ask, display: Display) -> None:
     if display is not Display.JSON:
         _say_how_it_stands(box, result, progress, display)
     elif result.reason == PARKED:
-        again = f"'interlock resume {result.run}{_data_of(box)}' continues it"
+        again = f"'interlock resume {result.run}{_options_of(box)}' continues it"
         click.echo(f"interlock: run {result.run} is parked: what was done is kept, and {again}", err=True)
-    sys.stdout.flush()
-    sys.exit(EXIT_CODES.get(result.status, 1))
+    return result
 
 
 def _rests_for_a_person(result: Result) -> bool:
@@ -205,7 +248,7 @@ def _following(run: str) -> Ask:
 
 def _answering(question: Question, run: str, text: str) -> Ask:
     async def answer(box: Interlock) -> RunHandle:
-        return await box.resume(run, text, token=question.token)
+        return await box.resume(run, text, token=question.token, by=system_user())
 
     return answer
 
@@ -226,19 +269,29 @@ def _say_how_it_stands(box: Interlock, result: Result, progress: Progress, displ
         if result.reason.startswith("held:") and result.token in progress.questions:
             for line in progress.questions[result.token].text.splitlines():
                 click.echo(f"  {shown(line)}")
-        token = f" --token {result.token}" if len(progress.questions) > 1 else ""
-        click.echo(f"answer with: interlock resume {result.run}{token}{_data_of(box)} --input TEXT")
+        _say_how_to_answer(box, result, progress)
+
+
+def _say_how_to_answer(box: Interlock, result: Result, progress: Progress) -> None:
+    token = f" --token {result.token}" if len(progress.questions) > 1 else ""
+    command = f"interlock resume {result.run}{token}{_options_of(box)} --input"
+    asked_by = progress.questions.get(result.token)
+    agent, expects = (asked_by.agent, asked_by.expects) if asked_by is not None else ("the agent", "")
+    for line in answer_lines(command, result.reason, agent, expects):
+        click.echo(shown(line))
 
 
 def _say_how_to_continue(box: Interlock, result: Result, progress: Progress) -> None:
-    click.echo(f"continue with: interlock resume {result.run}{_data_of(box)}")
+    click.echo(f"continue with: interlock resume {result.run}{_options_of(box)}")
     for token in progress.questions:
-        click.echo(f"answer with: interlock runs answer {token}{_data_of(box)} TEXT")
+        click.echo(f"answer with: interlock runs answer {token}{_options_of(box)} TEXT")
 
 
-def _data_of(box: Interlock) -> str:
-    """The option that a command needs to find these runs again."""
-    return f" --data {shlex.quote(str(box.data))}" if box.data != Path(DATA_FOLDER) else ""
+def _options_of(box: Interlock) -> str:
+    """The options that a command needs to find these runs and their host's file again."""
+    data = f" --data {shlex.quote(str(box.data))}" if box.data != Path(DATA_FOLDER) else ""
+    file = box.host_file
+    return data + (f" --config {shlex.quote(str(file))}" if file is not None and file != Path(HOST_FILE) else "")
 
 
 def with_box(data: str, ask: Callable[[Interlock], Awaitable[T]], config: str | None = None) -> T:
@@ -263,8 +316,8 @@ async def watched(box: Interlock, ask: Ask, display: Display, progress: Progress
     try:
         return await work
     except asyncio.CancelledError:
-        again = f"'interlock resume {progress.run or 'RUN'}{_data_of(box)}' goes on"
-        open_ = [f"'interlock runs answer {token}{_data_of(box)} TEXT'" for token in progress.questions]
+        again = f"'interlock resume {progress.run or 'RUN'}{_options_of(box)}' goes on"
+        open_ = [f"'interlock runs answer {token}{_options_of(box)} TEXT'" for token in progress.questions]
         how = f"; {' and '.join(open_)} answers what is asked" if open_ else ""
         raise Parked(f"stopped; what was done is kept{how}, and {again}") from None
 
@@ -307,15 +360,37 @@ async def _watched(
     async with box:
         handle = await _asked_for(box, ask)
         stop.run = handle.id
+        narrator = await _narrator(box, handle.id)
         async with _shown(box, handle.id, display, progress, asker) as show:
             goes_on = True
             while goes_on:
                 async for event in handle.events(progress.seq):
-                    progress.take(event)
-                    show(event)
+                    told = narrator.tell(event)
+                    progress.take(told)
+                    if display is Display.JSON or progress.is_new(event):
+                        show(event if display is Display.JSON else told)
                 may_type = display is Display.LIVE and asker is not None and not stop.is_asked
                 goes_on = may_type and asker is not None and await asker.is_finished_typing(box.clock)
         return await handle.result()
+
+
+async def _narrator(box: Interlock, run: str) -> Narrator:
+    return Narrator(await box.crew_of(await box.journal.row(run)), box.model_name)
+
+
+async def follow_run(box: Interlock, run: str, display: Display) -> str:
+    """Shows a run that others may drive, until it is over or paused; gives how it stands then."""
+    progress, narrator = Progress(box.clock.now_ms()), await _narrator(box, run)
+    view = _live(box, run, progress) if display is Display.LIVE else _shown(box, run, display, progress, None)
+    async with view as show:
+        async for event in RunHandle(box, run).events():
+            told = narrator.tell(event)
+            progress.take(told)
+            show(event if display is Display.JSON else told)
+    result = await box.result(run)
+    if display is not Display.JSON:
+        _say_how_it_stands(box, result, progress, display)
+    return result.status
 
 
 async def _asked_for(box: Interlock, ask: Ask) -> RunHandle:
@@ -350,7 +425,7 @@ async def _shown(
 
 def _hand_in(box: Interlock, run: str) -> HandIn:
     async def hand_in(token: str, text: str) -> None:
-        await box.resume(run, text, token=token)
+        await box.resume(run, text, token=token, by=system_user())
 
     return hand_in
 

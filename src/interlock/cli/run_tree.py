@@ -120,6 +120,7 @@ def in_values(tree: Tree) -> dict[str, Any]:
                 "path": list(member.path),
                 "status": member.row.status,
                 "reason": member.row.reason,
+                "people": list(member.people),
                 "usage": in_full(member.own),
             }
             for member in tree.members

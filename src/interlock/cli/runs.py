@@ -10,6 +10,7 @@ import msgspec
 from interlock.cli.asking import answer, questions
 from interlock.cli.columns import cost
 from interlock.cli.crews import shown
+from interlock.cli.following import follow
 from interlock.cli.keeping import delete, export, fork, import_, prune, script
 from interlock.cli.letters import mermaid, transcript, waiting, ways_of, wires
 from interlock.cli.looking import with_look
@@ -18,12 +19,15 @@ from interlock.cli.run import data_option, json_option, print_lines, with_box
 from interlock.cli.run_tree import in_values, open_waits, run_lines, said_lines, tell_usage
 from interlock.cli.transcript import STEP
 from interlock.cli.usage import tell_of_run, usage
+from interlock.cli.user import system_user
 from interlock.compose.box import Interlock, Result
 from interlock.compose.questions import waits_of
+from interlock.compose.run_ids import whole_id
 from interlock.compose.trees import Tree, in_order, tree_of
 from interlock.engine.events import Usage
 from interlock.engine.in_full import in_full
 from interlock.engine.parking import PARKED, SET_ASIDE
+from interlock.engine.state import RunState
 from interlock.engine.step import OVER
 from interlock.errors import UsageError
 from interlock.ids import CHILD_MARK, parent_of, root_of
@@ -35,7 +39,7 @@ def runs() -> None:
     """What ran, how it stands, and why."""
 
 
-for command in (answer, delete, export, fork, import_, prune, questions, script, usage):
+for command in (answer, delete, export, follow, fork, import_, prune, questions, script, usage):
     runs.add_command(command)
 
 
@@ -92,13 +96,16 @@ def show(run_id: str, messages: bool, as_mermaid: bool, data: str, as_json: bool
         return
 
     async def told(box: Interlock) -> tuple[Result, Tree]:
-        return await box.result(run_id), await tree_of(box, run_id)
+        whole = await whole_id(box.journal, run_id)
+        return await box.result(whole), await tree_of(box, whole)
 
     result, tree = with_look(data, told)
     if as_json:
         click.echo(msgspec.json.encode(in_full(result) | in_values(tree)).decode())
         return
-    _tell_how_it_stands(run_id, result)
+    _tell_how_it_stands(result.run, result)
+    for line in tree.members[0].people:
+        click.echo(f"  {shown(line)}")
     called = len(tree.members) > 1
     for line in run_lines(tree) if called else ():
         click.echo(line)
@@ -128,7 +135,7 @@ def explain(run_id: str, data: str) -> None:
     """Why RUN went as it did: every decision with its reasons, those of crews that it called with their path."""
 
     async def told(box: Interlock) -> tuple[Sequence[StoredRecord], list[str]]:
-        tree = await box.journal.tree(run_id)
+        tree = await box.journal.tree(await whole_id(box.journal, run_id))
         return tree, [line for run, way in ways_of(tree).items() for line in await _waits(box, run, way)]
 
     tree, waits = with_look(data, told)
@@ -159,7 +166,11 @@ def how_to_continue(run_id: str, reason: str) -> str:
 @data_option
 def replay(run_id: str, data: str) -> None:
     """Feed RUN's events to the engine again; what it concludes must be what the journal holds."""
-    state = with_look(data, lambda box: box.state(run_id))
+
+    async def state_of(box: Interlock) -> RunState:
+        return await box.state(await whole_id(box.journal, run_id))
+
+    state = with_look(data, state_of)
     click.echo(f"{state.seq} events replayed, the same conclusions; {state.status}: {state.reason}")
 
 
@@ -169,20 +180,25 @@ def replay(run_id: str, data: str) -> None:
 def cancel(run_id: str, data: str) -> None:
     """End RUN now; what it has under way is given up. Whoever called it goes on as after any other failure."""
 
-    async def ask(box: Interlock) -> tuple[str, str]:
-        status = (await (await box.cancel(run_id)).result()).status
-        return status, (await box.journal.row(root_of(run_id))).status
+    async def ask(box: Interlock) -> tuple[str, str, str]:
+        whole = await whole_id(box.journal, run_id)
+        status = (await (await box.cancel(whole, by=system_user() or "host")).result()).status
+        return whole, status, (await box.journal.row(root_of(whole))).status
 
-    status, outermost = with_box(data, ask)
-    click.echo(f"{run_id} is {status}")
-    if parent_of(run_id) and outermost == "running":
-        click.echo(f"whoever called it goes on with: interlock resume {root_of(run_id)}")
+    whole, status, outermost = with_box(data, ask)
+    click.echo(f"{whole} is {status}")
+    if parent_of(whole) and outermost == "running":
+        click.echo(f"whoever called it goes on with: interlock resume {root_of(whole)}")
     sys.exit(0 if status == "cancelled" else 1)
 
 
 def _show_messages(run_id: str, data: str, as_mermaid: bool, as_json: bool) -> None:
     if as_json and as_mermaid:
         raise UsageError("--mermaid prints a diagram; take --json or --mermaid away")
-    tree = with_look(data, lambda box: box.journal.tree(run_id))
+
+    async def tree_of_run(box: Interlock) -> Sequence[StoredRecord]:
+        return await box.journal.tree(await whole_id(box.journal, run_id))
+
+    tree = with_look(data, tree_of_run)
     for line in wires(tree) if as_json else mermaid(tree) if as_mermaid else transcript(tree):
         click.echo(line)

@@ -3,22 +3,26 @@
 import asyncio
 import hashlib
 import os
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 
 import click
+import msgspec
 
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.crew_files import LoadedCrew, read_crew
 from interlock.adapters.host_file import HostSettings
 from interlock.adapters.host_secrets import too_short
+from interlock.adapters.installing import needs_extra
+from interlock.adapters.logging_setup import LogChoice
 from interlock.adapters.served_folder import new_key
-from interlock.adapters.server_settings import SCOPES
+from interlock.adapters.server_settings import SCOPES, ServerSettings, require_public_url
 from interlock.adapters.webhook_settings import IncomingHook, OutgoingHook, secret_of
-from interlock.cli.crews import config_option, open_crew, show_problems
-from interlock.cli.run import data_option, script_option
-from interlock.compose.box import Interlock
+from interlock.cli.crews import choose_config, config_option, open_crew, show_problems
+from interlock.cli.log_options import log_options
+from interlock.cli.run import data_option, logged_box, script_option
 from interlock.compose.crews import host_settings, load_host
 from interlock.crew.definition import Crew
 from interlock.crew.problem import Severity
@@ -31,22 +35,28 @@ PORT = 8321
 @click.argument("crews", metavar="CREW...", nargs=-1, required=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one.")
+@click.option("--public-url", metavar="URL", help="The address behind a proxy: https://host or https://host/prefix.")
 @click.option("--reload", is_flag=True, help="Read crews again when their files change; SIGHUP always does.")
+@click.option("--print-code", is_flag=True, help="Print a one-time code for the dashboard even without a terminal.")
 @click.option("--no-auth", is_flag=True, help="Ask for no key; only on the loopback.")
 @click.option("--resume-parked", is_flag=True, help="Continue runs that were parked by Ctrl-C or SIGTERM, too.")
 @config_option
 @script_option
 @data_option
+@log_options
 def serve(
     crews: tuple[str, ...],
     host: str,
     port: int,
+    public_url: str | None,
     reload: bool,
+    print_code: bool,
     no_auth: bool,
     resume_parked: bool,
     config: str | None,
     script: str | None,
     data: str,
+    log: LogChoice,
 ) -> None:
     """Serve each CREW over HTTP until a signal says otherwise.
 
@@ -56,12 +66,15 @@ def serve(
     serving = _server_parts()
     if no_auth and not serving.is_loopback(host):
         raise UsageError(f"--no-auth is for the loopback only, and '{host}' is not; leave it out, or use 127.0.0.1")
+    config = choose_config(config, *crews)
     settings = host_settings(config)
     outgoing = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, OutgoingHook)}
     order = serving.Order(
-        box=Interlock(data, host=settings, script=script, recover=True),
+        box=logged_box(data, settings, script, recover=True),
         crews=serving.ServedCrews(_loaded(crews, config, has_script=script is not None), SystemClock().now_ms()),
-        settings=settings.server,
+        settings=_server_settings(settings, public_url),
+        log_settings=settings.log,
+        log=log,
         host=host,
         port=port,
         with_keys=not no_auth,
@@ -69,7 +82,8 @@ def serve(
         incoming=serving.incoming_webhooks(_taken_in(settings), os.environ),
         secrets={name: secret_of(name, hook.secret_env, os.environ) for name, hook in outgoing.items()},
         say=click.echo,
-        read_crews=lambda: [read_crew(crew, load_host(config)) for crew in crews],
+        prints_code=print_code or (sys.stdout is not None and sys.stdout.isatty()),
+        read_crews=lambda: [read_crew(crew, load_host(config, crew)) for crew in crews],
         reload=reload,
         resume_parked=resume_parked,
         warnings=too_short(settings, os.environ),
@@ -77,15 +91,19 @@ def serve(
     asyncio.run(serving.serve(order))
 
 
+def _server_settings(settings: HostSettings, public_url: str | None) -> ServerSettings:
+    if public_url is None:
+        return settings.server
+    require_public_url("--public-url", public_url)
+    return msgspec.structs.replace(settings.server, public_url=public_url)
+
+
 def _server_parts() -> ModuleType:
     """What needs the extra `server`, loaded now and not with the command line."""
     try:
         return import_module("interlock.server.serving")
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"interlock serve needs more than is installed ({error.name} is missing); "
-            "install it with: pip install 'interlock[server]'"
-        ) from error
+        raise UsageError(needs_extra("interlock serve", "server", error.name or "")) from error
 
 
 def _loaded(crews: Sequence[str], config: str | None, *, has_script: bool) -> list[LoadedCrew]:

@@ -2,7 +2,7 @@
 
 import click
 
-from interlock.cli.crews import config_option, open_sound_crew
+from interlock.cli.crews import choose_config, config_option, open_sound_crew
 from interlock.crew.registry import registry_of
 from interlock.signals.builtin import load_default_signals
 from interlock.signals.report import registry_report
@@ -18,5 +18,7 @@ def signals() -> None:
 @config_option
 def report(crew: str | None, config: str | None) -> None:
     """Print the registry: the built-in signals, or those that CREW knows."""
+    if crew:
+        config = choose_config(config, crew)
     registry = registry_of(open_sound_crew(crew, config)) if crew else load_default_signals()
     click.echo(registry_report(registry))

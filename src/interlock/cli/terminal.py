@@ -105,6 +105,16 @@ def can_ask() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty() and in_foreground()
 
 
+def read_input() -> str:
+    """The line that a person types as the input of a run; nothing at the end of input or a Ctrl-C."""
+    click.echo("input: ", nl=False)
+    try:
+        return sys.stdin.readline().rstrip("\n")
+    except KeyboardInterrupt:
+        click.echo()
+        return ""
+
+
 def asked(question: Question, is_gone: Callable[[], bool], *, is_shown: bool) -> str | None:
     """What the person typed; nothing if they would rather not answer now, None if it is asked no more."""
     try:  # from before the question can be read: a Ctrl-C may come as soon as it is

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from interlock.cli.crews import shown
+from interlock.engine.events import CALLER
 from interlock.ids import placed, run_of
 from interlock.messages.wire import EVERY_KEY, TYPES
 
@@ -43,9 +44,14 @@ def lines_of(event: dict[str, Any]) -> Iterator[Line]:
 
 
 def _said(event: dict[str, Any], path: tuple[str, ...]) -> list[Line]:
+    if event["type"] == "run.resumed" and event.get("input"):
+        who = f"user ({event['by']}):" if event.get("by", CALLER) != CALLER else "user:"
+        words = event["input"].splitlines()
+        return [Line("speaker", shown(who)), *(Line("said", f"  {shown(line)}") for line in words)]
     if event["type"] != "model.replied" or not event["text"] or event.get("purpose"):
         return []
-    speaker = Line("speaker", f"{shown(placed(path, event['agent']))}:")
+    model = f" ({event['model']})" if event.get("model") else ""
+    speaker = Line("speaker", f"{shown(placed(path, event['agent']) + model)}:")
     return [speaker, *(Line("said", f"  {shown(line)}") for line in event["text"].splitlines())]
 
 
@@ -58,16 +64,14 @@ def _note(event: dict[str, Any], path: tuple[str, ...]) -> str:
     match event["type"]:
         case "model.failed":
             return f"{placed(path, event['agent'])} got no reply: {event['error']}"
-        case "tool.called" if event["name"] in _SENDING:
-            return ""  # the message itself is shown
+        case "tool.called" | "tool.returned":
+            return _tool_note(event, path)
         case kind if kind in _OF_MAIL:
             return _mail(event, path)
-        case "tool.called":
-            return f"{placed(path, event['agent'])} uses {event['name']} {_as_text(event['arguments'])}"
-        case "tool.returned" if not event["ok"]:
-            return f"the tool failed: {event['output']}"
         case "input.requested":
             return _asked(event, path)
+        case "run.resumed" | "cancel.requested" if event.get("by", CALLER) != CALLER:
+            return _person(event)
         case "child.started" | "child.finished" | "run.paused":
             return _crew_note(event, path)
         case kind if kind in _NOTED:
@@ -77,12 +81,28 @@ def _note(event: dict[str, Any], path: tuple[str, ...]) -> str:
             return ""
 
 
+def _tool_note(event: dict[str, Any], path: tuple[str, ...]) -> str:
+    name = event.get("name", "")
+    if event["type"] == "tool.returned" and not event["ok"]:
+        return f"{name or 'the tool'} failed: {event['output']}"
+    if not name or name in _SENDING:
+        return ""  # the message itself is shown
+    if event["type"] == "tool.returned":
+        return f"{name} returned {_in_short(event['output'])}"
+    return f"{placed(path, event['agent'])} uses {name} {_as_text(event['arguments'])}"
+
+
+def _person(event: dict[str, Any]) -> str:
+    """Who continued or cancelled a run; who answers stands before the answer, and who starts one need not be told."""
+    return f"{'cancelled' if event['type'] == 'cancel.requested' else 'continued'} by {event['by']}"
+
+
 def _asked(event: dict[str, Any], path: tuple[str, ...]) -> str:
     """An approval, or a question that is asked again and why; what is asked first is a message."""
     question, id_ = " ".join(event["question"].split()), event.get("message_id", "")
     if id_ and id_ != event["token"]:
         return f"{placed(path, event['agent'])} asks again: {question}"
-    return f"a person decides: {question}" if event.get("expects") and not id_ else ""
+    return f"approval needed: {question}" if event.get("expects") and not id_ else ""
 
 
 def _mail(event: dict[str, Any], path: tuple[str, ...]) -> str:

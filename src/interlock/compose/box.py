@@ -5,6 +5,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,6 +33,7 @@ from interlock.compose.fitness import (
     require_context,
     require_crew,
     require_drivable,
+    require_name,
     require_no_key,
     require_run_id,
     require_size,
@@ -48,10 +50,11 @@ from interlock.compose.schedules import Schedules
 from interlock.compose.signals import Signals
 from interlock.compose.tools import HostTools
 from interlock.compose.usage import DAY_MS, Spent, spent_in
-from interlock.crew.definition import Crew
+from interlock.crew.definition import Agent, Crew
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry, MessageGiven
 from interlock.engine.parking import PARKED, SET_ASIDE
 from interlock.engine.state import RunState
+from interlock.engine.step import OVER
 from interlock.errors import (
     AlreadyResumed,
     InterlockError,
@@ -80,8 +83,9 @@ from interlock.runtime.holding import while_away
 from interlock.runtime.judging import CheckReport, Judges, SelectChildren
 from interlock.runtime.ordering import CANCEL, MESSAGE, RESUME, message_body, resume_body
 from interlock.runtime.run_scheduler import RunScheduler
-from interlock.runtime.runner import Runner, replayed, row_of
+from interlock.runtime.runner import GivenAnswer, Runner, replayed, row_of
 from interlock.runtime.watching import Public
+from interlock.signals.registry import SignalRegistry
 
 DATA_FOLDER = ".interlock"
 
@@ -134,7 +138,7 @@ class Interlock:
         delegation says `select: model` or `report_check: model`.
         """
         settings = settings_from(host)
-        self.data = Path(data)
+        self.data, self.host_file = Path(data), settings.file
         self.toolbox = HostTools(PythonToolbox([*tools, *imported_tools(settings)]), settings.mcp)
         self.clock = clock or SystemClock()
         self._known = KnownKeys(secret.value for secret in host_secrets(settings, os.environ))
@@ -321,6 +325,11 @@ class Interlock:
         if on_delta is not None:
             self.runner.watchers.ears.append(on_delta)
 
+    def registry_of_run(self, run_id: str) -> SignalRegistry | None:
+        """The signals of the crew of a run, while this process drives it."""
+        live = self.runner.live.get(run_id)
+        return live.run.table.registry if live is not None else None
+
     def known_keys(self) -> KnownKeys:
         """The secrets that must not be stored or shown; whoever learns of another one adds it."""
         return self._known
@@ -328,9 +337,10 @@ class Interlock:
     # Asking
 
     async def start(
-        self, crew: Crew, text: str, *, run_id: str | None = None, context: CrewContext = NO_CONTEXT
+        self, crew: Crew, text: str, *, run_id: str | None = None, context: CrewContext = NO_CONTEXT, by: str = ""
     ) -> RunHandle:
-        return await self._start(crew, text, self._id_for(run_id), context=context)
+        """Starts a run; `by` is who asks for it, and is kept in its journal."""
+        return await self._start(crew, text, self._id_for(run_id), context=context, by=by)
 
     def _id_for(self, run_id: str | None) -> str:
         """The id that was asked for, if a run may have it, or a new one."""
@@ -363,14 +373,16 @@ class Interlock:
         await self.signals.declare(form.crew, form.sha)
         return await self.schedules.add(crew.name, text, **when)
 
-    async def continue_run(self, crew: Crew, text: str, finished: str, *, run_id: str | None = None) -> RunHandle:
+    async def continue_run(
+        self, crew: Crew, text: str, finished: str, *, run_id: str | None = None, by: str = ""
+    ) -> RunHandle:
         """A new run that starts from the history of a finished one."""
         row = await self.journal.row(finished)
         if row.status in ("running", "paused"):
             raise UsageError(f"run '{finished}' is {row.status}; only a finished run can be continued")
         before = replayed(await self.crew_of(row), finished, await self.journal.records(finished))
         history = tuple(before.state.history)
-        return await self._start(crew, text, self._id_for(run_id), history=history, continues=finished)
+        return await self._start(crew, text, self._id_for(run_id), history=history, continues=finished, by=by)
 
     async def _start(
         self,
@@ -382,10 +394,12 @@ class Interlock:
         continues: str = "",
         context: CrewContext = NO_CONTEXT,
         schedule: str = "",
+        by: str = "",
     ) -> RunHandle:
         self._require_open()
         require_crew(crew)
         require_text(text, "the input of a run")
+        require_name(by)
         form = self.runner.crews.proven_form(crew)
         for each in crew.whole_tree():
             require_drivable(each)
@@ -407,6 +421,7 @@ class Interlock:
             continues=continues,
             context=context,
             schedule=schedule,
+            by=by,
         )
         return RunHandle(self, run_id)
 
@@ -421,12 +436,12 @@ class Interlock:
             self._models.require_reachable(each, run_id)
             await self.toolbox.require(each, run_id)
 
-    async def resume(self, run_id: str, text: str = "", *, token: str | None = None) -> RunHandle:
-        """Answers a wait, or continues a parked run.
+    async def resume(self, run_id: str, text: str = "", *, token: str | None = None, by: str = "") -> RunHandle:
+        """Answers a wait, or continues a parked run; `by` is who does so, and is kept in its journal.
 
         The same answer again gives the first outcome; another one is refused.
         """
-        return await self._resume(run_id, text, token, continues_parked=True)
+        return await self._resume(run_id, GivenAnswer(token, text, by), continues_parked=True)
 
     async def park(self, run_id: str) -> bool:
         """Lets a run that this process drives rest until `resume`; whether it rests for that now."""
@@ -449,11 +464,13 @@ class Interlock:
 
         return await self._recover_each(self._resume_row, status="paused", reason=PARKED)
 
-    async def _resume(self, run_id: str, text: str, token: str | None, *, continues_parked: bool) -> RunHandle:
+    async def _resume(self, run_id: str, given: GivenAnswer, *, continues_parked: bool) -> RunHandle:
         self._require_open()
         require_text(run_id, "the id of a run")
-        require_text(text, "an answer")
-        text = self._known.hidden(text)
+        require_text(given.text, "an answer")
+        require_name(given.by)
+        given = given._replace(text=self._known.hidden(given.text))
+        text, token = given.text, given.token
         row = await self.journal.row(run_id)
         require_size(await self.crew_of(row), text)
         answers = bool(text) or token is not None or row.status != "running"
@@ -461,18 +478,22 @@ class Interlock:
         if elsewhere and not answers:  # it is running, and nothing more is asked
             return RunHandle(self, run_id)
         if elsewhere and token is None:
-            token = await self._only_token(run_id, text)
-        body = resume_body(token, text, continues_parked=continues_parked)
+            given = given._replace(token=await self._only_token(run_id, text))
+        body = resume_body(given.token, text, continues_parked=continues_parked)
 
         async def resume_here(order: str) -> str:
-            await self._resume_here(run_id, text, token, answers, continues_parked, order)
+            await self._resume_here(run_id, given, answers, continues_parked, order)
             return ""
 
         try:
-            await self._desk.ensure(self._order(run_id, RESUME, body), resume_here)
+            await self._desk.ensure(self._order(run_id, RESUME, body, by=given.by), resume_here)
         except AlreadyResumed as again:
             if not again.same:
                 raise
+        except NotWaiting as refusal:
+            if token is not None or row.status not in OVER:
+                raise
+            raise NotWaiting(run_id, None, [], because=_how_it_ended(row)) from refusal
         return RunHandle(self, run_id)
 
     async def _only_token(self, run_id: str, text: str) -> str | None:
@@ -486,24 +507,24 @@ class Interlock:
         return waits[0]
 
     async def _resume_here(
-        self, run_id: str, text: str, token: str | None, answers: bool, continues_parked: bool, order: str
+        self, run_id: str, given: GivenAnswer, answers: bool, continues_parked: bool, order: str
     ) -> None:
         row = await self.journal.row(run_id)
         crew = await self.crew_of(row)
         if row.status in ("running", "paused"):
             await self._require_runnable(crew, run_id)
         if row.status == "running" and run_id not in self.runner.live:
-            if answers and token is None and not (await self.state(run_id)).waits:
+            if answers and given.token is None and not (await self.state(run_id)).waits:
                 raise NotWaiting(run_id, None, [])
             await self._recover_tree(run_id)
         if answers:
-            await self.runner.resume(crew, run_id, token, text, continues_parked=continues_parked, order=order)
+            await self.runner.resume(crew, run_id, given, continues_parked=continues_parked, order=order)
 
-    def _order(self, run_id: str, kind: str, body: bytes = b"") -> Order:
+    def _order(self, run_id: str, kind: str, body: bytes = b"", *, by: str = BY_HOST) -> Order:
         now = self.clock.now_ms()
-        return Order(key=f"{now:012x}{secrets.token_hex(8)}", run=run_id, kind=kind, body=body, by=BY_HOST, at=now)
+        return Order(key=f"{now:012x}{secrets.token_hex(8)}", run=run_id, kind=kind, body=body, by=by, at=now)
 
-    async def answer(self, question: str, text: str) -> RunHandle:
+    async def answer(self, question: str, text: str, *, by: str = "") -> RunHandle:
         """Answers a question by the id of its message, or a wait by its token. One answer counts.
 
         A parked run takes the answer in and stays parked.
@@ -516,7 +537,7 @@ class Interlock:
             raise UsageError(f"'{question[:80]}' is no question's id; 'interlock runs questions' lists those there are")
         try:
             token = token_of(await self.state(run_id), question)
-            return await self._resume(run_id, text, token, continues_parked=False)
+            return await self._resume(run_id, GivenAnswer(token, text, by), continues_parked=False)
         except AlreadyResumed as error:  # by the name that whoever answers knows
             raise AlreadyResumed(run_id, question, same=error.same) from error
 
@@ -556,17 +577,18 @@ class Interlock:
 
         return await self._desk.ensure(self._order(run_id, MESSAGE, message_body(given)), send_here)
 
-    async def cancel(self, run_id: str) -> RunHandle:
-        """Ends a run, wherever it is driven; that it is to end is stored when this returns."""
+    async def cancel(self, run_id: str, *, by: str = BY_HOST) -> RunHandle:
+        """Ends a run, wherever it is driven; that it is to end, and by whom, is stored when this returns."""
+        require_name(by)
         row = await self.journal.row(run_id)
         crew = await self.crew_of(row)
 
         async def cancel_here(order: str) -> str:
-            await self.runner.cancel(crew, run_id, by=BY_HOST, order=order)
+            await self.runner.cancel(crew, run_id, by=by, order=order)
             return ""
 
         if row.status in ("running", "paused"):
-            await self._desk.ensure(self._order(run_id, CANCEL), cancel_here)
+            await self._desk.ensure(self._order(run_id, CANCEL, by=by), cancel_here)
         return RunHandle(self, run_id)
 
     async def fork(self, run_id: str, after: int, *, new_id: str | None = None) -> RunHandle:
@@ -607,9 +629,18 @@ class Interlock:
         row = await self.journal.row(run_id)
         return replayed(await self.crew_of(row), run_id, await self.journal.records(run_id)).state
 
+    def model_name(self, agent: Agent) -> str:
+        """The model that is called for an agent; nothing where a script or this program answers."""
+        return self._models.name_for(agent)
+
     async def crew_of(self, row: RunRow) -> Crew:
         """The crew as it was when the run started, never the files of today."""
         return await self.runner.crews.of(row.crew_sha)
+
+
+def _how_it_ended(row: RunRow) -> str:
+    when = datetime.fromtimestamp(row.updated_at / 1000, UTC)
+    return f"it {'was ' if row.status == 'cancelled' else ''}{row.status} at {when:%Y-%m-%d %H:%M} UTC"
 
 
 def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,9 +25,43 @@ AnyHost = str | os.PathLike[str] | Host | HostSettings
 
 def host_settings(config: str | os.PathLike[str] | None = None) -> HostSettings:
     """What interlock.toml says: the named file, or the one in the working folder if there is one."""
-    if config is None:
-        return read_settings(Path(HOST_FILE)) if Path(HOST_FILE).exists() else HostSettings()
-    return read_settings(Path(config))
+    file = find_host_file(config).path
+    return read_settings(file) if file is not None else HostSettings()
+
+
+class HostFile(NamedTuple):
+    """The interlock.toml that counts, and those beside crews that do not."""
+
+    path: Path | None
+    passed_over: tuple[Path, ...] = ()
+
+
+def find_host_file(config: str | os.PathLike[str] | None, crews: Sequence[str | os.PathLike[str]] = ()) -> HostFile:
+    """The file that was named, the one in the working folder, or the one in the folder of the crews.
+
+    `UsageError` where crews have different ones and none was chosen.
+    """
+    beside = _beside(crews)
+    if config is not None:
+        return HostFile(Path(config))
+    if Path(HOST_FILE).exists():
+        mine = Path(HOST_FILE).read_bytes() if beside else b""
+        others = [file for file in beside if not file.samefile(HOST_FILE) and file.read_bytes() != mine]
+        return HostFile(Path(HOST_FILE), tuple(others))
+    if len(beside) > 1:
+        files = " and ".join(map(str, beside))
+        raise UsageError(f"these crews have different host files: {files}; name the one that counts with --config")
+    return HostFile(beside[0] if beside else None)
+
+
+def _beside(crews: Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """The host files in the folders of crews, each once."""
+    files = {Path(os.path.realpath(file)): file for file in (_folder_of(crew) / HOST_FILE for crew in crews)}
+    return [file for real, file in files.items() if os.path.isfile(real)]  # noqa: PTH113 - never raises
+
+
+def _folder_of(crew: str | os.PathLike[str]) -> Path:
+    return Path(crew) if os.path.isdir(crew) else Path(crew).parent  # noqa: PTH112 - never raises
 
 
 def settings_from(host: AnyHost | None) -> HostSettings:
@@ -43,20 +77,28 @@ def settings_from(host: AnyHost | None) -> HostSettings:
     raise UsageError(f"host must be the path of an {HOST_FILE}, or what load_host gives, not {type(host).__name__}")
 
 
-def load_host(config: str | os.PathLike[str] | None = None) -> Host:
-    """What interlock.toml and the environment set up; the modules of its tools are read and not executed."""
-    return _host_of(host_settings(config))
+def load_host(config: str | os.PathLike[str] | None = None, crew: str | os.PathLike[str] | None = None) -> Host:
+    """What interlock.toml and the environment set up; the modules of its tools are read and not executed.
+
+    The file is `config`, the one in the working folder, or the one in the crew's.
+    """
+    crews = () if crew is None else (crew,)
+    file = find_host_file(config, crews).path
+    if file is not None:
+        return _host_of(read_settings(file))
+    searched = dict.fromkeys((str(Path.cwd()), *(os.path.realpath(_folder_of(each)) for each in crews)))
+    return msgspec.structs.replace(_host_of(HostSettings()), searched=tuple(searched))
 
 
 def _host_of(settings: HostSettings) -> Host:
     unset = unset_keys(settings.provider_settings, os.environ)
-    return msgspec.structs.replace(host_of(settings), unset_keys=unset)
+    return msgspec.structs.replace(host_of(settings), unset_keys=unset, needs_models=True)
 
 
-def _known_host(host: AnyHost | None) -> Host:
+def _known_host(host: AnyHost | None, crew: str | os.PathLike[str]) -> Host:
     if isinstance(host, Host):
         return host
-    return load_host() if host is None else _host_of(settings_from(host))
+    return load_host(crew=crew) if host is None else _host_of(settings_from(host))
 
 
 def load_crew(
@@ -67,12 +109,12 @@ def load_crew(
 ) -> Crew:
     """A crew that is proven sound; otherwise `UnsoundCrew` with every problem, or `UnreadableCrew`.
 
-    `host` is the path of an interlock.toml, as for `Interlock`; without it the one in the working folder counts, as
-    for the commands. `tools` are those that the program itself will give to `Interlock`.
+    `host` is the path of an interlock.toml, as for `Interlock`; without it the one in the working folder counts, else
+    the one in the crew's folder, as for the commands. `tools` are those that the program will give to `Interlock`.
     """
     if not isinstance(path, str | os.PathLike):
         raise UsageError(f"load_crew takes the path of a crew, not {type(path).__name__}")
-    known = _known_host(host)
+    known = _known_host(host, path)
     loaded = read_crew(path, msgspec.structs.replace(known, tools=(*known.tools, *PythonToolbox(tools).names)))
     if not loaded.readable:
         raise UnreadableCrew(os.fspath(path), loaded.problems)

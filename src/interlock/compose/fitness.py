@@ -18,6 +18,9 @@ from interlock.ids import is_run_id
 from interlock.limits import MEMORY_KEY_CHARS_MAX, MEMORY_KEYS_MAX
 from interlock.runtime.bus_tools import BUS_TOOLS
 
+# Of who asks, in a journal.
+NAME_CHARS_MAX = 200
+
 
 def require_crew(crew: object) -> None:
     """A sentence for whoever gives a crew's path or name in its place."""
@@ -31,6 +34,13 @@ def require_crew(crew: object) -> None:
 def require_text(text: object, what: str) -> None:
     if not isinstance(text, str):
         raise UsageError(f"{what} must be text (str), not {type(text).__name__}")
+
+
+def require_name(by: object) -> None:
+    """Who asks, as a journal keeps it."""
+    require_text(by, "who asks (by)")
+    if isinstance(by, str) and len(by) > NAME_CHARS_MAX:
+        raise UsageError(f"who asks (by) has {len(by)} characters; {NAME_CHARS_MAX} are kept at most")
 
 
 def require_drivable(crew: Crew) -> None:

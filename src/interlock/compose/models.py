@@ -28,7 +28,9 @@ from interlock.ports import Clock, Model
 
 AnyModel = Model | ModelFunction
 
-NO_MODEL = "write 'model: PROVIDER:NAME' in its file, or give --model, --script FILE or, in Python, models=…"
+NO_MODEL = (
+    "write 'model: PROVIDER:NAME' in its file or under settings, or give --model, --script FILE or, in Python, models=…"
+)
 
 
 class Models:
@@ -108,6 +110,12 @@ class Models:
     def _is_script(self, provider: str) -> bool:
         given = self._given.get(provider) if isinstance(self._given, Mapping) else self._given
         return self._script is not None or isinstance(given, ScriptedModel)
+
+    def name_for(self, agent: Agent) -> str:
+        """The model that is called for an agent; nothing where a script or the host answers."""
+        if agent.primary is None or agent.primary.provider == "scripted" or self._is_given(agent.primary.provider):
+            return ""
+        return agent.primary.name
 
     async def close(self) -> None:
         """Connections belong to the loop that opened them; the next call opens others."""
@@ -195,7 +203,7 @@ def with_model(crew: Crew, named: str, providers: Providers | None = None) -> Cr
         raise UsageError(f"--model {named!r} is not a provider and a name; write openai:NAME, or scripted:FILE")
     if provider not in known:
         advice = nearest(provider, known, f"add [providers.{provider}] to interlock.toml")
-        raise UsageError(f"--model {named!r}: nobody called '{provider}' serves models; {advice}")
+        raise UsageError(f"--model {named!r}: unknown provider '{provider}'; {advice}")
     ref = ModelRef(provider=provider, model=model)
     settings = (providers or {}).get(provider)
     fault = fault_in_price(crew, ref, has_prices=settings is not None and settings.prices is not None)

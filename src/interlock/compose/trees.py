@@ -11,6 +11,7 @@ import msgspec
 from interlock.compose.box import Interlock
 from interlock.engine.accounting import usage_by_agent
 from interlock.engine.events import ChildReturned, ChildStarted, Entry, Event, Usage, WentStale
+from interlock.engine.reasons import person_line
 from interlock.engine.state import Wait
 from interlock.engine.step import Run
 from interlock.errors import JournalDiverged
@@ -30,6 +31,7 @@ class Member(msgspec.Struct, kw_only=True):
     by_agent: dict[str, Usage] = {}
     elsewhere: Usage = Usage()
     waits: tuple[Wait, ...] = ()
+    people: tuple[str, ...] = ()  # who started, answered, continued and cancelled it, in order
     said: "tuple[Entry | str, ...]" = ()  # in order; a run that was called stands where it was called
 
 
@@ -92,6 +94,7 @@ def _read(run: Run, row: RunRow, records: Sequence[Record], here: set[str], *, i
         by_agent=usage_by_agent(record.events for record in records),
         elsewhere=elsewhere,
         waits=waits,
+        people=tuple(line for record in records if (line := person_line(record.events[0]))),
         said=tuple(said),
     )
 

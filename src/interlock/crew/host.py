@@ -2,6 +2,8 @@
 
 import msgspec
 
+from interlock.crew.definition import ModelRef
+
 # Tools that Interlock itself gives to agents.
 BUILT_IN_TOOLS = (
     "answer_child",
@@ -61,11 +63,24 @@ class ProviderFacts(msgspec.Struct, frozen=True, kw_only=True):
     has_prices: bool = False
 
 
+class UncallableTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A function of the host's modules that no model can call."""
+
+    name: str
+    file: str
+    line: int
+    parameter: str
+
+
 class Host(msgspec.Struct, frozen=True, kw_only=True):
     """What interlock.toml, or the program that embeds Interlock, has set up. `file` is that interlock.toml, if any."""
 
     file: str = ""
+    searched: tuple[str, ...] = ()  # the folders in which there is no such file
+    model: ModelRef | None = None  # for agents of crews that name none
+    needs_models: bool = False  # runs call what files name; False where a program may give models of its own
     tools: tuple[str, ...] = ()
+    uncallable_tools: tuple[UncallableTool, ...] = ()
     mcp_servers: tuple[str, ...] = ()
     # For the servers of which crews may use some tools alone.
     mcp_tools: dict[str, tuple[str, ...]] = {}
@@ -78,4 +93,12 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     unconstrained: tuple[str, ...] = ()  # servers of models of the crew that cannot be held to marks
     unconstrained_with_tools: tuple[str, ...] = ()  # those that cannot in a call that offers tools
     priced_models: tuple[str, ...] = ()  # models of the crew, and of those it calls, whose prices are known here
+    table_install: str = ""  # the command that installs a table of prices
     has_prices: bool = False  # there is a table of prices; what is not in it has none
+
+    @property
+    def file_to_edit(self) -> str:
+        """The interlock.toml, for a fix; without one, where it was looked for and how another is named."""
+        if self.file or not self.searched:
+            return self.file or "interlock.toml"
+        return f"interlock.toml (there is none in {' or '.join(self.searched)}; --config FILE names another)"

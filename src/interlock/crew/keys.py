@@ -301,6 +301,9 @@ SETTINGS = Section(
         Key("on_conflict", Text(options=("priority", "nudge", "fail")), "What contradicting marks cause."),
         Key("language", Text(options=("en", "vi")), "The language of the text that Interlock adds to prompts."),
         Key("organization", ANY_TEXT, "Recorded with every run."),
+        Key("model", Text(), "The model of every agent without its own, as `provider:name`."),
+        Key("input_token_price_per_million", MONEY, "Dollars for a million tokens that it reads; 0 is free."),
+        Key("output_token_price_per_million", MONEY, "Dollars for a million tokens that it writes; 0 is free."),
         Key("max_handoffs", COUNT, "Most departures of control in one run."),
         Key("max_rounds", COUNT, "Most model calls within one turn."),
         Key(

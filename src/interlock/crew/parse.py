@@ -4,6 +4,8 @@ Rule 1: after parsing, behaviours are explicit: no empty target has a meaning of
 Rule 2: parsing says what a crew is, `checks` whether it makes sense.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -45,6 +47,7 @@ def parse_crew(source: CrewSource, problems: Problems) -> Crew:
     version = values.get("version", "2.0")
     agents = _agents(source, report, DEFAULT_PROVIDERS.get(version, ""))
     settings = _settings(values)
+    agents = _with_crew_model(agents, values.get("settings", {}), report, DEFAULT_PROVIDERS.get(version, ""))
     signals = tuple(_definition(entry) for entry in values.get("signals", ()) if "name" in entry)
     routing = values.get("routing", {})
     groups = {
@@ -99,7 +102,39 @@ def _as_used(definition: SignalDefinition, unstated: set[str], table: dict[str, 
 
 def _settings(values: Values) -> Settings:
     defaults = VERSION_1_SETTINGS if values.get("version") == "1.0" else {}
-    return Settings(**{**defaults, **values.get("settings", {})})
+    own = {key: value for key, value in values.get("settings", {}).items() if key not in _FOR_AGENTS}
+    return Settings(**{**defaults, **own})
+
+
+# Settings that are written once for all agents, and are theirs after parsing.
+_PRICES = ("input_token_price_per_million", "output_token_price_per_million")
+_FOR_AGENTS = ("model", *_PRICES)
+
+
+def _with_crew_model(
+    agents: tuple[Agent, ...], settings: dict[str, Any], report: Reporter, provider: str
+) -> tuple[Agent, ...]:
+    """Gives the crew's model to agents without their own, and its prices to those that call it without their own.
+
+    Without a model of the crew its prices hold for every agent without its own.
+    """
+    model = None
+    if "model" in settings:
+        at_crew = partial(report.at, ("settings", "model"))
+        model = _model_ref({"model": settings["model"]}, provider, at_crew)
+    prices = {key: settings[key] for key in _PRICES if key in settings}
+    if model is not None:
+        silent = {agent.id for agent in agents if agent.primary is None} - report.source.unclear
+        report.source.on_crew_model |= silent
+        agents = tuple(msgspec.structs.replace(a, primary=model) if a.id in silent else a for a in agents)
+    return tuple(_priced(agent, prices) if model in (None, agent.primary) else agent for agent in agents)
+
+
+def _priced(agent: Agent, prices: dict[str, float]) -> Agent:
+    if agent.has_prices or not prices:
+        return agent
+    limits = msgspec.structs.replace(agent.cost_limits or CostLimits(), **prices)
+    return msgspec.structs.replace(agent, cost_limits=limits)
 
 
 def _sub_crew(name: str, entry: Values) -> SubCrew:
@@ -267,6 +302,11 @@ def _model(
     report: Reporter,
     default: str,
 ) -> ModelRef | None:
+    return _model_ref(values, default, partial(report.at_agent, id, (*path, "model")))
+
+
+def _model_ref(values: dict[str, str], default: str, refuse: Callable[[str, str, str], None]) -> ModelRef | None:
+    """The model that a section names; `default` serves it if nobody else is named."""
     model, provider = values.get("model"), values.get("provider", "")
     if model is None:  # reported as a missing key
         return None
@@ -275,9 +315,7 @@ def _model(
     if not provider:
         provider, colon, rest = model.partition(":")
         if not colon or not provider.strip() or not rest.strip():
-            report.at_agent(
-                id,
-                (*path, "model"),
+            refuse(
                 "unknown-provider",
                 f"model '{model}' is not a provider and a name",
                 f"write '{provider.strip()}:NAME'"

@@ -29,6 +29,8 @@ class CrewSource:
     routes: dict[str, list[Path]] = field(default_factory=dict)
     # Agents of which a part could not be read: whatever they seem to lack may be in that part.
     unclear: set[str] = field(default_factory=set)
+    # Agents without a model of their own, for which the one under `settings` answers.
+    on_crew_model: set[str] = field(default_factory=set)
 
     def place(self, path: Path) -> Place:
         return place_of(self.root, path)
@@ -47,7 +49,9 @@ class CrewSource:
         return value is not None and not (isinstance(value, Scalar) and value.value is None)
 
     def agent_place(self, agent: str, path: Path) -> tuple[Place, Path]:
-        """Where a key of an agent stands: in its own file, or in place under `agents`."""
+        """Where a key of an agent stands: in its own file, under `agents`, or for all of them under `settings`."""
+        if agent in self.on_crew_model and path == ("model",):
+            return self.place(("settings", "model")), ("settings", "model")
         root, prefix = self.agents.get(agent, (self.root, ("agents",)))
         return place_of(root, (*prefix, *path)), (*prefix, *path)
 

@@ -110,6 +110,7 @@ class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
     `calls` are those that its agents have made in earlier runs of the same sub-crew. `entry` is where it starts, if
     not at the entry point; `heard` is the broadcast that it is the answer to, `delivery` its number in the store.
     `hops` are the broadcasts that led to the run that called it. `schedule` is the id of the one that started it.
+    `by` is who asked for it.
     """
 
     crew: str
@@ -128,6 +129,7 @@ class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
     delivery: int = 0
     hops: int = 0
     schedule: str = ""
+    by: str = ""
     messages: tuple[MessageType, ...] = ()  # types of the host that its agents know
     frames: tuple[Frame, ...] = ()  # of the input, where others than the user have said stretches of it
 
@@ -213,8 +215,11 @@ class TimerFired(Incoming, frozen=True, kw_only=True, tag="timer.fired"):
 
 
 class RunResumed(Incoming, frozen=True, kw_only=True, tag="run.resumed"):
+    """`by` is who answered or continued it: a key, a session of the page, a user of the system, or a name."""
+
     token: str
     input: str = ""
+    by: str = ""
 
 
 class InputExpired(Incoming, frozen=True, kw_only=True, tag="input.expired"):
@@ -281,6 +286,10 @@ class ChildGoesOn(Incoming, frozen=True, kw_only=True, tag="child.goes_on"):
     """Somebody is about to answer what a child waits for."""
 
     call: str
+
+
+# Who cancels a run that was called, where its caller does.
+CALLER = "caller"
 
 
 class CancelRequested(Incoming, frozen=True, kw_only=True, tag="cancel.requested"):
@@ -423,7 +432,10 @@ class InputRequested(Derived, frozen=True, kw_only=True, tag="input.requested"):
 
 
 class InputGiven(Derived, frozen=True, kw_only=True, tag="input.given"):
+    """`by` is who answered, as in `run.resumed`."""
+
     token: str
+    by: str = ""
 
 
 class ExternalSent(Derived, frozen=True, kw_only=True, tag="external"):

@@ -1,7 +1,9 @@
 """Why a run went as it did, event by event, in words."""
 
 from interlock.engine.events import (
+    CALLER,
     BranchFinished,
+    CancelRequested,
     ChildFinished,
     ChildrenSelected,
     ChildStarted,
@@ -17,6 +19,8 @@ from interlock.engine.events import (
     ReportChecked,
     RunFinished,
     RunPaused,
+    RunResumed,
+    RunStarted,
     SignalRejected,
 )
 
@@ -40,6 +44,21 @@ def reason(event: Event) -> str:
             return _mail(event)
         case LimitReached() | RunPaused() | RunFinished():
             return _standing(event)
+        case RunStarted() | RunResumed() | CancelRequested():
+            return person_line(event)
+        case _:
+            return ""
+
+
+def person_line(event: Event) -> str:
+    """Who started, answered, continued or cancelled a run; empty for other events, and where it is not known."""
+    match event:
+        case RunStarted() if event.by:
+            return f"started by {event.by}"
+        case RunResumed() if event.by:
+            return f"answered by {event.by}" if event.input else f"continued by {event.by}"
+        case CancelRequested() if event.by != CALLER:
+            return f"cancelled by {event.by}"
         case _:
             return ""
 

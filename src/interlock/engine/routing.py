@@ -118,8 +118,8 @@ class RoutingTable:
         self.reading = reading  # of marks, see `signals.matching`
         self._older: RoutingTable | None = None
         self._agents = {agent.id: agent for agent in crew.agents}
-        self._registry = registry_of(crew)
-        self._known = SignalMatcher(self._registry.names())
+        self.registry = registry_of(crew)
+        self._known = SignalMatcher(self.registry.names())
         self._near = NearNames(self._known.names)
         self._own: dict[str, _OwnMarks] = {}
 
@@ -174,12 +174,12 @@ class RoutingTable:
         return bool(seen) and not _rest_of_line(text, seen).strip(_AROUND_MARKS)
 
     def max_occurs(self, signal: str) -> int | None:
-        definition = self._registry.get(signal)
+        definition = self.registry.get(signal)
         return definition.max_occurs if definition is not None else None
 
     def deprecated_msg(self, signal: str) -> str:
         """What a deprecated signal tells its users; empty if it is not deprecated."""
-        definition = self._registry.get(signal)
+        definition = self.registry.get(signal)
         return definition.deprecated_msg if definition is not None else ""
 
     def without_marks(self, text: str) -> str:
@@ -261,7 +261,7 @@ class RoutingTable:
         return self.crew.settings.signal_position
 
     def _why_not(self, agent: str, name: str) -> str:
-        definition = self._registry.get(name)
+        definition = self.registry.get(name)
         narrowed = self._agents[agent].signals
         forbidden = definition is not None and not definition.may_be_emitted_by(agent)
         if forbidden or (narrowed is not None and name not in narrowed):

@@ -128,7 +128,7 @@ def resumed(t: Transition, event: RunResumed) -> Move | None:
     t.state.waits.remove(wait)
     t.state.answered[event.token] = event.input
     t.go_on()
-    t.conclude(InputGiven(token=event.token))
+    t.conclude(InputGiven(token=event.token, by=event.by))
     if wait.message:
         return question_answered(t, wait, event.input)
     if wait.tool:

@@ -15,6 +15,7 @@ import msgspec
 from interlock.engine.bounds import Bounds
 from interlock.engine.effects import StartChild, StopChild
 from interlock.engine.events import (
+    CALLER,
     CancelRequested,
     ChildReturned,
     ChildWait,
@@ -82,7 +83,7 @@ class Children:
                 async with child.lock:
                     if child.run.state.status not in OVER:
                         runner.stop_again_what_is_given_up(child)
-                        await runner.transit(child, CancelRequested(by="caller"))
+                        await runner.transit(child, CancelRequested(by=CALLER))
                 runner.drive(child)
         await runner.settled(order.child)
         return returned(order, child.run.state)

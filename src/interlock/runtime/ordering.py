@@ -8,7 +8,7 @@ Rule 3: an order that cannot be carried out here, because the run is no longer t
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -40,6 +40,14 @@ AWAY_MS = 1_000
 
 _log = logging.getLogger("interlock")
 _encode = msgspec.json.Encoder().encode
+
+
+class GivenAnswer(NamedTuple):
+    """An answer to a wait of a run, which may be its only one, and who gives it."""
+
+    token: str | None = None
+    text: str = ""
+    by: str = ""
 
 
 class ResumeOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,14 +151,8 @@ class OrderTaker:
         match order.kind:
             case "resume":
                 given = _resume_of(order.body)
-                await runner.resume(
-                    crew,
-                    order.run,
-                    given.token,
-                    given.text,
-                    continues_parked=given.continues_parked,
-                    order=order.key,
-                )
+                answer = GivenAnswer(given.token, given.text, order.by)
+                await runner.resume(crew, order.run, answer, continues_parked=given.continues_parked, order=order.key)
             case "cancel":
                 await runner.cancel(crew, order.run, by=order.by, order=order.key)
             case "message":

@@ -16,6 +16,7 @@ from interlock.engine.events import (
     NO_CONTEXT,
     ApprovalNeeded,
     BroadcastHeard,
+    CancelRequested,
     ChildReturned,
     CrewContext,
     DriveFailed,
@@ -63,6 +64,7 @@ def _started(event: RunStarted, by: Redactor) -> RunStarted:
         event,
         input=text,
         frames=frames,
+        by=by.hidden(event.by),
         history=_entries(event.history, by),
         context=event.context if event.context is NO_CONTEXT else _context(event.context, by),
         heard=None if event.heard is None else _heard(event.heard, by),
@@ -121,7 +123,11 @@ def _returned(event: ToolReturned, by: Redactor) -> ToolReturned:
 
 
 def _resumed(event: RunResumed, by: Redactor) -> RunResumed:
-    return _replaced(event, input=by.hidden(event.input))
+    return _replaced(event, input=by.hidden(event.input), by=by.hidden(event.by))
+
+
+def _cancelled(event: CancelRequested, by: Redactor) -> CancelRequested:
+    return _replaced(event, by=by.hidden(event.by))
 
 
 def _held(event: ApprovalNeeded, by: Redactor) -> ApprovalNeeded:
@@ -164,6 +170,7 @@ _REDACTORS: dict[type, Callable[[Any, Redactor], Any]] = {
     ModelFailed: _failed,
     ToolReturned: _returned,
     RunResumed: _resumed,
+    CancelRequested: _cancelled,
     ApprovalNeeded: _held,
     BroadcastHeard: _broadcast,
     MailTaken: _mail,

@@ -78,6 +78,7 @@ from interlock.runtime.dispatching import Dispatcher
 from interlock.runtime.holding import while_away
 from interlock.runtime.judging import NO_JUDGES, Judges
 from interlock.runtime.live import LiveRun
+from interlock.runtime.ordering import GivenAnswer as GivenAnswer
 from interlock.runtime.ordering import OrderTaker
 from interlock.runtime.parking import Parking
 from interlock.runtime.performing import Hook, ModelFor, Performer, answers, no_hook, storable
@@ -104,6 +105,7 @@ FAILURES_MAX = 1_000
 
 # Crews whose routing is kept worked out.
 TABLES_MAX = 100
+
 
 # Running runs of one crew that are looked at for one that can hear a broadcast; the others are orphans.
 NEWEST_MAX = 100
@@ -240,8 +242,9 @@ class Runner:
         continues: str = "",
         context: CrewContext = NO_CONTEXT,
         schedule: str = "",
+        by: str = "",
     ) -> None:
-        await self._seen_through(self._start(crew, crew_sha, text, run_id, history, continues, context, schedule))
+        await self._seen_through(self._start(crew, crew_sha, text, run_id, history, continues, context, schedule, by))
 
     async def _start(
         self,
@@ -253,6 +256,7 @@ class Runner:
         continues: str,
         context: CrewContext,
         schedule: str,
+        by: str,
     ) -> None:
         event = RunStarted(
             crew=crew.name,
@@ -264,6 +268,7 @@ class Runner:
             history=(*context.parent_history, *history),
             context=msgspec.structs.replace(context, parent_history=()) if context != NO_CONTEXT else NO_CONTEXT,
             schedule=schedule,
+            by=storable(by),
         )
         now = self.clock.now_ms()
         row = RunRow(
@@ -305,30 +310,29 @@ class Runner:
         return live
 
     async def resume(
-        self, crew: Crew, run_id: str, token: str | None, text: str, *, continues_parked: bool = True, order: str = ""
+        self, crew: Crew, run_id: str, answer: GivenAnswer, *, continues_parked: bool = True, order: str = ""
     ) -> None:
         """Answers a wait; a parked run continues as well, unless it is only to take the answer in.
 
         `order` is the key of the order to do so: `OrderCarriedOut` if that has an outcome already.
         """
-        await self._seen_through(self._resume(crew, run_id, token, text, continues_parked, order))
+        await self._seen_through(self._resume(crew, run_id, answer, continues_parked, order))
 
-    async def _resume(
-        self, crew: Crew, run_id: str, token: str | None, text: str, continues_parked: bool, order: str
-    ) -> None:
+    async def _resume(self, crew: Crew, run_id: str, answer: GivenAnswer, continues_parked: bool, order: str) -> None:
         try:
-            await self._answer(crew, run_id, token, text, order)
+            await self._answer(crew, run_id, answer, order)
         except TooLate:  # the answer is not used, and the run continues all the same
-            await self._continue_parked(root_of(run_id), continues_parked)
+            await self._continue_parked(root_of(run_id), continues_parked, answer.by)
             raise
-        await self._continue_parked(root_of(run_id), continues_parked)
+        await self._continue_parked(root_of(run_id), continues_parked, answer.by)
 
-    async def _answer(self, crew: Crew, run_id: str, token: str | None, text: str, order: str) -> None:
+    async def _answer(self, crew: Crew, run_id: str, answer: GivenAnswer, order: str) -> None:
+        token = answer.token
         if token is None or not is_below(run_of(token), run_id):
-            token = await self._resume_here(crew, run_id, token, text, order)
+            token = await self._resume_here(crew, run_id, answer, order)
         if token is not None:
             child = await self.journal.row(run_of(token))
-            await self._answer(await self.crews.of(child.crew_sha), child.run, token, text, order)
+            await self._answer(await self.crews.of(child.crew_sha), child.run, answer._replace(token=token), order)
 
     async def _require_open(self, order: str, live: LiveRun) -> None:
         """Who asks owns the run, so that no other process can carry the order out from now on."""
@@ -336,20 +340,20 @@ class Runner:
             await self.let_go_unless_driven(live)
             raise OrderCarriedOut(live.id, order)
 
-    async def _continue_parked(self, run_id: str, is_wanted: bool) -> None:
+    async def _continue_parked(self, run_id: str, is_wanted: bool, by: str) -> None:
         if not is_wanted:
             return
         async with self.taking(run_id):
             live = self.live.get(run_id) or await self.taken(run_id)
             if live.run.state.parked:
-                await self.unpark(live)
+                await self.unpark(live, by)
             else:
                 await self.let_go_unless_driven(live)
 
-    async def unpark(self, live: LiveRun) -> None:
+    async def unpark(self, live: LiveRun, by: str = "") -> None:
         """Continues a parked run: what was in progress is done again. Who asks holds the lock of who takes it up."""
         async with live.lock:
-            await self.transit(live, RunResumed(token=live.run.state.parked))
+            await self.transit(live, RunResumed(token=live.run.state.parked, by=storable(by)))
         self.drive(live)
 
     async def park(self, run_id: str, by: str) -> bool:
@@ -365,8 +369,9 @@ class Runner:
         await asyncio.gather(*self._asked, return_exceptions=True)
         await self._seen_through(self.parking.park_all(by))
 
-    async def _resume_here(self, crew: Crew, run_id: str, token: str | None, text: str, order: str) -> str | None:
+    async def _resume_here(self, crew: Crew, run_id: str, answer: GivenAnswer, order: str) -> str | None:
         """Answers a wait of the run itself; if the only one that is open is a child's, its token is given back."""
+        token, text = answer.token, answer.text
         async with self.taking(run_id):
             live = self.live.get(run_id) or await self._take(crew, run_id)
             async with live.lock:
@@ -389,7 +394,8 @@ class Runner:
                 parent = await self.woken_parent_or_let_go(live)
                 await self.park_with_parent(parent, live)
                 self.do_again_what_is_owed(live)
-                await self.transit(live, RunResumed(token=token, input=storable(text)), order=order)
+                resumed = RunResumed(token=token, input=storable(text), by=storable(answer.by))
+                await self.transit(live, resumed, order=order)
             self.goes_on_for(parent, live)
         return None
 
@@ -453,7 +459,7 @@ class Runner:
                 parent = await self.woken_parent_or_let_go(live)
                 if live.run.state.status not in OVER:
                     self.stop_again_what_is_given_up(live)
-                    await self.transit(live, CancelRequested(by=by), order=order)
+                    await self.transit(live, CancelRequested(by=storable(by)), order=order)
             self.goes_on_for(parent, live)
 
     async def goes_on_ending(self, live: LiveRun) -> bool:

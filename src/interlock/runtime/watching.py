@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.engine.bounds import UNBOUNDED
-from interlock.engine.events import NO_CONTEXT, BroadcastEmitted, Event, RunStarted, ToolCalled
+from interlock.engine.events import NO_CONTEXT, BroadcastEmitted, Event, InputGiven, RunResumed, RunStarted, ToolCalled
 from interlock.engine.in_full import in_full
 from interlock.ids import parent_of
 from interlock.ports import Record
@@ -28,7 +28,7 @@ def public_events(run: str, record: Record) -> Iterator[Public]:
 
 _UNSAID = {
     "context": NO_CONTEXT, "bounds": UNBOUNDED, "calls": {}, "entry": "", "heard": None, "delivery": 0, "hops": 0,
-    "way": [], "messages": (),
+    "way": [], "messages": (), "by": "",
 }  # fmt: skip
 
 
@@ -40,6 +40,8 @@ def _public(event: Event, at: int) -> Public:
         body["arguments"] = json_or_text(event.arguments)
     if isinstance(event, BroadcastEmitted):
         body["signal"]["createdAt"] = at
+    if isinstance(event, RunResumed | InputGiven) and not event.by:
+        del body["by"]
     if isinstance(event, RunStarted):  # most runs are told nothing but their input
         body = {name: value for name, value in body.items() if getattr(event, name) != _UNSAID.get(name, ...)}
     return {"type": event.__struct_config__.tag, **body}

@@ -38,9 +38,19 @@ class Caller(msgspec.Struct, frozen=True):
 
     id: str
     scopes: frozenset[str]
+    crews: frozenset[str] | None = None  # None: those of all crews
+    has_session: bool = False  # of the page, opened with the key of this id
+
+    @property
+    def by(self) -> str:
+        """How journals name it."""
+        return f"session:{self.id}" if self.has_session else self.id
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes or "admin" in self.scopes
+
+    def may_see(self, crew: str) -> bool:
+        return self.crews is None or crew in self.crews
 
     @property
     def allowed(self) -> list[str]:
@@ -82,9 +92,7 @@ class Access:
         self._closed = set(closed)
         self._clock, self._session_ms = clock, round(session_hours * 3_600_000)
         self._known = [(_digest(key), OWNER)]
-        self._known += [
-            (bytes.fromhex(each.sha256), Caller(f"key:{name}", frozenset(each.scopes))) for name, each in others.items()
-        ]
+        self._known += [(bytes.fromhex(each.sha256), _caller_of(name, each)) for name, each in others.items()]
         self._seal = hmac.new(key.encode(), b"interlock session", hashlib.sha256).digest()
         self._code, self._code_until = "", 0
 
@@ -124,7 +132,7 @@ class Access:
         session = self._opened(cookie)
         if session is None or session.id in self._closed or self._clock.now_ms() >= session.until:
             return None
-        return session.caller
+        return msgspec.structs.replace(session.caller, has_session=True)
 
     def close(self, cookie: str) -> Session | None:
         """The session of this cookie is over; gives it, if it was one."""
@@ -146,6 +154,11 @@ class Access:
         """With the key of the caller, so that it holds no longer than that."""
         key = next(digest for digest, known in self._known if known == caller)
         return hmac.new(self._seal, key + body.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+
+
+def _caller_of(name: str, key: ServerKey) -> Caller:
+    crews = frozenset(key.crews) if key.crews is not None else None
+    return Caller(f"key:{name}", frozenset(key.scopes), crews)
 
 
 def _digest(text: str) -> bytes:

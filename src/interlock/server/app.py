@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
@@ -56,11 +56,11 @@ def guarded_app(service: Service, origins: Origins) -> Guard:
     routers = [router(service) for router in ROUTERS]
     for router in routers:
         app.include_router(router)
-    app.add_api_route("/", page, include_in_schema=False)
+    app.add_api_route("/", _Page(origins.prefix), include_in_schema=False)
     app.add_api_route("/openapi.json", _Document(app), include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
-    app.openapi = document_of(app, routes)  # type: ignore[method-assign]
+    app.openapi = document_of(app, routes, origins.public_url)  # type: ignore[method-assign]
     app.add_exception_handler(InterlockError, _Refused(service))
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _NoRoute(routes))
@@ -75,15 +75,24 @@ def guarded_app(service: Service, origins: Origins) -> Guard:
         body_bytes_max=lambda: service.crews.body_bytes_max,
         hooks=service.incoming,
         redact=service.redact,
+        slow_request_s=lambda: service.slow_request_s,
     )
     guard = Guard(app, keeper)
     service.failed = guard.failed
     return guard
 
 
-async def page() -> Response:
-    """What a browser shows; it holds nothing, and asks for everything."""
-    return FileResponse(STATIC / "index.html")
+class _Page:
+    """What a browser shows; it holds nothing, and asks for everything, below the prefix of the public address."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix, self._text = prefix, ""
+
+    async def __call__(self) -> Response:
+        if not self._text:
+            text = (STATIC / "index.html").read_text("utf-8")
+            self._text = text.replace('="static/', f'="{self._prefix}/static/')
+        return Response(self._text, media_type="text/html")
 
 
 class _Document:

@@ -1,6 +1,6 @@
 """The crews that a server serves: as they were when it last read them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -63,17 +63,20 @@ class ServedCrews:
         self._served = new
         return changed
 
-    def all(self) -> Sequence[ServedCrew]:
-        return tuple(self._crews.values())
+    def all(self, allowed: Collection[str] | None = None) -> Sequence[ServedCrew]:
+        """All of them, or those that are allowed."""
+        return tuple(each for name, each in self._crews.items() if allowed is None or name in allowed)
 
-    def of(self, name: str) -> ServedCrew:
-        if name not in self._crews:
-            advice = nearest(name, list(self._crews), f"served are {', '.join(self._crews)}")
+    def of(self, name: str, allowed: Collection[str] | None = None) -> ServedCrew:
+        """A crew that is not allowed is refused as if it were not served."""
+        names = [each.crew.name for each in self.all(allowed)]
+        if name not in names:
+            advice = nearest(name, names, f"served are {', '.join(names)}")
             raise RequestRefused("crew-not-served", f"no crew '{name[:80]}' is served here; {advice}")
         return self._crews[name]
 
-    def sound(self, name: str) -> Crew:
-        found = self.of(name)
+    def sound(self, name: str, allowed: Collection[str] | None = None) -> Crew:
+        found = self.of(name, allowed)
         if not found.is_sound:
             raise RequestRefused(
                 "unsound-crew", f"crew '{name}' has problems; GET /v1/crews/{name}/problems lists them with a fix"

@@ -110,10 +110,12 @@ LAST_EVENT_ID = {
 }
 
 
-def document_of(app: FastAPI, routes: Sequence[APIRoute]) -> Callable[[], dict[str, Any]]:
+def document_of(app: FastAPI, routes: Sequence[APIRoute], public_url: str = "") -> Callable[[], dict[str, Any]]:
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             app.openapi_schema = _document(app, routes)
+            if public_url:
+                app.openapi_schema["servers"] = [{"url": public_url}]
         return app.openapi_schema
 
     return openapi

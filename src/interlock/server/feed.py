@@ -12,12 +12,13 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 import msgspec
 
 from interlock.engine.events import RunFinished, RunStarted
 from interlock.errors import StoreFailed
-from interlock.ids import is_below, parent_of
+from interlock.ids import is_below, parent_of, root_of
 from interlock.ports import Clock, StoredRecord
 from interlock.ports import Feed as Records
 from interlock.runtime.watching import Public, public_events
@@ -28,7 +29,7 @@ LOOK_AGAIN_MS = 250
 PAGE = 200
 # Of small records that are sent together.
 PIECE_BYTES = 64 * 1024
-# Runs below others of which it is remembered where they are.
+# Runs of which it is remembered where they are, or of which crew.
 PATHS_MAX = 10_000
 
 # How soon a reader that was cut off should come back.
@@ -48,6 +49,8 @@ WHY = {
 
 _encode = msgspec.json.Encoder().encode
 
+T = TypeVar("T")
+
 Redact = Callable[[bytes], bytes]
 
 
@@ -59,6 +62,7 @@ class Written(msgspec.Struct, frozen=True):
     seq: int
     events: tuple[bytes, ...]
     ends_run: bool
+    crew: str = ""  # of the outermost run
 
     def after(self, place: Place, seq: int) -> bytes:
         """What of it somebody who stands there, and wants only what is after this seq, has not seen."""
@@ -68,7 +72,7 @@ class Written(msgspec.Struct, frozen=True):
         return b"".join(text for n, text in numbered if self.seq + n > seq and not place.is_seen(self.position, n))
 
 
-def written(stored: StoredRecord, path: Sequence[str], redact: Redact) -> Written:
+def written(stored: StoredRecord, path: Sequence[str], redact: Redact, crew: str = "") -> Written:
     """`path` says which sub-crew a run below another is of."""
     below = {"path": list(path)} if parent_of(stored.run) else {}
     events = [{**event, **below} for event in public_events(stored.run, stored.record)]
@@ -78,7 +82,7 @@ def written(stored: StoredRecord, path: Sequence[str], redact: Redact) -> Writte
         for n, event in enumerate(events)
     )
     ends = any(isinstance(event, RunFinished) for event in stored.record.events)
-    return Written(at, stored.run, stored.record.seq, texts, ends)
+    return Written(at, stored.run, stored.record.seq, texts, ends, crew)
 
 
 def opened(place: Place) -> bytes:
@@ -104,10 +108,29 @@ def _pieces(texts: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(waiting)
 
 
-class Reader:
-    """One stream: what waits for it, up to a bound. `run` is the run it is about, or all of them if it is empty."""
+def _keep(known: dict[str, T], run: str, value: T) -> None:
+    if len(known) >= PATHS_MAX:
+        known.clear()
+    known[run] = value
 
-    def __init__(self, place: Place, run: str, bytes_max: int, *, deltas: bool, after: int = 0) -> None:
+
+class Reader:
+    """One stream: what waits for it, up to a bound. `run` is the run it is about, or all of them if it is empty.
+
+    `crews` are those whose runs it may show; None for all.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        run: str,
+        bytes_max: int,
+        *,
+        deltas: bool,
+        after: int = 0,
+        crews: frozenset[str] | None = None,
+    ) -> None:
+        self.crews = crews
         self.place, self.run, self.deltas, self._after = place, run, deltas, after
         self._bytes_max = bytes_max
         # What runs below did before the event that a reader begins with is not asked for.
@@ -145,11 +168,15 @@ class Reader:
             return b""
         if is_own and record.seq + len(record.events) > self._after + 1:
             self._has_begun = True
-        text = record.after(self.place, self._after if is_own else 0) if self._has_begun else b""
+        is_shown = self._has_begun and self.may_show(record.crew)
+        text = record.after(self.place, self._after if is_own else 0) if is_shown else b""
         if record.position > self.place.position:
             self.place = Place(record.position)
         self.is_over = self.is_over or (record.run == self.run and record.ends_run)
         return text
+
+    def may_show(self, crew: str) -> bool:
+        return self.crews is None or crew in self.crews
 
     def offer(self, text: bytes) -> None:
         """One text always fits, however large: else a reader would never get past it."""
@@ -194,6 +221,7 @@ class Feed:
         self._position = 0
         self._early: dict[int, StoredRecord] = {}
         self._paths: dict[str, tuple[str, ...]] = {}
+        self._crews: dict[str, str] = {}  # of outermost runs
         self._woken = asyncio.Event()
         self._closing = ""
 
@@ -219,7 +247,8 @@ class Feed:
         """A piece of a reply."""
         if not self._readers:
             return
-        listening = [reader for reader in self._readers_of(delta["run"]) if reader.deltas]
+        crew = self._crews.get(root_of(delta["run"]), "")
+        listening = [each for each in self._readers_of(delta["run"]) if each.deltas and each.may_show(crew)]
         if listening:
             text = b"data: %s\n\n" % _encode(delta)
             for reader in listening:
@@ -267,23 +296,28 @@ class Feed:
         return found
 
     def _knows_path_of(self, stored: StoredRecord) -> bool:
+        """Whether it is known where the run is, and of which crew the outermost one is."""
         started = stored.record.events[0]
-        if isinstance(started, RunStarted) and parent_of(stored.run):
+        if isinstance(started, RunStarted):
             self._remember_path(stored.run, started)
-        return not parent_of(stored.run) or stored.run in self._paths
+        is_placed = not parent_of(stored.run) or stored.run in self._paths
+        return is_placed and root_of(stored.run) in self._crews
 
     async def _learn_path_of(self, stored: StoredRecord) -> None:
         """How a run began says where it is; that may be long ago."""
-        if not self._knows_path_of(stored):
-            (first, *_) = await self._store.of_run(stored.run, 0, 1)
+        if self._knows_path_of(stored):
+            return
+        for run in dict.fromkeys((root_of(stored.run), stored.run)):
+            (first, *_) = await self._store.of_run(run, 0, 1)
             started = first.record.events[0]
             assert isinstance(started, RunStarted), "a run begins with run.started"
-            self._remember_path(stored.run, started)
+            self._remember_path(run, started)
 
     def _remember_path(self, run: str, started: RunStarted) -> None:
-        if len(self._paths) >= PATHS_MAX:
-            self._paths.clear()
-        self._paths[run] = tuple(started.path)
+        if parent_of(run):
+            _keep(self._paths, run, tuple(started.path))
+        else:
+            _keep(self._crews, run, started.crew)
 
     # For streams
 
@@ -315,7 +349,7 @@ class Feed:
                 yield text
 
     def _written(self, stored: StoredRecord) -> Written:
-        return written(stored, self._paths.get(stored.run, ()), self._redact)
+        return written(stored, self._paths.get(stored.run, ()), self._redact, self._crews.get(root_of(stored.run), ""))
 
     async def _page(self, reader: Reader, position: int) -> Sequence[StoredRecord]:
         if reader.run:

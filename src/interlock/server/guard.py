@@ -11,8 +11,10 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
+from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -41,6 +43,10 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 _RAW_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+# What a machine asks that watches this one: it calls the server by whatever address it knows.
+PROBES = ("/healthz", "/readyz")
+METRICS = "/metrics"
 
 # What anybody may see: that the server lives, how to talk to it, and the page, which holds nothing.
 OPEN_PATHS = ("/", "/healthz", "/readyz", "/openapi.json", "/favicon.ico")
@@ -76,6 +82,7 @@ class Gatekeeper(NamedTuple):
     body_bytes_max: Callable[[], int]
     hooks: Collection[str]  # webhooks that are taken in
     redact: Callable[[bytes], bytes]  # takes secrets out of an answer in JSON
+    slow_request_s: Callable[[], float]  # from which on a request is worth a line in the log
 
 
 class Guard:
@@ -93,6 +100,7 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        scope = self._without_prefix(scope)
         answering = _Answering(scope, send, self._keeper, self._unread)
         try:
             body = await self._admitted(scope, receive)
@@ -104,6 +112,14 @@ class Guard:
             if not answering.has_begun:
                 failed = RequestRefused("internal-error", "the log of the server tells more")
                 await problem_response(failed)(scope, receive, answering.send)
+
+    def _without_prefix(self, scope: Scope) -> Scope:
+        path = self._keeper.origins.path_without_prefix(scope["path"])
+        return scope if path == scope["path"] else {**scope, "path": path, "raw_path": quote(path).encode()}
+
+    def _is_open_to_all(self, path: str) -> bool:
+        """Whether neither the name of the server nor a key counts."""
+        return path in PROBES or (path == METRICS and self._keeper.settings.metrics_open)
 
     async def _admitted(self, scope: Scope, receive: Receive) -> bytes:
         """Refuses, or tells the routes who asks; gives the body."""
@@ -123,7 +139,8 @@ class Guard:
     def _require_place(self, scope: Scope, headers: dict[str, str]) -> None:
         origins = self._keeper.origins
         hosts = [value for name, value in scope["headers"] if name == b"host"]
-        if len(hosts) != 1 or not origins.knows_host(headers.get("host")):
+        is_known = len(hosts) == 1 and origins.knows_host(headers.get("host"))
+        if not is_known and not self._is_open_to_all(scope["path"]):
             raise RequestRefused(
                 "host-not-allowed",
                 f"this server is not called {headers.get('host', '')[:100]!r}; add the name to server.hosts",
@@ -142,6 +159,8 @@ class Guard:
         path: str = scope["path"]
         opens_session = path == SESSION and scope["method"] == "POST"
         if opens_session or path in OPEN_PATHS or path.startswith((OPEN_FOLDER, SIGNED_FOLDER)):
+            return None
+        if self._is_open_to_all(path):
             return None
         caller = ANYONE if self._keeper.access is None else self._known(self._keeper.access, scope, headers)
         wait_ms = self._rates.wait_ms(caller.id)
@@ -180,10 +199,13 @@ class Guard:
         """What somebody with a wrong key, code or signature is told; too often, and it is only that."""
         address = (scope.get("client") or ("", 0))[0]
         wait_ms = self._failures.wait_ms(address)
-        self._keeper.metrics.counts["wrong_keys"] += 1
+        self._keeper.metrics.wrong_keys.add()
         if wait_ms:
             wait_s = -(-wait_ms // 1000)
             return RequestRefused("too-many-failures", f"too many wrong keys; wait {wait_s} s", retry_after_s=wait_s)
+        # Beyond the bound nothing is logged: the log is not for strangers to fill.
+        place = f"{scope['method'][:20]} {scope['path'][:200]}"
+        _log.warning("refused a wrong key from %s: %s", address, place, extra={"fields": {"address": address}})
         return RequestRefused("wrong-key", "this is no key of this server")
 
     async def _body(self, scope: Scope, headers: dict[str, str], receive: Receive) -> bytes:
@@ -259,7 +281,20 @@ class _Answering:
         seconds = time.perf_counter() - self._since
         method = self._scope["method"] if self._scope["method"] in METHODS else "other"
         self._keeper.metrics.seen(method, route, message["status"], seconds)
+        self._log_request(method, route, message["status"], seconds)
         await self._send(message)
+
+    def _log_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Slow ones and those that we failed are warnings; the others are for who asks for every detail."""
+        is_slow = seconds >= self._keeper.slow_request_s()
+        level = logging.WARNING if is_slow or status >= HTTPStatus.INTERNAL_SERVER_ERROR else logging.DEBUG
+        if not _log.isEnabledFor(level):
+            return
+        caller = self._scope.get("state", {}).get("caller")
+        fields = {"method": method, "route": route, "status": status, "ms": round(seconds * 1000)}
+        fields |= {"by": caller.by} if caller is not None else {}
+        what = "slow request" if is_slow else "request"
+        _log.log(level, "%s: %s %s gave %d", what, method, route, status, extra={"fields": fields})
 
     def _caching(self, message: Message) -> list[tuple[bytes, bytes]]:
         said = any(name.lower() == b"cache-control" for name, _ in message.get("headers", ()))

@@ -24,6 +24,8 @@ from interlock.engine.parking import PARKED, SET_ASIDE
 from interlock.errors import InterlockError, RunNotFound, UsageError
 
 RESUME = "resume"
+# Who asks, in journals: a client of this server.
+MCP = "mcp"
 RESUME_DOES = "Answers the question of a run that is paused, and goes on with it. `token` only if several are open."
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -97,7 +99,7 @@ class CrewTools:
 
     async def run(self, crew: Crew, text: str, report: Progress) -> CallToolResult:
         run = new_run_id(self.box.clock)
-        return await self._told(self._followed(run, self.box.start(crew, text, run_id=run), 0, report))
+        return await self._told(self._followed(run, self.box.start(crew, text, run_id=run, by=MCP), 0, report))
 
     async def resume(self, run: str, answer: str, token: str | None, report: Progress) -> CallToolResult:
         return await self._told(self._resumed(run, answer, token, report))
@@ -117,7 +119,7 @@ class CrewTools:
         row = await self.box.journal.row(run)
         if row.crew not in self._crews:
             raise UsageError(f"run '{run}' is one of crew '{row.crew}', which is not served here")
-        return await self._followed(run, self.box.resume(run, answer, token=token), row.seq, report)
+        return await self._followed(run, self.box.resume(run, answer, token=token, by=MCP), row.seq, report)
 
     async def _followed(self, run: str, asked: Awaitable[RunHandle], after: int, report: Progress) -> Result:
         try:
@@ -128,7 +130,7 @@ class CrewTools:
             return await handle.result()
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True), suppress(RunNotFound):
-                await self.box.cancel(run)
+                await self.box.cancel(run, by=MCP)
             raise
 
 

@@ -1,49 +1,157 @@
-"""What the server counts, as text that Prometheus reads."""
+"""What the server counts, as text that Prometheus reads.
 
+Rule 1: every name has a HELP and a TYPE.
+Rule 2: labels are bounded. A label has at most `VALUES_MAX` values; the next ones count together as `other`.
+"""
+
+import math
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-# Seconds, up to which requests are counted.
+# Seconds, up to which requests and model calls are counted.
 BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+CALL_BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+
+# Of one label. A host has tens of crews and models; what goes beyond this is made up by somebody.
+VALUES_MAX = 200
+OTHER = "other"
+
+
+class Sample(NamedTuple):
+    """A gauge as it is now; several of one name have their HELP once."""
+
+    name: str
+    help: str
+    value: float
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+class Labels:
+    """The values that each label has had."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, set[str]] = defaultdict(set)
+
+    def value(self, label: str, text: str) -> str:
+        seen = self._seen[label]
+        if text not in seen:
+            if len(seen) >= VALUES_MAX:
+                return OTHER
+            seen.add(text)
+        return text
+
+
+class Counter:
+    """A number that grows, by its labels."""
+
+    kind = "counter"
+
+    def __init__(self, name: str, help: str, labels: Sequence[str], bounds: Labels) -> None:  # noqa: A002 - the format's word
+        self.name, self.help, self._labels, self._bounds = name, help, labels, bounds
+        self._counts: dict[tuple[str, ...], float] = {} if labels else {(): 0}
+
+    def add(self, *values: str, by: float = 1) -> None:
+        place = tuple(self._bounds.value(label, value) for label, value in zip(self._labels, values, strict=True))
+        self._counts[place] = self._counts.get(place, 0) + by
+
+    def lines(self) -> Iterator[str]:
+        for place, count in sorted(self._counts.items()):
+            yield f"{self.name}{_labels(zip(self._labels, place, strict=True))} {_number(count)}"
+
+
+class Histogram:
+    """How long things took, by one label or none."""
+
+    kind = "histogram"
+
+    def __init__(self, name: str, help: str, buckets: Sequence[float], label: str, bounds: Labels) -> None:  # noqa: A002
+        self.name, self.help, self._buckets, self._label, self._bounds = name, help, buckets, label, bounds
+        self._within: dict[str, list[int]] = {} if label else {"": [0] * (len(buckets) + 1)}
+        self._sums: dict[str, float] = defaultdict(float)
+
+    def add(self, seconds: float, value: str = "") -> None:
+        place = self._bounds.value(self._label, value) if self._label else ""
+        within = self._within.setdefault(place, [0] * (len(self._buckets) + 1))
+        within[next((n for n, most in enumerate(self._buckets) if seconds <= most), len(self._buckets))] += 1
+        self._sums[place] += seconds
+
+    def lines(self) -> Iterator[str]:
+        for place, within in sorted(self._within.items()):
+            own = [(self._label, place)] if self._label else []
+            total = 0
+            for most, count in zip((*self._buckets, math.inf), within, strict=True):
+                total += count
+                bound = "+Inf" if math.isinf(most) else f"{most:g}"
+                yield f"{self.name}_bucket{_labels([*own, ('le', bound)])} {total}"
+            yield f"{self.name}_sum{_labels(own)} {self._sums[place]:.6f}"
+            yield f"{self.name}_count{_labels(own)} {total}"
 
 
 class Metrics:
     """Counters of one server since it started."""
 
     def __init__(self) -> None:
-        self.requests: dict[tuple[str, str, int], int] = defaultdict(int)
-        self._within = [0] * len(BUCKETS)
-        self._seconds, self._timed = 0.0, 0
-        self.counts: dict[str, int] = defaultdict(int)
+        self._families: list[Counter | Histogram] = []
+        self._bounds = Labels()
+        self.requests = self.counter("http_requests_total", "Requests answered.", "method", "route", "status")
+        self.request_seconds = self.histogram("http_request_seconds", "Time until an answer begins.", BUCKETS)
+        self.wrong_keys = self.counter("wrong_keys_total", "Requests with a key, code or signature that is not valid.")
+        self.dropped = self.counter("slow_readers_dropped_total", "Event streams closed because nobody read them.")
+
+    def counter(self, name: str, help: str, *labels: str) -> Counter:  # noqa: A002
+        made = Counter(f"interlock_{name}", help, labels, self._bounds)
+        self._families.append(made)
+        return made
+
+    def histogram(self, name: str, help: str, buckets: Sequence[float], label: str = "") -> Histogram:  # noqa: A002
+        made = Histogram(f"interlock_{name}", help, buckets, label, self._bounds)
+        self._families.append(made)
+        return made
 
     def seen(self, method: str, route: str, status: int, seconds: float) -> None:
-        self.requests[method, route, status] += 1
-        self._seconds += seconds
-        self._timed += 1
-        for n, most in enumerate(BUCKETS):
-            if seconds <= most:
-                self._within[n] += 1
-                break
+        self.requests.add(method, route, str(status))
+        self.request_seconds.add(seconds)
 
-    def text(self, gauges: Mapping[str, float]) -> str:
-        return "".join(f"{line}\n" for line in self._lines(gauges))
+    def text(self, gauges: Iterable[Sample]) -> str:
+        return "".join(f"{line}\n" for line in (*self._counted(), *_gauged(gauges)))
 
-    def _lines(self, gauges: Mapping[str, float]) -> Iterator[str]:
-        yield "# TYPE interlock_http_requests_total counter"
-        for (method, route, status), count in sorted(self.requests.items()):
-            labels = f'method="{method}",route="{route}",status="{status}"'
-            yield f"interlock_http_requests_total{{{labels}}} {count}"
-        yield "# TYPE interlock_http_request_seconds histogram"
-        total = 0
-        for most, count in zip(BUCKETS, self._within, strict=True):
-            total += count
-            yield f'interlock_http_request_seconds_bucket{{le="{most:g}"}} {total}'
-        yield f'interlock_http_request_seconds_bucket{{le="+Inf"}} {self._timed}'
-        yield f"interlock_http_request_seconds_sum {self._seconds:.6f}"
-        yield f"interlock_http_request_seconds_count {self._timed}"
-        for name, count in sorted(self.counts.items()):
-            yield f"# TYPE interlock_{name}_total counter"
-            yield f"interlock_{name}_total {count}"
-        for name, value in sorted(gauges.items()):
-            yield f"# TYPE interlock_{name.partition('{')[0]} gauge"
-            yield f"interlock_{name} {value:g}"
+    def _counted(self) -> Iterator[str]:
+        for family in self._families:
+            yield f"# HELP {family.name} {family.help}"
+            yield f"# TYPE {family.name} {family.kind}"
+            yield from family.lines()
+
+
+def _gauged(gauges: Iterable[Sample]) -> Iterator[str]:
+    by_name: dict[str, list[Sample]] = defaultdict(list)
+    for sample in gauges:
+        by_name[sample.name].append(sample)
+    for name, samples in by_name.items():
+        yield f"# HELP interlock_{name} {samples[0].help}"
+        yield f"# TYPE interlock_{name} gauge"
+        for sample in samples:
+            yield f"interlock_{name}{_labels(sample.labels)} {_number(sample.value)}"
+
+
+def _labels(pairs: Iterable[tuple[str, str]]) -> str:
+    text = ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs)
+    return f"{{{text}}}" if text else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else f"{value:.6f}"
+
+
+_REASON = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+
+
+def reason_group(reason: str) -> str:
+    """A reason without what a crew or a model has named: `signal:[DONE]` counts as `signal`."""
+    group = reason.partition(":")[0]
+    return group if _REASON.fullmatch(group) else OTHER

@@ -14,11 +14,24 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 class Origins:
     """The allow-lists of one server."""
 
-    def __init__(self, host: str, port: int, hosts: Sequence[str], origins: Sequence[str]) -> None:
+    def __init__(
+        self, host: str, port: int, hosts: Sequence[str], origins: Sequence[str], public_url: str = ""
+    ) -> None:
+        public = urlsplit(public_url)
+        self.public_url = public_url.rstrip("/")
+        self.prefix = public.path.rstrip("/")
+        if public_url:
+            origins = [*origins, f"{public.scheme}://{public.netloc}".lower()]
         named = [*LOOPBACK, *hosts, *([host] if host not in ("", "0.0.0.0", "::") else [])]  # noqa: S104 - compared
         self.origins = frozenset([*(f"http://{_in_address(name)}:{port}" for name in named), *origins])
         behind = [urlsplit(origin).hostname or "" for origin in origins]
         self.hosts = frozenset(name.lower() for name in [*named, *behind])
+
+    def path_without_prefix(self, path: str) -> str:
+        """A proxy may leave the prefix of the public address in a path, or take it away."""
+        if self.prefix and (path == self.prefix or path.startswith(f"{self.prefix}/")):
+            return path[len(self.prefix) :] or "/"
+        return path
 
     def knows_host(self, header: str | None) -> bool:
         """The name alone counts: a port cannot be chosen by whoever leads a name here."""

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import re
+from collections.abc import Collection
 from functools import partial
 from typing import Annotated, Any
 
@@ -51,7 +52,7 @@ def _no_cursor() -> RequestRefused:
 
 
 async def run_page(
-    box: Interlock, status: str | None, crew: str | None, limit: int, cursor: str | None
+    box: Interlock, status: str | None, crew: str | Collection[str] | None, limit: int, cursor: str | None
 ) -> dict[str, Any]:
     before = run_named_in(cursor) if cursor is not None else None
     try:
@@ -65,11 +66,18 @@ async def run_page(
     return {"runs": [run_view(row) for row in page], "next": cursor_of(page[-1].run) if more else None}
 
 
-async def question_page(box: Interlock, limit: int, cursor: str | None) -> dict[str, Any]:
-    """The newest question first. A cursor is a time and a token, so that it stands also when its question is gone."""
+async def question_page(
+    box: Interlock, limit: int, cursor: str | None, crews: Collection[str] | None = None
+) -> dict[str, Any]:
+    """The newest question first. A cursor is a time and a token, so that it stands also when its question is gone.
+
+    With `crews` only those of runs of these; a page may then have fewer than there are, and a next one.
+    """
     before = _question_of(cursor) if cursor is not None else None
     page = await read_listed(box.store, box.crew_of, partial(box.store.open_questions, limit, before))
     last = (page[-1].since, page[-1].token) if page else None
+    if crews is not None:
+        page = [each for each in page if (await box.journal.row(root_of(each.run))).crew in crews]
     more = cursor_of(str(last[0]), last[1]) if last and await box.store.open_questions(1, last) else None
     return {"questions": [question_view(question, box.toolbox) for question in page], "next": more}
 

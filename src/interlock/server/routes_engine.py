@@ -22,7 +22,7 @@ def engine_router(service: Service) -> APIRouter:
         "/events",
         response_class=Response,
         responses={**looks("bad-parameter", "bad-event-id", "event-ahead", "too-many-streams"), **ANSWER},
-        dependencies=[Depends(needs("read"))],
+        dependencies=[Depends(needs("read", by_crew=True))],
     )
     async def engine_events(
         request: Request,
@@ -39,7 +39,7 @@ def engine_router(service: Service) -> APIRouter:
             await require_reached(store, after, "after")
         if place is None:
             place = Place(await store.newest_position() if after is None else after)
-        reader = service.streams.reader(place, deltas=deltas)
+        reader = service.streams.reader(place, deltas=deltas, crews=request.state.caller.crews)
         return service.streams.open(
             request.state.caller, reader, follow=follow, keep_alive_s=service.crews.keep_alive_s
         )

@@ -27,11 +27,11 @@ def health_router(service: Service) -> APIRouter:
         status = await service.readiness()
         return JSONResponse({"status": status}, 200 if status == "ready" else 503)
 
-    @router.get(
-        "/metrics", response_class=Response, responses={**looks(), **TEXT}, dependencies=[Depends(needs("read"))]
-    )
+    allowed = [] if service.settings.metrics_open else [Depends(needs("metrics", "read"))]
+
+    @router.get("/metrics", response_class=Response, responses={**looks(), **TEXT}, dependencies=allowed)
     async def metrics() -> Response:
-        """Counters of this process, for Prometheus."""
-        return Response(service.metrics.text(service.gauges()), media_type="text/plain; version=0.0.4")
+        """Counters of this process and how its data folder is, for Prometheus."""
+        return Response(await service.metrics_text(), media_type="text/plain; version=0.0.4")
 
     return router

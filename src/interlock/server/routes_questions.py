@@ -26,24 +26,26 @@ def questions_router(service: Service) -> APIRouter:
         "",
         response_model=QuestionPage,
         responses=looks("bad-parameter", "cursor-not-found"),
-        dependencies=[Depends(needs("read"))],
+        dependencies=[Depends(needs("read", "answer", by_crew=True))],
     )
-    async def list_questions(limit: Limit = 200, cursor: Cursor = None) -> Response:
+    async def list_questions(request: Request, limit: Limit = 200, cursor: Cursor = None) -> Response:
         """What all runs wait for, the newest question first."""
-        return json_answer(await question_page(service.box, limit, cursor))
+        return json_answer(await question_page(service.box, limit, cursor, request.state.caller.crews))
 
     @router.post(
         "/{message}/answer",
         response_model=RunDetail,
         responses=does(*OF_RUN, *MOVING_RUN, "question-not-found", "not-waiting", "already-resumed"),
-        dependencies=[Depends(needs("answer"))],
+        dependencies=[Depends(needs("answer", by_crew=True))],
     )
     async def answer_question(request: Request, message: MessageId, order: GiveAnswer) -> Response:
         """Answers a question; the run goes on with it."""
 
         async def answer(_: str) -> Answer:
+            by = request.state.caller.by
             try:
-                return await answered(service, run_of(message), service.box.answer(message, order.answer))
+                await service.require_run(request, run_of(message))
+                return await answered(service, run_of(message), service.box.answer(message, order.answer, by=by))
             except RunNotFound:
                 raise RequestRefused("question-not-found", f"there is no question '{message[:80]}'") from None
 

@@ -73,35 +73,38 @@ def _add_looking(router: APIRouter, service: Service) -> None:
         "",
         response_model=RunPage,
         responses=looks("bad-parameter", "cursor-not-found"),
-        dependencies=[Depends(needs("read"))],
+        dependencies=[Depends(needs("read", by_crew=True))],
     )
     async def list_runs(
+        request: Request,
         status: Annotated[Status | None, Query(description="Only runs that stand so.")] = None,
         crew: Annotated[str | None, Query(description="Only runs of this crew.", max_length=200)] = None,
         limit: Limit = 200,
         cursor: Cursor = None,
     ) -> Response:
         """The newest runs first."""
-        return json_answer(await run_page(service.box, status, crew, limit, cursor))
+        return json_answer(await run_page(service.box, status, _crews(request, crew), limit, cursor))
 
     @router.get(
         "/{run}",
         response_model=RunDetail,
         responses={**looks(*OF_RUN), **SHOWN},
-        dependencies=[Depends(needs("read"))],
+        dependencies=[Depends(needs("read", by_crew=True))],
     )
-    async def show_run(run: RunId) -> Response:
+    async def show_run(request: Request, run: RunId) -> Response:
         """How a run stands."""
+        await service.require_run(request, run)
         return json_answer(await run_detail(service.box, run))
 
     @router.get(
         "/{run}/explain",
         response_model=Explanation,
         responses=looks(*OF_RUN),
-        dependencies=[Depends(needs("read"))],
+        dependencies=[Depends(needs("read", by_crew=True))],
     )
-    async def explain_run(run: RunId) -> Response:
+    async def explain_run(request: Request, run: RunId) -> Response:
         """Why a run and those below it went as they did: every decision with its candidates and the ones that lost."""
+        await service.require_run(request, run)
         pages = reason_pages(service.box, run)
         return await list_answer("reasons", pages, service.redact, {"run": run})
 
@@ -111,7 +114,7 @@ def _add_following(router: APIRouter, service: Service) -> None:
         "/{run}/events",
         response_model=EventPage,
         responses={**looks(*OF_RUN, "bad-event-id", "event-ahead", "too-many-streams"), **SSE, **NOTHING_MORE},
-        dependencies=[Depends(needs("read"))],
+        dependencies=[Depends(needs("read", by_crew=True))],
     )
     async def run_events(
         request: Request,
@@ -122,6 +125,7 @@ def _add_following(router: APIRouter, service: Service) -> None:
         deltas: Annotated[bool, Query(description="Whether a stream has the pieces of replies.")] = True,
     ) -> Response:
         """A page of events; with `Accept: text/event-stream` a stream of them, until the run is over."""
+        await service.require_run(request, run)
         place = await last_place(request, service.box.store) or Place(0)
         if not wants_stream(request):
             return json_answer(await events_after(service.box.journal, run, after, limit))
@@ -142,19 +146,21 @@ def _add_starting(router: APIRouter, service: Service) -> None:
         status_code=201,
         response_model=RunDetail,
         responses={**STARTED, **does("crew-not-served", "unsound-crew", "usage-error", *OF_RUN, "journal-diverged")},
-        dependencies=[Depends(needs("run"))],
+        dependencies=[Depends(needs("run", by_crew=True))],
     )
     async def start_run(request: Request, order: StartRun) -> Response:
         """Starts a run of a crew; it goes on whether or not anybody looks."""
 
         async def start(planned: str) -> Answer:
-            crew = service.crews.sound(order.crew)
+            crew, by = service.crews.sound(order.crew, request.state.caller.crews), request.state.caller.by
+            if order.continues is not None:
+                await service.require_run(request, order.continues)
             require_size(len(request.state.body), 1024 * crew.settings.max_request_body_size_kb)
             with suppress(RunExists):  # if the server died after starting it, and before it could say so
                 if order.continues is None:
-                    await box.start(crew, order.input, run_id=planned, context=_context(order))
+                    await box.start(crew, order.input, run_id=planned, context=_context(order), by=by)
                 elif order.context is None:
-                    await box.continue_run(crew, order.input, order.continues, run_id=planned)
+                    await box.continue_run(crew, order.input, order.continues, run_id=planned, by=by)
                 else:
                     raise RequestRefused("bad-body", "a continued run has its context; leave one of the two out")
             return Answer(await run_detail(box, planned), 201)
@@ -166,10 +172,11 @@ def _add_starting(router: APIRouter, service: Service) -> None:
         status_code=201,
         response_model=RunDetail,
         responses={**STARTED, **does(*OF_RUN, *MOVING_RUN, "cannot-fork")},
-        dependencies=[Depends(needs("run"))],
+        dependencies=[Depends(needs("run", by_crew=True))],
     )
     async def fork_run(request: Request, run: RunId, order: Fork) -> Response:
         """A new run that shares the past of another one up to a seq, and goes on from there."""
+        await service.require_run(request, run)
 
         async def fork(planned: str) -> Answer:
             with suppress(RunExists):
@@ -184,25 +191,28 @@ def _add_moving(router: APIRouter, service: Service) -> None:
         "/{run}/resume",
         response_model=RunDetail,
         responses=does(*OF_RUN, *MOVING_RUN, "not-waiting", "already-resumed"),
-        dependencies=[Depends(needs("run"))],
+        dependencies=[Depends(needs("run", by_crew=True))],
     )
     async def resume_run(request: Request, run: RunId, order: Resume) -> Response:
         """Answers what a run waits for, or goes on with one whose process is gone."""
+        await service.require_run(request, run)
+        by = request.state.caller.by
         return await service.once.answer(
-            request, lambda _: answered(service, run, service.box.resume(run, order.input, token=order.token))
+            request, lambda _: answered(service, run, service.box.resume(run, order.input, token=order.token, by=by))
         )
 
     @router.post(
         "/{run}/cancel",
         response_model=RunDetail,
         responses=does(*OF_RUN, *MOVING_RUN),
-        dependencies=[Depends(needs("run"))],
+        dependencies=[Depends(needs("run", by_crew=True))],
     )
     async def cancel_run(request: Request, run: RunId) -> Response:
         """Ends a run now; one that is over stays as it is."""
+        await service.require_run(request, run)
 
         async def cancel(_: str) -> Answer:
-            await service.box.cancel(run)
+            await service.box.cancel(run, by=request.state.caller.by)
             return Answer(await run_detail(service.box, run))
 
         return await service.once.answer(request, cancel)
@@ -214,16 +224,25 @@ def _add_messages(router: APIRouter, service: Service) -> None:
         status_code=201,
         response_model=SentMessage,
         responses=does(*OF_RUN, *MOVING_RUN, "bad-message", "too-many-messages"),
-        dependencies=[Depends(needs("run"))],
+        dependencies=[Depends(needs("run", by_crew=True))],
     )
     async def send_message(request: Request, run: RunId, order: SendMessage) -> Response:
         """Sends a message of a type that the host registered to an agent of the run."""
+        await service.require_run(request, run)
 
         async def send(planned: str) -> Answer:
             sent = await service.box.send_message(run, order.type, order.to, order.body, key=planned)
             return Answer({"message_id": sent}, 201)
 
         return await service.once.answer(request, send)
+
+
+def _crews(request: Request, crew: str | None) -> str | frozenset[str] | None:
+    """The crews that a list is of: the one that was asked for, if the key may see it."""
+    allowed: frozenset[str] | None = request.state.caller.crews
+    if crew is None or allowed is None:
+        return allowed if crew is None else crew
+    return allowed & {crew}
 
 
 def _context(order: StartRun) -> CrewContext:

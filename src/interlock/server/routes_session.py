@@ -32,6 +32,7 @@ def session_router(service: Service) -> APIRouter:
             max_age=access.session_seconds,
             httponly=True,
             samesite="strict",
+            path=service.cookie_path,
             secure=request.headers.get("origin", "").startswith("https:"),
         )
         return response
@@ -51,11 +52,12 @@ def session_router(service: Service) -> APIRouter:
             session = access.close(cookie_of(request.headers.get("cookie", ""), access.cookie))
             if session is not None:
                 await service.box.store.close_session(session.id, session.until, service.box.clock.now_ms())
-            response.delete_cookie(access.cookie, httponly=True, samesite="strict")
+            response.delete_cookie(access.cookie, path=service.cookie_path, httponly=True, samesite="strict")
         return response
 
     return router
 
 
 def _view(caller: Caller) -> dict[str, object]:
-    return {"id": caller.id, "scopes": caller.allowed}
+    limited = {"crews": sorted(caller.crews)} if caller.crews is not None else {}
+    return {"id": caller.id, "scopes": caller.allowed, **limited}

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 import uvicorn
 
+from interlock.adapters.log_settings import LogSettings
+from interlock.adapters.logging_setup import LogChoice, LogDefaults, logging_to
 from interlock.adapters.served_folder import SERVER_KEY, served, server_key
 from interlock.adapters.server_settings import ServerSettings
 from interlock.adapters.webhook_sender import WebhookSender
@@ -33,7 +35,6 @@ from interlock.server.app import guarded_app
 from interlock.server.crews import ServedCrews as ServedCrews
 from interlock.server.feed import DRAINING
 from interlock.server.guard import HEADER_BYTES_MAX
-from interlock.server.logs import log_as_json_lines
 from interlock.server.not_ready import RefusingApp
 from interlock.server.origins import Origins
 from interlock.server.protocol import BoundedProtocol, Bounds
@@ -70,7 +71,10 @@ class Order(NamedTuple):
     incoming: Mapping[str, IncomingWebhook]
     secrets: Mapping[str, str]  # of webhooks out, by their ids
     say: Say
+    log_settings: LogSettings
+    log: LogChoice
     read_crews: ReadCrews  # reads the crews again, in the order in which they were named
+    prints_code: bool = False  # whether a person, and no log, reads what is said
     reload: bool = False  # whether changed files are noticed without a signal
     resume_parked: bool = False  # whether runs that a person stopped are continued
     warnings: Sequence[str] = ()
@@ -79,10 +83,10 @@ class Order(NamedTuple):
 async def serve(order: Order) -> None:
     """Serves until a signal says otherwise."""
     stop, reloading = _Stop(), Reloading(order.crews, order.read_crews, order.box, watch=order.reload)
-    with served(order.box.data), _listening(order.host, order.port) as listener:
+    log = logging_to(order.box.data, order.box.known_keys(), order.log_settings, order.log, LogDefaults("info", "json"))
+    with served(order.box.data), _listening(order.host, order.port) as listener, log:
         key = server_key(order.box.data) if order.with_keys else ""
         order.box.known_keys().add(key, *order.secrets.values())
-        log_as_json_lines(order.box.known_keys())
         for warning in order.warnings:
             _log.warning("%s", warning)
         stop.listen()
@@ -90,7 +94,7 @@ async def serve(order: Order) -> None:
         port: int = listener.getsockname()[1]
         await _wait_for_data(order, listener, stop)
         async with order.box, _service(order, key, port, reloading) as service:
-            app = guarded_app(service, Origins(order.host, port, order.settings.hosts, order.settings.origins))
+            app = guarded_app(service, _origins(order, port))
             server = _Server(_config(app, order.settings))
             serving = asyncio.create_task(server.serve([listener]))
             _say_where(order, service, port)
@@ -98,6 +102,11 @@ async def serve(order: Order) -> None:
             await _drain(service)
             server.should_exit = True
             await serving
+
+
+def _origins(order: Order, port: int) -> Origins:
+    settings = order.settings
+    return Origins(order.host, port, settings.hosts, settings.origins, settings.public_url)
 
 
 async def _wait_for_data(order: Order, listener: socket.socket, stop: "_Stop") -> None:
@@ -128,18 +137,28 @@ async def _service(order: Order, key: str, port: int, reloading: Reloading) -> A
     for aside in (*box.set_aside, *parked):
         _log.warning("run %s does not go on here: %s", aside.run, aside.reason)
     service = Service(box, order.crews, settings, await _access(order, key, port), order.incoming)
+    service.slow_request_s = order.log_settings.slow_request_seconds
     for each in order.crews.all():
         if each.is_sound:
             await box.listen(each.crew)
     senders = {name: WebhookSender(hook, order.secrets[name], box.clock) for name, hook in order.hooks.items()}
     keys = box.known_keys()
-    telling = WebhooksOut(box.store, box.signals.bus, box.clock, order.hooks, senders, redact=keys.hidden_body)
+    telling = WebhooksOut(
+        box.store,
+        box.signals.bus,
+        box.clock,
+        order.hooks,
+        senders,
+        redact=keys.hidden_body,
+        public_url=settings.public_url,
+    )
     await telling.begin()
     box.watch(telling.wake)
     working = [
         at_work("streams", service.feed.run()),
         at_work("webhooks", telling.run()),
         at_work("changed crews", reloading.run()),
+        at_work("measurements of the loop", service.lag.run()),
     ]
     try:
         yield service
@@ -288,13 +307,17 @@ def _address(order: Order, port: int) -> str:
 
 def _say_where(order: Order, service: Service, port: int) -> None:
     address = _address(order, port)
+    shown = order.settings.public_url.rstrip("/") or address
     names = ", ".join(each.crew.name for each in order.crews.all())
     order.say(f"interlock serves {names} on {address}")
     if service.access is None:
         order.say("NO KEY IS ASKED FOR: whoever reaches this address may do everything")
-        order.say(f"open {address}/")
-    else:
-        order.say(f"open {address}/#code={service.access.new_code()}  (works once)")
+        order.say(f"open {shown}/")
+    elif order.prints_code:
+        order.say(f"open {shown}/#code={service.access.new_code()}  (works once)")
+    else:  # a log keeps what is printed, and a code in it would let its readers in
+        order.say(f"open {shown}/ and sign in with the key")
+    if service.access is not None:
         order.say(f"the key for programs is in {order.box.data / SERVER_KEY}")
     if not is_loopback(order.host):
         order.say("this address can be reached from other machines, unencrypted: put a proxy with TLS before it")

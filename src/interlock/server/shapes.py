@@ -482,7 +482,12 @@ class Session(Told):
     id: str = Field(examples=["owner"])
     scopes: list[str] = Field(
         description="All that it may; `admin` stands beside the others, not for them.",
-        examples=[["admin", "answer", "read", "run"]],
+        examples=[["admin", "answer", "metrics", "read", "run"]],
+    )
+    crews: list[str] = Field(
+        default=[],
+        description="The only crews whose runs it may see and start, if limited.",
+        examples=[["desk"]],
     )
 
 

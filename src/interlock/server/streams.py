@@ -25,8 +25,11 @@ class Streams:
         self.feed, self._settings = feed, settings
         self._open: Counter[str] = Counter()
 
-    def reader(self, place: Place, run: str = "", *, deltas: bool, after: int = 0) -> Reader:
-        return Reader(place, run, round(self._settings.stream_buffer_kb * 1024), deltas=deltas, after=after)
+    def reader(
+        self, place: Place, run: str = "", *, deltas: bool, after: int = 0, crews: frozenset[str] | None = None
+    ) -> Reader:
+        bytes_max = round(self._settings.stream_buffer_kb * 1024)
+        return Reader(place, run, bytes_max, deltas=deltas, after=after, crews=crews)
 
     def open(self, caller: Caller, reader: Reader, *, follow: bool, keep_alive_s: float) -> Response:
         """A stream for a reader; refused when the caller, or all together, have enough of them."""

@@ -53,7 +53,9 @@ class WebhooksOut:
         senders: Mapping[str, WebhookSender],
         *,
         redact: Callable[[bytes], bytes] = bytes,
+        public_url: str = "",
     ) -> None:
+        self._public_url = public_url.rstrip("/")
         self._redact = redact
         self._store, self._bus, self._clock, self._hooks, self._senders = store, bus, clock, hooks, senders
         self._woken = asyncio.Event()
@@ -112,7 +114,7 @@ class WebhooksOut:
         position = await self._store.read_up_to(name) or 0
         while page := await self._store.since(position, PAGE):
             position = page[-1].position
-            await self._post(name, position, list(letters_of(name, hook, page, self._clock.now_ms())))
+            await self._post(name, position, list(letters_of(name, hook, page, self._clock.now_ms(), self._public_url)))
 
     async def _write_broadcasts(self, name: str, hook: OutgoingHook) -> None:
         """Broadcasts have an order of their own, and so a place."""
@@ -178,23 +180,27 @@ def _time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def letters_of(name: str, hook: OutgoingHook, page: Sequence[StoredRecord], now: int) -> Iterator[Letter]:
+def letters_of(
+    name: str, hook: OutgoingHook, page: Sequence[StoredRecord], now: int, public_url: str = ""
+) -> Iterator[Letter]:
     """What of some records a webhook is told."""
     wanted = {TOLD[what]: what for what in hook.on if what in TOLD}
     for stored in page:
         events = list(public_events(stored.run, stored.record))
         for n, event in enumerate(events):
             if (what := wanted.get(event["type"])) is not None:
-                data = _external(event, events[n + 1 :]) if what == "external" else event
+                data = _external(event, events[n + 1 :], public_url) if what == "external" else event
                 body = msgspec.json.encode({"type": what, "timestamp": _time(event["at"]), "data": data})
                 yield Letter(hook=name, key=f"{event['run']}:{event['seq']}", body=body, due_at=now)
 
 
-def _external(event: Public, following: Sequence[Public]) -> Public:
+def _external(event: Public, following: Sequence[Public], public_url: str) -> Public:
     """An external signal, with the way to answer it where the run waits for that."""
     told = {**event, "name": event["signal"], "agent_id": event["agent"]}
     if not event["requires_response"]:
         return told
     asked = next(each for each in following if each["type"] == "input.requested")
     run = quote(event["run"], safe="")
-    return {**told, "answer": {"token": asked["token"], "method": "POST", "path": f"/v1/runs/{run}/resume"}}
+    answer = {"token": asked["token"], "method": "POST", "path": f"/v1/runs/{run}/resume"}
+    url = {"url": f"{public_url}{answer['path']}"} if public_url else {}
+    return {**told, "answer": {**answer, **url}}

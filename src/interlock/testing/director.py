@@ -20,7 +20,7 @@ from interlock.messages.host_types import registered
 from interlock.ports import Record, RunRow, SealedRecord, of_file
 from interlock.runtime.delivery import PAUSES_MS
 from interlock.runtime.holding import STORE_RETRY_MAX_MS
-from interlock.runtime.runner import row_of
+from interlock.runtime.runner import GivenAnswer, row_of
 from interlock.testing.faults import Faults
 from interlock.testing.memory_store import MemoryStore
 from interlock.testing.referee import Referee
@@ -240,7 +240,7 @@ class Director:
             self.referee.complain("a parked run rests", f"process {process.number} drives it")
         if (await self.shelf.row(self.run)).reason == PARKED:
             with suppress(ProcessDied, InterlockError):
-                await process.ask(process.runner.resume(self.crew, self.run, None, ""))
+                await process.ask(process.runner.resume(self.crew, self.run, GivenAnswer()))
 
     async def _take_the_store_away(self, process: Process) -> None:
         """What comes back is held: no call is made again because of it."""
@@ -304,7 +304,7 @@ class Director:
 
     async def _resume(self, process: Process, token: str, text: str) -> bool:
         try:
-            await process.ask(process.runner.resume(self.crew, self.run, token, text))
+            await process.ask(process.runner.resume(self.crew, self.run, GivenAnswer(token, text)))
         except (ProcessDied, InterlockError):  # refused, or nobody knows whether it counts
             return False
         self.referee.promised(token, text)

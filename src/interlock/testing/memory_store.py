@@ -5,7 +5,7 @@ Rule 2: crc and link are made when somebody looks at them: most tests never do.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -248,7 +248,7 @@ class MemoryStore:
         self,
         *,
         status: str | None = None,
-        crew: str | None = None,
+        crew: str | Collection[str] | None = None,
         limit: int = 200,
         before: str | None = None,
         nested: bool | None = None,
@@ -259,7 +259,8 @@ class MemoryStore:
         older = runs[: runs.index(self._kept(before).row.run)] if before is not None else runs
         kinds = (True, False) if nested is None else (nested,)
         rows = (self._shelf.runs[run].row for run in reversed(older) if (CHILD_MARK in run) in kinds)
-        return [row for row in rows if status in (None, row.status) and crew in (None, row.crew)][:limit]
+        crews = (crew,) if isinstance(crew, str) else crew
+        return [row for row in rows if status in (None, row.status) and (crews is None or row.crew in crews)][:limit]
 
     async def below(self, run: str) -> Sequence[RunRow]:
         self.require_open()

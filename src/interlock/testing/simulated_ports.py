@@ -6,7 +6,7 @@ Rule 2: trouble is drawn from the seed; in the quiet phase there is none.
 
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, Protocol
 
@@ -185,7 +185,7 @@ class SimulatedStore:
         self,
         *,
         status: str | None = None,
-        crew: str | None = None,
+        crew: str | Collection[str] | None = None,
         limit: int = 200,
         before: str | None = None,
         nested: bool | None = None,

@@ -13,6 +13,14 @@ export class Refused extends Error {
   }
 }
 
+/** Where the server's paths begin: the page may stand below a prefix, and its scripts are in `static` there. */
+const BASE = new URL(/* @vite-ignore */ "..", import.meta.url).pathname;
+
+/** A path of the server as this page reaches it. */
+export function addressOf(path: string): string {
+  return BASE + path.replace(/^\//, "");
+}
+
 /** The server could not be asked at all. */
 export const UNREACHABLE = new Refused(0, "unreachable", "The server does not answer. Is `interlock serve` running?");
 
@@ -37,7 +45,7 @@ function newKey(): string {
 async function ask<Shape>(path: string, options: RequestInit): Promise<Shape> {
   let answer: Response;
   try {
-    answer = await fetch(path, { ...options, credentials: "same-origin", cache: "no-store" });
+    answer = await fetch(addressOf(path), { ...options, credentials: "same-origin", cache: "no-store" });
   } catch (error) {
     throw error instanceof DOMException && error.name === "AbortError" ? error : UNREACHABLE;
   }

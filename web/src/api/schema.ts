@@ -1076,6 +1076,15 @@ export interface components {
         /** Session */
         Session: {
             /**
+             * Crews
+             * @description The only crews whose runs it may see and start, if limited.
+             * @default []
+             * @example [
+             *       "desk"
+             *     ]
+             */
+            crews: string[];
+            /**
              * Id
              * @example owner
              */
@@ -1086,6 +1095,7 @@ export interface components {
              * @example [
              *       "admin",
              *       "answer",
+             *       "metrics",
              *       "read",
              *       "run"
              *     ]

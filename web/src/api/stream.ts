@@ -2,7 +2,7 @@
  *
  * It is read with fetch: EventSource gives up for good when a server that stops answers 503, and hides a 401.
  */
-import { refusal, Refused } from "./client";
+import { addressOf, refusal, Refused } from "./client";
 import { MessageParser, type Message } from "./sse";
 
 /** `out` means that the server wants to know who asks. */
@@ -77,7 +77,7 @@ export class Stream {
     this.stopping.signal.addEventListener("abort", giveUp);
     let watchdog = setTimeout(giveUp, SILENCE_MS);
     try {
-      const answer = await fetch(this.options.path, {
+      const answer = await fetch(addressOf(this.options.path), {
         headers: { accept: "text/event-stream", ...(this.parser.lastId && { "last-event-id": this.parser.lastId }) },
         signal: reading.signal,
         credentials: "same-origin",
@@ -121,7 +121,7 @@ export async function readWhole(
   signal: AbortSignal,
 ): Promise<void> {
   const headers = { accept: "text/event-stream" };
-  const answer = await fetch(path, { headers, signal, credentials: "same-origin", cache: "no-store" });
+  const answer = await fetch(addressOf(path), { headers, signal, credentials: "same-origin", cache: "no-store" });
   if (!answer.ok) throw await refusal(answer);
   if (!answer.body) return;
   const parser = new MessageParser();

@@ -9,7 +9,7 @@ export type Entry =
   | { readonly at: "asking" }
   | { readonly at: "inside"; readonly scopes: readonly string[] };
 
-export type Scope = "read" | "run" | "answer" | "admin";
+export type Scope = "read" | "run" | "answer" | "metrics" | "admin";
 
 export const entry = new Store<Entry>({ at: "asking" });
 

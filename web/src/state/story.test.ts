@@ -101,6 +101,20 @@ const EXCHANGE = events(
   { type: "tool.returned", call: "3", ok: false, output: "no such child" },
 );
 
+describe("who asked and answered", () => {
+  const people = events(
+    { type: "run.started", crew: "a", input: "Begin", by: "owner" },
+    { type: "run.resumed", token: "r:1", input: "yes", by: "session:key:maria" },
+    { type: "run.resumed", token: "r:2", input: "no" },
+    { type: "cancel.requested", by: "key:ops" },
+  );
+
+  test("stands beside what they said", () => {
+    const notes = storyOf(people).transcript.map(({ kind, note }) => `${kind} ${note}`.trim());
+    expect(notes).toEqual(["input by owner", "answer by session:key:maria", "answer", "note cancelled by key:ops"]);
+  });
+});
+
 describe("an exchange of messages", () => {
   const told = (count: number) => storyOf(EXCHANGE, count).transcript.map(({ author, note, text }) => `${author} ${note} ${text}`.trim());
 

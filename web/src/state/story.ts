@@ -209,6 +209,12 @@ function lane(path: readonly string[], name: string): string {
   return [...path, name].join(" › ");
 }
 
+/** Who asked or answered, where the journal says it. */
+function byNote(event: RunEvent): string {
+  const by = textOf(event, "by");
+  return by ? `by ${by}` : "";
+}
+
 export type Happens = (story: Story, event: RunEvent, path: readonly string[]) => void;
 
 const HAPPENS: Record<string, Happens> = {
@@ -216,7 +222,7 @@ const HAPPENS: Record<string, Happens> = {
   "run.started": (story, event, path) => {
     if (!path.length) {
       story.status = "running";
-      story.say(event, "input", "you", textOf(event, "input"));
+      story.say(event, "input", "you", textOf(event, "input"), byNote(event));
     }
   },
   "turn.started": (story, event, path) => {
@@ -329,7 +335,10 @@ const HAPPENS: Record<string, Happens> = {
       story.status = "running";
       story.reason = "";
     }
-    if (textOf(event, "input")) story.say(event, "answer", "you", textOf(event, "input"));
+    if (textOf(event, "input")) story.say(event, "answer", "you", textOf(event, "input"), byNote(event));
+  },
+  "cancel.requested": (story, event, path) => {
+    if (!path.length) story.say(event, "note", "you", "", `cancelled by ${textOf(event, "by")}`);
   },
   "run.finished": (story, event, path) => {
     for (const place of [...story.active]) {

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from interlock.adapters.installing import install_line
 from interlock.adapters.models.other_providers import install_command
 from interlock.adapters.models.price_table import has_table, is_priced
 from interlock.adapters.models.providers import Providers, ProviderSettings, ability_of, as_served, fault_in_listing
@@ -35,6 +36,7 @@ def knowing_models_of(crew: Crew, host: Host) -> Host:
         unconstrained_with_tools=tuple(s for s, ability in abilities.items() if not ability.constrains_with_tools),
         priced_models=(*host.priced_models, *_models_with_price(crew, host)),
         has_prices=host.has_prices or has_table(),
+        table_install="" if has_table() else install_line("llm"),
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from interlock.adapters.installing import needs_extra
 from interlock.errors import ModelRefused, nearest
 
 LOCAL = "local"
@@ -22,8 +23,6 @@ FOLDER = Path("~", ".cache", "interlock", "models")
 
 SUFFIX = ".gguf"
 MAGIC = b"GGUF"
-
-INSTALL = "pip install 'interlock[local]'"
 
 # A name is a file's name and nothing else.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
@@ -80,7 +79,7 @@ def require_ready(name: str, environment: Mapping[str, str]) -> Path:
 
 def require_server() -> None:
     if find_spec("xllamacpp") is None:
-        raise ModelRefused(f"models on this machine need xllamacpp, which is not installed; {INSTALL}")
+        raise ModelRefused(needs_extra("a model on this machine", "local", "xllamacpp"))
 
 
 def fault_in(file: Path, wanted: Fetchable) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from interlock.adapters.installing import install_line
 from interlock.adapters.models.known_keys import KnownKeys
 from interlock.crew.definition import ModelRef
 from interlock.errors import ModelRefused
@@ -20,7 +21,6 @@ from interlock.ports import Delta, ModelReply, ModelRequest
 if TYPE_CHECKING:
     from interlock.adapters.models.pydantic_ai_models import PydanticAIModel
 
-INSTALL_EXTRA = "pip install 'interlock[llm]'"
 LIBRARY = "pydantic_ai"
 
 
@@ -68,7 +68,7 @@ def install_command(provider: str) -> str:
     other = OTHER_PROVIDERS.get(provider)
     if other is None or (is_installed(LIBRARY) and is_installed(other.module)):
         return ""
-    return f"{INSTALL_EXTRA} 'pydantic-ai-slim[{other.extra}]'" if other.extra else INSTALL_EXTRA
+    return install_line("llm", *([f"pydantic-ai-slim[{other.extra}]"] if other.extra else []))
 
 
 def is_installed(module: str) -> bool:
@@ -82,7 +82,7 @@ def require_callable(model: ModelRef) -> None:
     """`ModelRefused` before anything is loaded or sent, if this host cannot ask for the model."""
     command = install_command(model.provider)
     if command:
-        raise ModelRefused(f"'{model.name}' needs packages that are not installed; install them with {command}")
+        raise ModelRefused(f"'{model.name}' needs packages that are not installed; install them with: {command}")
     if model.provider_url:
         raise ModelRefused(
             f"'{model.name}' has a provider_url, and its client would send its key there; remove it, "

@@ -11,6 +11,7 @@ from interlock.crew.checks.agents import (
     prompts_use_known_fields,
     prompts_use_known_marks,
     providers_exist,
+    tools_can_be_called,
     tools_exist,
     tools_have_their_place,
 )
@@ -32,6 +33,7 @@ from interlock.crew.checks.hearing import (
 from interlock.crew.checks.models import (
     addresses_are_addresses,
     addresses_are_listed,
+    agents_have_models,
     cost_budgets_have_prices,
     cost_budgets_have_prices_below,
     keys_are_set,
@@ -99,7 +101,9 @@ CHECKS: tuple[Check, ...] = (
     agents_hand_over_to_agents,
     agents_narrow_to_known_signals,
     tools_exist,
+    tools_can_be_called,
     tools_have_their_place,
+    agents_have_models,
     providers_exist,
     providers_are_installed,
     addresses_are_addresses,

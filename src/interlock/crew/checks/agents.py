@@ -5,7 +5,7 @@ import unicodedata
 
 from interlock.crew.checks.subject import Subject
 from interlock.crew.host import BUILT_IN_TOOLS, PROVIDERS, Host
-from interlock.crew.nodes import Mapping, Path
+from interlock.crew.nodes import Mapping, Path, Place
 from interlock.crew.problem import Severity
 from interlock.crew.templates import unknown_prompt_fields
 from interlock.errors import nearest
@@ -50,9 +50,20 @@ def tools_exist(s: Subject) -> None:
                 continue
             else:
                 message = f"agent '{agent.id}' uses unknown tool '{tool}'"
-                fix = nearest(tool, known, "name its module under [tools] modules in interlock.toml")
+                fix = nearest(tool, known, f"name its module under [tools] modules in {s.host.file_to_edit}")
             if message:
                 s.at_agent(agent.id, ("tools", n), "unknown-tool", message, fix, severity)
+
+
+def tools_can_be_called(s: Subject) -> None:
+    """Also those that no agent lists: a module with such a function is refused when a run imports it."""
+    for tool in s.host.uncallable_tools:
+        s.problems.add(
+            "uncallable-tool",
+            f"tool '{tool.name}' cannot be called: its parameter '{tool.parameter}' takes values without a name",
+            place=Place(tool.file, tool.line, 1),
+            fix="give each parameter a name and a type, or begin the function's name with _ if it is not a tool",
+        )
 
 
 # Tools that come with a place in the delegation tree, whether or not a file lists them.
@@ -78,7 +89,7 @@ def _unserved(host: Host, tool: str) -> tuple[str, str]:
     """What is wrong with the name of an MCP server's tool, and what mends it; nothing if nothing is."""
     server, _, name = tool.removeprefix("mcp:").partition("/")
     if server not in host.mcp_servers:
-        return f"there is no MCP server '{server}'", f"add [mcp.{server}] to interlock.toml"
+        return f"there is no MCP server '{server}'", f"add [mcp.{server}] to {host.file_to_edit}"
     allowed = host.mcp_tools.get(server)
     if not name or allowed is None or name in allowed:
         return "", ""
@@ -97,9 +108,13 @@ def providers_exist(s: Subject) -> None:
                 agent.id,
                 provider_path(s, agent.id, key),
                 "unknown-provider",
-                f"nobody called '{model.provider}' serves models",
-                nearest(model.provider, known, f"add [providers.{model.provider}] to interlock.toml"),
+                f"unknown provider '{model.provider}' {_unconfigured(s.host, model.provider)}".rstrip(),
+                nearest(model.provider, known, f"add [providers.{model.provider}] to {s.host.file_to_edit}"),
             )
+
+
+def _unconfigured(host: Host, provider: str) -> str:
+    return f"(no [providers.{provider}] in {host.file})" if host.file else ""
 
 
 def provider_path(s: Subject, agent: str, key: str) -> Path:

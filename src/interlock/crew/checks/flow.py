@@ -69,7 +69,7 @@ def agents_have_a_way_on(s: Subject) -> None:
             agent,
             (),
             "no-way-on",
-            f"agent '{agent}' has no way on: no route, no default, no handoff target, no ending"
+            f"agent '{agent}' is a dead end: no route, no default, no handoff target, no ending"
             + _in_old_files(s, "; its reply completes the run"),
             "route one of its signals, give it a default, or set is_terminal: true",
             _severity(s),

@@ -16,6 +16,25 @@ def models_of(agent: Agent) -> Iterator[tuple[str, ModelRef]]:
             yield key, model
 
 
+def agents_have_models(s: Subject) -> None:
+    """One warning for the crew: it may be run with --model or --script. Without those no run of it begins."""
+    silent = [agent.id for agent in s.crew.agents if agent.primary is None and not _is_unread(s, agent.id)]
+    if silent and s.host.needs_models:
+        s.at_agent(
+            silent[0],
+            ("model",),
+            "no-model",
+            f"no model is set for {', '.join(map(repr, silent))}: a run would be refused",
+            "write 'model: PROVIDER:NAME' under settings in crew.yaml, or run it with --model or --script",
+            Severity.WARNING,
+        )
+
+
+def _is_unread(s: Subject, agent: str) -> bool:
+    """Whether a model was written that could not be read, which is reported as such."""
+    return agent in s.source.unclear or any(s.source.was_given(agent, key) for key in ("model", "primary", "provider"))
+
+
 def providers_are_installed(s: Subject) -> None:
     for agent in s.crew.agents:
         for key, model in models_of(agent):
@@ -26,7 +45,7 @@ def providers_are_installed(s: Subject) -> None:
                     provider_path(s, agent.id, key),
                     "missing-package",
                     f"the client of {model.provider} is not installed here",
-                    f"install it with {command}",
+                    f"install it with: {command}",
                     Severity.WARNING,
                 )
 
@@ -52,7 +71,7 @@ def keys_are_set(s: Subject) -> None:
             agent,
             provider_path(s, agent, key),
             "missing-api-key",
-            f"{variable} is not set here, and {model.provider} is not asked without it for {agents}",
+            f"{variable} is not set; {agents} cannot call {model.provider} without it",
             f"set the environment variable {variable} where the crew runs",
             Severity.WARNING,
         )
@@ -142,4 +161,4 @@ def _where_prices_come_from(s: Subject) -> str:
         "write input_token_price_per_million and output_token_price_per_million under its cost_limits, "
         "or under [providers.<id>] in interlock.toml (0 is free)"
     )
-    return write if s.host.has_prices else f"{write}, or install a table of prices with pip install 'interlock[llm]'"
+    return write if s.host.has_prices else f"{write}, or install a table of prices with: {s.host.table_install}"
