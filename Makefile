@@ -49,8 +49,9 @@ page-tools: .venv/ready ## what the tests of the page are built and looked at wi
 		echo "the tools of the page could not be fetched: the tests that need them are skipped"
 	@[ ! -d web/node_modules ] || $(BIN)/python -m web.locked
 
+# Not in pyproject.toml: a debugger needs the process that it is asked for in.
 test: model browser page-tools ## the whole test suite
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n 3 --dist worksteal
 
 check: .venv/ready ## format, lint, types, dependencies, then exactly what `make test` runs
 	@$(BIN)/ruff format --check .
@@ -78,19 +79,19 @@ campaign: model ## the long runs of crashes, power losses, damage, simulations, 
 	@$(BIN)/python -m campaign.fuzz
 	@$(BIN)/python -m campaign.local_model
 
-docs: .venv/ready ## write docs/reference anew from the code
+docs: .venv/ready ## write docs/reference and the generated parts of other pages from the code
 	@$(BIN)/python docs/generate.py
 
 # Not `npm ci`: it wants the builds of the tools for every other system in the lock, and not every registry has them.
 # npm compares what it fetches with the lock, and web.locked what is installed afterwards.
-web: .venv/ready ## build the dashboard anew; needs Node 20
+web: .venv/ready ## build the dashboard again; needs Node 20
 	@$(BIN)/python -m web.document
 	@cd web && $(NPM_INSTALL)
 	@$(BIN)/python -m web.locked
 	@cd web && npm run types && npm test && npm run build
 	@$(BIN)/python -m web.stamp
 
-lock: .venv/bin/uv ## resolve the dependencies anew
+lock: .venv/bin/uv ## resolve the dependencies again
 	@$(BIN)/uv lock --python $(BIN)/python
 
 clean: ## remove the environment and every cache

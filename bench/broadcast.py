@@ -1,5 +1,5 @@
-"""The bus: matching beside paho's MQTTMatcher, announcing to disk beside pyee and blinker in memory, signals for later,
-and the newest of very many."""
+"""Measures the bus: matching beside paho's MQTTMatcher, emitting to disk beside pyee and blinker in memory, delayed
+signals, and the newest of very many."""
 
 import asyncio
 import os
@@ -12,16 +12,16 @@ from typing import Any
 from bench.broadcast_cases import SUBSCRIPTIONS, kinds, patterns
 from bench.harness import machine, measure, measure_async, table, verdict
 from bench.peers import PeerUnavailable, install, measured
-from interlock.adapters.bus_rows import signed_crc
-from interlock.adapters.bus_sqlite import SqliteBus
 from interlock.adapters.clock import SystemClock
-from interlock.adapters.store_sqlite import DATABASE, SqliteStore
-from interlock.broadcast.delayed import Delayed
-from interlock.broadcast.naming import derived_id
-from interlock.broadcast.record import PROCESS, Broadcast, Emission, encoded
+from interlock.adapters.sqlite.bus.bus import SqliteBus
+from interlock.adapters.sqlite.bus.bus_queries import crc_as_int32
+from interlock.adapters.sqlite.store import DATABASE, SqliteStore
+from interlock.broadcast.delayed import DelayedBroadcast
+from interlock.broadcast.naming import stable_id
+from interlock.broadcast.record import PROCESS, Broadcast, Emission, encode_broadcast
 from interlock.broadcast.trie import PatternTrie
-from interlock.runtime.dispatching import Dispatcher
-from interlock.runtime.switchboard import Switchboard
+from interlock.runtime.broadcasts import BroadcastHub
+from interlock.runtime.scheduler import BroadcastScheduler
 
 PINNED_BUSES = ("paho-mqtt==2.1.0", "pyee==13.0.0", "blinker==1.9.0")
 EMISSIONS = 2_000
@@ -50,7 +50,7 @@ def matching() -> tuple[float, float, int]:
 
 
 def emission(n: int) -> Emission:
-    broadcast = Broadcast(id=derived_id(f"bench:{n}"), type=f"t:{n % 100}", source=PROCESS, data=n, created_at=n)
+    broadcast = Broadcast(id=stable_id(f"bench:{n}"), type=f"t:{n % 100}", source=PROCESS, data=n, created_at=n)
     return Emission(broadcast=broadcast)
 
 
@@ -78,7 +78,7 @@ async def announcing(folder: Path) -> list[list[Any]]:
 
 
 async def scheduling(folder: Path) -> tuple[list[list[Any]], list[float], list[float]]:
-    """Cost of scheduling as the queue grows, and how late what is due goes out."""
+    """The cost of scheduling as the queue grows, and the delay of due signals."""
     store = SqliteStore(folder / "delayed", durability="normal")
     bus, clock = SqliteBus(store), SystemClock()
     costs, step = [], DELAYED // 10
@@ -95,17 +95,17 @@ async def scheduling(folder: Path) -> tuple[list[list[Any]], list[float], list[f
     return rows, costs, late
 
 
-def _entry(n: int, at: int) -> Delayed:
-    return Delayed(
-        id=derived_id(f"delayed:{n}"), type=f"t:{n % 100}", source=PROCESS, deliver_at=at, created_at=1, updated_at=1
+def _entry(n: int, at: int) -> DelayedBroadcast:
+    return DelayedBroadcast(
+        id=stable_id(f"delayed:{n}"), type=f"t:{n % 100}", source=PROCESS, deliver_at=at, created_at=1, updated_at=1
     )
 
 
 async def _lateness(bus: SqliteBus, clock: SystemClock) -> list[float]:
-    """100,000 are queued for much later; 5,000 fall due over ten seconds, and all are dispatched by the real loop."""
-    board = Switchboard(bus, clock)
+    """Queues 100,000 for much later; 5,000 are due within ten seconds, and the real loop dispatches them."""
+    hub = BroadcastHub(bus, clock)
 
-    async def nobody(_: Any) -> bool:
+    async def deliver_nothing(_: Any) -> bool:
         return False
 
     start = clock.now_ms() + 2_000
@@ -115,7 +115,7 @@ async def _lateness(bus: SqliteBus, clock: SystemClock) -> list[float]:
         wanted[entry.id] = entry.deliver_at
         await bus.schedule(entry)
     head = await bus.head()
-    task = asyncio.create_task(Dispatcher(board, clock, nobody).run())
+    task = asyncio.create_task(BroadcastScheduler(hub, clock, deliver_nothing).run())
     late: list[float] = []
     position = head
     while len(late) < len(wanted):
@@ -129,7 +129,7 @@ async def _lateness(bus: SqliteBus, clock: SystemClock) -> list[float]:
 
 
 async def dispatching(folder: Path) -> tuple[float, float]:
-    """All of the queue at once: CPU a signal for the first and for the last tenth."""
+    """Dispatches the whole queue: CPU per signal for the first and for the last tenth."""
     store = SqliteStore(folder / "due", durability="normal")
     bus = SqliteBus(store)
     for start in range(0, DELAYED, 1_000):
@@ -152,8 +152,8 @@ async def newest(folder: Path) -> tuple[float, float]:
     for start in range(0, MANY, 100_000):
         rows = []
         for n in range(start + 1, min(start + 100_000, MANY) + 1):
-            body = encoded(Broadcast(id=f"b{n}", type="t:x", source=PROCESS, created_at=n))
-            rows.append((n, f"b{n}", 0, signed_crc(body, n), body))
+            body = encode_broadcast(Broadcast(id=f"b{n}", type="t:x", source=PROCESS, created_at=n))
+            rows.append((n, f"b{n}", 0, crc_as_int32(body, n), body))
         connection.executemany("insert into broadcasts values (?, ?, ?, ?, ?)", rows)
         connection.commit()
     connection.close()

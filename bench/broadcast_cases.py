@@ -1,4 +1,4 @@
-"""Subscriptions and types that ours and the peers are measured with."""
+"""Subscriptions and types for our measurements and those of the peers."""
 
 from collections.abc import Iterator
 from random import Random
@@ -8,7 +8,7 @@ TYPES = 2_000
 
 
 def patterns(number: int) -> list[str]:
-    """About so many, each once, of three segments; a tenth of them with a wildcard in one or two places."""
+    """About `number` distinct patterns of three segments; a tenth of them have one or two wildcards."""
     return list(dict.fromkeys(_patterns(number)))
 
 

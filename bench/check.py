@@ -1,4 +1,4 @@
-"""What checking a crew costs: reading its file, parsing, and every rule, as the crew grows."""
+"""Measures the check of a crew: reading its file, parsing, and every rule, as the crew grows."""
 
 import tempfile
 from functools import partial
@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from bench.harness import Measurement, machine, measure, table, verdict
-from interlock.adapters.crew_files import read_crew
+from interlock.adapters.crews.crew_files import read_crew
 
 SIZES = (250, 500, 1_000)
 ROUTES_PER_AGENT = 5

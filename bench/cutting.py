@@ -1,6 +1,6 @@
-"""Cutting replies at their signal: tokens that are not generated, and what listening costs.
+"""Measures cutting replies at their signal: tokens that are not generated, and the cost of matching.
 
-Rule 1: what is saved is counted where it is spent, by the server; it learns of the cut because the connection closes.
+Rule 1: the server counts the tokens that it generated; it notices the cut because the connection closes.
 """
 
 import asyncio
@@ -11,17 +11,17 @@ from urllib.request import urlopen
 
 from bench.harness import table, verdict
 from interlock import Interlock, load_crew
-from interlock.adapters.host_file import HostSettings
-from interlock.adapters.models.providers import ProviderSettings
-from interlock.crew.definition import Agent, Crew, Route
+from interlock.adapters.config.host_file import HostSettings
+from interlock.adapters.models.openai.providers import ProviderSettings
+from interlock.crew.definition import AgentDefinition, CrewDefinition, RouteDefinition
 from interlock.engine.events import Usage
-from interlock.engine.listening import Listener
-from interlock.engine.routing import RoutingTable
+from interlock.engine.routing.decision import RoutingTable
+from interlock.engine.routing.stream import ReplyScanner
 from interlock.signals.definition import SignalBehavior
 
 CHARS = 100_000
 
-# Of a reply: what comes before its mark, and what a model that does not know when to stop says after it.
+# The pieces of a reply before its signal, and those that a rambling model sends after it.
 BEFORE, AFTER = 20, 80
 RUNS = 100
 PATIENCE_SECONDS = 120
@@ -42,7 +42,7 @@ def host_at(url: str) -> HostSettings:
 
 
 class Rambled(NamedTuple):
-    """So many runs of one reply each: what the server generated, and what was accounted for."""
+    """Runs of one reply each: tokens that the server generated, and tokens that were counted."""
 
     generated: int
     usage: Usage
@@ -72,15 +72,21 @@ def _generated(url: str) -> int:
         return int(answer.read())
 
 
-def crew_with_marks(*marks: str) -> Crew:
-    """One agent that ends its run by any of the marks."""
-    routes = tuple(Route(signal=mark, behavior=SignalBehavior.TERMINATE, priority=100) for mark in marks)
-    return Crew(version="2.0", name="cutting", entry_point="a", agents=(Agent(id="a", name="a"),), routes={"a": routes})
+def crew_with_marks(*marks: str) -> CrewDefinition:
+    """One agent that ends its run by any of the signals."""
+    routes = tuple(RouteDefinition(signal=mark, behavior=SignalBehavior.TERMINATE, priority=100) for mark in marks)
+    return CrewDefinition(
+        version="2.0",
+        name="cutting",
+        entry_point="a",
+        agents=(AgentDefinition(id="a", name="a"),),
+        routes={"a": routes},
+    )
 
 
 def listening_ms(text: str) -> float:
-    """Milliseconds of CPU to hear a text in pieces of one character."""
-    listener, began = Listener(RoutingTable(crew_with_marks("[END]")), "a"), time.process_time()
+    """Milliseconds of CPU to match a text in pieces of one character."""
+    listener, began = ReplyScanner(RoutingTable(crew_with_marks("[END]")), "a"), time.process_time()
     for char in text:
         listener.feed(char)
     return 1000 * (time.process_time() - began)
@@ -95,7 +101,7 @@ TEXTS = {
 
 
 def lines(url: str, folder: Path) -> list[str]:
-    """Both kinds of runs on one server, and what listening costs."""
+    """Both kinds of runs on one server, and the cost of matching."""
     full, cut = (asyncio.run(rambled(url, folder, cut=each)) for each in (False, True))
     heads = [f"{RUNS} replies: {BEFORE} tokens, a mark, {AFTER} tokens more", "in full", "cut_on_signal"]
     rows: list[list[object]] = [

@@ -1,6 +1,6 @@
-"""The least that a step can cost: loops that do what a run must do, and nothing else.
+"""The least cost of a step: loops that do what a run must do, and nothing else.
 
-Rule 1: a floor makes one task a call, because a call must be cancellable.
+Rule 1: a floor makes one task per call, because a call must be cancellable.
 Rule 2: a floor's log uses the PRAGMA of ours, and one table.
 """
 
@@ -34,7 +34,7 @@ encode = msgspec.json.Encoder().encode
 
 
 def reply_of(n: int, size: int, mark: str = "[NEXT]") -> str:
-    """A reply of `size` bytes that no other step gives: equal ones would be taken for a loop."""
+    """A reply of `size` bytes, unique per step: equal ones would be stopped as a loop."""
     return f"{n:010d} {FILLER[: size - 12 - len(mark)]} {mark}"
 
 
@@ -66,7 +66,7 @@ async def _loop(steps: int, size: int, sink: Sink) -> None:
 
 
 class FloorLog:
-    """One table and one commit a step, or one for everybody who waits."""
+    """One table and one commit per step, or one commit for all that wait."""
 
     def __init__(self, folder: Path, durability: str) -> None:
         folder.mkdir(parents=True)
@@ -93,7 +93,7 @@ class FloorLog:
         await _loop(steps, size, sink)
 
     async def runs_together(self, runs: int, steps: int, size: int = 190) -> None:
-        """Many runs; whoever is ready in one tick of the loop shares a commit."""
+        """Many runs; those that are ready in one tick of the loop share a commit."""
         await asyncio.gather(*(self._one_of_many(steps, size) for _ in range(runs)))
 
     async def _one_of_many(self, steps: int, size: int) -> None:

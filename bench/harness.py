@@ -1,4 +1,4 @@
-"""How everything here is measured, and how it is shown.
+"""Measures, and formats results.
 
 Rule 1: CPU time stands beside wall time; verdicts rest on CPU time, because cores are shared.
 Rule 2: the best of several repeats, with garbage collected before each; noise only ever adds.
@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 
 class Measurement(NamedTuple):
-    """Microseconds a unit."""
+    """Microseconds per unit."""
 
     cpu_us: float
     wall_us: float
 
 
 def measure(fn: Callable[..., object], units: int = 1, repeats: int = 5) -> Measurement:
-    """The least that `fn`, which does `units` units of work, took over several repeats."""
+    """The least cost of `fn`, which does `units` units of work, over several repeats."""
     cpu, wall = [], []
     for _ in range(repeats):
         gc.collect()
@@ -34,7 +34,7 @@ def measure(fn: Callable[..., object], units: int = 1, repeats: int = 5) -> Meas
 
 
 async def measure_async(fn: Callable[[], Awaitable[object]], units: int = 1, repeats: int = 5) -> Measurement:
-    """As `measure`, within a loop that runs already."""
+    """Like `measure`, within a running loop."""
     cpu, wall = [], []
     for _ in range(repeats):
         gc.collect()
@@ -58,7 +58,7 @@ def measure_call(fn: Callable[[], object], seconds: float = 0.05, repeats: int =
 
 
 def machine() -> str:
-    """When and where, in one line."""
+    """The date and the machine, in one line."""
     load = " ".join(f"{value:.2f}" for value in os.getloadavg())
     return (
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {platform.python_implementation()} {platform.python_version()}, "
@@ -84,7 +84,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def verdict(claim: str, measured: str, met: bool) -> str:
-    """One line that says whether a goal was met."""
+    """A line for a goal: met or missed."""
     return f"- {'met' if met else 'MISSED'}: {claim}; measured {measured}"
 
 

@@ -1,4 +1,4 @@
-"""What messages cost: a task given and reported, in the engine alone and on disk; many children, many messages."""
+"""Measures messages: a task and its report, in the engine alone and on disk; many children, many messages."""
 
 import asyncio
 import tempfile
@@ -9,11 +9,11 @@ import msgspec
 
 from bench.harness import Measurement, machine, measure, table, verdict
 from interlock import Interlock, load_crew
-from interlock.adapters.models.scripted import Answer, ScriptedModel, ToolCall
-from interlock.crew.definition import Crew
+from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
+from interlock.crew.definition import CrewDefinition
 from interlock.engine.effects import CallModel
 from interlock.engine.events import ModelReplied, RunStarted, ToolRequest
-from interlock.engine.step import RULES, Run
+from interlock.engine.run import RULES, Run
 
 ROUNDS = 5
 CHILDREN = (10, 100, 1_000)
@@ -23,7 +23,7 @@ REPEATS = 5
 GROWS_MAX = 1.5
 
 
-def tree(folder: Path, children: int) -> Crew:
+def tree(folder: Path, children: int) -> CrewDefinition:
     folder.mkdir()
     names = ", ".join(f"c{n}" for n in range(children))
     agents = "".join(f"  - {{id: c{n}}}\n" for n in range(children))
@@ -45,8 +45,8 @@ def tasks(children: int) -> tuple[ToolRequest, ...]:
     )
 
 
-def conversation(crew: Crew, children: int, rounds: int) -> None:
-    """The engine alone: so many rounds of tasks to all children and their reports."""
+def conversation(crew: CrewDefinition, children: int, rounds: int) -> None:
+    """The engine alone: rounds of tasks to all children and their reports."""
     run, calls = Run(crew, "r"), list[CallModel]()
     calls += _calls(run.apply(RunStarted(crew=crew.name, input="go", rules=RULES)).effects)
     said, given = 0, tasks(children)
@@ -65,10 +65,12 @@ def _calls(effects: tuple[object, ...]) -> list[CallModel]:
     return [effect for effect in effects if isinstance(effect, CallModel)]
 
 
-async def stored(crew: Crew, children: int, rounds: int, folder: Path) -> None:
-    """The whole: a driver, a store, scripted models."""
-    gives = Answer(tool_calls=tuple(ToolCall("delegate", {"to": f"c{n}", "task": "look"}) for n in range(children)))
-    script: dict[str, list[Answer | str]] = {"root": [*[gives] * rounds, "done"]}
+async def stored(crew: CrewDefinition, children: int, rounds: int, folder: Path) -> None:
+    """The whole stack: a driver, a store, scripted models."""
+    gives = ScriptedAnswer(
+        tool_calls=tuple(ToolCall("delegate", {"to": f"c{n}", "task": "look"}) for n in range(children))
+    )
+    script: dict[str, list[ScriptedAnswer | str]] = {"root": [*[gives] * rounds, "done"]}
     script |= {f"c{n}": ["a report"] * rounds for n in range(children)}
     async with Interlock(folder, models=ScriptedModel(script), durability="normal") as box:
         result = await (await box.start(crew, "go")).result()
@@ -76,25 +78,27 @@ async def stored(crew: Crew, children: int, rounds: int, folder: Path) -> None:
 
 
 def beyond_one(play: Callable[[int], object]) -> Measurement:
-    """What a further round costs: all rounds, less a run of one."""
+    """The cost of a further round: all rounds, less a run of one."""
     one = measure(lambda: play(1), repeats=REPEATS)
     all_ = measure(lambda: play(1 + ROUNDS), repeats=REPEATS)
     return Measurement((all_.cpu_us - one.cpu_us) / ROUNDS, (all_.wall_us - one.wall_us) / ROUNDS)
 
 
-async def questions(crew: Crew, count: int, folder: Path) -> None:
-    """One agent that asks its parent so often, and is answered."""
-    asks = [Answer(tool_calls=(ToolCall("query_parent", {"question": f"what about {n}?"}),)) for n in range(count)]
-    answers = [Answer(tool_calls=(ToolCall("answer_child", {"answer": "yes"}),)) for _ in range(count)]
-    task = Answer(tool_calls=(ToolCall("delegate", {"to": "c0", "task": "look"}),))
-    script: dict[str, list[Answer | str]] = {"root": [task, *answers, "done"], "c0": [*asks, "a report"]}
+async def questions(crew: CrewDefinition, count: int, folder: Path) -> None:
+    """One agent that asks its parent `count` times, and gets answers."""
+    asks = [
+        ScriptedAnswer(tool_calls=(ToolCall("query_parent", {"question": f"what about {n}?"}),)) for n in range(count)
+    ]
+    answers = [ScriptedAnswer(tool_calls=(ToolCall("answer_child", {"answer": "yes"}),)) for _ in range(count)]
+    task = ScriptedAnswer(tool_calls=(ToolCall("delegate", {"to": "c0", "task": "look"}),))
+    script: dict[str, list[ScriptedAnswer | str]] = {"root": [task, *answers, "done"], "c0": [*asks, "a report"]}
     async with Interlock(folder, models=ScriptedModel(script), durability="normal") as box:
         result = await (await box.start(crew, "go")).result()
         assert result.status == "completed", result
 
 
 def each_of(play: Callable[[int], object], counts: tuple[int, ...]) -> dict[int, Measurement]:
-    """What one of so many costs, less what a run of one costs anyway."""
+    """The cost of one of many, less the cost of a run of one."""
     one, found = measure(lambda: play(1), repeats=REPEATS), {}
     for count in counts:
         whole = measure(lambda n=count: play(n), repeats=REPEATS if count < counts[-1] else 3)

@@ -1,4 +1,4 @@
-"""What is measured of every client, here and among the peers."""
+"""The measurements of every client, ours and the peers'."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,9 +1,9 @@
-"""A model server for benchmarks, in a process of its own: what it costs is not part of what is measured.
+"""A model server for benchmarks, in its own process: its cost is not measured.
 
-Rule 1: it prints its address, and dies when its standard input closes: with whoever started it.
-Rule 2: the model's name says what it does: `PIECES/DELAY_MS`, each piece in a packet of its own. `PIECES/DELAY_MS/MORE`
-says its mark and goes on for so many pieces, at the pace of a quick model; it stops when nobody listens any more.
-Rule 3: `generated` counts the pieces of such replies; whoever asks for it by GET gets it.
+Rule 1: it prints its address, and dies when its standard input closes: with the process that started it.
+Rule 2: the model's name sets the reply: `PIECES/DELAY_MS`, each piece in its own packet. `PIECES/DELAY_MS/MORE` sends
+its signal and continues for MORE pieces, at the pace of a fast model; it stops when the client disconnects.
+Rule 3: `generated` counts the pieces of such replies; GET returns it.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ class Server:
     async def _ramble(self, pieces: int, more: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for n in range(pieces + more):
             if reader.at_eof() or reader.exception() is not None:
-                raise ConnectionResetError("nobody listens any more")
+                raise ConnectionResetError("the client disconnected")
             if n == pieces:
                 writer.write(MARK_AMID)
             writer.write(TOKEN)

@@ -1,4 +1,4 @@
-"""What a model call costs beside the model: our client, raw httpx2 and other clients against one loopback server.
+"""Measures the cost of a model call besides the model: our client, raw httpx2 and others on one loopback server.
 
 Rule 1: the server is a process of its own, so CPU time here is the client's alone.
 Rule 2: every client streams the same reply, reads every piece of it and gives the whole text.
@@ -18,10 +18,10 @@ from bench.harness import Measurement, machine, measure_async, table, verdict
 from bench.model_calls import CALLS, MODEL, PIECES, TOGETHER, Call, in_a_row, together
 from bench.model_server import model_server
 from interlock import Interlock, load_crew
-from interlock.adapters.models.endpoint import Endpoint, Server
-from interlock.adapters.models.known_keys import KnownKeys
-from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
-from interlock.engine.state import Message
+from interlock.adapters.config.known_secrets import KnownSecrets
+from interlock.adapters.models.openai.client import OpenAICompatibleModel
+from interlock.adapters.models.openai.endpoint import Endpoint, Server
+from interlock.engine.state import TurnMessage
 from interlock.ports import ModelReply, ModelRequest
 
 RUNS, WAIT_MS, STEPS = 1_000, 500, 5
@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
 @asynccontextmanager
 async def raw_call(url: str) -> AsyncIterator[Call]:
-    """The least that works: no deadline but httpx2's own, no limit, no check."""
+    """The least that works: only httpx2's own deadline, no limit, no check."""
     import httpx2
 
     body = {
@@ -79,8 +79,8 @@ async def raw_call(url: str) -> AsyncIterator[Call]:
 @asynccontextmanager
 async def our_call(url: str) -> AsyncIterator[Call]:
     endpoint = Endpoint(server=Server("bench"), url=url, key=KEY)
-    model = OpenAICompatibleModel(endpoint, MODEL, keys=KnownKeys([KEY]))
-    messages = [Message(role="user", text="hi")]
+    model = OpenAICompatibleModel(endpoint, MODEL, keys=KnownSecrets([KEY]))
+    messages = [TurnMessage(role="user", text="hi")]
     request = ModelRequest(key="r:1", agent="a", number=1, system="be kind", messages=messages)
 
     async def call() -> str:
@@ -194,7 +194,7 @@ def run() -> str:
         folder = Path(name)
         rows = asyncio.run(clients(url))
         others, skipped = peer_rows(url, folder)
-        asyncio.run(crowd(url, folder, 10))  # what is loaded once is no part of a step
+        asyncio.run(crowd(url, folder, 10))  # loading is not part of a step
         found = asyncio.run(crowd(url, folder))
         cut = cutting.lines(url, folder)
     lines = [*_client_lines([*rows, *others], skipped), "", *_crowd_lines(found), "", *cut]

@@ -1,4 +1,4 @@
-"""What crews of crews cost: a level of nesting, a child of many at once, in time and memory, as both grow."""
+"""Measures nested crews: a level of nesting, and one of many parallel children, in time and memory."""
 
 import asyncio
 import gc
@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from bench.harness import Measurement, machine, measure, table, verdict
 from interlock import Interlock, load_crew
-from interlock.adapters.models.scripted import ScriptedModel
-from interlock.crew.definition import Crew
+from interlock.adapters.models.scripted_model import ScriptedModel
+from interlock.crew.definition import CrewDefinition
 
 LEVELS = (1, 5, 10)
 CHILDREN = (10, 50, 100)
@@ -18,9 +18,9 @@ REPEATS = 7
 
 
 class Tree(NamedTuple):
-    """A crew, and what its agents say."""
+    """A crew, and the replies of its agents."""
 
-    crew: Crew
+    crew: CrewDefinition
     script: dict[str, list[str]]
 
 
@@ -39,7 +39,7 @@ def chain(folder: Path, levels: int) -> Tree:
 
 
 def fan(folder: Path, children: int) -> Tree:
-    """A crew whose one reply calls so many others at once."""
+    """A crew whose one reply calls its children in parallel."""
     folder.mkdir()
     names = [f"c{n}" for n in range(children)]
     for name in names:
@@ -65,14 +65,14 @@ async def played(tree: Tree, folder: Path, times: int = 1) -> None:
 
 
 def cost(tree: Tree, folder: Path) -> Measurement:
-    """Of one run of the tree; opening the folder is taken out by playing it once and eleven times."""
+    """The cost of one run of the tree, from playing it once and eleven times, without opening the folder."""
     once = measure(lambda: asyncio.run(played(tree, folder)), repeats=REPEATS)
     more = measure(lambda: asyncio.run(played(tree, folder, 11)), repeats=REPEATS)
     return Measurement((more.cpu_us - once.cpu_us) / 10, (more.wall_us - once.wall_us) / 10)
 
 
 def peak_kb(tree: Tree, folder: Path) -> float:
-    """The most memory that one run takes beyond what was there before it."""
+    """The peak memory of one run, beyond that before it."""
     asyncio.run(played(tree, folder))
     gc.collect()
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""What the server costs: requests against a bare FastAPI app, and 1,000 readers of 200 runs at once.
+"""Measures the server: requests beside a bare FastAPI app, and 1,000 parallel readers of 200 runs.
 
 Rule 1: servers are processes of their own; their CPU time is read from the system, before and after.
 Rule 2: the bare app runs on the same uvicorn and the same parser, and answers the same bytes.
@@ -38,7 +38,7 @@ routing:
     a: [{signal: "[NEXT]", target: b}, {signal: "[END]"}]
     b: [{signal: "[NEXT]", target: a}]
 """
-# Long enough for all readers to be there before a run ends.
+# Long enough for all readers to connect before a run ends.
 SCRIPT = """\
 replies:
   a: [{text: "one [NEXT]", delay_seconds: 20}, "three [NEXT]", "five [END]"]
@@ -130,7 +130,7 @@ def client_of(process: Process) -> httpx2.AsyncClient:
 
 
 class Cost(NamedTuple):
-    """Milliseconds: of the server's CPU a request, and of waiting."""
+    """Milliseconds per request: of the server's CPU, and of waiting."""
 
     cpu: float
     half: float
@@ -153,7 +153,7 @@ async def cost_of(process: Process, method: str, path: str, count: int = REQUEST
 
 
 async def read_run(process: Process, run: str, key: str, there: asyncio.Semaphore) -> int:
-    """How many events of its run a reader saw, in order and once; 0 if not."""
+    """The number of events that a reader got, in order and once; 0 if not."""
     host, _, port = process.address.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port), limit=2**20)
     head = f"GET /v1/runs/{run}/events?deltas=false HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {key}\r\n"

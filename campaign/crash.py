@@ -1,4 +1,4 @@
-"""Kills a process again and again while it plays a story, lets another one go on, and checks what must still hold.
+"""Kills a process repeatedly while it plays a story, lets another one continue, and checks what must still hold.
 
 Rule 1: the judge trusts three things only: what the outside world saw, what dead processes had acknowledged, and
 the journal. None of them is compared with itself.
@@ -20,7 +20,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from campaign.story import DELEGATED, ENTRUSTED, NESTED, SHORT, Story, random_story
-from interlock.adapters.store_sqlite import SqliteStore
+from interlock.adapters.sqlite.store import SqliteStore
+from interlock.engine.builtin_tools import BUILTIN_TOOLS
 from interlock.engine.events import (
     Event,
     InputRequested,
@@ -30,19 +31,18 @@ from interlock.engine.events import (
     ToolOutcomeLost,
     ToolReturned,
 )
-from interlock.engine.own_tools import OWN_TOOLS
 from interlock.ports import StoredRecord
 from tests.campaign.crash_child import RUN, digest
 
 CHILD = Path(__file__).parent.parent / "tests" / "campaign" / "crash_child.py"
 KILLED, HUNG = 137, 124
 
-# What a life may take at most; one that takes longer hangs.
+# The longest life of a process; a longer one hangs.
 LIFE_MAX_S = 30.0
 
 
 class Life(NamedTuple):
-    """How one process is to live: until its n-th boundary, for so many seconds, or until it is done."""
+    """The life of one process: until its n-th boundary, for some seconds, or until it is done."""
 
     crash_at: int = 0
     kill_after_s: float | None = None
@@ -112,7 +112,7 @@ class Trial:
         return self.codes.count(KILLED)
 
     def said(self, generation: int) -> list[list[Any]]:
-        """What a life said; its last line may have been cut off by its death."""
+        """The output of a life; its death may have cut off the last line."""
         file = self.folder / f"said.{generation}"
         lines = file.read_text("utf-8").split("\n")[:-1] if file.exists() else []
         return [json.loads(line) for line in lines]
@@ -126,7 +126,7 @@ class Trial:
         return [tuple(json.loads(line)) for line in lines]
 
     def journal(self) -> list[StoredRecord]:
-        """Of the run and of all below it."""
+        """The journal of the run and of all below it."""
         return asyncio.run(_records(self.folder / "data"))
 
     def result(self) -> list[Any]:
@@ -136,7 +136,7 @@ class Trial:
 async def _records(data: Path) -> list[StoredRecord]:
     store = SqliteStore(data)
     try:
-        for run in (RUN, *(row.run for row in await store.below(RUN))):
+        for run in (RUN, *(row.run for row in await store.rows_below(RUN))):
             await store.records(run)  # every chain holds
         return list(await store.tree(RUN))
     finally:
@@ -149,7 +149,7 @@ def _events(journal: list[StoredRecord]) -> list[tuple[str, Event]]:
 
 
 class Decisions(NamedTuple):
-    """What people said of tools whose outcome was unknown; calls are named as the world knows them."""
+    """Answers of people about tools with an unknown outcome; calls have the names that the outside world knows."""
 
     told: set[str]  # calls whose output is the person's word
     first: dict[str, str]  # by the call that a person ordered again: the first try, under whose key the tool runs
@@ -177,7 +177,7 @@ def decisions(journal: list[StoredRecord]) -> Decisions:
 
 
 def faults(trial: Trial, expected: Sequence[Any]) -> list[str]:
-    """All that does not hold after the last life. `expected` is the result of the story when nobody dies."""
+    """All violations after the last life. `expected` is the result of the story without a crash."""
     if trial.codes[-1] != 0 or any(code not in (0, KILLED) for code in trial.codes):
         return [f"exit codes {trial.codes}: {trial.errors()[-2000:]}"]
     journal = trial.journal()
@@ -247,7 +247,7 @@ def _invented(trial: Trial, journal: list[StoredRecord]) -> Iterator[str]:
     events = [event for _, event in _events(journal)]
     seen = {key for _, _, key, _ in trial.world()}
     answers = Counter(f"{run}:{e.call}" for run, e in _events(journal) if isinstance(e, ModelReplied | ToolReturned))
-    ours = {f"{run}:{e.call}" for run, e in _events(journal) if isinstance(e, ToolCalled) and e.name in OWN_TOOLS}
+    ours = {f"{run}:{e.call}" for run, e in _events(journal) if isinstance(e, ToolCalled) and e.name in BUILTIN_TOOLS}
     for call, times in answers.items():
         is_seen = decided.first.get(call, call) in seen
         if times > 1 or not (is_seen or call in ours or call in decided.told):
@@ -263,7 +263,7 @@ def _invented(trial: Trial, journal: list[StoredRecord]) -> Iterator[str]:
 
 
 class Tally:
-    """What came of a campaign so far."""
+    """The counts of a campaign so far."""
 
     def __init__(self) -> None:
         self.trials = self.kills = self.lives = self.repeats = 0

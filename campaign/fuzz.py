@@ -23,15 +23,15 @@ import msgspec
 from bench.harness import machine, table
 from campaign import results
 from interlock import load_crew
-from interlock.adapters import run_files
-from interlock.adapters.crew_files import read_crew
-from interlock.adapters.host_file import read_settings
-from interlock.adapters.journal_format import sealed_chain
-from interlock.adapters.run_files import RunFile
-from interlock.adapters.script_files import read_script
-from interlock.crew.definition import Crew
-from interlock.engine.conversation import Conversation
-from interlock.engine.routing import OwnReply, RoutingTable
+from interlock.adapters.config.host_file import read_settings
+from interlock.adapters.crews.crew_files import read_crew
+from interlock.adapters.crews.script_files import read_script
+from interlock.adapters.files import run_files
+from interlock.adapters.files.run_files import RunFile
+from interlock.adapters.store_rules.record_format import seal_chain
+from interlock.crew.definition import CrewDefinition
+from interlock.engine.prompt.conversation import Conversation
+from interlock.engine.routing.decision import OwnReply, RoutingTable
 from interlock.errors import DamagedRun, InterlockError, StoreFailed, UsageError
 from interlock.ports import RunRow, SealedRecord
 from interlock.signals.matching import marks
@@ -128,7 +128,7 @@ def a_crew_file(chance: Random, folder: Path) -> str:
     return "sound, and run to its end"
 
 
-def _runs(crew: Crew) -> bool:
+def _runs(crew: CrewDefinition) -> bool:
     calls = any(route.target_crew for routes in crew.routes.values() for route in routes)
     return not calls and not crew.sub_crews and crew.delegation is None
 
@@ -157,13 +157,15 @@ def a_reply_of_an_agent(chance: Random, _folder: Path) -> str:
     seen = [(mark.start, mark.end) for mark in marks(reply, lambda _: True)]
     if not NOT_COMPARED.search(reply):
         assert seen == visible_marks(reply), "an independent reading of the page sees other marks"
-    harmless = talk.harmless(reply)
-    assert not any(table.knows(mark.inner) for mark in marks(harmless, table.knows)), "an echo would steer"
+    harmless = talk.neutralize_marks(reply)
+    assert not any(table.is_known_mark(mark.inner) for mark in marks(harmless, table.is_known_mark)), (
+        "an echo would steer"
+    )
     return "steers" if decision.verb is not None else "does not steer"
 
 
 @cache
-def _parts() -> tuple[Crew, RoutingTable, Conversation]:
+def _parts() -> tuple[CrewDefinition, RoutingTable, Conversation]:
     with TemporaryDirectory() as folder:
         Path(folder, "crew.yaml").write_text(CREW, "utf-8")
         crew = load_crew(folder)
@@ -179,21 +181,21 @@ def an_exported_run(chance: Random, _folder: Path) -> str:
     if data == whole:
         return "unchanged"
     try:
-        read = run_files.read(data, "mutated")
-        run_files.opened(read)
+        read = run_files.decode_run_file(data, "mutated")
+        run_files.unseal_records(read)
     except (UsageError, DamagedRun, StoreFailed):
         return "refused"
-    assert read == run_files.read(whole, "whole"), "a changed run was taken for the one that was exported"
+    assert read == run_files.decode_run_file(whole, "whole"), "a changed run was taken for the one that was exported"
     return "the same run"
 
 
 @cache
 def _exported() -> bytes:
     simulation = simulate(load_crew(ROOT / "examples" / "quiz-exam"), seed=7, faults=Faults.none())
-    records: tuple[SealedRecord, ...] = sealed_chain(simulation.run, simulation.records)
+    records: tuple[SealedRecord, ...] = seal_chain(simulation.run, simulation.records)
     crew = msgspec.json.encode(simulation.crew, order="deterministic")
     row = RunRow(run=simulation.run, crew="quiz-exam", crew_sha=sha256(crew).hexdigest(), status=simulation.status)
-    return run_files.written(RunFile(row=row, crew=crew, records=records))
+    return run_files.encode_run_file(RunFile(row=row, crew=crew, records=records))
 
 
 TRIALS = (a_crew_file, a_script_file, a_host_file, a_reply_of_an_agent, an_exported_run)
@@ -208,7 +210,7 @@ def seen_again(seed: int) -> str:
 
 
 def fault_of(seed: int) -> tuple[str, str]:
-    """What came of a trial, or what got through."""
+    """The outcome of a trial, or the fault that got through."""
     try:
         return seen_again(seed), ""
     except InterlockError as error:

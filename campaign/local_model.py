@@ -19,11 +19,11 @@ import msgspec
 from bench.harness import machine, table
 from campaign import results
 from interlock import Crew, Interlock, load_crew
-from interlock.compose.box import Result
+from interlock.compose.interlock import Result
 from interlock.compose.models import with_model
-from interlock.engine.contract import usable_marks
 from interlock.engine.events import Event, GroupJoined, GroupStarted, ModelFailed, ModelReplied, Nudged
-from interlock.engine.step import OVER
+from interlock.engine.prompt.contract import usable_marks
+from interlock.engine.run import OVER
 
 RUNS = 20
 MODEL = "local:smollm2"
@@ -34,7 +34,7 @@ HANDOFFS_MAX = 4
 
 
 class Played(msgspec.Struct, frozen=True):
-    """How one run went."""
+    """The result of one run."""
 
     result: Result
     seconds: float
@@ -102,7 +102,7 @@ def counted(crew: Crew, result: Result, seconds: float, events: Sequence[Event])
 
 
 def bound_replies(crew: Crew, events: Sequence[Event]) -> Iterator[tuple[ModelReplied, tuple[str, ...]]]:
-    """Replies of agents who can steer where they stand, with their marks. Of the others nobody asks for one."""
+    """Replies of agents that can steer at that point, with their signals."""
     group = ""
     for event in events:
         if isinstance(event, GroupStarted):

@@ -27,7 +27,7 @@ from zlib import crc32
 
 from bench.harness import machine, table
 from campaign import results
-from interlock.adapters.store_sqlite import DURABILITIES, SqliteStore
+from interlock.adapters.sqlite.store import DURABILITIES, SqliteStore
 from interlock.errors import InterlockError, StoreFailed
 from tests.campaign.powerloss_disk import SQLITE_VERSION
 from tests.campaign.powerloss_images import MODELS, Image, Platter
@@ -47,7 +47,7 @@ MEMORY = Path("/dev/shm")
 
 
 class Broken(Exception):
-    """What an image holds is not what a store ever held."""
+    """An image holds something that the store never held."""
 
 
 class Job(NamedTuple):
@@ -58,7 +58,7 @@ class Job(NamedTuple):
 
 
 class Tally:
-    """What came of some images."""
+    """The counts of some images."""
 
     def __init__(self) -> None:
         self.images = self.distinct = self.short = self.stories = 0
@@ -108,7 +108,7 @@ class Judge:
         return self.tally
 
     def fault(self, loss: Loss) -> str:
-        """What is wrong with an image; nothing, usually."""
+        """The fault of an image; usually none."""
         self.tally.images += 1
         found = self._number(loss.image)
         if isinstance(found, str):
@@ -123,7 +123,7 @@ class Judge:
         return f"lost: {promised} things were promised, and the image holds {found}" if found < promised else ""
 
     def _number(self, image: Image) -> int | str:
-        """How many of the things asked for are in it, or what is wrong with it. Equal images are opened once."""
+        """The number of requests that an image holds, or its fault. Equal images are opened once."""
         key = tuple((name, len(content), crc32(content)) for name, content in sorted(image.items()))
         if key not in self._seen:
             self.tally.distinct += 1
@@ -145,7 +145,7 @@ class Judge:
 
 
 async def held(folder: Path, ledger: Ledger, durability: str = "full") -> Held:
-    """What a store holds when it is opened anew; with `full` it is refused if its mark says that something is lost."""
+    """The contents of a store after it is opened again; with `full` it is refused if its mark shows a loss."""
     store = SqliteStore(folder, durability=durability)
     try:
         if found := await store.problems():
@@ -165,7 +165,7 @@ async def held(folder: Path, ledger: Ledger, durability: str = "full") -> Held:
 
 async def require_written(store: SqliteStore, run: str, ledger: Ledger) -> None:
     """Reading verifies crc and chain; beyond that they are those that were written, to the byte."""
-    found = list(await store.sealed(run))
+    found = list(await store.export_records(run))
     if found != ledger.written.get(run, [])[: len(found)]:
         raise Broken(f"the records of run {run} are not those that were written")
 
@@ -199,7 +199,7 @@ def _story(job: Job) -> Tally:
 
 
 def jobs(images: int, first_seed: int) -> list[Job]:
-    """As many images of each durability on each kind of file system; every story has a seed of its own."""
+    """Jobs with as many images of each durability on each kind of file system; every story has its own seed."""
     each = images // len(KINDS)
     sizes = [min(IMAGES_A_STORY, each - done) for done in range(0, each, IMAGES_A_STORY)]
     kinds = [(*kind, size) for size in sizes for kind in KINDS]
@@ -238,7 +238,7 @@ def page(tallies: dict[tuple[str, str], Tally], first_seed: int, seconds: float)
         f" {seconds:.0f} s, from seed {first_seed}. SQLite {SQLITE_VERSION} wrote,"
         f" {sqlite3.sqlite_version} read.",
         "Each story is a store at work: runs made, appended to alone and together, large records, claims, releases,"
-        " deletions, a log that starts anew and is cut, and openings. The power goes at a random moment of the recorded"
+        " deletions, a log that restarts and is cut, and openings. The power goes at a random moment of the recorded"
         " writes and syncs. What was synced is there; of the rest there is nothing, the first part, some, or torn"
         " sectors. Then: the image opens, is sound, and holds what the store held after some number of the things it"
         " was asked for. With `full` all that was acknowledged must be among them (`not all acknowledged` is 0);"
@@ -250,7 +250,7 @@ def page(tallies: dict[tuple[str, str], Tally], first_seed: int, seconds: float)
 
 
 def counted(faults: list[str]) -> tuple[int, int]:
-    """Those that lost something, and all others."""
+    """The number of images that lost something, and of all others."""
     lost = sum(": lost: " in fault for fault in faults)
     return lost, len(faults) - lost
 

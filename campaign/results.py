@@ -1,4 +1,4 @@
-"""campaign/RESULTS.md: one part a campaign, each written anew by its own command and left alone by the others."""
+"""campaign/RESULTS.md: one part per campaign, each rewritten by its own command only."""
 
 from pathlib import Path
 

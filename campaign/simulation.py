@@ -21,7 +21,7 @@ import msgspec
 from bench.harness import machine, table
 from campaign import results
 from interlock import load_crew
-from interlock.crew.definition import Crew
+from interlock.crew.definition import CrewDefinition
 from interlock.testing import Simulation, simulate
 from tests.engine.test_random_runs import a_crew, is_a_sound_crew
 from tests.testing.workshop import TOOLS, WORKSHOP
@@ -35,7 +35,7 @@ FOLDERS = (
     "src/interlock/templates/support",
 )
 
-# What the words of a fault are counted under.
+# The heading under which a fault is counted, by its text.
 KINDS = {
     "dies: before commit": "deaths before a commit",
     "dies: after commit": "deaths after a commit, before it was acknowledged",
@@ -53,14 +53,14 @@ KINDS = {
     "clock jumps": "jumps of the wall clock",
     "the store is away": "appends refused by a store that was away",
     "its answer was lost": "appends whose outcome was not known",
-    "somebody answers": "answers of people",
-    "somebody cancels": "cancellations",
+    "a person answers": "answers of people",
+    "a person cancels": "cancellations",
     "gives up": "drivers that gave up",
 }
 
 
 class Tally(msgspec.Struct):
-    """What came of a lane so far."""
+    """The counts of a lane so far."""
 
     simulations: int = 0
     lives: int = 0
@@ -86,11 +86,11 @@ class Tally(msgspec.Struct):
 
 
 @cache
-def _loaded() -> tuple[Crew, ...]:
+def _loaded() -> tuple[CrewDefinition, ...]:
     return (*(load_crew(ROOT / folder) for folder in FOLDERS), WORKSHOP)
 
 
-def crew_of(seed: int) -> Crew:
+def crew_of(seed: int) -> CrewDefinition:
     """One of ours for every other seed, else a random sound one with tools."""
     chance = Random(f"crew:{seed}")
     if chance.random() < 0.5:
@@ -156,8 +156,8 @@ def page(minutes: float, first_seed: int, tallies: list[Tally]) -> str:
         "# Simulation campaign",
         f"Written by `make campaign`. {machine()}. {minutes:g} minutes from seed {first_seed}.",
         "The examples, the templates, a crew with everything and random sound crews, under virtual time: faults first,"
-        " then a quiet phase in which every run must come to its end. The laws of `interlock/testing/laws.py` and"
-        " `referee.py` are looked at after every record; 21 planted bugs in `tests/testing` show what they find.",
+        " then a quiet phase in which every run must come to its end. The laws in `testing/simulation/laws.py` and"
+        " `invariants.py` are looked at after every record; 21 planted bugs in `tests/testing` show what they find.",
         table(("what", "count"), rows),
         *(["## Laws broken", "\n".join(f"- {each}" for each in violations[:50])] if violations else []),
     ]

@@ -1,4 +1,4 @@
-"""What is played while processes die: a crew, its tools, and what everybody says.
+"""Stories that are played while processes die: a crew, its tools, and all replies.
 
 Rule 1: a story is plain data, so that a child process can be handed it in a file.
 Rule 2: `random_story` draws from its seed alone.
@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from interlock.adapters.models.scripted import Answer, ToolCall
-from interlock.adapters.script_files import read_plain, read_script
+from interlock.adapters.crews.script_files import read_plain_yaml, read_script
+from interlock.adapters.models.scripted_model import ScriptedAnswer, ToolCall
 
 SETTINGS = {"retry_backoff_min_millis": 2, "max_rounds": 20}
 
@@ -27,10 +27,10 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     crew: dict[str, Any]
     below: dict[str, dict[str, Any]] = {}
     tools: dict[str, tuple[str, ...]]
-    script: dict[str, list[Answer]]
-    # What the person says to a question of the story.
+    script: dict[str, list[ScriptedAnswer]]
+    # The person's answer to a question of the story.
     answer: str = "Rome"
-    # What the person says about a payment of which nobody knows: the text to use, or to try it again.
+    # The person's answer about a payment with an unknown outcome: the text to use, or to try it again.
     decision: str = "text"
 
     def encoded(self) -> bytes:
@@ -64,10 +64,14 @@ SHORT = Story(
     },
     tools={"a": ("pay", "look_up"), "b": ("pay",), "c": ("look_up",), "d": ("pay", "look_up")},
     script={
-        "a": [Answer(tool_calls=(looks_up(1), pays(1))), Answer(text="[FAN]")],
-        "b": [Answer(tool_calls=(pays(2),)), Answer(text="b is done")],
-        "c": [Answer(tool_calls=(looks_up(2),)), Answer(text="c is done")],
-        "d": [Answer(text="Which city?\n[WAIT]"), Answer(tool_calls=(pays(3), looks_up(3))), Answer(text="[END]")],
+        "a": [ScriptedAnswer(tool_calls=(looks_up(1), pays(1))), ScriptedAnswer(text="[FAN]")],
+        "b": [ScriptedAnswer(tool_calls=(pays(2),)), ScriptedAnswer(text="b is done")],
+        "c": [ScriptedAnswer(tool_calls=(looks_up(2),)), ScriptedAnswer(text="c is done")],
+        "d": [
+            ScriptedAnswer(text="Which city?\n[WAIT]"),
+            ScriptedAnswer(tool_calls=(pays(3), looks_up(3))),
+            ScriptedAnswer(text="[END]"),
+        ],
     },
 )
 
@@ -120,23 +124,26 @@ NESTED = Story(
     tools={"a": ("pay",), "l": ("pay", "look_up"), "c": ("pay",)},
     script={
         "a": [
-            Answer(text="Go.\n[LEFT] [RIGHT] [DESK]"),
-            Answer(tool_calls=(pays(9),)),
-            Answer(text="[END]"),
+            ScriptedAnswer(text="Go.\n[LEFT] [RIGHT] [DESK]"),
+            ScriptedAnswer(tool_calls=(pays(9),)),
+            ScriptedAnswer(text="[END]"),
         ],
         "l": [
-            Answer(tool_calls=(pays(1), looks_up(1)), delay_seconds=0.002),
-            Answer(text="left is done [END]", delay_seconds=0.01),
+            ScriptedAnswer(tool_calls=(pays(1), looks_up(1)), delay_seconds=0.002),
+            ScriptedAnswer(text="left is done [END]", delay_seconds=0.01),
         ],
-        "r": [Answer(text="[DOWN]"), Answer(text="right is done [END]")],
-        "c": [Answer(tool_calls=(pays(2),), delay_seconds=0.002), Answer(text="deep [END]", delay_seconds=0.004)],
-        "d": [Answer(text="Which city?\n[WAIT]"), Answer(text="thanks [END]")],
+        "r": [ScriptedAnswer(text="[DOWN]"), ScriptedAnswer(text="right is done [END]")],
+        "c": [
+            ScriptedAnswer(tool_calls=(pays(2),), delay_seconds=0.002),
+            ScriptedAnswer(text="deep [END]", delay_seconds=0.004),
+        ],
+        "d": [ScriptedAnswer(text="Which city?\n[WAIT]"), ScriptedAnswer(text="thanks [END]")],
     },
 )
 
 
-def _calls(name: str, **given: Any) -> Answer:
-    return Answer(tool_calls=(ToolCall(name, given),))
+def _calls(name: str, **given: Any) -> ScriptedAnswer:
+    return ScriptedAnswer(tool_calls=(ToolCall(name, given),))
 
 
 # The trip of the seed, with payments: two at work at once, a query, a question to a person, a report that is sent back.
@@ -152,25 +159,25 @@ DELEGATED = Story(
     tools={"planner": ("pay",), "flights": ("pay", "look_up"), "hotels": ("ask_user", "pay")},
     script={
         "planner": [
-            Answer(
+            ScriptedAnswer(
                 tool_calls=(
                     ToolCall("delegate", {"to": "flights", "task": "LAX to Italy"}),
                     ToolCall("delegate", {"to": "hotels", "task": "Rome"}),
                 )
             ),
             _calls("answer_child", answer="Price", to="flights"),
-            Answer(tool_calls=(pays(9),)),
-            Answer(text="Here is your trip."),
+            ScriptedAnswer(tool_calls=(pays(9),)),
+            ScriptedAnswer(text="Here is your trip."),
         ],
         "flights": [
-            Answer(tool_calls=(pays(1), looks_up(1)), delay_seconds=0.03),
+            ScriptedAnswer(tool_calls=(pays(1), looks_up(1)), delay_seconds=0.03),
             _calls("query_parent", question="Price or comfort?"),
             _calls("report", result=""),
             _calls("report", result="Three flights"),
         ],
         "hotels": [
             _calls("ask_user", question="Which city?"),
-            Answer(tool_calls=(pays(2),)),
+            ScriptedAnswer(tool_calls=(pays(2),)),
             _calls("report", result="A hotel"),
         ],
     },
@@ -204,27 +211,30 @@ ENTRUSTED = Story(
     tools={"planner": ("pay",), "flights": ("pay", "look_up"), "t": ("ask_user", "pay"), "c": ("pay",)},
     script={
         "planner": [
-            Answer(
+            ScriptedAnswer(
                 tool_calls=(
                     ToolCall("delegate", {"to": "flights", "task": "LAX to Italy"}),
                     ToolCall("delegate", {"to": "team", "task": "Rome"}),
                 )
             ),
-            Answer(tool_calls=(pays(9),)),
-            Answer(text="Here is your trip."),
+            ScriptedAnswer(tool_calls=(pays(9),)),
+            ScriptedAnswer(text="Here is your trip."),
         ],
         "flights": [
-            Answer(tool_calls=(pays(1), looks_up(1)), delay_seconds=0.01),
+            ScriptedAnswer(tool_calls=(pays(1), looks_up(1)), delay_seconds=0.01),
             _calls("report", result="Three flights"),
         ],
         "t": [
             _calls("delegate", to="cellar", task="Look below"),
             _calls("ask_user", question="Which city?"),
-            Answer(),
-            Answer(tool_calls=(pays(2),)),
-            Answer(text="A hotel"),
+            ScriptedAnswer(),
+            ScriptedAnswer(tool_calls=(pays(2),)),
+            ScriptedAnswer(text="A hotel"),
         ],
-        "c": [Answer(tool_calls=(pays(3),), delay_seconds=0.002), Answer(text="deep [END]", delay_seconds=0.004)],
+        "c": [
+            ScriptedAnswer(tool_calls=(pays(3),), delay_seconds=0.002),
+            ScriptedAnswer(text="deep [END]", delay_seconds=0.004),
+        ],
     },
 )
 
@@ -236,24 +246,24 @@ class _Writer:
         self.random = Random(seed)
         self.calls = 0
         self.tools: dict[str, tuple[str, ...]] = {}
-        self.script: dict[str, list[Answer]] = {}
+        self.script: dict[str, list[ScriptedAnswer]] = {}
         self.signals: dict[str, list[dict[str, str]]] = {}
         self.groups: dict[str, dict[str, Any]] = {}
 
     def agent(self, name: str, endings: Sequence[str]) -> None:
         """Says what leads up to its endings, each of which is the end of a turn."""
         self.tools[name] = ("pay", "look_up")
-        said: list[Answer] = []
+        said: list[ScriptedAnswer] = []
         for ending in endings:
             rounds = self.random.choice((0, 1, 1, 2))
-            said += [Answer(tool_calls=self._some_tools(), delay_seconds=self._delay()) for _ in range(rounds)]
+            said += [ScriptedAnswer(tool_calls=self._some_tools(), delay_seconds=self._delay()) for _ in range(rounds)]
             if self.random.random() < 0.15:
-                said.append(Answer(error="overloaded"))
-            said.append(Answer(text=ending, delay_seconds=self._delay()))
+                said.append(ScriptedAnswer(error="overloaded"))
+            said.append(ScriptedAnswer(text=ending, delay_seconds=self._delay()))
         self.script[name] = said
 
     def link(self, number: int, *, is_last: bool) -> None:
-        """One agent of the chain, and the group through which it goes on, if any."""
+        """One agent of the chain, and the group after it, if any."""
         name, onward = f"a{number}", f"a{number + 1}"
         routes = [{"signal": "[WAIT]"}]
         waits = ["Go on?\n[WAIT]"] if self.random.random() < 0.5 else []
@@ -302,19 +312,19 @@ def random_story(seed: int) -> Story:
 
 
 def story_in(folder: Path, answer: str) -> Story:
-    """Of an example: the crew and its agents as they are in the folder, and its script."""
-    crew: Any = read_plain(folder / "crew.yaml")
+    """The story of an example: the crew and its agents as they are in the folder, and its script."""
+    crew: Any = read_plain_yaml(folder / "crew.yaml")
     agents: list[Any] = [{"id": name, **read_agent(folder, name)} for name in crew["agents"]]
     tools = {agent["id"]: tuple(agent.pop("tools", ())) for agent in agents}
     said = {
-        agent: [Answer(text=each) if isinstance(each, str) else each for each in answers]
+        agent: [ScriptedAnswer(text=each) if isinstance(each, str) else each for each in answers]
         for agent, answers in read_script(folder / "script.yaml").items()
     }
     return Story(crew={**crew, "agents": agents}, tools=tools, script=said, answer=answer)
 
 
 def read_agent(folder: Path, name: str) -> Any:
-    return read_plain(folder / "agents" / f"{name}.yaml")
+    return read_plain_yaml(folder / "agents" / f"{name}.yaml")
 
 
 def as_yaml(crew: dict[str, Any]) -> str:

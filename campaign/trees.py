@@ -21,7 +21,7 @@ LANES = 2
 
 
 def lane(seeds: range) -> tuple[Counter[str], list[str]]:
-    """What was counted, and the laws that broke."""
+    """Simulates trees; gives the counts, and the violated laws."""
     logging.getLogger("interlock").setLevel(logging.CRITICAL)
     counts: Counter[str] = Counter()
     broken: list[str] = []

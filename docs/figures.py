@@ -1,27 +1,19 @@
-"""The figures of the README, taken from what the benchmarks and the campaigns wrote: every verdict, met or missed."""
+"""The figures of docs/figures.md, taken from the results of the benchmarks and the campaigns: met or missed."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-README = ROOT / "README.md"
-_PLACE = re.compile(r"(<!-- figures: .*? -->\n).*?(<!-- end of figures -->)", re.DOTALL)
-
-
-def with_figures(readme: str) -> str:
-    """The README with the figures of today's results."""
-    lines = "\n".join(figures())
-    return _PLACE.sub(lambda place: f"{place[1]}{lines}\n{place[2]}", readme)
 
 
 def figures() -> Iterator[str]:
     speed = (ROOT / "bench" / "RESULTS.md").read_text("utf-8")
-    yield f"Speed, from [bench/RESULTS.md](bench/RESULTS.md){_date(speed)}; `make bench` does it again on your machine:"
+    yield f"Speed, from [bench/RESULTS.md](../bench/RESULTS.md){_date(speed)}; `make bench` measures on your machine:"
     yield ""
     yield from re.findall(r"^- (?:met|MISSED): .*$", speed, re.MULTILINE)
     yield ""
-    yield "Survival, from [campaign/RESULTS.md](campaign/RESULTS.md); `make campaign` does it again:"
+    yield "Survival, from [campaign/RESULTS.md](../campaign/RESULTS.md); `make campaign` repeats it:"
     yield ""
     for section in (ROOT / "campaign" / "RESULTS.md").read_text("utf-8").removeprefix("# ").split("\n# "):
         yield from _campaign(section)

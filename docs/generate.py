@@ -1,4 +1,4 @@
-"""Writes docs/reference from the code, and figures into the README. `make docs` runs it; a test fails when they lag.
+"""Writes docs/reference from the code, and the generated parts of other pages. `make docs` runs it; tests compare.
 
 Usage: python docs/generate.py
 """
@@ -12,7 +12,15 @@ import click
 import interlock.messages as protocol
 from interlock.cli.main import interlock
 from interlock.crew.codes import CODES
-from interlock.crew.definition import Agent, AgentBehavior, Delegation, Group, Route, Settings, Subscription
+from interlock.crew.definition import (
+    AgentBehavior,
+    AgentDefinition,
+    CrewSettings,
+    DelegationDefinition,
+    GroupDefinition,
+    RouteDefinition,
+    SubscriptionDefinition,
+)
 from interlock.crew.keys import AGENT, CREW
 from interlock.crew.shapes import Either, Key, ListOf, MapOf, Section
 from interlock.messages import MessageError
@@ -24,18 +32,18 @@ REFERENCE = Path(__file__).parent / "reference"
 GALLERY = Path(__file__).parent.parent / "examples" / "broken"
 HEAD = "<!-- Made from the code by docs/generate.py; edit that, not this. -->\n\n"
 DEFINITIONS = {
-    "an agent": Agent,
+    "an agent": AgentDefinition,
     "agent behavior": AgentBehavior,
-    "a parallel group": Group,
-    "a route": Route,
-    "delegation": Delegation,
-    "settings": Settings,
-    "a subscription": Subscription,
+    "a parallel group": GroupDefinition,
+    "a route": RouteDefinition,
+    "delegation": DelegationDefinition,
+    "settings": CrewSettings,
+    "a subscription": SubscriptionDefinition,
 }
 
 
 def pages() -> dict[str, str]:
-    """Every page of the reference by its file name."""
+    """The pages of the reference by file name."""
     return {
         "commands.md": HEAD + commands(),
         "crew-files.md": HEAD + crew_files(),
@@ -49,7 +57,7 @@ def messages() -> str:
     """The six messages with their keys, and the states with their moves."""
     lines = ["# Messages", "", "| type | keys, in this order | answered by |", "|---|---|---|"]
     lines += [f"| `{kind}` | {_words(keys)} | {ANSWERED_BY.get(kind, '')} |" for kind, keys in WIRE_KEYS.items()]
-    lines += ["", "A REPORT is `completed`, `partial` or `needs_help`. Whatever is refused has one of these codes:", ""]
+    lines += ["", "A REPORT is `completed`, `partial` or `needs_help`. A refusal has one of these codes:", ""]
     lines += [f"- `{each.code}`: {(each.__doc__ or each.__name__).splitlines()[0]}" for each in refusals()]
     lines += ["", "# States of an agent", "", "```mermaid", as_mermaid(), "```", ""]
     return "\n".join(lines)
@@ -68,8 +76,7 @@ def crew_files() -> str:
     lines = [
         "# Keys of crew files",
         "",
-        "An unknown key is a problem. What is about subscriptions or the server is read and checked now, and works",
-        "when those do.",
+        "An unknown key is an error. Each key has a test that sees its effect.",
         "",
     ]
     for path, section in sections("crew.yaml", CREW):
@@ -78,13 +85,13 @@ def crew_files() -> str:
         lines.append("")
         legacy = [key for key in section.keys if key.legacy]
         if legacy:
-            lines += ["Kept so that old files load, each reported as a note:", ""]
+            lines += ["Accepted so that old files load; each is reported as a note:", ""]
             lines += [f"- `{key.name}`: {key.legacy}" for key in legacy] + [""]
     return "\n".join(lines)
 
 
 def sections(path: str, section: Section) -> Iterator[tuple[str, Section]]:
-    """A section and all sections inside it; agents stand once, whether in place or in a file."""
+    """A section and all sections inside it; agents appear once, although they may be in place or in a file."""
     yield path, section
     for key in section.keys:
         inner, suffix = key.shape, key.name
@@ -132,7 +139,7 @@ def commands() -> str:
     lines = [
         "# Commands",
         "",
-        "Exit codes: 0 fine, 1 the crew has problems or the run did not complete, 2 wrong use or unreadable file,",
+        "Exit codes: 0 success, 1 the crew has errors or the run did not complete, 2 wrong use or unreadable file,",
         "3 the run is paused.",
         "",
     ]
@@ -154,9 +161,10 @@ def walk(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[tuple
 
 if __name__ == "__main__":
     sys.path.insert(0, str(REFERENCE.parent.parent))
-    from docs.figures import README, with_figures
+    from docs.blocks import PAGES, current_page
 
     REFERENCE.mkdir(exist_ok=True)
     for name, text in pages().items():
         (REFERENCE / name).write_text(text, "utf-8")
-    README.write_text(with_figures(README.read_text("utf-8")), "utf-8")
+    for page in PAGES:
+        page.write_text(current_page(page), "utf-8")

@@ -1,11 +1,11 @@
-"""Plays the pages that people read: files are written, commands and programs run, what they print is what is shown.
+"""Play the README and the guide: write their files, run their commands and programs, compare what is printed.
 
-Rule 1: a fence that names a file after its language is that file. `console` holds commands. `python` without a name is
-a program, and the `text` right after it is what it prints. Other fences are only read.
-Rule 2: each page is played in a folder of its own that holds the examples; what goes to standard error is not shown.
+Rule 1: a fence with a file name after its language is that file. `console` holds commands. `python` without a name is
+a program, and the `text` right after it is its output. Other fences are not run.
+Rule 2: each page is played in a folder of its own that holds the examples; standard error is not shown.
 Rule 3: ids, receipts, seeds and times differ each time. A page keeps those it shows.
 
-Usage: python -m docs.outputs    writes what is printed today into the pages
+Usage: python -m docs.outputs [PAGE...]    writes today's output into these pages, or into all
 """
 
 import os
@@ -27,8 +27,8 @@ _VARYING = re.compile(
 )
 
 
-def played(text: str, folder: Path) -> str:
-    """The page with what its commands and programs print now."""
+def play_page(text: str, folder: Path) -> str:
+    """Run a page, and return it with today's output."""
     (folder / "examples").symlink_to(ROOT / "examples")
     page, output = Page(folder), ""
     end = 0
@@ -39,7 +39,7 @@ def played(text: str, folder: Path) -> str:
 
 
 class Page:
-    """A folder, what the last program printed, and how the page calls the ids there are."""
+    """A page that is being played: its folder, the output of the last program, and the ids that the page shows."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -47,7 +47,7 @@ class Page:
         self._printed: str | None = None
 
     def block(self, language: str, name: str | None, body: str) -> str:
-        """The body of a fence, as it should be."""
+        """Run a fence, and return its body with today's output."""
         printed, self._printed = self._printed, None
         if name is not None:
             file = self._folder / name
@@ -93,9 +93,9 @@ class Page:
 
 
 def main() -> None:
-    for page in PAGES:
+    for page in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         with TemporaryDirectory(prefix="interlock-page-") as folder:
-            page.write_text(played(page.read_text("utf-8"), Path(folder)), "utf-8")
+            page.write_text(play_page(page.read_text("utf-8"), Path(folder)), "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A box for the time of a story."""
+"""A box for the time of a story, in tests of commands: each of those runs a loop of its own."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -22,7 +22,7 @@ def is_there(place: str) -> bool:
     if not name:
         return file.startswith("tests/engine/scenarios/") and (ROOT / file).is_file()
     text = (ROOT / file).read_text("utf-8") if (ROOT / file).is_file() else ""
-    return re.search(rf"^def {name}\(", text, re.MULTILINE) is not None
+    return re.search(rf"^(async )?def {name}\(", text, re.MULTILINE) is not None
 
 
 def test_every_row_is_there_once_and_in_order() -> None:

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from interlock.adapters import run_files
-from interlock.adapters.run_files import RunFile
+from interlock.adapters.files import run_files
+from interlock.adapters.files.run_files import RunFile
 from interlock.cli.main import interlock
-from interlock.crew.definition import Crew
+from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import (
     BranchFinished,
     Decided,
@@ -30,10 +30,10 @@ from interlock.engine.events import (
     Warned,
     WentStale,
 )
-from interlock.engine.routing import Verb
-from interlock.engine.step import RULES
+from interlock.engine.routing.candidates import Verb
+from interlock.engine.run import RULES
 from interlock.ports import Record
-from interlock.runtime.runner import replayed, row_of
+from interlock.runtime.runner import replay_run, row_of
 from tests.golden import make
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -42,15 +42,15 @@ JOURNALS = sorted(GOLDEN.glob("*.journal"))
 BYTES_MAX = 16_000
 
 
-def opened(file: Path) -> tuple[RunFile, Crew, Sequence[Record]]:
-    found = run_files.read(file.read_bytes(), file.name)
-    return found, msgspec.json.decode(found.crew, type=Crew), run_files.opened(found)
+def opened(file: Path) -> tuple[RunFile, CrewDefinition, Sequence[Record]]:
+    found = run_files.decode_run_file(file.read_bytes(), file.name)
+    return found, msgspec.json.decode(found.crew, type=CrewDefinition), run_files.unseal_records(found)
 
 
 @pytest.mark.parametrize("file", JOURNALS, ids=lambda file: file.stem)
 def test_a_journal_leads_to_the_facts_and_the_state_it_led_to(file: Path) -> None:
     found, crew, records = opened(file)
-    run = replayed(crew, found.row.run, records)
+    run = replay_run(crew, found.row.run, records)
     assert row_of(run, found.row, found.row.updated_at) == found.row
     assert f"{make.sum_of(run.state)}\n" == file.with_suffix(".sha256").read_text("utf-8")
 
@@ -59,12 +59,10 @@ def test_a_journal_leads_to_the_facts_and_the_state_it_led_to(file: Path) -> Non
 def test_a_journal_is_taken_in_shown_explained_and_replayed_by_the_commands(file: Path, tmp_path: Path) -> None:
     found, _, records = opened(file)
     row, kinds = found.row, {type(event) for record in records for event in record.events}
-    assert said(tmp_path, "import", str(file)) == f"{row.run} is here, {row.status}\n"
+    assert said(tmp_path, "import", str(file)) == f"imported {row.run}, {row.status}\n"
     assert said(tmp_path, "show", row.run).startswith(f"{row.run} {row.status}: ")
     assert bool(said(tmp_path, "explain", row.run)) == bool(kinds & {Decided, RunPaused, RunFinished})
-    assert said(tmp_path, "replay", row.run).startswith(
-        f"{row.seq} events replayed, the same conclusions; {row.status}"
-    )
+    assert said(tmp_path, "replay", row.run).startswith(f"{row.seq} events replayed, the same decisions; {row.status}")
     assert said(tmp_path, "export", row.run).splitlines()[1:-1] == file.read_text("utf-8").splitlines()[1:-1]
 
 
@@ -77,7 +75,7 @@ def said(data: Path, *words: str) -> str:
 # What the journals hold
 
 
-def events() -> Iterator[tuple[Crew, Event]]:
+def events() -> Iterator[tuple[CrewDefinition, Event]]:
     for file in JOURNALS:
         _, crew, records = opened(file)
         for record in records:

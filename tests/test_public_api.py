@@ -48,7 +48,7 @@ def test_importing_loads_no_third_party_but_msgspec_and_little_else() -> None:
 
 def test_whoever_calls_no_model_does_not_load_the_client() -> None:
     program = (
-        "import sys, interlock.cli.main, interlock.cli.check, interlock.compose.box; "
+        "import sys, interlock.cli.main, interlock.cli.commands.check, interlock.compose.interlock; "
         "print(sorted({'httpx2', 'httpcore2', 'anyio', 'ssl'} & set(sys.modules)))"
     )
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout

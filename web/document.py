@@ -1,4 +1,4 @@
-"""Writes the shapes of the OpenAPI document, from which the page's types are made: `python -m web.document`."""
+"""Writes the schemas of the OpenAPI document, the source of the page's types: `python -m web.document`."""
 
 import asyncio
 from pathlib import Path
@@ -9,11 +9,11 @@ import msgspec
 from fastapi import FastAPI
 
 from interlock import Interlock
-from interlock.adapters.crew_files import read_crew
-from interlock.adapters.server_settings import ServerSettings
-from interlock.server.app import guarded_app
+from interlock.adapters.config.server_settings import ServerSettings
+from interlock.adapters.crews.crew_files import read_crew
+from interlock.server.app import build_app
 from interlock.server.crews import ServedCrews
-from interlock.server.origins import Origins
+from interlock.server.http.origins import Origins
 from interlock.server.service import Service
 
 FILE = Path(__file__).parent / "openapi.json"
@@ -27,11 +27,11 @@ def document_text() -> str:
 async def _document() -> dict[str, Any]:
     with TemporaryDirectory() as data:
         async with Interlock(data) as box:
-            guard = guarded_app(
+            guard = build_app(
                 Service(box, ServedCrews([read_crew(CREW)]), ServerSettings(), None), Origins("", 0, (), ())
             )
             app = guard.app
-            assert isinstance(app, FastAPI), "the guard stands before it"
+            assert isinstance(app, FastAPI), "the guard wraps it"
             whole = app.openapi()
             shapes = {"schemas": whole["components"]["schemas"]}
             return {"openapi": whole["openapi"], "info": whole["info"], "paths": {}, "components": shapes}

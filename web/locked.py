@@ -1,8 +1,8 @@
-"""Whether what is installed in web/node_modules is what web/package-lock.json says, by version and integrity.
+"""Checks that web/node_modules matches web/package-lock.json, by version and integrity.
 
-npm checks each file that it fetches against the lock; this checks that it took every version from there, and nothing
-else. `npm ci` would do that too, but it wants the builds of the tools for every other system, and not every registry
-has them: those are optional in the lock, and only they may be missing.
+npm checks each file that it fetches against the lock; this checks that every installed version comes from the lock.
+`npm ci` would do that too, but it needs the builds of the tools for every other system, and not every registry has
+them: those are optional in the lock, and only they may be missing.
 """
 
 import json
@@ -17,7 +17,7 @@ INSTALLED = f"{MODULES}/.package-lock.json"  # written by npm, with the integrit
 
 
 def faults(web: Path = WEB) -> Iterator[str]:
-    """What is installed and is not in the lock, or is not as it is there; what is missing."""
+    """Packages that are missing, not in the lock, or different from it."""
     lock = _read(web / "package-lock.json")["packages"]
     found = _read(web / INSTALLED)["packages"]
     yield from _of_wishes(_read(web / "package.json"), lock[""])

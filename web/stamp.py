@@ -1,6 +1,6 @@
-"""Says which sources the committed build was made of: `python -m web.stamp` after a build, compared by a test.
+"""Writes the hashes of the sources and the committed build: `python -m web.stamp` after a build.
 
-So a change of the page without a build is found where there is no Node, and a build that somebody edited by hand too.
+A test compares them. It finds a change without a build, and a build that was edited by hand, also without Node.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ WEB = Path(__file__).parent
 STATIC = WEB.parent / "src" / "interlock" / "server" / "static"
 FILE = WEB / "build.json"
 
-# What a build is made of.
+# The inputs of a build.
 SOURCES = ("index.html", "openapi.json", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts")
 FOLDERS = ("src", "public")
 

@@ -4,7 +4,7 @@ import { defineConfig } from "vite";
 // Names without hashes: the server forbids caching, and the build is committed.
 export default defineConfig({
   plugins: [react()],
-  // The page may stand below a prefix: it names its scripts from where it is, and they name each other so.
+  // The page may be served under a prefix, so all script addresses are relative.
   experimental: {
     renderBuiltUrl: (file, { hostType }) => (hostType === "html" ? `static/${file}` : { relative: true }),
   },

@@ -21,11 +21,11 @@ RUN_TIMEOUT_S = 300
 
 
 class PeerUnavailable(Exception):
-    """Why a peer was not measured."""
+    """The reason why a peer was not measured."""
 
 
 def install(packages: tuple[str, ...] = PINNED) -> None:
-    """Makes the environment, or raises `PeerUnavailable`. What is there already is kept."""
+    """Makes the environment, or raises `PeerUnavailable`. An existing one is kept."""
     uv = Path(sys.prefix) / "bin" / "uv"
     if not uv.exists():
         raise PeerUnavailable(f"there is no {uv}")
@@ -36,7 +36,7 @@ def install(packages: tuple[str, ...] = PINNED) -> None:
 
 
 def measured(script: str, folder: Path) -> list[dict[str, Any]]:
-    """What a script of this folder printed: one JSON object a line."""
+    """The output of a script of this folder: one JSON object per line."""
     python = ENVIRONMENT / "bin" / "python"
     out = _called([python, Path(__file__).parent / script, folder], RUN_TIMEOUT_S)
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]

@@ -1,4 +1,4 @@
-"""Matching and telling in paho's MQTTMatcher, blinker and pyee: the same patterns and types as ours."""
+"""Matching and notifying in paho's MQTTMatcher, blinker and pyee: the same patterns and types as ours."""
 
 import json
 from importlib.metadata import version

@@ -1,7 +1,7 @@
-"""Builds are announced by something like a webhook, two agents react, and a reminder fires where nobody does in time.
+"""A program announces builds, as a webhook would; two agents react, and a reminder fires if none does in time.
 
-Run it with `python examples/build-watch/watch.py`. It needs no key: stand-ins speak for the agents. Give `Interlock` a
-host file instead of `models`, and real models do.
+Run it with `python examples/build-watch/watch.py`. It needs no key: a function replies for the agents.
+Give `Interlock` a host file instead of `models` to use real models.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from interlock.ports import ModelRequest
 
 HERE = Path(__file__).parent
 
-# How long somebody may take to react to a build.
+# Time limit for a reaction to a build.
 PATIENCE_MS = 1_500
 
 
 def speak(request: ModelRequest) -> str:
-    """A stand-in. The herald has no words for the cellar."""
+    """Replies for the agents. The herald does not react to the build of the cellar."""
     heard = request.messages[-1].text
     if request.agent == "chronicler":
         builds = sum("build:" in message.text for message in request.messages)
@@ -29,14 +29,14 @@ def speak(request: ModelRequest) -> str:
 
 
 async def builds(box: Interlock) -> None:
-    """What a server does when a webhook comes in: it announces the build, and asks to be reminded."""
+    """Announces a build and schedules a reminder, as a server does for a webhook."""
     for name in ("shop", "cellar"):
         await box.signals.as_webhook("ci").emit(f"build:{name}:done", {"commit": "4f1c"})
         await box.signals.schedule(f"build:{name}:unheard", in_ms=PATIENCE_MS, repeat_key=name)
 
 
 async def watch(box: Interlock) -> None:
-    """Takes the reminder back when the herald has reacted, and tells people when it has not."""
+    """Cancels the reminder if the herald has reacted, and prints a warning if it has not."""
     async for _, signal in box.signals.stream(0):
         if signal.source.type == "system":
             continue

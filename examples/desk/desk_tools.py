@@ -1,4 +1,4 @@
-"""The tools of the refund desk. Every function at the left margin without a leading underscore is one."""
+"""The tools of the refund desk. Every top-level function without a leading underscore is a tool."""
 
 from hashlib import sha256
 from typing import Annotated, TypedDict

@@ -1,16 +1,28 @@
-"""Interlock: crews of language-model agents, proven sound before they run."""
+"""Interlock: crews of language-model agents, checked before they run.
+
+The packages, from the outside in; each imports only those below it:
+    cli                             the command line
+    server                          the HTTP API and the dashboard
+    compose, testing                `Interlock`, which connects the parts; stand-ins and the simulation
+    runtime | adapters              drives runs; SQLite, files, models, tools, webhooks, config
+    ports                           the interfaces between runtime and adapters
+    engine | diagrams               the pure state machine of a run; pictures of a crew
+    crew                            definitions of crews: parsing and checks
+    signals | broadcast | messages  marks in replies, announcements, directed messages
+    errors, ids, limits             shared by all
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from interlock.adapters.tools_python import ToolContext as ToolContext
-    from interlock.adapters.tools_python import tool as tool
-    from interlock.compose.box import Interlock as Interlock
-    from interlock.compose.box import Result as Result
+    from interlock.adapters.tools.python_tools import ToolContext as ToolContext
+    from interlock.adapters.tools.python_tools import tool as tool
     from interlock.compose.crews import load_crew as load_crew
     from interlock.compose.crews import load_host as load_host
-    from interlock.crew.definition import Crew as Crew
+    from interlock.compose.interlock import Interlock as Interlock
+    from interlock.compose.interlock import Result as Result
+    from interlock.crew.definition import CrewDefinition as Crew
     from interlock.crew.problem import Problem as Problem
     from interlock.crew.unsound import UnreadableCrew as UnreadableCrew
     from interlock.crew.unsound import UnsoundCrew as UnsoundCrew
@@ -21,7 +33,7 @@ if TYPE_CHECKING:
     from interlock.errors import RunNotFound as RunNotFound
     from interlock.errors import SignalError as SignalError
     from interlock.errors import UsageError as UsageError
-    from interlock.runtime.delivery import ExternalSignal as ExternalSignal
+    from interlock.runtime.calls.external_signals import ExternalSignal as ExternalSignal
 
 __version__ = "0.1.0"
 
@@ -29,22 +41,22 @@ __version__ = "0.1.0"
 _HOMES = {
     "RunNotFound": "interlock.errors",
     "AlreadyResumed": "interlock.errors",
-    "Crew": "interlock.crew.definition",
+    "Crew": "interlock.crew.definition:CrewDefinition",
     "CrewContext": "interlock.engine.events",
     "CrewError": "interlock.errors",
-    "ExternalSignal": "interlock.runtime.delivery",
+    "ExternalSignal": "interlock.runtime.calls.external_signals",
     "InterlockError": "interlock.errors",
-    "Interlock": "interlock.compose.box",
+    "Interlock": "interlock.compose.interlock",
     "Problem": "interlock.crew.problem",
-    "Result": "interlock.compose.box",
+    "Result": "interlock.compose.interlock",
     "SignalError": "interlock.errors",
-    "ToolContext": "interlock.adapters.tools_python",
+    "ToolContext": "interlock.adapters.tools.python_tools",
     "UnreadableCrew": "interlock.crew.unsound",
     "UnsoundCrew": "interlock.crew.unsound",
     "UsageError": "interlock.errors",
     "load_crew": "interlock.compose.crews",
     "load_host": "interlock.compose.crews",
-    "tool": "interlock.adapters.tools_python",
+    "tool": "interlock.adapters.tools.python_tools",
 }
 
 __all__ = [
@@ -75,5 +87,6 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        module, _, other_name = _HOMES[name].partition(":")
+        return getattr(import_module(module), other_name or name)
     raise AttributeError(f"module 'interlock' has no attribute {name!r}")

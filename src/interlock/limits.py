@@ -1,28 +1,28 @@
-"""How big anything may get. Every number stands next to its reason."""
+"""All limits, each with its reason."""
 
-# A mark is a name, not a paragraph; a longer bracket is prose. Counts both brackets.
+# A signal is a name, not a paragraph; longer text in brackets is prose. Counts both brackets.
 MARK_CHARS_MAX = 200
 
-# Of a reply, 75,000 tokens or a novel's half; behind it only the last line is looked at for marks. The worst text that
-# long is read in less than half a second.
+# Of a reply, 75,000 tokens or half a novel; after it only the last line is searched for signals. The worst text of
+# this length is read in less than half a second.
 READ_CHARS_MAX = 300_000
 
-# Of the last line of a longer reply. Marks stand at its end.
+# Of the last line of a longer reply. Signals are at its end.
 LAST_LINE_CHARS_MAX = 10_000
 
-# Signs of code fences in a longer reply. With more of them it is not clear soon enough whether its last line is code.
+# Code fence signs in a longer reply. With more of them it takes too long to decide if its last line is code.
 FENCE_SIGNS_MAX = 10_000
 
 # Link texts that nest brackets deeper than this do not exist outside of attacks.
 LINK_NESTING_MAX = 64
 
-# Crew files are written by people. The largest real one seen has 14 kB.
+# Crew files are written by people. The largest real one we have seen has 14 kB.
 CREW_FILE_BYTES_MAX = 256 * 1024
 
 # Mappings within sequences within mappings: real crews stop at seven.
 YAML_DEPTH_MAX = 32
 
-# A crew of 1,000 agents and 5,000 routes has 30,000 nodes, and files are cut off by size first.
+# A crew of 1,000 agents and 5,000 routes has 30,000 nodes; the size limit of files usually applies first.
 YAML_NODES_MAX = 100_000
 
 # Agent, group and sub-crew ids become file names and parts of broadcast types.
@@ -31,17 +31,17 @@ ID_CHARS_MAX = 64
 # Crews calling crews. Real ones nest two deep; past ten we are surely in a loop.
 CREW_DEPTH_MAX = 10
 
-# One sub-crew may be used many times on every level, so what is drawn can outgrow what was written without end.
+# One sub-crew may be used many times on every level, so a diagram can be far larger than its files.
 NESTED_NODES_MAX = 2_000
 
-# Problems shown for one crew; whoever has more mends these first.
+# Problems shown for one crew; an author with more fixes these first.
 PROBLEMS_MAX = 1_000
 
-# What the crews of one task remember together: notes, not documents. Every child gets a copy.
+# The shared memory of the crews of one task: notes, not documents. Every child gets a copy.
 MEMORY_KEY_CHARS_MAX = 200
 MEMORY_KEYS_MAX = 1_000
 MEMORY_VALUE_BYTES_MAX = 64 * 1024
-# Half of what can be written and read as JSON at all: a journal holds values within events.
+# Half of the depth that can be written and read as JSON: in a journal, values are inside events.
 MEMORY_VALUE_DEPTH_MAX = 500
 
 # Tokens of one model call, or millionths of a dollar. No call has more, and sums of these fit into 64 bits.
@@ -54,45 +54,45 @@ BROADCAST_SEGMENTS_MAX = 16
 # A message's id is made by Interlock from the run's; others use uuids. Both are far shorter.
 MESSAGE_ID_CHARS_MAX = 200
 
-# Open tasks of one agent at once: more children than this are no crew any more.
+# Open tasks of one agent at once. A crew with more children is a mistake.
 FAN_OUT_MAX = 1_000
 
-# Messages of one run. A conversation of agents that needs more goes in circles.
+# Messages of one run. Agents that need more are going in circles.
 MESSAGES_MAX = 10_000
 
-# What models and people write as JSON. Deeper, and whether it can be read would hang on the stack of who reads it.
+# JSON written by models and people. Beyond it, reading could depend on the reader's stack size.
 JSON_DEPTH_MAX = 600
 
-# Answers of people: a question may say what they look like. Patterns and schemas are written by models too.
+# Answers of people; a question may define their form. Patterns and schemas are written by models too.
 ANSWER_CHARS_MAX = 20_000
 PATTERN_CHARS_MAX = 200
 PATTERN_NESTING_MAX = 4
 PATTERN_REPEATS_MAX = 1_000
-# A pattern is looked at only where the answer is short: its cost grows with the square of the length.
+# A pattern is matched only against short answers: its cost grows with the square of the length.
 PATTERN_ANSWER_CHARS_MAX = 200
 CHOICES_MAX = 100
 SCHEMA_DEPTH_MAX = 4
 SCHEMA_NODES_MAX = 100
-# What a broadcast carries is read by models and people: an announcement, not a file.
+# Broadcast data is read by models and people: an announcement, not a file.
 BROADCAST_DATA_BYTES_MAX = 256 * 1024
 BROADCAST_DATA_DEPTH_MAX = 64
 
-# Of one agent. A crew that needs more wants a wildcard.
+# Of one agent. A crew that needs more should use a wildcard.
 SUBSCRIPTIONS_PER_AGENT_MAX = 1_000
 
 # Broadcasts that cause broadcasts. Real chains have two or three links; past sixteen agents are waking each other.
 BROADCAST_HOPS_MAX = 16
 
-# Of one agent, counting only what somebody hears. Model calls take seconds: more than two a second is no conversation.
+# Of one agent, counting only broadcasts with subscribers. Model calls take seconds: more than two per second is a loop.
 BROADCASTS_PER_MINUTE_MAX = 120
 
-# Signals of which an agent was not told yet. A model reads a screen of news, not a year of it; the newest are kept.
+# Broadcasts that an agent was not shown yet. A model reads a screen of news, not a year of it; the newest are kept.
 INBOX_MAX = 1_000
 
 # Of those, so many are shown to one turn; the next turn gets the next ones.
 INBOX_TAKEN_MAX = 50
 
-# What could not be delivered and nobody looked at; the newest are kept.
+# Undelivered broadcasts that were not handled yet; the newest are kept.
 DEAD_LETTERS_MAX = 10_000
 
 # A time further away, in either direction, is a mistake of units.
@@ -107,10 +107,10 @@ RUN_SCHEDULES_MAX = 1_000
 # A delivery that fails is tried again after these pauses, then it is a dead letter.
 DELIVERY_PAUSES_MS = (1_000, 5_000, 30_000, 300_000)
 
-# The wall clock may be set while nobody looks, so it is looked at this often at least.
+# The wall clock may be set at any time, so it is read at least this often.
 WALL_LOOK_MS = 30_000
 
-# What fell due while nobody was there goes out at no more than 10,000 a second.
+# Signals that fell due while no process ran go out at no more than 10,000 per second.
 DISPATCH_BATCH = 500
 DISPATCH_PAUSE_MS = 50
 
@@ -118,17 +118,17 @@ DISPATCH_PAUSE_MS = 50
 EVENTS_FILE_BYTES_MAX = 64 * 1024 * 1024
 EVENTS_FILES_KEPT = 4
 
-# The newest broadcasts that one question may ask for.
+# The newest broadcasts that one request may ask for.
 BROADCASTS_LISTED_MAX = 1_000
 
 # Stored text that is read at once for a page of a list, a stream or an answer; one record always fits.
 PAGE_BYTES_MAX = 1024 * 1024
 
-# Of a name in the frame of what somebody says to a model. Names are a few words; the rest of a long one tells nothing.
+# Of a name in a frame of a prompt. Names are a few words; the rest of a longer one tells nothing.
 FRAME_NAME_CHARS_MAX = 100
 
-# Orders of one run that nobody has carried out yet. A person who asks more often than this is a loop.
+# Pending orders of one run. A caller that sends more is in a loop.
 ORDERS_PER_RUN_MAX = 100
 
-# Orders are kept this long at most, for whoever drives the run or reads the outcome.
+# Orders are kept this long at most, for the process that drives the run and for readers of the outcome.
 ORDER_KEPT_MS = 24 * 3600 * 1000

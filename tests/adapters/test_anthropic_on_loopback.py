@@ -2,15 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from interlock.adapters.models.known_keys import KnownKeys
-from interlock.adapters.models.other_providers import OtherProviderModel
+from interlock.adapters.config.known_secrets import KnownSecrets
+from interlock.adapters.models.pydantic_ai.other_providers import OtherProviderModel
 from interlock.crew.definition import ModelRef
-from interlock.engine.state import Message
+from interlock.engine.state import TurnMessage
 from interlock.errors import ModelUnavailable
 from interlock.ports import Delta, ModelReply, ModelRequest
 from tests.loopback import listening
@@ -22,7 +23,7 @@ REQUEST = ModelRequest(
     agent="a",
     number=1,
     system="be kind",
-    messages=(Message(role="user", text="hi"),),
+    messages=(TurnMessage(role="user", text="hi"),),
     temperature=0.0,
     top_k=5,
 )
@@ -72,73 +73,61 @@ def stream_of(events: list[dict[str, Any]]) -> bytes:
     return b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n" + lines.encode()
 
 
-def against(
-    server: Server, monkeypatch: pytest.MonkeyPatch, talk: Callable[[OtherProviderModel], Awaitable[None]]
-) -> None:
-    async def both() -> None:
-        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-        async with listening(server.serve) as port:
-            monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{port}")
-            model = OtherProviderModel(MODEL, KnownKeys([KEY]))
-            model._load()  # which takes a while, and is not what the deadline is for
-            async with asyncio.timeout(SECONDS):
-                try:
-                    await talk(model)
-                finally:
-                    await model.close()
-
-    asyncio.run(both())
+@asynccontextmanager
+async def against(server: Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OtherProviderModel]:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    async with listening(server.serve) as port:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{port}")
+        model = OtherProviderModel(MODEL, KnownSecrets([KEY]))
+        model._load()  # which takes a while, and is not what the deadline is for
+        async with asyncio.timeout(SECONDS):
+            try:
+                yield model
+            finally:
+                await model.close()
 
 
-def test_a_call_is_one_request_and_its_reply_has_usage_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_is_one_request_and_its_reply_has_usage_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(stream_of([*SAID, *ENDED]))
 
-    async def talk(model: OtherProviderModel) -> None:
+    async with against(server, monkeypatch) as model:
         pieces = [piece async for piece in model.reply(REQUEST)]
         assert pieces[:-1] == [Delta("well "), Delta("done")]
         reply = pieces[-1]
         assert isinstance(reply, ModelReply) and reply.text == "well done"
         assert (reply.usage.input_tokens, reply.usage.output_tokens) == (1000, 100)
         assert reply.usage.cost_micros == 4500
-
-    against(server, monkeypatch, talk)
     (asked,) = server.asked
     assert (asked["temperature"], asked["top_k"], asked["stream"]) == (0.0, 5, True)
     assert "be kind" in json.dumps(asked["system"]) and asked["messages"][0]["role"] == "user"
 
 
-def test_too_many_requests_are_not_asked_again_here(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_many_requests_are_not_asked_again_here(monkeypatch: pytest.MonkeyPatch) -> None:
     body = json.dumps({"type": "error", "error": {"type": "rate_limit_error", "message": f"{KEY} is too eager"}})
     head = f"HTTP/1.1 429 Too Many Requests\r\nretry-after: 7\r\ncontent-length: {len(body)}\r\n"
     server = Server(f"{head}content-type: application/json\r\nconnection: close\r\n\r\n{body}".encode())
 
-    async def talk(model: OtherProviderModel) -> None:
+    async with against(server, monkeypatch) as model:
         with pytest.raises(ModelUnavailable, match=r"answered 429: \[redacted\] is too eager") as failed:
             [piece async for piece in model.reply(REQUEST)]
         assert failed.value.retry_after_ms == 7000
-
-    against(server, monkeypatch, talk)
     assert len(server.asked) == 1
 
 
-def test_a_stream_that_breaks_off_is_no_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_that_breaks_off_is_no_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(stream_of(SAID))
 
-    async def talk(model: OtherProviderModel) -> None:
+    async with against(server, monkeypatch) as model:
         with pytest.raises(ModelUnavailable, match="broke off"):
             [piece async for piece in model.reply(REQUEST)]
-
-    against(server, monkeypatch, talk)
     assert len(server.asked) == 1
 
 
-def test_a_call_that_is_given_up_closes_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_that_is_given_up_closes_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(stream_of(SAID), hold=True)
 
-    async def talk(model: OtherProviderModel) -> None:
+    async with against(server, monkeypatch) as model:
         pieces = model.reply(REQUEST)
         assert await anext(pieces) == Delta("well ")
         await pieces.aclose()  # type: ignore[attr-defined]
         await server.left.wait()
-
-    against(server, monkeypatch, talk)

@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from interlock.adapters.models.deadlines import Deadlines
-from interlock.adapters.models.endpoint import CallLimits
+from interlock.adapters.models.openai.call_deadlines import CallDeadlines
+from interlock.adapters.models.openai.endpoint import CallLimits
 from interlock.errors import ModelUnavailable
-from interlock.testing.simulated_loop import SimulatedLoop
+from interlock.testing.simulation.simulated_loop import SimulatedLoop
 
 T = TypeVar("T")
 LIMITS = CallLimits(connect_seconds=1, first_byte_seconds=10, idle_seconds=3, total_seconds=60)
@@ -32,10 +32,10 @@ async def pieces(*pauses: float) -> AsyncIterator[bytes]:
 
 async def read(pauses: tuple[float, ...], busy: float = 0) -> str:
     """What ended the call; whoever reads is busy for a while with every piece."""
-    with Deadlines("m", LIMITS) as deadlines:
+    with CallDeadlines("m", LIMITS) as deadlines:
         coming = pieces(*pauses)
         try:
-            while await deadlines.next_of(coming) is not None:
+            while await deadlines.next_piece(coming) is not None:
                 await asyncio.sleep(busy)
         except ModelUnavailable as error:
             return str(error)
@@ -60,8 +60,8 @@ def test_the_first_piece_the_next_and_all_have_their_own_bound(
 
 def test_opening_may_take_as_long_as_a_connection_longer() -> None:
     async def opened() -> str:
-        with Deadlines("m", LIMITS) as deadlines, pytest.raises(ModelUnavailable, match="said nothing for 10 s"):
-            await deadlines.bounded(asyncio.sleep(99), opening=True)
+        with CallDeadlines("m", LIMITS) as deadlines, pytest.raises(ModelUnavailable, match="said nothing for 10 s"):
+            await deadlines.wait_bounded(asyncio.sleep(99), opening=True)
         return "late"
 
     assert run(opened()) == ("late", 11_000)
@@ -106,8 +106,8 @@ def test_work_that_ends_in_spite_of_the_deadline_leaves_nothing_behind() -> None
         return "slept"
 
     async def story() -> tuple[str, int]:
-        with Deadlines("m", LIMITS) as deadlines:
-            said = await deadlines.bounded(stubborn())
+        with CallDeadlines("m", LIMITS) as deadlines:
+            said = await deadlines.wait_bounded(stubborn())
         task = asyncio.current_task()
         assert task is not None
         return said, task.cancelling()

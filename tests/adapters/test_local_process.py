@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.adapters.models import local_model
-from interlock.adapters.models.local_model import LocalModel
+from interlock.adapters.models.local import local_model
+from interlock.adapters.models.local.local_model import LocalModel
 from interlock.errors import ModelRefused, ModelUnavailable
 
 SERVES = """\
@@ -42,76 +42,67 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return script
 
 
-def test_all_callers_share_one_process_that_ends_with_the_model(stand_in: Path) -> None:
+async def test_all_callers_share_one_process_that_ends_with_the_model(stand_in: Path) -> None:
     stand_in.write_text(SERVES)
 
-    async def story() -> int | None:
-        model = LocalModel("m", Path("m.gguf"))
-        one, other = await asyncio.gather(model._served(), model._served())
-        assert one is other
-        assert one.endpoint.url == "http://127.0.0.1:9/43/v1"
-        assert one.endpoint.key not in repr(one.endpoint)
-        process = model._process
-        assert process is not None
-        await model.close()
-        return process.returncode
-
-    assert asyncio.run(story()) == 0
+    model = LocalModel("m", Path("m.gguf"))
+    one, other = await asyncio.gather(model._ensure_client(), model._ensure_client())
+    assert one is other
+    assert one.endpoint.url == "http://127.0.0.1:9/43/v1"
+    assert one.endpoint.key not in repr(one.endpoint)
+    process = model._process
+    assert process is not None
+    await model.close()
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("chatter", ["print()", "print('x' * 200_000)", "print('http: soon')"])
-def test_what_it_says_while_it_starts_does_not_matter(stand_in: Path, chatter: str) -> None:
+async def test_what_it_says_while_it_starts_does_not_matter(stand_in: Path, chatter: str) -> None:
     stand_in.write_text(SERVES.replace("print(f", f"{chatter}\nprint(f"))
 
-    async def story() -> str:
-        model = LocalModel("m", Path("m.gguf"))
-        try:
-            return (await model._served()).endpoint.url
-        finally:
-            await model.close()
-
-    assert asyncio.run(story()) == "http://127.0.0.1:9/43/v1"
-
-
-def test_one_that_died_is_started_anew(stand_in: Path) -> None:
-    stand_in.write_text(SERVES)
-
-    async def story() -> None:
-        model = LocalModel("m", Path("m.gguf"))
-        first = await model._served()
-        assert model._process is not None
-        model._process.kill()
-        await model._process.wait()
-        assert await model._served() is not first
+    model = LocalModel("m", Path("m.gguf"))
+    try:
+        assert (await model._ensure_client()).endpoint.url == "http://127.0.0.1:9/43/v1"
+    finally:
         await model.close()
 
-    asyncio.run(story())
+
+async def test_one_that_died_is_started_anew(stand_in: Path) -> None:
+    stand_in.write_text(SERVES)
+
+    model = LocalModel("m", Path("m.gguf"))
+    first = await model._ensure_client()
+    assert model._process is not None
+    model._process.kill()
+    await model._process.wait()
+    assert await model._ensure_client() is not first
+    await model.close()
 
 
-def test_one_that_cannot_start_says_why(stand_in: Path) -> None:
+async def test_one_that_cannot_start_says_why(stand_in: Path) -> None:
     stand_in.write_text(FAILS)
-    for name, advice in (("m", "is the file whole"), ("smollm2", "'interlock model get smollm2' fetches it anew")):
+    for name, advice in (
+        ("m", "is the file complete"),
+        ("smollm2", "'interlock model get smollm2' downloads it again"),
+    ):
         with pytest.raises(ModelRefused, match=rf"{name} did not start from {name}\.gguf: this is .*{advice}"):
-            asyncio.run(LocalModel(name, Path(f"{name}.gguf"))._served())
+            await LocalModel(name, Path(f"{name}.gguf"))._ensure_client()
 
 
-def test_one_that_hangs_is_given_up(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_hangs_is_given_up(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in.write_text(HANGS)
     monkeypatch.setattr(local_model, "START_SECONDS", 0.01)
     with pytest.raises(ModelUnavailable, match="was not ready after"):
-        asyncio.run(LocalModel("m", Path("m.gguf"))._served())
+        await LocalModel("m", Path("m.gguf"))._ensure_client()
 
 
-def test_the_address_is_found_amid_what_a_server_logs(stand_in: Path) -> None:
+async def test_the_address_is_found_amid_what_a_server_logs(stand_in: Path) -> None:
     stand_in.write_text(SERVES.replace("http", "\\n\\nhttp"))
 
-    async def story() -> str:
-        model = LocalModel("m", Path("m.gguf"))
-        url = (await model._served()).endpoint.url
-        await model.close()
-        return url
-
-    assert asyncio.run(story()).startswith("http://127.0.0.1:9/")
+    model = LocalModel("m", Path("m.gguf"))
+    url = (await model._ensure_client()).endpoint.url
+    await model.close()
+    assert url.startswith("http://127.0.0.1:9/")
 
 
 def test_the_server_says_its_address_on_a_line_of_its_own(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Providers with clients of their own: what is asked, what comes back, what failures mean. Nothing here is sent."""
 
-import asyncio
 import json
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -29,29 +28,29 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel as SilentModel
 from pydantic_ai.settings import ModelSettings
 
-from interlock.adapters.installing import install_line
-from interlock.adapters.models import other_providers
-from interlock.adapters.models.known_keys import KnownKeys
-from interlock.adapters.models.other_providers import OTHER_PROVIDERS, OtherProviderModel, install_command
-from interlock.adapters.models.pydantic_ai_models import PydanticAIModel, _settings
-from interlock.adapters.tool_names import fit_name
-from interlock.compose.box import Interlock, Result
+from interlock.adapters.config.extras import install_line
+from interlock.adapters.config.known_secrets import KnownSecrets
+from interlock.adapters.models.pydantic_ai import other_providers
+from interlock.adapters.models.pydantic_ai.models import PydanticAIModel, _settings
+from interlock.adapters.models.pydantic_ai.other_providers import OTHER_PROVIDERS, OtherProviderModel, install_command
+from interlock.adapters.tools.tool_names import fit_name
 from interlock.compose.crews import load_crew
+from interlock.compose.interlock import Interlock, Result
 from interlock.crew.definition import ModelRef
 from interlock.crew.host import PROVIDERS
 from interlock.engine.events import ToolRequest
-from interlock.engine.state import Message
+from interlock.engine.state import TurnMessage
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, UsageError
-from interlock.ports import Delta, ModelReply, ModelRequest, RunRow, ToolSchema
+from interlock.ports import Delta, ModelReply, ModelRequest, ToolSchema
 
 KEY = "sk-ant-0123456789abcdef"
 CLAUDE = ModelRef(provider="anthropic", model="claude-sonnet-4-5")
-KEYS = KnownKeys([KEY])
+KEYS = KnownSecrets([KEY])
 Streamed = AsyncIterator[str | dict[int, DeltaToolCall]]
 
 
-def request(*messages: Message, **parts: Any) -> ModelRequest:
-    said = messages or (Message(role="user", text="hi"),)
+def request(*messages: TurnMessage, **parts: Any) -> ModelRequest:
+    said = messages or (TurnMessage(role="user", text="hi"),)
     return ModelRequest(key="run/call/1", agent="a", number=1, system="be kind", messages=said, **parts)
 
 
@@ -59,8 +58,10 @@ async def heard(model: PydanticAIModel | OtherProviderModel, call: ModelRequest)
     return [piece async for piece in model.reply(call)]
 
 
-def asked(stream: Callable[[list[ModelMessage], AgentInfo], Streamed], call: ModelRequest) -> list[Delta | ModelReply]:
-    return asyncio.run(heard(PydanticAIModel(FunctionModel(stream_function=stream), CLAUDE, KEYS), call))
+async def asked(
+    stream: Callable[[list[ModelMessage], AgentInfo], Streamed], call: ModelRequest
+) -> list[Delta | ModelReply]:
+    return await heard(PydanticAIModel(FunctionModel(stream_function=stream), CLAUDE, KEYS), call)
 
 
 def last(pieces: list[Delta | ModelReply]) -> ModelReply:
@@ -79,15 +80,15 @@ def test_every_provider_has_a_client() -> None:
     assert set(OTHER_PROVIDERS) == set(PROVIDERS) - ours
 
 
-def test_text_comes_in_pieces_and_then_whole_with_what_it_took() -> None:
-    pieces = asked(two_pieces, request())
+async def test_text_comes_in_pieces_and_then_whole_with_what_it_took() -> None:
+    pieces = await asked(two_pieces, request())
     assert pieces[:-1] == [Delta("two "), Delta("more")]
     reply = last(pieces)
     assert reply.text == "two more" and not reply.tool_calls and not reply.constrained
     assert reply.usage.input_tokens > 0 and reply.usage.output_tokens > 0
 
 
-def test_a_conversation_is_shown_as_it_was() -> None:
+async def test_a_conversation_is_shown_as_it_was() -> None:
     shown: list[ModelMessage] = []
 
     async def look(messages: list[ModelMessage], _info: AgentInfo) -> Streamed:
@@ -97,15 +98,15 @@ def test_a_conversation_is_shown_as_it_was() -> None:
     calls = tuple(
         ToolRequest(id=f"run/x/{n}", name="mcp:shop/find", arguments=a) for n, a in enumerate(('{"q":1}', "no"))
     )
-    asked(
+    await asked(
         look,
         request(
-            Message(role="user", text="one"),
-            Message(role="user", text="two"),
-            Message(role="assistant", text="let me see", tool_calls=calls),
-            Message(role="tool", text="found", tool_call="run/x/0"),
-            Message(role="tool", text="bad arguments", tool_call="run/x/1"),
-            Message(role="user", text="and \ud800?"),
+            TurnMessage(role="user", text="one"),
+            TurnMessage(role="user", text="two"),
+            TurnMessage(role="assistant", text="let me see", tool_calls=calls),
+            TurnMessage(role="tool", text="found", tool_call="run/x/0"),
+            TurnMessage(role="tool", text="bad arguments", tool_call="run/x/1"),
+            TurnMessage(role="user", text="and \ud800?"),
         ),
     )
     first, reply, rest = shown
@@ -123,7 +124,7 @@ def test_a_conversation_is_shown_as_it_was() -> None:
     assert (first.instructions, rest.instructions) == (None, "be kind")
 
 
-def test_tools_are_offered_and_called_by_their_own_names() -> None:
+async def test_tools_are_offered_and_called_by_their_own_names() -> None:
     offered: list[str] = []
 
     async def call_it(_messages: list[ModelMessage], info: AgentInfo) -> Streamed:
@@ -133,7 +134,7 @@ def test_tools_are_offered_and_called_by_their_own_names() -> None:
         yield {1: DeltaToolCall(name="nobody", json_args="{", tool_call_id="toolu_2")}
 
     tool = ToolSchema(name="mcp:shop/find", description="finds", parameters={"type": "object", "properties": {}})
-    reply = last(asked(call_it, request(tools=(tool,))))
+    reply = last(await asked(call_it, request(tools=(tool,))))
     assert offered == [fit_name("mcp:shop/find")]
     assert reply.tool_calls == (
         ToolRequest(id="toolu_1", name="mcp:shop/find", arguments='{"q": "tea"}'),
@@ -155,12 +156,12 @@ def test_settings_are_those_of_the_agent_and_a_client_asks_once() -> None:
     assert not {"temperature", "top_p", "top_k"} & set(_settings(SilentModel(), request()))
 
 
-def test_a_key_in_a_reply_is_hidden_even_where_pieces_cut_it() -> None:
+async def test_a_key_in_a_reply_is_hidden_even_where_pieces_cut_it() -> None:
     async def leak(_messages: list[ModelMessage], _info: AgentInfo) -> Streamed:
         yield f"it is {KEY[:9]}"
         yield f"{KEY[9:]}!"
 
-    pieces = asked(leak, request())
+    pieces = await asked(leak, request())
     assert last(pieces).text == "it is [redacted]!"
     assert "".join(piece.text for piece in pieces[:-1]) == "it is [redacted]!"
 
@@ -191,28 +192,28 @@ def categorised(
         (ZeroDivisionError(KEY), ModelRefused, "ZeroDivisionError: [redacted]"),
     ],
 )  # fmt: skip
-def test_failures_say_whether_to_try_again_and_never_a_key(error: Exception, kind: type, says: str) -> None:
+async def test_failures_say_whether_to_try_again_and_never_a_key(error: Exception, kind: type, says: str) -> None:
     async def fail(_messages: list[ModelMessage], _info: AgentInfo) -> Streamed:
         yield "half of "
         raise error
 
     with pytest.raises(PortError) as failed:
-        asked(fail, request())
+        await asked(fail, request())
     assert type(failed.value) is kind
     assert says in str(failed.value) and KEY not in str(failed.value)
 
 
-def test_a_provider_that_names_a_wait_is_believed() -> None:
+async def test_a_provider_that_names_a_wait_is_believed() -> None:
     async def fail(_messages: list[ModelMessage], _info: AgentInfo) -> Streamed:
         yield ""
         raise http(429, headers={"Retry-After": "7"})
 
     with pytest.raises(ModelUnavailable) as failed:
-        asked(fail, request())
+        await asked(fail, request())
     assert failed.value.retry_after_ms == 7000
 
 
-def test_whoever_stops_listening_ends_the_stream() -> None:
+async def test_whoever_stops_listening_ends_the_stream() -> None:
     ended: list[bool] = []
 
     async def endless(_messages: list[ModelMessage], _info: AgentInfo) -> Streamed:
@@ -222,24 +223,21 @@ def test_whoever_stops_listening_ends_the_stream() -> None:
         finally:
             ended.append(True)
 
-    async def listen() -> None:
-        pieces = PydanticAIModel(FunctionModel(stream_function=endless), CLAUDE, KEYS).reply(request())
-        assert isinstance(pieces, AsyncGenerator)
-        assert await anext(pieces) == Delta("more ")
-        await pieces.aclose()
-
-    asyncio.run(listen())
+    pieces = PydanticAIModel(FunctionModel(stream_function=endless), CLAUDE, KEYS).reply(request())
+    assert isinstance(pieces, AsyncGenerator)
+    assert await anext(pieces) == Delta("more ")
+    await pieces.aclose()
     assert ended == [True]
 
 
-def test_a_reply_costs_what_the_table_says_unless_the_agent_has_prices() -> None:
-    def cost(*, by_table: bool, model: ModelRef = CLAUDE) -> int:
+async def test_a_reply_costs_what_the_table_says_unless_the_agent_has_prices() -> None:
+    async def cost(*, by_table: bool, model: ModelRef = CLAUDE) -> int:
         client = PydanticAIModel(FunctionModel(stream_function=two_pieces), model, KEYS, by_table=by_table)
-        return last(asyncio.run(heard(client, request()))).usage.cost_micros
+        return last(await heard(client, request())).usage.cost_micros
 
-    assert cost(by_table=True) > 0
-    assert cost(by_table=False) == 0
-    assert cost(by_table=True, model=ModelRef(provider="anthropic", model="nobody-knows-it")) == 0
+    assert await cost(by_table=True) > 0
+    assert await cost(by_table=False) == 0
+    assert await cost(by_table=True, model=ModelRef(provider="anthropic", model="nobody-knows-it")) == 0
 
 
 def test_without_the_packages_the_command_that_installs_them_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,11 +254,11 @@ def test_a_crew_file_cannot_send_a_key_elsewhere() -> None:
         OtherProviderModel(ModelRef(provider="anthropic", model="m", provider_url="https://evil.example"), KEYS)
 
 
-def test_a_missing_key_is_said_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_key_is_said_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ModelRefused, match="ANTHROPIC_API_KEY") as refused:
-        asyncio.run(heard(OtherProviderModel(CLAUDE, KEYS), request()))
+        await heard(OtherProviderModel(CLAUDE, KEYS), request())
     assert "Pydantic AI" not in str(refused.value)
 
 
@@ -274,8 +272,8 @@ def crew_of_claude(folder: Path, settings: str = "") -> Path:
     return folder
 
 
-def run_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Result, list[ModelSettings | None]]:
-    from interlock.adapters.models import pydantic_ai_models
+async def run_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Result, list[ModelSettings | None]]:
+    from interlock.adapters.models.pydantic_ai import models
 
     asked: list[ModelSettings | None] = []
 
@@ -283,64 +281,54 @@ def run_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Result, list[
         asked.append(info.model_settings)
         yield "fine"
 
-    async def run() -> Result:
-        async with Interlock(folder / "data") as box:
-            return await (await box.start(load_crew(folder), "hi")).result()
-
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setattr(pydantic_ai_models, "infer_model", lambda _name: FunctionModel(stream_function=answer))
+    monkeypatch.setattr(models, "infer_model", lambda _name: FunctionModel(stream_function=answer))
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-nobody-1")
-    return asyncio.run(run()), asked
+    async with Interlock(folder / "data") as box:
+        return await (await box.start(load_crew(folder), "hi")).result(), asked
 
 
-def test_a_crew_runs_on_such_a_provider_and_what_it_cost_is_added_up(
+async def test_a_crew_runs_on_such_a_provider_and_what_it_cost_is_added_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result, (settings,) = run_of(crew_of_claude(tmp_path), monkeypatch)
+    result, (settings,) = await run_of(crew_of_claude(tmp_path), monkeypatch)
     assert result.output == "fine" and result.usage.cost_micros > 0
     assert settings is not None and (settings["temperature"], settings["top_k"]) == (0, 7)
 
 
-def test_a_cost_budget_holds_before_the_call_by_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result, asked = run_of(crew_of_claude(tmp_path, "max_cost_per_call: 0.000001"), monkeypatch)
+async def test_a_cost_budget_holds_before_the_call_by_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result, asked = await run_of(crew_of_claude(tmp_path, "max_cost_per_call: 0.000001"), monkeypatch)
     assert (result.reason, asked) == ("budget:cost", [])
 
 
-def test_a_run_is_not_begun_where_packages_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_is_not_begun_where_packages_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crew = load_crew(crew_of_claude(tmp_path))
     monkeypatch.setattr(other_providers, "is_installed", lambda _module: False)
 
-    async def run() -> None:
+    with pytest.raises(UsageError, match=r"agent 'a' of crew 'talk'.*pip install .*\[llm\]"):
         async with Interlock(tmp_path / "data") as box:
             await box.start(crew, "hi")
 
-    with pytest.raises(UsageError, match=r"agent 'a' of crew 'talk'.*pip install .*\[llm\]"):
-        asyncio.run(run())
 
-
-def test_a_run_is_not_begun_where_the_key_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_is_not_begun_where_the_key_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
 
-    async def run() -> list[RunRow]:
-        async with Interlock(tmp_path / "data") as box:
-            with pytest.raises(UsageError, match=r"agent 'a' of .* set the environment variable ANTHROPIC"):
-                await box.start(load_crew(crew_of_claude(tmp_path)), "hi")
-            return list(await box.journal.rows())
-
-    assert asyncio.run(run()) == []
+    async with Interlock(tmp_path / "data") as box:
+        with pytest.raises(UsageError, match=r"agent 'a' of .* set the environment variable ANTHROPIC"):
+            await box.start(load_crew(crew_of_claude(tmp_path)), "hi")
+        assert list(await box.journal.rows()) == []
 
 
-def test_the_real_client_is_closed_with_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_real_client_is_closed_with_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     client = infer_model("anthropic:claude-sonnet-4-5")
     assert client.provider is not None and "max_retries" not in client.unsupported_settings
 
-    async def open_and_close() -> bool:
-        model = PydanticAIModel(client, CLAUDE, KEYS)
-        await model._open()
-        await model.close()
-        return bool(client.provider.client.is_closed()) if client.provider is not None else False
-
-    assert asyncio.run(open_and_close())
+    model = PydanticAIModel(client, CLAUDE, KEYS)
+    await model._open()
+    await model.close()
+    assert client.provider.client.is_closed()
     assert "anthropic" in sys.modules

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.adapters.crew_files import read_crew
-from interlock.adapters.installing import install_line
+from interlock.adapters.config.extras import install_line
+from interlock.adapters.crews.crew_files import read_crew
 from interlock.adapters.models import price_table
 from interlock.adapters.models.price_table import is_priced, table_cost
 from interlock.crew.definition import ModelRef
@@ -83,7 +83,7 @@ def test_without_a_table_nobody_can_be_sure(tmp_path: Path, monkeypatch: pytest.
 def test_a_client_that_is_not_installed_is_a_warning_with_its_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.adapters.models.other_providers.is_installed", lambda _module: False)
+    monkeypatch.setattr("interlock.adapters.models.pydantic_ai.other_providers.is_installed", lambda _module: False)
     assert found(tmp_path, "anthropic:claude-sonnet-4-5") == [("missing-package", Severity.WARNING)]
     assert read_crew(tmp_path).problems[0].fix == f"install it with: {install_line('llm')}"
     assert found(tmp_path, "openai:gpt-4o") == []

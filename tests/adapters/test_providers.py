@@ -2,14 +2,14 @@
 
 import pytest
 
-from interlock.adapters.models.endpoint import CallLimits
-from interlock.adapters.models.providers import (
+from interlock.adapters.models.openai.endpoint import CallLimits
+from interlock.adapters.models.openai.providers import (
     Environment,
     ProviderSettings,
     endpoint_of,
     is_served,
     key_variables,
-    unset_keys,
+    missing_key_variables,
 )
 from interlock.crew.definition import ModelRef
 from interlock.errors import ModelRefused
@@ -121,7 +121,7 @@ def test_a_key_goes_nowhere_else_whatever_the_crew_says(url: str) -> None:
     ],
 )
 def test_an_address_that_two_could_read_in_two_ways_is_refused(url: str) -> None:
-    with pytest.raises(ModelRefused, match="is no address"):
+    with pytest.raises(ModelRefused, match="is not an address"):
         place("house:x", url, house=HOUSE)
 
 
@@ -137,7 +137,7 @@ def test_what_is_wrong_with_an_address_is_said_without_what_it_hides(url: str) -
 
 
 def test_an_odd_ollama_host_is_named() -> None:
-    with pytest.raises(ModelRefused, match=r"variable OLLAMA_HOST: .* is no address"):
+    with pytest.raises(ModelRefused, match=r"variable OLLAMA_HOST: .* is not an address"):
         place("ollama:x", environment={"OLLAMA_HOST": "http://[bad"})
 
 
@@ -154,7 +154,7 @@ def test_without_an_address_it_says_where_to_write_one() -> None:
 
 
 def test_a_proxy_that_is_no_address_is_refused_before_it_is_used() -> None:
-    with pytest.raises(ModelRefused, match=r"the address of 'the proxy of ollama': .* is no address"):
+    with pytest.raises(ModelRefused, match=r"the address of 'the proxy of ollama': .* is not an address"):
         place("ollama:x", ollama=ProviderSettings(proxy="socks9:what"))
 
 
@@ -173,11 +173,11 @@ def test_every_key_there_is_is_known() -> None:
 
 
 def test_keys_that_are_not_set_are_named_by_their_variable() -> None:
-    unset = unset_keys({}, {})
+    unset = missing_key_variables({}, {})
     assert (unset["openai"], unset["google"], unset["huggingface"]) == ("OPENAI_API_KEY", "GOOGLE_API_KEY", "HF_TOKEN")
     assert not {"ollama", "vllm", "llama.cpp", "openai-compatible", "bedrock", "scripted"} & set(unset)
     there = {"OPENAI_API_KEY": "sk-1", "GEMINI_API_KEY": "g", "HF_TOKEN": " "}
-    assert set(unset) - set(unset_keys({}, there)) == {"openai", "google", "gemini"}
+    assert set(unset) - set(missing_key_variables({}, there)) == {"openai", "google", "gemini"}
 
 
 def test_the_hosts_file_says_which_variable_a_provider_needs() -> None:
@@ -186,6 +186,6 @@ def test_the_hosts_file_says_which_variable_a_provider_needs() -> None:
         "open": ProviderSettings(url="https://open.example/v1"),
         "anthropic": ProviderSettings(url="https://proxy.example/v1"),
     }
-    unset = unset_keys(own, {})
+    unset = missing_key_variables(own, {})
     assert unset["house"] == "HOUSE_KEY"
     assert not {"open", "anthropic"} & set(unset)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
@@ -19,18 +19,21 @@ from typing import Any, cast
 import pytest
 
 from interlock import Interlock, load_crew
-from interlock.adapters import migrations, mounts, sqlite_rows, sqlite_writer, store_sqlite
-from interlock.adapters.store_readonly import ReadOnlyStore
-from interlock.adapters.store_sqlite import SqliteStore
-from interlock.compose import inspection
-from interlock.compose.checkup import check_up
-from interlock.compose.keeping import delete_run, export_run, import_run
-from interlock.crew.definition import Crew
+from interlock.adapters.files import mounts
+from interlock.adapters.sqlite import database, migrations, writer
+from interlock.adapters.sqlite.read_only import ReadOnlyStore
+from interlock.adapters.sqlite.runs import run_head
+from interlock.adapters.sqlite.store import SqliteStore
+from interlock.compose.upkeep import read_only
+from interlock.compose.upkeep.archive import delete_run, export_run, import_run
+from interlock.compose.upkeep.doctor import check_folder
+from interlock.crew.definition import CrewDefinition
 from interlock.errors import DamagedRun, InterlockError, RecordsMissing, RunNotFound, StorageFull, StoreFailed
-from interlock.ports import NOTHING_ELSE, Alongside, Appended, ModelRequest, Record, RunRow
-from interlock.runtime.holding import STORE_RETRY_MS
+from interlock.ports import NO_WRITES, AppendResult, AtomicWrites, ModelRequest, Record, RunRow
+from interlock.runtime.store_retry import STORE_RETRY_MS
 from interlock.testing import ManualClock
 from tests.adapters.store_records import a_row, replied, started
+from tests.adapters.stores import opened
 
 FLIPS = 250
 MEGABYTE = 1024 * 1024
@@ -41,23 +44,6 @@ async def fill(store: SqliteStore, runs: int = 3, records: int = 4) -> None:
         await store.create(a_row(f"r{n}"), started())
         for seq in range(2, records + 1):
             await store.append(a_row(f"r{n}"), replied(seq))
-
-
-Story = Callable[[SqliteStore], Awaitable[None]]
-
-
-def use(folder: Path, story: Story, durability: str = "full", connect: migrations.Connect = migrations.connect) -> None:
-    async def told() -> None:
-        store = SqliteStore(folder, durability=durability, connect=connect)
-        try:
-            await story(store)
-        except BaseException:
-            with suppress(StoreFailed):  # a store that is broken says so again, which must not hide what a test found
-                await store.close()
-            raise
-        await store.close()
-
-    asyncio.run(told())
 
 
 class Connection:
@@ -98,7 +84,7 @@ settings: {timeout_seconds: 100000}
 """
 
 
-def a_crew(folder: Path) -> Crew:
+def a_crew(folder: Path) -> CrewDefinition:
     (folder / "crew.yaml").write_text(CREW, "utf-8")
     return load_crew(folder)
 
@@ -106,41 +92,38 @@ def a_crew(folder: Path) -> Crew:
 # Full disks
 
 
-def test_a_run_holds_its_reply_while_the_disk_is_full_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+async def test_a_run_holds_its_reply_while_the_disk_is_full_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
     clock = ManualClock()
     asked: list[str] = []
     text = "x" * 400_000 + "\n[END]"
-
-    async def told() -> None:
-        refused = asyncio.Event()
-        async with Interlock(tmp_path / "data", models=lambda request: reply(request), clock=clock) as box:
-            store, append = box.store, box.store.append
-
-            async def noticed(row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
-                try:
-                    return await append(row, record, also)
-                except StorageFull:
-                    refused.set()
-                    raise
-
-            store.append = noticed  # type: ignore[method-assign]
-            await store.limit_bytes(400_000)  # an empty one has about half of that
-            run = await box.start(a_crew(tmp_path), "go")
-            await refused.wait()
-            assert (await store.row(run.id)).status == "running"
-            assert len(await store.records(run.id)) == 1
-            await store.limit_bytes(100 * MEGABYTE)
-            while clock.next_wake_ms() is None or not box.runner.drivers:
-                await asyncio.sleep(0)
-            clock.advance(STORE_RETRY_MS)
-            result = await run.result()
-        assert (result.status, result.output, len(asked)) == ("completed", text, 1)
 
     def reply(request: ModelRequest) -> str:
         asked.append(request.key)
         return text
 
-    asyncio.run(told())
+    refused = asyncio.Event()
+    async with Interlock(tmp_path / "data", models=lambda request: reply(request), clock=clock) as box:
+        store, append = box.store, box.store.append
+
+        async def noticed(row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
+            try:
+                return await append(row, record, also)
+            except StorageFull:
+                refused.set()
+                raise
+
+        store.append = noticed  # type: ignore[method-assign]
+        await store.limit_bytes(400_000)  # an empty one has about half of that
+        run = await box.start(a_crew(tmp_path), "go")
+        await refused.wait()
+        assert (await store.row(run.id)).status == "running"
+        assert len(await store.records(run.id)) == 1
+        await store.limit_bytes(100 * MEGABYTE)
+        while clock.next_wake_ms() is None or not box.runner.drivers:
+            await asyncio.sleep(0)
+        clock.advance(STORE_RETRY_MS)
+        result = await run.result()
+    assert (result.status, result.output, len(asked)) == ("completed", text, 1)
 
 
 OVER_THE_LIMIT = """
@@ -195,27 +178,27 @@ def failing_at(nth: int, statement: str, code: int) -> Callable[[str], None]:
 
 
 @pytest.mark.parametrize("nth", range(1, 7))
-def test_whichever_sync_fails_nothing_is_acknowledged_after_it_and_nothing_before_it_is_lost(
+async def test_whichever_sync_fails_nothing_is_acknowledged_after_it_and_nothing_before_it_is_lost(
     tmp_path: Path, nth: int
 ) -> None:
     acknowledged = 0
     failing = failing_at(nth, "commit", sqlite3.SQLITE_IOERR_FSYNC)
-    use(tmp_path, nothing)
-
-    async def story(store: SqliteStore) -> None:
-        nonlocal acknowledged
-        for seq in range(1, 9):
-            try:
-                await (store.create(a_row("r0"), started()) if seq == 1 else store.append(a_row("r0"), replied(seq)))
-            except StoreFailed:
-                break
-            acknowledged += 1
-        for asking in (store.append(a_row("r0"), replied(acknowledged + 1)), store.row("r0"), store.claim("r0")):
-            with pytest.raises(StoreFailed, match="the disk failed to keep what was written"):
-                await asking
+    async with opened(tmp_path) as store:
+        await nothing(store)
 
     with pytest.raises(StoreFailed, match="the disk failed"):
-        use(tmp_path, story, connect=telling(failing))
+        async with opened(tmp_path, connect=telling(failing)) as store:
+            for seq in range(1, 9):
+                try:
+                    await (
+                        store.create(a_row("r0"), started()) if seq == 1 else store.append(a_row("r0"), replied(seq))
+                    )
+                except StoreFailed:
+                    break
+                acknowledged += 1
+            for asking in (store.append(a_row("r0"), replied(acknowledged + 1)), store.row("r0"), store.claim("r0")):
+                with pytest.raises(StoreFailed, match="the disk failed to keep what was written"):
+                    await asking
     assert acknowledged == nth - 1
     kept = subprocess.run(
         [sys.executable, "-c", COUNT, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
@@ -225,7 +208,7 @@ def test_whichever_sync_fails_nothing_is_acknowledged_after_it_and_nothing_befor
 
 COUNT = """
 import asyncio, sys
-from interlock.adapters.store_sqlite import SqliteStore
+from interlock.adapters.sqlite.store import SqliteStore
 async def main():
     store = SqliteStore(sys.argv[1])
     print(sum([len(await store.records(row.run)) for row in await store.rows()]))
@@ -238,66 +221,63 @@ async def nothing(store: SqliteStore) -> None:
     pass
 
 
-def test_a_sync_that_fails_during_a_checkpoint_is_final_as_well(
+async def test_a_sync_that_fails_during_a_checkpoint_is_final_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite passes over it, so the log would be taken for kept."""
-    use(tmp_path, nothing)
-    monkeypatch.setattr(sqlite_writer, "LOG_BYTES", 1)
-
-    async def story(store: SqliteStore) -> None:
-        await store.create(a_row("r0"), started())
-        with pytest.raises(StoreFailed, match="the disk failed to keep what was written"):
-            for seq in range(2, 10_000):
-                await store.append(a_row("r0"), replied(seq))
+    async with opened(tmp_path) as store:
+        await nothing(store)
+    monkeypatch.setattr(writer, "LOG_BYTES", 1)
 
     with pytest.raises(StoreFailed, match="the disk failed"):
-        use(tmp_path, story, connect=telling(failing_at(1, "pragma wal_checkpoint", sqlite3.SQLITE_IOERR_FSYNC)))
+        async with opened(
+            tmp_path, connect=telling(failing_at(1, "pragma wal_checkpoint", sqlite3.SQLITE_IOERR_FSYNC))
+        ) as store:
+            await store.create(a_row("r0"), started())
+            with pytest.raises(StoreFailed, match="the disk failed to keep what was written"):
+                for seq in range(2, 10_000):
+                    await store.append(a_row("r0"), replied(seq))
 
 
 @pytest.mark.parametrize("durability", ["full", "normal"])
-def test_a_sync_that_fails_while_the_store_is_closed_is_told_to_whoever_closes_it(
+async def test_a_sync_that_fails_while_the_store_is_closed_is_told_to_whoever_closes_it(
     tmp_path: Path, durability: str
 ) -> None:
-    """With durability "normal" it may cost what was acknowledged, and SQLite tells nobody of it."""
+    """With durability "normal" it may cost what was acknowledged, and SQLite does not report it."""
     told: list[str] = []
-
-    async def story(store: SqliteStore) -> None:
-        await store.create(a_row("r0"), started())
-        told.append("acknowledged")
 
     failing = failing_at(1, "pragma wal_checkpoint", sqlite3.SQLITE_IOERR_FSYNC)
     with pytest.raises(StoreFailed, match="the disk failed to keep what was written"):
-        use(tmp_path, story, durability, connect=telling(failing))
+        async with opened(tmp_path, durability, connect=telling(failing)) as store:
+            await store.create(a_row("r0"), started())
+            told.append("acknowledged")
     assert told == ["acknowledged"]
 
 
-def test_a_lone_append_is_committed_on_the_loop_and_in_the_thread_while_the_disk_is_slow(
+async def test_a_lone_append_is_committed_on_the_loop_and_in_the_thread_while_the_disk_is_slow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places: list[str] = []
-    monkeypatch.setattr(sqlite_writer, "SLOW_S", 1e9)
-    monkeypatch.setattr(sqlite_writer, "crash_point", lambda name: places.append(threading.current_thread().name))
+    monkeypatch.setattr(writer, "SLOW_S", 1e9)
+    monkeypatch.setattr(writer, "crash_point", lambda name: places.append(threading.current_thread().name))
 
-    async def story(store: SqliteStore) -> None:
+    async with opened(tmp_path) as store:
         await store.create(a_row("r0"), started())
         await asyncio.sleep(0)
         await store.append(a_row("r0"), replied(2))
         assert set(places) == {threading.main_thread().name}
         places.clear()
-        monkeypatch.setattr(sqlite_writer, "SLOW_S", 0.0)
+        monkeypatch.setattr(writer, "SLOW_S", 0.0)
         for seq in range(3, 6):
             await store.append(a_row("r0"), replied(seq))
         assert set(places) == {"interlock-writer"}
         assert len(await store.records("r0")) == 5
 
-    use(tmp_path, story)
 
-
-def test_no_connection_is_used_by_two_threads_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_connection_is_used_by_two_threads_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small and large appends, alone and together, and a checkpoint after each."""
-    monkeypatch.setattr(sqlite_writer, "LOG_BYTES", 1)
-    monkeypatch.setattr(sqlite_writer, "LARGE_BYTES", 5_000)
+    monkeypatch.setattr(writer, "LOG_BYTES", 1)
+    monkeypatch.setattr(writer, "LARGE_BYTES", 5_000)
     strangers: list[str] = []
 
     class Guarded(Connection):
@@ -321,13 +301,11 @@ def test_no_connection_is_used_by_two_threads_at_once(tmp_path: Path, monkeypatc
             if choices.random() < 0.3:
                 await store.records(run)
 
-    async def story(store: SqliteStore) -> None:
+    async with opened(tmp_path, connect=lambda path, mode: cast(sqlite3.Connection, Guarded(path, mode))) as store:
         await asyncio.gather(*(one(store, f"r{n}") for n in range(8)))
         await one(store, "alone")
         assert [len(await store.records(row.run)) for row in await store.rows()] == [39] * 9
         assert await store.problems() == []
-
-    use(tmp_path, story, connect=lambda path, mode: cast(sqlite3.Connection, Guarded(path, mode)))
     assert strangers == []
 
 
@@ -360,20 +338,21 @@ def test_a_folder_is_on_the_innermost_and_latest_mount(path: str, kind: str) -> 
     assert mounts.file_system_of(path, MOUNTINFO) == kind
 
 
-def test_a_network_file_system_is_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_network_file_system_is_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "mountinfo"
     monkeypatch.setattr(mounts, "MOUNTS", file)
     file.write_text(f"1 0 0:1 / {tmp_path / 'data'} rw - nfs server:/ rw\n", "utf-8")
     with pytest.raises(StoreFailed, match=r"'.*data' is on a network file system \(nfs\).*name a folder on a local"):
         SqliteStore(tmp_path / "data")
     assert not (tmp_path / "data" / "interlock.db").exists()
-    file.unlink()  # where there is no such list, nobody is refused
-    use(tmp_path / "data", fill)
+    file.unlink()  # without such a list, no folder is refused
+    async with opened(tmp_path / "data") as store:
+        await fill(store)
 
 
 READ_ONLY = """
 import os, sys
-from interlock.adapters.store_sqlite import SqliteStore
+from interlock.adapters.sqlite.store import SqliteStore
 from interlock.errors import StoreFailed
 if os.geteuid() == 0:
     os.setegid(65534), os.seteuid(65534)
@@ -384,12 +363,13 @@ except StoreFailed as error:
 """
 
 
-def test_a_database_that_may_only_be_read_is_refused_in_one_line() -> None:
+async def test_a_database_that_may_only_be_read_is_refused_in_one_line() -> None:
     """In a process that is not root, as root may write everywhere."""
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
         folder = Path(place, "data")
-        use(folder, fill)
+        async with opened(folder) as store:
+            await fill(store)
         for path, mode in ((folder, 0o777), (folder / "owners", 0o777), (folder / "interlock.lock", 0o666)):
             path.chmod(mode)
         (folder / "interlock.db").chmod(0o444)
@@ -420,12 +400,12 @@ def held_by_another_process(folder: Path, program: str = HOLD) -> Iterator["subp
             other.send_signal(signal.SIGKILL)
 
 
-def test_a_database_that_another_process_keeps_to_itself_is_said_so_and_work_goes_on_after_it(
+async def test_a_database_that_another_process_keeps_to_itself_is_said_so_and_work_goes_on_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_writer, "LOCKED_WAIT_MS", 10)
+    monkeypatch.setattr(writer, "LOCKED_WAIT_MS", 10)
 
-    async def story(store: SqliteStore) -> None:
+    async with opened(tmp_path) as store:
         await fill(store)
         with held_by_another_process(tmp_path):
             appends = (store.append(a_row(f"r{n}"), replied(5)) for n in range(3))
@@ -436,8 +416,6 @@ def test_a_database_that_another_process_keeps_to_itself_is_said_so_and_work_goe
             assert [len(await store.records(f"r{n}")) for n in range(3)] == [4] * 3
         for n in range(3):
             await store.append(a_row(f"r{n}"), replied(5))
-
-    use(tmp_path, story)
 
 
 READ = """
@@ -453,23 +431,23 @@ sys.stdin.readline()
 """
 
 
-def test_a_long_reader_stops_no_writer_and_the_log_it_let_grow_is_cut_back_after_it(
+async def test_a_long_reader_stops_no_writer_and_the_log_it_let_grow_is_cut_back_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most = MEGABYTE
-    monkeypatch.setattr(store_sqlite, "LOG_BYTES_MAX", most)
-    monkeypatch.setattr(inspection, "LOG_BYTES_MAX", most)
-    monkeypatch.setattr(sqlite_writer, "LOG_BYTES", most // 8)
+    monkeypatch.setattr(database, "LOG_BYTES_MAX", most)
+    monkeypatch.setattr(read_only, "LOG_BYTES_MAX", most)
+    monkeypatch.setattr(writer, "LOG_BYTES", most // 8)
     log = tmp_path / "interlock.db-wal"
 
-    async def story(store: SqliteStore) -> None:
+    async with opened(tmp_path) as store:
         await store.create(a_row("r0"), started())
         with held_by_another_process(tmp_path, READ) as reader:
             for seq in range(2, 42):
                 await store.append(a_row("r0"), replied(seq, "x" * 100_000))
             assert log.stat().st_size > 2 * most
-            (note,) = (await check_up(tmp_path)).notes
-            assert "more than 1 MB: another program keeps a reading transaction open" in note
+            (note,) = (await check_folder(tmp_path)).notes
+            assert "more than 1 MB: another program keeps a read transaction open" in note
             assert reader.communicate("\n\n")[0] == "ended\n"
         for seq in range(42, 2_000):
             await store.append(a_row("r0"), replied(seq))
@@ -478,20 +456,18 @@ def test_a_long_reader_stops_no_writer_and_the_log_it_let_grow_is_cut_back_after
         assert log.stat().st_size <= most
         assert len(await store.records("r0")) == seq
 
-    use(tmp_path, story)
 
-
-def test_no_read_of_the_store_leaves_a_transaction_open(tmp_path: Path) -> None:
+async def test_no_read_of_the_store_leaves_a_transaction_open(tmp_path: Path) -> None:
     """A reader holds up the log for no longer than its one answer."""
 
-    async def story(store: SqliteStore) -> None:
+    async with opened(tmp_path) as store:
         await fill(store)
         await store.put_crew(sha256(b"{}").hexdigest(), b"{}")
         asked = (
             store.row("r0"),
             store.rows(),
             store.records("r0"),
-            store.sealed("r0"),
+            store.export_records("r0"),
             store.since(0),
             store.tombstones(),
             store.pending(),
@@ -503,11 +479,10 @@ def test_no_read_of_the_store_leaves_a_transaction_open(tmp_path: Path) -> None:
             await answer(asking)
             assert not store._reading.in_transaction
 
-    use(tmp_path, story)
 
-
-def test_a_database_of_an_older_schema_is_not_read_where_it_cannot_be_brought_up_to_date(tmp_path: Path) -> None:
-    use(tmp_path, fill)
+async def test_a_database_of_an_older_schema_is_not_read_where_it_cannot_be_brought_up_to_date(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        await fill(store)
     with sqlite3.connect(tmp_path / "interlock.db") as connection:
         connection.execute("pragma user_version = 3")
     connection.close()
@@ -515,36 +490,34 @@ def test_a_database_of_an_older_schema_is_not_read_where_it_cannot_be_brought_up
         ReadOnlyStore(tmp_path)
 
 
-def test_a_store_that_only_reads_refuses_every_write_and_says_what_it_could_not_do(tmp_path: Path) -> None:
-    use(tmp_path, fill)
+async def test_a_store_that_only_reads_refuses_every_write_and_says_what_it_could_not_do(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        await fill(store)
 
-    async def told() -> None:
-        store = ReadOnlyStore(tmp_path)
-        assert len(await store.records("r0")) == 4
-        for asking in (
-            store.create(a_row("new"), started()),
-            store.append(a_row("r0"), replied(5)),
-            store.claim("r0"),
-            store.delete("r0", at=1),
-        ):
-            with pytest.raises(StoreFailed, match=r"could not .* can only be read by this process"):
-                await asking
-        await store.close()
-        with pytest.raises(StoreFailed, match="is closed"):
-            await store.row("r0")
-
-    asyncio.run(told())
+    store = ReadOnlyStore(tmp_path)
+    assert len(await store.records("r0")) == 4
+    for asking in (
+        store.create(a_row("new"), started()),
+        store.append(a_row("r0"), replied(5)),
+        store.claim("r0"),
+        store.delete_run("r0", at=1),
+    ):
+        with pytest.raises(StoreFailed, match=r"could not .* can only be read by this process"):
+            await asking
+    await store.close()
+    with pytest.raises(StoreFailed, match="is closed"):
+        await store.row("r0")
 
 
 # Damage
 
 
-COLUMNS = [*sqlite_rows.COLUMNS.split(", "), "crc"]
+COLUMNS = [*run_head.COLUMNS.split(", "), "crc"]
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-def test_whatever_changes_in_the_row_of_a_run_is_damage_and_other_runs_go_on(tmp_path: Path, column: str) -> None:
-    async def story(store: SqliteStore) -> None:
+async def test_whatever_changes_in_the_row_of_a_run_is_damage_and_other_runs_go_on(tmp_path: Path, column: str) -> None:
+    async with opened(tmp_path) as store:
         await fill(store)
         await store.release("r1")
         with sqlite3.connect(tmp_path / "interlock.db") as connection:
@@ -554,27 +527,23 @@ def test_whatever_changes_in_the_row_of_a_run_is_damage_and_other_runs_go_on(tmp
         connection.close()
         run = "r1x" if column == "run" else "r1"
         for asking in (store.row(run), store.records(run), store.claim(run), store.append(a_row(run), replied(5))):
-            with pytest.raises(DamagedRun, match=f"'{run}' is damaged: the crc of its row does not hold"):
+            with pytest.raises(DamagedRun, match=f"'{run}' is damaged: the crc of its row does not match"):
                 await asking
         assert [row.run for row in await store.rows()] == ["r2", "r0"]
         assert [row.run for row in await store.rows(limit=1, before="r2")] == ["r0"]
         assert [problem for problem in await store.problems() if "the crc of its row" in problem]
         await store.append(a_row("r2"), replied(5))
 
-    use(tmp_path, story)
 
-
-def test_a_damaged_tombstone_is_found(tmp_path: Path) -> None:
-    async def story(store: SqliteStore) -> None:
+async def test_a_damaged_tombstone_is_found(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
         await fill(store)
-        await store.delete("r1", at=7)
+        await store.delete_run("r1", at=7)
         with sqlite3.connect(tmp_path / "interlock.db") as connection:
             connection.execute("update tombstones set seq = seq + 1")
         connection.close()
         with pytest.raises(DamagedRun, match="'r1' is damaged: the crc of its tombstone"):
             await store.tombstones()
-
-    use(tmp_path, story)
 
 
 async def all_of(folder: Path) -> dict[str, object]:
@@ -602,17 +571,15 @@ async def answer(asking: Awaitable[object]) -> object:
         return type(error)
 
 
-def test_no_flipped_bit_of_the_database_gives_a_wrong_answer(tmp_path: Path) -> None:
+async def test_no_flipped_bit_of_the_database_gives_a_wrong_answer(tmp_path: Path) -> None:
     """Either the folder is refused, or each answer is the right one, or an error, or leaves out a damaged thing."""
 
-    async def story(store: SqliteStore) -> None:
+    async with opened(tmp_path / "sound") as store:
         await fill(store)
         await store.append(a_row("r1", status="paused"), replied(5, "y" * 5_000))
         await store.create(a_row("r3"), started())
-        await store.delete("r3", at=9)
-
-    use(tmp_path / "sound", story)
-    right = asyncio.run(all_of(tmp_path / "sound"))
+        await store.delete_run("r3", at=9)
+    right = await all_of(tmp_path / "sound")
     data = (tmp_path / "sound" / "interlock.db").read_bytes()
     choices = random.Random(11)
     refused = found = 0
@@ -624,7 +591,7 @@ def test_no_flipped_bit_of_the_database_gives_a_wrong_answer(tmp_path: Path) -> 
         flipped[bit // 8] ^= 1 << bit % 8
         (folder / "interlock.db").write_bytes(flipped)
         try:
-            answers = asyncio.run(all_of(folder))
+            answers = await all_of(folder)
         except StoreFailed:
             refused += 1
             continue
@@ -637,12 +604,10 @@ def test_no_flipped_bit_of_the_database_gives_a_wrong_answer(tmp_path: Path) -> 
     assert found > 0
 
 
-def test_a_database_that_ends_at_any_page_gives_no_wrong_answer(tmp_path: Path) -> None:
-    async def story(store: SqliteStore) -> None:
+async def test_a_database_that_ends_at_any_page_gives_no_wrong_answer(tmp_path: Path) -> None:
+    async with opened(tmp_path / "sound") as store:
         await fill(store, runs=4, records=30)
-
-    use(tmp_path / "sound", story)
-    right = asyncio.run(all_of(tmp_path / "sound"))
+    right = await all_of(tmp_path / "sound")
     data = (tmp_path / "sound" / "interlock.db").read_bytes()
     page = 4096
     assert len(data) // page > 10
@@ -651,7 +616,7 @@ def test_a_database_that_ends_at_any_page_gives_no_wrong_answer(tmp_path: Path) 
         folder.mkdir()
         (folder / "interlock.db").write_bytes(data[: pages * page])
         try:
-            answers = asyncio.run(all_of(folder))
+            answers = await all_of(folder)
         except StoreFailed:
             continue
         assert not [name for name in right if answers[name] != right[name] and not is_honest(name, answers, right)]
@@ -668,27 +633,26 @@ asyncio.run(main())
 """
 
 
-def test_a_log_that_is_deleted_after_a_death_is_noticed_and_a_sound_older_state_is_left(
+async def test_a_log_that_is_deleted_after_a_death_is_noticed_and_a_sound_older_state_is_left(
     tmp_path: Path,
 ) -> None:
     """A database without its log is what it was at the last checkpoint, which is not what was acknowledged."""
-    use(tmp_path, lambda store: fill(store, runs=1))
+    async with opened(tmp_path) as store:
+        await fill(store, runs=1)
     command = [sys.executable, "-c", DIE, str(tmp_path), str(Path(__file__).parent)]
     subprocess.run(command, check=True, timeout=60)
     (tmp_path / "interlock.db-wal").unlink()
     with pytest.raises(RecordsMissing, match=r"^\d+ records? "):
         SqliteStore(tmp_path)
-    asyncio.run(SqliteStore(tmp_path, accepts_loss=True).close())
+    await SqliteStore(tmp_path, accepts_loss=True).close()
 
-    async def story(store: SqliteStore) -> None:
+    async with opened(tmp_path) as store:
         assert [row.run for row in await store.rows()] == ["r0"]
         assert len(await store.records("r0")) == 4
         assert await store.problems() == []
 
-    use(tmp_path, story)
 
-
-def test_whatever_writes_begins_a_transaction_that_writes(tmp_path: Path) -> None:
+async def test_whatever_writes_begins_a_transaction_that_writes(tmp_path: Path) -> None:
     """One that begins by reading and writes later would be refused whenever another process writes in between."""
     begun: dict[int, str] = {}
 
@@ -705,14 +669,12 @@ def test_whatever_writes_begins_a_transaction_that_writes(tmp_path: Path) -> Non
 
     written: list[str] = []
 
-    async def story(store: SqliteStore) -> None:
+    async with opened(tmp_path, connect=lambda path, mode: cast(sqlite3.Connection, Watched(path, mode))) as store:
         await fill(store)
         await store.release("r0")
         await store.claim("r0")
         await store.put_crew(sha256(b"{}").hexdigest(), b"{}")
-        await store.delete("r1", at=1)
-
-    use(tmp_path, story, connect=lambda path, mode: cast(sqlite3.Connection, Watched(path, mode)))
+        await store.delete_run("r1", at=1)
     assert len(written) > 20
     assert set(written) == {"begin immediate"}
 
@@ -728,31 +690,26 @@ def is_honest(name: str, answers: dict[str, Any], right: dict[str, Any]) -> bool
 # Huge texts
 
 
-def test_a_reply_of_ten_megabytes_is_kept_replayed_exported_imported_and_deleted(tmp_path: Path) -> None:
+async def test_a_reply_of_ten_megabytes_is_kept_replayed_exported_imported_and_deleted(tmp_path: Path) -> None:
     huge = "ông nói " * MEGABYTE + "\n[WAIT]"
     crew = a_crew(tmp_path)
 
-    async def first() -> tuple[str, bytes]:
-        replies = iter([huge, "done\n[END]"])
-        async with Interlock(tmp_path / "data", models=lambda request: next(replies)) as box:
-            run = await box.start(crew, "go")
-            assert (await run.result()).status == "paused"
-            assert huge in [each.text for each in (await box.state(run.id)).history]
-            await (await box.resume(run.id, "yes")).result()
-            return run.id, await export_run(box, run.id)
-
-    async def second(run: str, data: bytes) -> None:
-        async with Interlock(tmp_path / "other") as box:
-            await import_run(box, data, "a file")
-            assert (await box.result(run)).status == "completed"
-            await box.store.backup(tmp_path / "copy.db")
-            await delete_run(box, run)
-        assert (tmp_path / "copy.db").stat().st_size > 10 * MEGABYTE
-
-    run, data = asyncio.run(first())
-    assert asyncio.run(check_up(tmp_path / "data")).problems == []
-    asyncio.run(second(run, data))
-    assert asyncio.run(check_up(tmp_path / "other")).problems == []
+    replies = iter([huge, "done\n[END]"])
+    async with Interlock(tmp_path / "data", models=lambda request: next(replies)) as box:
+        handle = await box.start(crew, "go")
+        run = handle.id
+        assert (await handle.result()).status == "paused"
+        assert huge in [each.text for each in (await box.state(run)).history]
+        await (await box.resume(run, "yes")).result()
+        data = await export_run(box, run)
+    assert (await check_folder(tmp_path / "data")).problems == []
+    async with Interlock(tmp_path / "other") as box:
+        await import_run(box, data, "a file")
+        assert (await box.result(run)).status == "completed"
+        await box.store.backup(tmp_path / "copy.db")
+        await delete_run(box, run)
+    assert (tmp_path / "copy.db").stat().st_size > 10 * MEGABYTE
+    assert (await check_folder(tmp_path / "other")).problems == []
     with sqlite3.connect(tmp_path / "other" / "interlock.db") as connection:
         assert connection.execute("select max(length(body)) from records").fetchone()[0] in (None, 0)
     connection.close()

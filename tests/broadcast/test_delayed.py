@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.broadcast.delayed import (
-    Delayed,
+    DelayedBroadcast,
     after_dispatch,
     after_failure,
-    buried,
-    checked_repeat_key,
-    checked_time,
+    dead_letter_of,
+    delivery_order,
     emission_of,
-    in_order,
     replaces,
+    require_repeat_key,
+    require_time,
     view_of,
 )
 from interlock.broadcast.naming import is_broadcast_id
@@ -28,7 +28,7 @@ from interlock.limits import DELIVERY_PAUSES_MS, HORIZON_MS
 NOW = 1_800_000_000_000
 
 
-def entry(**changes: Any) -> Delayed:
+def entry(**changes: Any) -> DelayedBroadcast:
     fields: dict[str, Any] = {
         "id": "aaa",
         "type": "x:y",
@@ -37,7 +37,7 @@ def entry(**changes: Any) -> Delayed:
         "created_at": 1,
         "updated_at": 1,
     }
-    return Delayed(**(fields | changes))
+    return DelayedBroadcast(**(fields | changes))
 
 
 @pytest.mark.parametrize(
@@ -45,14 +45,14 @@ def entry(**changes: Any) -> Delayed:
 )
 def test_an_absurd_time_is_refused(at: object) -> None:
     with pytest.raises(BadBroadcast):
-        checked_time(at, NOW)
+        require_time(at, NOW)
 
 
 @settings(max_examples=300, derandomize=True, deadline=None, database=None)
 @given(st.integers() | st.floats() | st.text() | st.none())
 def test_whatever_passes_as_a_time_is_within_ten_years(at: object) -> None:
     try:
-        passed = checked_time(at, NOW)
+        passed = require_time(at, NOW)
     except BadBroadcast:
         return
     assert passed > 0 and abs(passed - NOW) <= HORIZON_MS
@@ -61,8 +61,8 @@ def test_whatever_passes_as_a_time_is_within_ten_years(at: object) -> None:
 @pytest.mark.parametrize("key", ["", "x" * 257, "a\nb", 7])
 def test_a_repeat_key_has_bounds(key: object) -> None:
     with pytest.raises(BadBroadcast):
-        checked_repeat_key(key)
-    assert checked_repeat_key(None) is None and checked_repeat_key("daily") == "daily"
+        require_repeat_key(key)
+    assert require_repeat_key(None) is None and require_repeat_key("daily") == "daily"
 
 
 def test_only_the_same_type_and_repeat_key_replace() -> None:
@@ -83,7 +83,7 @@ def test_a_signal_keeps_its_id_on_every_try() -> None:
 
 
 def test_a_failure_waits_longer_each_time_and_then_it_is_dead() -> None:
-    tried: Delayed | None = entry()
+    tried: DelayedBroadcast | None = entry()
     waits = []
     while tried is not None and (again := after_failure(tried, NOW)) is not None:
         assert again.due_at == again.try_at
@@ -91,7 +91,7 @@ def test_a_failure_waits_longer_each_time_and_then_it_is_dead() -> None:
         tried = again
     assert tuple(waits) == DELIVERY_PAUSES_MS
     assert tried is not None
-    dead = buried(tried, "nobody is there", NOW)
+    dead = dead_letter_of(tried, "nobody is there", NOW)
     assert (dead.id, dead.attempts, dead.reason) == ("aaa", len(DELIVERY_PAUSES_MS) + 1, "nobody is there")
 
 
@@ -121,7 +121,7 @@ def test_a_clock_that_was_set_back_brings_no_time_twice() -> None:
 
 def test_order_is_by_time_then_type_then_id() -> None:
     entries = [entry(id="b"), entry(id="a"), entry(id="a", deliver_at=NOW - 1), entry(id="z", type="a")]
-    assert [each.id for each in sorted(entries, key=in_order)] == ["a", "z", "a", "b"]
+    assert [each.id for each in sorted(entries, key=delivery_order)] == ["a", "z", "a", "b"]
 
 
 def test_what_is_shown_has_the_keys_of_the_file_and_no_inner_ones() -> None:
@@ -130,4 +130,6 @@ def test_what_is_shown_has_the_keys_of_the_file_and_no_inner_ones() -> None:
         "id", "type", "source", "deliverAt", "createdAt", "updatedAt", "data", "repeatKey", "attempts",
     ]  # fmt: skip
     assert "repeatKey" not in view_of(entry()) and "data" not in view_of(entry())
-    assert msgspec.json.decode(msgspec.json.encode(entry(repeat_key="k")), type=Delayed) == entry(repeat_key="k")
+    assert msgspec.json.decode(msgspec.json.encode(entry(repeat_key="k")), type=DelayedBroadcast) == entry(
+        repeat_key="k"
+    )

@@ -10,11 +10,11 @@ from interlock.broadcast.naming import (
     AT_A_PLACE_MAX,
     PLACES_MAX,
     crew_type,
-    derived_id,
     id_in_series,
     is_broadcast_id,
     series_name,
     sleep_type,
+    stable_id,
     wake_type,
 )
 from interlock.broadcast.record import (
@@ -23,13 +23,13 @@ from interlock.broadcast.record import (
     UNSET,
     Broadcast,
     Source,
-    checked_data,
-    checked_id,
-    checked_source,
-    checked_type,
-    decoded,
-    encoded,
-    said,
+    decode_broadcast,
+    encode_broadcast,
+    require_broadcast_data,
+    require_broadcast_type,
+    require_own_source,
+    require_source_id,
+    source_label,
 )
 from interlock.errors import BadBroadcast
 from interlock.limits import BROADCAST_DATA_BYTES_MAX
@@ -46,16 +46,16 @@ def test_a_record_is_one_compact_line_with_the_keys_of_the_protocol() -> None:
     line = (
         b'{"id":"abc","type":"build:x:done","source":{"type":"agent","id":"writer"},"data":{"ok":true},"createdAt":7}'
     )
-    assert encoded(made) == line
-    assert decoded(line) == made
+    assert encode_broadcast(made) == line
+    assert decode_broadcast(line) == made
 
 
 def test_without_data_there_is_no_key_and_null_is_data() -> None:
     bare = Broadcast(id="abc", type="x", source=SYSTEM, created_at=7)
-    assert encoded(bare) == b'{"id":"abc","type":"x","source":{"type":"system"},"createdAt":7}'
+    assert encode_broadcast(bare) == b'{"id":"abc","type":"x","source":{"type":"system"},"createdAt":7}'
     null = Broadcast(id="abc", type="x", source=SYSTEM, data=None, created_at=7)
-    assert decoded(encoded(null)).data is None
-    assert decoded(encoded(bare)).data is UNSET
+    assert decode_broadcast(encode_broadcast(null)).data is None
+    assert decode_broadcast(encode_broadcast(bare)).data is UNSET
 
 
 @settings(max_examples=300, derandomize=True, deadline=None, database=None)
@@ -68,10 +68,10 @@ def test_without_data_there_is_no_key_and_null_is_data() -> None:
     )
 )  # fmt: skip
 def test_whatever_passes_comes_back_as_it_was(data: Any) -> None:
-    made = Broadcast(id="abc", type="x", source=PROCESS, data=checked_data(data), created_at=1)
-    line = encoded(made)
+    made = Broadcast(id="abc", type="x", source=PROCESS, data=require_broadcast_data(data), created_at=1)
+    line = encode_broadcast(made)
     assert b"\n" not in line
-    assert decoded(line) == made
+    assert decode_broadcast(line) == made
 
 
 @pytest.mark.parametrize(
@@ -84,29 +84,28 @@ def test_whatever_passes_comes_back_as_it_was(data: Any) -> None:
 )  # fmt: skip
 def test_data_that_cannot_be_kept_whole_is_refused(data: Any) -> None:
     with pytest.raises(BadBroadcast):
-        checked_data(data)
+        require_broadcast_data(data)
 
 
 def test_data_at_its_bounds_passes() -> None:
-    checked_data(deep(63))
-    checked_data("x" * (BROADCAST_DATA_BYTES_MAX - 2))
-    checked_data(UNSET)
+    for data in (deep(63), "x" * (BROADCAST_DATA_BYTES_MAX - 2), UNSET):
+        assert require_broadcast_data(data) is data
 
 
 @pytest.mark.parametrize("kind", ["", "  ", None, 7, "x" * 257, "é" * 129, ":" * 16, "a\nb", "a\x1bb", "x" * 10**6])
 def test_a_type_that_cannot_be_is_refused(kind: object) -> None:
     with pytest.raises(BadBroadcast):
-        checked_type(kind)
+        require_broadcast_type(kind)
 
 
 def test_a_type_is_kept_trimmed() -> None:
-    assert checked_type(" build:x:done\n") == "build:x:done"
-    assert checked_type("build:*") == "build:*"
+    assert require_broadcast_type(" build:x:done\n") == "build:x:done"
+    assert require_broadcast_type("build:*") == "build:*"
 
 
 @pytest.mark.parametrize("claimed", [None, UNSET, AGENT, {"type": "agent"}, {"type": "agent", "id": "writer"}])
 def test_a_caller_may_name_their_own_source(claimed: Any) -> None:
-    assert checked_source(claimed, AGENT) == AGENT
+    assert require_own_source(claimed, AGENT) == AGENT
 
 
 @pytest.mark.parametrize(
@@ -115,15 +114,15 @@ def test_a_caller_may_name_their_own_source(claimed: Any) -> None:
 )
 def test_a_source_that_is_not_the_callers_own_is_refused(claimed: Any) -> None:
     with pytest.raises(BadBroadcast):
-        checked_source(claimed, AGENT)
+        require_own_source(claimed, AGENT)
 
 
 def test_a_source_says_itself_and_a_name_has_bounds() -> None:
-    assert (said(AGENT), said(SYSTEM)) == ("agent writer", "system")
-    assert checked_id("nightly build") == "nightly build"
+    assert (source_label(AGENT), source_label(SYSTEM)) == ("agent writer", "system")
+    assert require_source_id("nightly build") == "nightly build"
     for name in ("x" * 65, "a\nb"):
         with pytest.raises(BadBroadcast):
-            checked_id(name)
+            require_source_id(name)
 
 
 def test_ids_of_a_series_have_the_form_of_a_cuid2_differ_and_stand_in_order() -> None:
@@ -141,13 +140,13 @@ def test_ids_of_a_series_have_the_form_of_a_cuid2_differ_and_stand_in_order() ->
 @settings(max_examples=200, derandomize=True, deadline=None, database=None)
 @given(st.text(), st.text())
 def test_derived_ids_have_the_form_of_a_cuid2_and_follow_from_the_key(one: str, other: str) -> None:
-    assert is_broadcast_id(derived_id(one)) and len(derived_id(one)) == 24
-    assert (derived_id(one) == derived_id(other)) is (one == other)
+    assert is_broadcast_id(stable_id(one)) and len(stable_id(one)) == 24
+    assert (stable_id(one) == stable_id(other)) is (one == other)
 
 
 def test_derived_ids_never_change() -> None:
     """Journals hold them: another way to derive them would make old journals diverge."""
-    assert derived_id("01a1:12.0") == "leift017e66egyrjhpvzrkdy"
+    assert stable_id("01a1:12.0") == "leift017e66egyrjhpvzrkdy"
 
 
 @pytest.mark.parametrize(

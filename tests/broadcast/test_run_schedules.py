@@ -2,9 +2,9 @@
 
 from interlock.broadcast.run_schedules import (
     RunSchedule,
+    after_clock_change,
     after_failure,
     after_start,
-    replanned,
     run_id_of,
     with_pause,
 )
@@ -69,9 +69,9 @@ def test_a_single_occurrence_that_cannot_start_is_over_with_its_reason() -> None
 
 
 def test_a_clock_that_is_set_back_delays_nothing() -> None:
-    assert replanned(hourly(NOON + 48 * HOUR), NOON - 5, next_cron).next_at == NOON
-    assert replanned(hourly(NOON), NOON - 5, next_cron) == hourly(NOON)
-    assert replanned(once(), NOON - 48 * HOUR, next_cron) == once()
+    assert after_clock_change(hourly(NOON + 48 * HOUR), NOON - 5, next_cron).next_at == NOON
+    assert after_clock_change(hourly(NOON), NOON - 5, next_cron) == hourly(NOON)
+    assert after_clock_change(once(), NOON - 48 * HOUR, next_cron) == once()
 
 
 def test_cron_plans_by_its_own_times() -> None:

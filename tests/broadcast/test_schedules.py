@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.broadcast.schedules import WEEKDAYS, Schedule, checked_schedule, next_after
+from interlock.broadcast.schedules import WEEKDAYS, Schedule, next_after, require_schedule
 from interlock.errors import BadBroadcast
 from interlock.limits import HORIZON_MS, REPEAT_MS_MIN
 
@@ -73,7 +73,7 @@ def test_every_change_of_the_clocks_from_2026_to_2030(name: str) -> None:
     st.integers(1_767_225_600_000, 1_924_991_999_000),
 )
 def test_the_next_instant_is_later_and_none_lies_between(zone: str, at: str, days: tuple[str, ...], after: int) -> None:
-    schedule = checked_schedule(Schedule(at=at, zone=zone, days=days))
+    schedule = require_schedule(Schedule(at=at, zone=zone, days=days))
     found = next_after(schedule, after)
     week = 8 * 24 * 3600 * 1000
     assert after < found <= after + week
@@ -111,4 +111,4 @@ def test_an_interval_keeps_its_beat(every: int, start: int, late: int) -> None:
 )
 def test_a_schedule_that_does_not_say_when_is_refused(schedule: Schedule) -> None:
     with pytest.raises(BadBroadcast):
-        checked_schedule(schedule)
+        require_schedule(schedule)

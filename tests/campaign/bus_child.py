@@ -17,10 +17,10 @@ from typing import Any
 
 from interlock import Crew, Interlock, load_crew
 from interlock.adapters import crash_points
-from interlock.adapters.bus_sqlite import SqliteBus
-from interlock.broadcast.delayed import Delayed, emission_of
+from interlock.adapters.sqlite.bus.bus import SqliteBus
+from interlock.broadcast.delayed import DelayedBroadcast, emission_of
 from interlock.engine.events import ToolRequest
-from interlock.ports import Announced, ModelReply, ModelRequest
+from interlock.ports import BroadcastOutcome, ModelReply, ModelRequest
 
 CREW = """\
 version: "2.0"
@@ -102,12 +102,16 @@ async def is_there(box: Interlock) -> bool:
 async def is_done(box: Interlock) -> bool:
     """Nothing runs, nothing is due and nothing is to be delivered."""
     running = await box.journal.rows(status="running")
-    return not running and not await box.signals.delayed() and not await box.signals.bus.awaiting(10**15)
+    return (
+        not running
+        and not await box.signals.list_delayed()
+        and not await box.signals.bus.agents_with_deliveries(10**15)
+    )
 
 
-async def dispatch_in_two_steps(self: SqliteBus, entries: Sequence[Delayed], now: int) -> Announced:
+async def dispatch_in_two_steps(self: SqliteBus, entries: Sequence[DelayedBroadcast], now: int) -> BroadcastOutcome:
     """A planted bug: out of the queue in one transaction, onto the bus in another."""
-    announced = Announced()
+    announced = BroadcastOutcome()
     for entry in entries:
         await self.cancel(entry.id)
         for _ in range(5):  # a gap wide enough to die in, however the loop takes its turns

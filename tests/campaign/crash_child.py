@@ -27,9 +27,9 @@ import msgspec
 from campaign.story import Story, as_yaml
 from interlock import Interlock, RunNotFound, load_crew
 from interlock.adapters import crash_points
-from interlock.adapters.models.scripted import ScriptedModel
-from interlock.adapters.tools_python import ToolContext, tool
-from interlock.crew.definition import Crew
+from interlock.adapters.models.scripted_model import ScriptedModel
+from interlock.adapters.tools.python_tools import ToolContext, tool
+from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 from interlock.engine.events import ModelFailed, ModelReplied, ToolReturned
 from interlock.engine.state import Wait
@@ -109,7 +109,7 @@ def tools_in(world: World) -> list[Any]:
 
 
 @lru_cache
-def read_story(folder: Path) -> tuple[Story, Crew]:
+def read_story(folder: Path) -> tuple[Story, CrewDefinition]:
     story = msgspec.json.decode((folder / "story").read_bytes(), type=Story)
     for place, crew in {".": story.crew, **story.below}.items():
         (folder / place).mkdir(exist_ok=True)
@@ -117,7 +117,7 @@ def read_story(folder: Path) -> tuple[Story, Crew]:
     return story, with_tools(load_crew(folder, host=Host()), story.tools)
 
 
-def with_tools(crew: Crew, tools: dict[str, tuple[str, ...]]) -> Crew:
+def with_tools(crew: CrewDefinition, tools: dict[str, tuple[str, ...]]) -> CrewDefinition:
     agents = tuple(msgspec.structs.replace(agent, tools=tools.get(agent.id, ())) for agent in crew.agents)
     below = {
         name: msgspec.structs.replace(sub, crew=with_tools(sub.crew, tools) if sub.crew is not None else None)

@@ -17,8 +17,8 @@ from unittest import mock
 
 import apsw
 
-from interlock.adapters.newest_mark import NEWEST
-from interlock.adapters.sealed_tables import seal_of
+from interlock.adapters.files.newest_mark import NEWEST
+from interlock.adapters.sqlite.sealed_tables import seal_of
 
 SQLITE_VERSION = apsw.sqlite_lib_version()
 

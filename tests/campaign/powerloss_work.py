@@ -15,8 +15,9 @@ from unittest import mock
 
 import msgspec
 
-from interlock.adapters import journal_format, sqlite_writer, store_sqlite
-from interlock.adapters.store_sqlite import SqliteStore
+from interlock.adapters.sqlite import database, writer
+from interlock.adapters.sqlite.store import SqliteStore
+from interlock.adapters.store_rules import record_format
 from interlock.engine.events import ModelReplied, RunStarted, Usage
 from interlock.errors import StoreFailed
 from interlock.ports import Record, RunRow, SealedRecord
@@ -56,8 +57,8 @@ class Ledger:
 
     def append(self, row: RunRow, record: Record) -> None:
         chain = self.written.setdefault(row.run, [])
-        previous = chain[-1].link if chain else journal_format.first_link(row.run)
-        chain.append(journal_format.sealed(record.seq, journal_format.encoded(record), previous))
+        previous = chain[-1].link if chain else record_format.first_link(row.run)
+        chain.append(record_format.seal_record(record.seq, record_format.encode_record(record), previous))
         self.order.append((row.run, record.seq))
         self.rows[row.run] = msgspec.structs.replace(row, seq=record.last_seq)
 
@@ -172,7 +173,7 @@ class Work:
             run = self.some_run()
             self.ledger.delete(run)
             self.ledger.asked()
-            await self.ledger.told(self.store.delete(run, at=1))
+            await self.ledger.told(self.store.delete_run(run, at=1))
 
     async def crew(self) -> None:
         body = self.random.randbytes(2_000)
@@ -202,9 +203,9 @@ def played(
     disk = Disk(folder, **dials)
     work = Work(disk, seed, durability, kind)
     with (
-        mock.patch.object(store_sqlite, "LOG_BYTES_MAX", LOG_BYTES_MAX),
-        mock.patch.object(sqlite_writer, "LOG_BYTES", LOG_BYTES),
-        mock.patch.object(sqlite_writer, "NORMAL_SYNC_S", NORMAL_SYNC_S[seed % 3]),
+        mock.patch.object(database, "LOG_BYTES_MAX", LOG_BYTES_MAX),
+        mock.patch.object(writer, "LOG_BYTES", LOG_BYTES),
+        mock.patch.object(writer, "NORMAL_SYNC_S", NORMAL_SYNC_S[seed % 3]),
         disk.recording(),
     ):
         try:

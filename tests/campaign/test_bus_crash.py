@@ -70,9 +70,9 @@ class Found:
             for row in rows:
                 events += [event for record in await box.journal.records(row.run) for event in record.events]
             self.unread = Counter[tuple[str, str]]()
-            for _, agent in await box.signals.bus.mail():
+            for _, agent in await box.signals.bus.agents_with_unread():
                 self.unread[agent, ""] += 1
-            self.dead = await box.signals.dead()
+            self.dead = await box.signals.dead_letters()
             self.statuses = {row.run: row.status for row in rows}
             self.problems = await box.store.problems()
         delivered = [event for event in events if isinstance(event, BroadcastDelivered)]

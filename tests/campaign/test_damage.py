@@ -1,6 +1,5 @@
 """The short version of `campaign/damage.py`: whatever is damaged is noticed, or changes nothing that is given back."""
 
-import asyncio
 import shutil
 from pathlib import Path
 from random import Random
@@ -13,17 +12,16 @@ from campaign.damage import (
     Damage,
     Judge,
     Tally,
-    compact_copy,
     damage_of_log,
-    filled,
     flips_in_image,
     flips_in_tables,
-    tables_of,
 )
-from interlock.adapters import data_folder, sealed_tables
-from interlock.adapters.data_folder import DATABASE
-from interlock.adapters.newest_mark import Reached
-from interlock.compose.checkup import check_up
+from campaign.full_folder import compact_copy, filled, tables_of
+from interlock.adapters.files import data_folder
+from interlock.adapters.files.data_folder import DATABASE
+from interlock.adapters.files.newest_mark import StoreProgress
+from interlock.adapters.sqlite import sealed_tables
+from interlock.compose.upkeep.doctor import check_folder
 
 FLIPS, LOGS = 50, 12
 
@@ -45,7 +43,7 @@ def pages_of(image: Path, place: Path) -> dict[str, list[int]]:
 
 def test_a_flipped_bit_in_any_table_or_index_is_noticed_or_changes_nothing(whole: Path, tmp_path: Path) -> None:
     pages = pages_of(whole, tmp_path / "looked")
-    assert set(sealed_tables.SEALED) <= pages.keys()
+    assert set(sealed_tables.SEALED_TABLES) <= pages.keys()
     judge, tally = Judge(whole, tmp_path / "copy"), Tally()
     for each in flips_in_tables((whole / DATABASE).read_bytes(), pages, max(FLIPS, len(pages)), Random(7)):
         tally.note(each, judge.outcome(each))
@@ -62,13 +60,13 @@ def test_a_flipped_bit_in_a_compacted_folder_is_noticed_or_changes_nothing(whole
     assert tally.faults == []
 
 
-def test_compacting_makes_no_damaged_row_whole(whole: Path, tmp_path: Path) -> None:
+async def test_compacting_makes_no_damaged_row_whole(whole: Path, tmp_path: Path) -> None:
     """SQLite writes every row again; what was damaged must not get a seal that fits."""
     place = (whole / DATABASE).read_bytes().index(b'{"n": 1}')
     shutil.copytree(whole, tmp_path / "damaged")
     damage.flip(DATABASE, place + 2, 0)(tmp_path / "damaged")
     small = compact_copy(tmp_path / "damaged", tmp_path / "compacted")
-    problems = asyncio.run(check_up(small)).problems
+    problems = (await check_folder(small)).problems
     assert any("damaged in the table 'webhook_letters'" in each for each in problems), problems
 
 
@@ -84,7 +82,7 @@ def test_a_log_that_is_deleted_cut_or_damaged_is_noticed_or_loses_nothing(killed
 def test_a_store_without_a_mark_is_found(killed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: whoever opens the folder asks no mark."""
     judge = Judge(killed, tmp_path / "copy")
-    monkeypatch.setattr(data_folder, "what_is_missing", lambda *_: Reached())
+    monkeypatch.setattr(data_folder, "shortfall_in_database", lambda *_: StoreProgress())
     gone = next(damage_of_log(1, 0, 0, Random(1)))
     assert judge.outcome(gone) == HIDDEN
 
@@ -95,5 +93,5 @@ def test_a_doctor_who_looks_at_no_seal_is_found(whole: Path, tmp_path: Path, mon
     place = (whole / DATABASE).read_bytes().index(b'{"n": 1}')
     flipped = Damage("webhook_letters", "", damage.flip(DATABASE, place + 2, 0))
     assert judge.outcome(flipped) == damage.DOCTOR
-    monkeypatch.setattr(sealed_tables, "damaged", lambda _: [])
+    monkeypatch.setattr(sealed_tables, "damage_in_sealed_tables", lambda _: [])
     assert judge.outcome(flipped) == HIDDEN

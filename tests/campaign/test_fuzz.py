@@ -6,7 +6,7 @@ from zlib import crc32
 import pytest
 
 from campaign import fuzz
-from interlock.adapters import run_files
+from interlock.adapters.files import run_files
 
 
 def test_bad_input_is_answered_rightly_or_refused() -> None:

@@ -16,9 +16,9 @@ import pytest
 
 from campaign import results
 from campaign.powerloss import KINDS, Judge, Loss, Tally, counted, story, workshop
-from interlock.adapters import migrations
-from interlock.adapters.store_sqlite import DATABASE, SqliteStore
-from interlock.ports import NOTHING_ELSE, Alongside, Appended, Record, RunRow
+from interlock.adapters.sqlite import migrations
+from interlock.adapters.sqlite.store import DATABASE, SqliteStore
+from interlock.ports import NO_WRITES, AppendResult, AtomicWrites, Record, RunRow
 from tests.campaign import powerloss_disk, powerloss_work
 from tests.campaign.powerloss_disk import Cut, Entry, FolderSynced, Made, Removed, Renamed, Synced, SyncFailed, Wrote
 from tests.campaign.powerloss_images import MODELS, Image, Platter
@@ -69,10 +69,10 @@ def renaming(ledger: Ledger) -> int:
 class Hasty(SqliteStore):
     """Acknowledges before the commit."""
 
-    async def append(self, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
+    async def append(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
         self.under_way = asyncio.ensure_future(super().append(row, record, also))
         await asyncio.sleep(0)
-        return Appended(0)
+        return AppendResult(0)
 
     async def close(self) -> None:
         await self.under_way

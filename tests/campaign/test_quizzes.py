@@ -1,6 +1,5 @@
 """What the campaign on a real small model counts, shown on scripts."""
 
-import asyncio
 from pathlib import Path
 
 from campaign import local_model
@@ -9,21 +8,18 @@ from interlock import Crew, Interlock
 from interlock.testing import Answer, ScriptedModel
 
 
-def played(crew: Crew, folder: Path, **answers: list[str]) -> Played:
-    async def story() -> Played:
-        script: dict[str, list[Answer | str]] = {agent: list(texts) for agent, texts in answers.items()}
-        async with Interlock(folder, models=ScriptedModel(script)) as box:
-            run = await box.start(crew, "Begin the exam")
-            result = await run.result()
-            events = [event for record in await box.journal.records(run.id) for event in record.events]
-            return counted(crew, result, 1.0, events)
-
-    return asyncio.run(story())
+async def played(crew: Crew, folder: Path, **answers: list[str]) -> Played:
+    script: dict[str, list[Answer | str]] = {agent: list(texts) for agent, texts in answers.items()}
+    async with Interlock(folder, models=ScriptedModel(script)) as box:
+        run = await box.start(crew, "Begin the exam")
+        result = await run.result()
+        events = [event for record in await box.journal.records(run.id) for event in record.events]
+        return counted(crew, result, 1.0, events)
 
 
-def test_replies_count_where_their_agent_can_steer(tmp_path: Path) -> None:
+async def test_replies_count_where_their_agent_can_steer(tmp_path: Path) -> None:
     """The reporter's [OK] is an acknowledgement, and members are not asked for marks where their group goes on."""
-    run = played(
+    run = await played(
         local_model.seeds_quiz("text"),
         tmp_path,
         teacher=["Why?\n[QUESTION]", "well", "Over.\n[END_EXAM]"],
@@ -35,8 +31,8 @@ def test_replies_count_where_their_agent_can_steer(tmp_path: Path) -> None:
     assert run.kept_to_its_marks
 
 
-def test_a_reply_without_a_mark_is_seen_and_so_is_the_nudge(tmp_path: Path) -> None:
-    run = played(
+async def test_a_reply_without_a_mark_is_seen_and_so_is_the_nudge(tmp_path: Path) -> None:
+    run = await played(
         local_model.short_quiz("text"),
         tmp_path,
         teacher=["Why?", "Why?\n[QUESTION]"],

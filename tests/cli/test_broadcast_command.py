@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from interlock.broadcast.delayed import Delayed
+from interlock.broadcast.delayed import DelayedBroadcast
 from interlock.broadcast.record import PROCESS, Broadcast
-from interlock.cli.broadcast import duration_ms, moment_ms
-from interlock.cli.broadcast_view import Board
+from interlock.cli.commands.broadcast import duration_ms, moment_ms
 from interlock.cli.main import interlock
+from interlock.cli.view.broadcast_view import BroadcastScreen
 from interlock.errors import UsageError
 
 CI = 'version: "2.0"\nname: ci\nentry_point: a\nagents: [{id: a, is_terminal: true}]\n'
@@ -109,7 +109,7 @@ def test_subscriptions_are_added_listed_and_removed(folder: Path) -> None:
     (folder / "script.yaml").write_text("replies: {a: [ok]}\n", "utf-8")
     ran = CliRunner().invoke(interlock, ["run", "crew.yaml", "go", "--script", "script.yaml"])
     assert ran.exit_code == 0, ran.output
-    assert told("subscriptions") == "nobody hears anything\n"
+    assert told("subscriptions") == "no subscriptions\n"
     assert told("subscriptions", "--add", "ci", "a", "build:*") == "ci  a  build:*  silent  (api)\n"
     assert "loud" in told("subscriptions", "--add", "ci", "a", "alarm", "--loud")
     (one, _) = told("subscriptions", "--json").splitlines()
@@ -137,7 +137,7 @@ def test_files_of_the_original_program_are_taken_in_and_what_is_wrong_is_named(f
     (old / "delayed.json").write_text(json.dumps({"version": 1, "events": [entry, bad]}))
     result = CliRunner().invoke(interlock, ["broadcast", "import", str(old)])
     assert result.exit_code == 1
-    assert "2 broadcasts and 1 signals for later are taken in" in result.stdout
+    assert "imported 2 broadcasts, 1 scheduled" in result.stdout
     assert "events.jsonl:3" in result.stderr and "events.jsonl:5" in result.stderr
     assert "delayed.json, event 2" in result.stderr
     assert [json.loads(line)["id"] for line in told("tail", "--json").splitlines()] == ["aaa", "bbb"]
@@ -163,7 +163,7 @@ def test_hostile_files_are_named_line_by_line_and_break_nothing(folder: Path) ->
     ]
     (folder / "events.jsonl").write_text("\n".join([*hostile, line]))
     result = CliRunner().invoke(interlock, ["broadcast", "import", str(folder / "events.jsonl")])
-    assert (result.exit_code, result.stdout) == (1, "1 broadcasts and 0 signals for later are taken in\n")
+    assert (result.exit_code, result.stdout) == (1, "imported 1 broadcast, 0 scheduled\n")
     assert [f"events.jsonl:{n}:" in result.stderr for n in range(1, 9)] == [True] * 7 + [False]
     assert "1970-01-01 00:00:00  x  process" in told("tail")
     (folder / "delayed.json").write_text("[" * 100_000)
@@ -198,20 +198,22 @@ def test_following_shows_what_another_process_announces(folder: Path) -> None:
 def test_the_live_board_shows_the_newest_and_how_often_each_type_came() -> None:
     from rich.console import Console
 
-    board = Board("build:*", [])
+    board = BroadcastScreen("build:*", [])
     for n in range(25):
         board.add(
             Broadcast(id=f"b{n}", type=f"build:{n % 2}", source=PROCESS, data=f"\x1b[31m{n}", created_at=n * 1_000)
         )
     console = Console(width=100, record=True, file=io.StringIO())
     queue = [
-        Delayed(id=f"d{n}", type=f"later:{n}", source=PROCESS, deliver_at=n * 1_000, created_at=1, updated_at=1)
+        DelayedBroadcast(
+            id=f"d{n}", type=f"later:{n}", source=PROCESS, deliver_at=n * 1_000, created_at=1, updated_at=1
+        )
         for n in range(3)
     ]
-    console.print(board.drawn(queue))
+    console.print(board.render(queue))
     text = console.export_text()
-    assert "25 since we listen" in text and "build:0 13" in text
-    assert "3 for later, first later:0 at 1970-01-01T00:00:00" in text
+    assert "25 since start" in text and "build:0 13" in text
+    assert "3 scheduled, next later:0 at 1970-01-01T00:00:00" in text
     assert "\x1b" not in text and "\\u001b[31m24" in text, "what could be an order to the terminal is shown as text"
     assert '[31m4"' not in text, "the oldest have gone"
 
@@ -236,7 +238,7 @@ def test_the_live_board_on_a_terminal_shows_what_comes_and_what_is_for_later() -
         told("emit", "build:x:done")
         seen_until(person, b"build:x:done 1")
         told("schedule", "remind", "--in", "1h")
-        seen_until(person, b"1 for later, first remind at")
+        seen_until(person, b"1 scheduled, next remind at")
         following.send_signal(signal.SIGINT)
         seen_until(person, b"\x1b[?1049l")
         assert following.wait(30) == 0
@@ -248,16 +250,16 @@ def test_old_broadcasts_are_forgotten_by_the_days_of_the_hosts_file(folder: Path
     for n in range(3):
         told("emit", f"x:{n}")
     told("prune", code=2)
-    assert told("prune", "--older-than", "1") == "0 broadcasts forgotten\n"
+    assert told("prune", "--older-than", "1") == "0 broadcasts deleted\n"
     (folder / "other.toml").write_text("[retention]\nbroadcast_days = 30\n", "utf-8")
     (folder / "interlock.toml").write_text("[retention]\nbroadcast_days = 0\n", "utf-8")
     wait_for_the_next_millisecond()
-    assert told("prune", "--config", "other.toml") == "0 broadcasts forgotten\n"
-    due = "there are broadcasts older than the 0 days of [retention]; 'interlock broadcast prune' forgets them"
+    assert told("prune", "--config", "other.toml") == "0 broadcasts deleted\n"
+    due = "there are broadcasts older than the 0 days of [retention]; 'interlock broadcast prune' deletes them"
     doctor = CliRunner().invoke(interlock, ["doctor"])
     assert doctor.exit_code == 0 and due in doctor.stdout
     assert due not in CliRunner().invoke(interlock, ["doctor", "--config", "other.toml"]).stdout
-    assert told("prune") == "2 broadcasts forgotten\n"
+    assert told("prune") == "2 broadcasts deleted\n"
     assert due not in CliRunner().invoke(interlock, ["doctor"]).stdout
     assert [json.loads(line)["type"] for line in told("tail", "--json").splitlines()] == ["x:2"]
 

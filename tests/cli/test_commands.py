@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from interlock.cli.init import TEMPLATES
+from interlock.cli.commands.init import TEMPLATES
 from interlock.cli.main import interlock
 
 HELLO, BROKEN = "src/interlock/templates/hello", "src/interlock/templates/broken"
@@ -32,7 +32,7 @@ def test_check_of_a_broken_crew_exits_1_and_shows_place_path_and_fix() -> None:
     assert result.exit_code == 1
     assert f"{BROKEN}/crew.yaml:16:40: error: unknown-target" in result.stdout
     assert "    at  routing.signals.teacher[0].target\n    fix did you mean 'student'?" in result.stdout
-    assert result.stdout.endswith(f"{BROKEN} is not sound: 5 errors, 2 warnings\n")
+    assert result.stdout.endswith(f"{BROKEN} has problems: 5 errors, 2 warnings\n")
 
 
 def test_check_warns_of_a_key_that_is_not_set_and_still_exits_0(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_explain_tells_the_marks_the_winner_the_losers_and_the_log() -> None:
     assert "[DONE]     1     case_insensitive  100       end the run          won" in result.stdout
     assert "lost (contradicts the winner)" in result.stdout
     assert "[STOP]  line 1  not routed: agent 'editor' has no route for [STOP]" in result.stdout
-    assert "decision: end the run, because [DONE] has priority 100, before [REWRITE] with 50" in result.stdout
+    assert "decision: end the run, because [DONE] has priority 100, [REWRITE] has 50" in result.stdout
     assert "[SIGNAL-EVENT] Agent 'editor' emitted '[DONE]' (case_insensitive) - Task completion" in result.stdout
 
 
@@ -182,7 +182,7 @@ def test_init_overwrites_nothing(tmp_path: Path) -> None:
     (tmp_path / "crew.yaml").write_text("mine")
     result = run("init", str(tmp_path))
     assert result.exit_code == 2
-    assert "exists already" in result.stderr
+    assert "already exists" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["crew.yaml"]
     assert (tmp_path / "crew.yaml").read_text() == "mine"
 
@@ -208,9 +208,9 @@ def test_the_demo_shows_a_sound_crew_a_broken_crew_and_an_explained_reply() -> N
         "(exit code 1)",
         "Nobody told the gulls.",
         "completed: signal:[DONE]",
-        "editor: end, because of [DONE]",
+        "editor ended the run on [DONE]",
         "cashier asks: 24 dollars are due, and the fault is ours. Shall I pay?",
-        "the crew letters is back: completed",
+        "sub-crew letters finished: completed",
         "Your turn:",
     ):
         assert expected in result.stdout
@@ -280,8 +280,8 @@ def test_a_run_pauses_with_3_is_resumed_and_can_be_looked_at(tmp_path: Path) -> 
     assert "answered before" in again.stderr
     assert last["run"] in run("runs", "list", "--data", data).stdout
     assert "Rome it is. [END]" in run("runs", "show", last["run"], "--data", data).stdout
-    assert "a: end, because of [END]" in run("runs", "explain", last["run"], "--data", data).stdout
-    assert "the same conclusions" in run("runs", "replay", last["run"], "--data", data).stdout
+    assert "a ended the run on [END]" in run("runs", "explain", last["run"], "--data", data).stdout
+    assert "the same decisions" in run("runs", "replay", last["run"], "--data", data).stdout
 
 
 def test_an_unknown_run_exits_2(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_a_signal_to_stop_parks_the_run_and_it_goes_on_later(tmp_path: Path) -> 
     child.terminate()
     _, errors = child.communicate(timeout=20)
     assert child.returncode == 3
-    assert "what was done is kept" in errors
+    assert "progress is saved" in errors
     (tmp_path / "script.yaml").write_text(SCRIPT)
     parked = run("runs", "list", "--data", str(tmp_path / "data")).stdout.split()[0]
     done = run("resume", parked, "--script", str(tmp_path / "script.yaml"), "--data", str(tmp_path / "data"))

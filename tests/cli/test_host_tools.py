@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from interlock.adapters.store_sqlite import SqliteStore
+from interlock.adapters.sqlite.store import SqliteStore
 from interlock.cli.main import interlock
 
 CREW = """\
@@ -91,7 +91,7 @@ def test_every_command_that_writes_takes_the_durability_of_the_hosts_file(
         seen.append(durability)
         return SqliteStore(data, durability=durability)
 
-    monkeypatch.setattr("interlock.compose.box.SqliteStore", noting)
+    monkeypatch.setattr("interlock.compose.open_folder.SqliteStore", noting)
     first = paused()
     run("runs", "export", first, "out.jsonl")
     run("resume", first, "--input", "this", "--script", "script.yaml", "--json")

@@ -1,16 +1,14 @@
 """A key in the environment, and a server, a model and tools that all say it: it is in no output and in no file."""
 
-import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from interlock import Interlock, load_crew
-from interlock.adapters.models.known_keys import REDACTED
+from interlock.adapters.config.known_secrets import REDACTED
 from interlock.cli.main import interlock
 from interlock.compose.crews import host_settings
 from interlock.errors import ModelUnavailable
@@ -104,7 +102,7 @@ def test_a_key_is_in_no_output_and_in_no_file(
     assert len(server.asked) == len(STORY)
     assert all(f"Bearer {CANARY}" in request.head for request in server.asked)
     assert REDACTED in said_by[f"runs show {run}"]
-    assert "got no reply: openai:m at 127.0.0.1 answered 500: you sent Authorization" in said_by[f"runs explain {run}"]
+    assert "failed: openai:m at 127.0.0.1 answered 500: you sent Authorization" in said_by[f"runs explain {run}"]
     assert [words for words, text in said_by.items() if CANARY in text] == []
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert {"out.jsonl", "copy.db", "interlock.db"} <= {file.name for file in files}
@@ -115,7 +113,7 @@ def test_a_crew_that_holds_a_key_is_refused_and_not_stored(server: HostileServer
     (tmp_path / "crew.yaml").write_text(CREW.replace("id: a,", f"id: a, system_prompt: 'use {CANARY}',"), "utf-8")
     done = CliRunner().invoke(interlock, ["run", ".", "go"])
     assert (done.exit_code, CANARY in done.output + done.stderr) == (2, False)
-    assert "holds a secret of this host; remove it" in done.stderr
+    assert "contains a secret of this host; remove it" in done.stderr
     stored = [file for file in (tmp_path / ".interlock").rglob("*") if file.is_file()]
     assert [file.name for file in stored if CANARY.encode() in file.read_bytes()] == []
 
@@ -137,16 +135,14 @@ class Careless:
         yield ModelReply(text=f"{CANARY}\n[END]")
 
 
-def test_what_a_model_of_the_hosts_own_says_and_raises_is_hidden_too(server: HostileServer, tmp_path: Path) -> None:
-    async def story() -> list[dict[str, Any]]:
-        told = []
-        async with Interlock("data", host=host_settings(), models=Careless()) as box:
-            for _ in range(2):
-                run = await box.start(load_crew("."), "go")
-                told += [event async for event in run.events()]
-        return told
-
-    told = asyncio.run(story())
+async def test_what_a_model_of_the_hosts_own_says_and_raises_is_hidden_too(
+    server: HostileServer, tmp_path: Path
+) -> None:
+    told = []
+    async with Interlock("data", host=host_settings(), models=Careless()) as box:
+        for _ in range(2):
+            run = await box.start(load_crew("."), "go")
+            told += [event async for event in run.events()]
     errors = [event["error"] for event in told if event["type"] == "model.failed"]
     assert errors == [f"401 for Bearer {REDACTED}", f"OSError: no route for {REDACTED}"]
     assert [event["text"] for event in told if event["type"] == "model.delta"] == [REDACTED, "\n[END]"]

@@ -4,7 +4,8 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,16 +49,13 @@ def desk(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def play(folder: Path, story: Callable[[Any], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def connected(folder: Path) -> AsyncIterator[Any]:
     args = ["mcp", "crew.yaml", "wreck.yaml", "snail.yaml", "--script", "script.yaml", "--data", "data"]
-
-    async def played() -> None:
-        with (folder / "errors").open("w", encoding="utf-8") as errors:
-            parameters = mcp.StdioServerParameters(command=COMMAND, args=args, cwd=folder)
-            async with mcp.Client(mcp.stdio_client(parameters, errors)) as client:
-                await story(client)
-
-    asyncio.run(played())
+    with (folder / "errors").open("w", encoding="utf-8") as errors:
+        parameters = mcp.StdioServerParameters(command=COMMAND, args=args, cwd=folder)
+        async with mcp.Client(mcp.stdio_client(parameters, errors)) as client:
+            yield client
 
 
 async def statuses(folder: Path) -> list[tuple[str, str]]:
@@ -65,8 +63,8 @@ async def statuses(folder: Path) -> list[tuple[str, str]]:
         return [(row.status, row.reason) for row in await box.journal.rows()]
 
 
-def test_a_crew_is_a_tool_that_asks_back_fails_with_a_code_and_can_be_cancelled(desk: Path) -> None:
-    async def story(client: Any) -> None:
+async def test_a_crew_is_a_tool_that_asks_back_fails_with_a_code_and_can_be_cancelled(desk: Path) -> None:
+    async with connected(desk) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert sorted(tools) == ["front_desk", "resume", "snail", "wreck"]
         assert tools["front_desk"].description.startswith("Answers what is asked.")
@@ -105,9 +103,7 @@ def test_a_crew_is_a_tool_that_asks_back_fails_with_a_code_and_can_be_cancelled(
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-
-    play(desk, story)
-    assert asyncio.run(statuses(desk)) == [
+    assert await statuses(desk) == [
         ("cancelled", "cancelled"),
         ("failed", "model_error"),
         ("completed", "signal:[DONE]"),
@@ -123,11 +119,12 @@ def test_a_run_of_a_crew_that_is_not_served_is_not_touched(desk: Path) -> None:
     assert run.exit_code == 3
     run_id = next(line for line in run.stdout.splitlines() if "run.started" in line).split('"run":"')[1].split('"')[0]
 
-    async def story(client: Any) -> None:
-        refused = await client.call_tool("resume", {"run": run_id, "answer": "x"})
-        assert (refused.is_error, refused.structured_content["code"]) == (True, "usage-error")
+    async def refused() -> Any:
+        async with connected(desk) as client:
+            return await client.call_tool("resume", {"run": run_id, "answer": "x"})
 
-    play(desk, story)
+    answer = asyncio.run(refused())
+    assert (answer.is_error, answer.structured_content["code"]) == (True, "usage-error")
     assert asyncio.run(statuses(desk)) == [("paused", "signal:[WAIT]")]
 
 
@@ -146,7 +143,7 @@ CALL = {
 }
 
 
-def test_a_client_that_leaves_ends_its_run_and_only_the_protocol_was_on_standard_output(desk: Path) -> None:
+async def test_a_client_that_leaves_ends_its_run_and_only_the_protocol_was_on_standard_output(desk: Path) -> None:
     command = [COMMAND, "mcp", "snail.yaml", "--script", "script.yaml", "--data", "data"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=desk) as served:
         assert served.stdin is not None
@@ -162,7 +159,7 @@ def test_a_client_that_leaves_ends_its_run_and_only_the_protocol_was_on_standard
         rest, _ = served.communicate(timeout=60)
     assert served.returncode == 0
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in (*lines, *rest.splitlines()))
-    assert asyncio.run(statuses(desk)) == [("cancelled", "cancelled")]
+    assert await statuses(desk) == [("cancelled", "cancelled")]
 
 
 def test_a_client_that_listens_no_more_ends_it_without_a_trace(desk: Path) -> None:
@@ -191,4 +188,4 @@ def test_crews_that_would_be_called_alike_are_refused(desk: Path) -> None:
         told = CliRunner().invoke(interlock, ["mcp", str(desk / "crew.yaml"), str(desk / second)])
         assert told.exit_code == 2
         assert "rename it, or leave it out" in told.stderr
-        assert ("crew 'front desk' is called so already" in told.stderr) == (second == "same.yaml")
+        assert ("crew 'front desk' has that name already" in told.stderr) == (second == "same.yaml")

@@ -46,7 +46,7 @@ def patched(before: str, diff: str) -> str:
 
 def test_it_shows_the_changes_and_writes_nothing(tmp_path: Path) -> None:
     result = run(crew(tmp_path))
-    assert (result.exit_code, result.stderr) == (0, "nothing was written; --write does it\n")
+    assert (result.exit_code, result.stderr) == (0, "nothing was written; use --write to write it\n")
     assert result.stdout.splitlines()[:2] == [f"--- {tmp_path}/crew.yaml", f"+++ {tmp_path}/crew.yaml"]
     assert [line for line in result.stdout.splitlines()[2:] if line[0] in "+-"] == [
         '-version: "1.0"',
@@ -77,7 +77,7 @@ def test_a_second_time_there_is_nothing_to_do(tmp_path: Path) -> None:
     for words in ([], ["--write"]):
         result = run(str(tmp_path), *words)
         assert (result.exit_code, result.stdout) == (0, "")
-        assert result.stderr == f"{tmp_path} is of version 2.0 already\n"
+        assert result.stderr == f"{tmp_path} is already of version 2.0\n"
     assert held(tmp_path) == {"crew.yaml": NEW.encode()}
 
 
@@ -94,7 +94,7 @@ def test_a_crew_with_errors_is_not_changed(tmp_path: Path) -> None:
     result = run(crew(tmp_path, text), "--write")
     assert result.exit_code == 1
     assert "error: unknown-agent" in result.stderr
-    assert result.stderr.endswith(f"{tmp_path} is not sound; nothing was changed, mend it first\n")
+    assert result.stderr.endswith(f"{tmp_path} has errors; fix them first, nothing was changed\n")
     assert held(tmp_path) == {"crew.yaml": text.encode()}
 
 
@@ -110,7 +110,7 @@ def test_what_2_0_would_refuse_is_not_changed_unless_the_host_has_it(tmp_path: P
     result = run(crew(tmp_path, text), "--write")
     assert result.exit_code == 1
     assert "error: unknown-tool" in result.stderr
-    assert result.stderr.endswith(f"2.0 would refuse {tmp_path}; nothing was changed, mend this first\n")
+    assert result.stderr.endswith(f"2.0 would refuse {tmp_path}; fix this first, nothing was changed\n")
     assert held(tmp_path) == {"crew.yaml": text.encode()}
     assert run(str(tmp_path), "--write", "--config", "examples/desk/interlock.toml").exit_code == 0
 

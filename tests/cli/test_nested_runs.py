@@ -93,7 +93,7 @@ def test_show_of_a_child_begins_there(crew: Path) -> None:
     lines = without(run("runs", "show", f"{name}~4.0").stdout, name)
     assert lines[:4] == [
         "RUN~4.0 completed: signal:[END]",
-        "it was called by RUN",
+        "called by RUN",
         "alpha          completed  signal:[END]  RUN~4.0",
         "  alpha/inner  completed  signal:[END]  RUN~4.0~4.0",
     ]
@@ -146,27 +146,27 @@ def test_explain_tells_the_whole_tree_in_the_order_of_the_store(crew: Path) -> N
     lines = [line.partition(";")[0] for line in without(run("runs", "explain", name).stdout, name)]
     assert lines[:13] == [
         "    1  started by user:tester",
-        "    6  a: call alpha, because of [RESEARCH]",
-        "    7  alpha starts as RUN~4.0",
-        "    6    alpha: x: call inner, because of [DEEP]",
-        "    7    alpha: inner starts as RUN~4.0~4.0",
-        "    6      alpha/inner: y: await, because of [WAIT]",
+        "    6  a called alpha on [RESEARCH]",
+        "    7  alpha started as RUN~4.0",
+        "    6    alpha: x called inner on [DEEP]",
+        "    7    alpha: inner started as RUN~4.0~4.0",
+        "    6      alpha/inner: y waits for an answer on [WAIT]",
         "    8      alpha/inner: paused at y: signal:[WAIT]",
-        "    8    alpha: a crew below waits for y",
+        "    8    alpha: a sub-crew waits at y",
         "    9    alpha: paused at inner/y: signal:[WAIT]",
-        "    8  a crew below waits for inner/y",
+        "    8  a sub-crew waits at inner/y",
         "    9  paused at alpha/inner/y: signal:[WAIT]",
         "    9      alpha/inner: answered by user:tester",
-        "   15      alpha/inner: y: end, because of [END]",
+        "   15      alpha/inner: y ended the run on [END]",
     ]
     assert lines[-3:] == [
-        "   20  beta is over, completed: signal:[END]",
-        "   25  a: end, because of [END]",
+        "   20  beta finished ([END])",
+        "   25  a ended the run on [END]",
         "   26  completed: signal:[END]",
     ]
     below = without(run("runs", "explain", f"{name}~4.0").stdout, name)
-    assert below[0].startswith("    6  x: call inner, because of [DEEP]")
-    assert below[2].startswith("    6    alpha/inner: y: await, because of [WAIT]")
+    assert below[0].startswith("    6  x called inner on [DEEP]")
+    assert below[2].startswith("    6    alpha/inner: y waits for an answer on [WAIT]")
 
 
 def test_the_transcript_sets_in_what_crews_say_that_were_called(crew: Path) -> None:
@@ -174,17 +174,17 @@ def test_the_transcript_sets_in_what_crews_say_that_were_called(crew: Path) -> N
     answered(crew, name)
     lines = without(run("runs", "follow", name, "--plain").stdout, name)
     assert lines[3:12] == [
-        "  alpha is called: Lamps",
+        "  alpha started: Lamps",
         "  alpha/x:",
         "    Deeper.",
         "    [DEEP]",
-        "    alpha/inner is called: Lamps",
+        "    alpha/inner started: Lamps",
         "    alpha/inner/y:",
         "      Which one?",
         "      [WAIT]",
         "      alpha/inner/y waits: signal:[WAIT]",
     ]
-    assert "    alpha/inner comes back: completed, signal:[END]" in lines
+    assert "    alpha/inner finished ([END])" in lines
     assert lines[-1] == "run RUN completed: signal:[END]"
 
 
@@ -210,7 +210,7 @@ def test_cancelling_a_child_is_a_failure_to_whoever_called_it(crew: Path) -> Non
     first, *advice = without(done.stdout, name)
     assert (done.exit_code, first) == (0, "RUN~4.0 is cancelled")
     if advice:  # the command ended before the callers did
-        assert advice == ["whoever called it goes on with: interlock resume RUN"]
+        assert advice == ["continue its caller: interlock resume RUN"]
         assert run("resume", name, "--script", str(crew / "script.yaml"), "--plain").exit_code == 1
     assert without(run("runs", "show", name).stdout, name)[:5] == [
         "RUN failed: child_failed",
@@ -240,7 +240,7 @@ def test_a_tree_is_deleted_and_says_how_much_went_with_it(crew: Path) -> None:
     refused = run("runs", "delete", f"{name}~4.0")
     assert refused.exit_code == 2
     assert f"cannot be deleted by itself: interlock runs delete {name}\n" in refused.stderr
-    assert run("runs", "delete", name).stdout.splitlines()[1:] == ["with it 3 runs of crews that it called"]
+    assert run("runs", "delete", name).stdout.splitlines()[1:] == ["deleted 3 runs of its sub-crews"]
 
 
 def test_a_tree_becomes_a_test_that_passes_and_names_routes_of_crews_that_are_called(crew: Path) -> None:
@@ -249,9 +249,9 @@ def test_a_tree_becomes_a_test_that_passes_and_names_routes_of_crews_that_are_ca
     (crew / "tests" / "made.yaml").write_text(run("runs", "script", name, "--as-test").stdout, "utf-8")
     assert run("test", str(crew)).stdout.splitlines() == [
         "passed  made",
-        "routes taken: 8 of 10",
-        "        never: a [BOTH] -> alpha",
-        "        never: beta/z [WAIT]",
+        "route coverage 8/10; not covered:",
+        "        a [BOTH] -> alpha",
+        "        beta/z [WAIT]",
         "1 passed, 0 failed",
     ]
     shorter = (crew / "tests" / "made.yaml").read_text("utf-8").replace('  - "alpha/inner/y"\n', "", 1)
@@ -284,7 +284,7 @@ def test_messages_and_waits_of_crews_below_stand_in_one_transcript(
         "  now  planner waits for stays (DELEGATE m2)",
         "  now  stays/finder waits for user (question m1)",
     ]
-    assert f"stays starts as {run}~6.3, for task m2" in said("explain")
+    assert f"stays started as {run}~6.3, for task m2" in said("explain")
     transcript = said("show", "--messages")
     assert "DELEGATE planner -> stays: open" in transcript
     assert "REQUEST_USER_INPUT stays/finder -> user: open" in transcript

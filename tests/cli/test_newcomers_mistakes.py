@@ -54,9 +54,9 @@ def tools(source: str) -> None:
     change("  - id: writer\n", "  - id: writer\n    tools: [look]\n")
 
 
-def paused() -> str:
+def paused(more: str = "") -> str:
     """A run that waits for a person."""
-    Path("hello/crew.yaml").write_text(WAITING)
+    Path("hello/crew.yaml").write_text(WAITING.replace("is_terminal", f"{more}is_terminal"))
     Path("wait.yaml").write_text('replies:\n  a: [{text: "Well? [WAIT]"}, {text: Done.}]\n')
     found = re.search(r"run (\w{20}) paused", run("hello", "--script", "wait.yaml").stdout)
     assert found is not None
@@ -85,6 +85,12 @@ def wrong_indentation() -> Result:
 
 def a_tab() -> Result:
     change("  max_handoffs", "\tmax_handoffs")
+    return says("check", "hello")
+
+
+def a_colon_without_quotes() -> Result:
+    change("system_prompt: |\n      Write", "system_prompt: Task: Write")
+    change("\n      End with [DRAFT] on a line of its own.", "")
     return says("check", "hello")
 
 
@@ -179,6 +185,10 @@ def a_script_that_is_not_there() -> Result:
     return run("hello", "--script", "scirpt.yaml")
 
 
+def a_crew_as_the_script() -> Result:
+    return run("hello", "--script", "hello/crew.yaml")
+
+
 def a_script_that_is_too_short() -> Result:
     Path("short.yaml").write_text('replies:\n  writer: [{text: "A harbour. [DRAFT]"}]\n')
     return run("hello", "--script", "short.yaml")
@@ -197,6 +207,14 @@ def a_misspelled_option() -> Result:
 
 def no_input() -> Result:
     return says("run", "hello", "--script", "hello/script.yaml")
+
+
+def an_input_without_quotes() -> Result:
+    return says("run", "hello", "a", "harbour", "at", "dawn")
+
+
+def a_blank_input() -> Result:
+    return says("run", "hello", "", "--script", "hello/script.yaml")
 
 
 def the_wrong_folder() -> Result:
@@ -262,6 +280,21 @@ def a_tool_that_raises() -> Result:
 
 def a_run_that_is_not_there() -> Result:
     return says("runs", "show", "01a1ec60cca3")
+
+
+def an_id_that_is_too_short() -> Result:
+    return says("runs", "show", "a1e")
+
+
+def resumed_without_the_script() -> Result:
+    return says("resume", paused(), "--input", "yes")
+
+
+def resumed_without_the_host_file() -> Result:
+    tools("def look(text: str) -> str: ...\n")
+    waiting = paused("tools: [look], ")
+    Path("interlock.toml").rename("hello/interlock.toml")
+    return says("resume", waiting, "--input", "yes", "--script", "wait.yaml")
 
 
 def a_run_that_is_over() -> Result:
@@ -364,9 +397,10 @@ MISTAKES: dict[str, Callable[[], Result]] = {
     "A route leads to an agent that does not exist": typo_in_a_target,
     "A line is indented differently from its neighbours": wrong_indentation,
     "A tab indents a line": a_tab,
+    "A text with a colon has no quotes": a_colon_without_quotes,
     "A key is missing that a crew needs": a_missing_key,
     "A key is misspelled": a_misspelled_key,
-    "A key stands one level too high or too low": a_key_in_the_wrong_place,
+    "A key is one level too high or too low": a_key_in_the_wrong_place,
     "A signal is routed and not declared": a_signal_nobody_declared,
     "An agent cannot hand over, and does not end the run": a_dead_end,
     "A key is written twice": a_key_written_twice,
@@ -379,10 +413,13 @@ MISTAKES: dict[str, Callable[[], Result]] = {
     "`--model` with a misspelled provider": a_typo_in_a_provider,
     "`--script` and `--model` together": script_and_model,
     "The script does not exist": a_script_that_is_not_there,
+    "A crew is given as the script": a_crew_as_the_script,
     "The script has no answer left": a_script_that_is_too_short,
     "A command is misspelled": a_misspelled_command,
     "An option is misspelled": a_misspelled_option,
     "`run` without an input": no_input,
+    "An input without quotes": an_input_without_quotes,
+    "An input that is blank": a_blank_input,
     "The crew's folder does not exist": the_wrong_folder,
     "The folder holds no crew": a_folder_without_a_crew,
     "`init` where a crew is already": init_where_a_crew_is,
@@ -395,6 +432,9 @@ MISTAKES: dict[str, Callable[[], Result]] = {
     "A module of tools cannot be imported": a_module_that_fails,
     "A tool raises an error": a_tool_that_raises,
     "There is no such run": a_run_that_is_not_there,
+    "An id is shortened too much": an_id_that_is_too_short,
+    "`resume` without the script that the run began with": resumed_without_the_script,
+    "`resume` where the host file is not found": resumed_without_the_host_file,
     "`resume` of a run that is over": a_run_that_is_over,
     "Two different answers to one question": resumed_twice,
     "The data folder was deleted": the_data_folder_deleted,

@@ -86,8 +86,8 @@ def test_whatever_looks_works_and_says_that_the_folder_can_only_be_read(data: Pa
         done = by_nobody(data, *words)
         (line,) = done.stderr.splitlines()
         assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
-        assert f"{data} can only be read here" in line
-    assert f"{data} is well: 1 runs" in done.stdout
+        assert f"{data} is read-only here" in line
+    assert f"{data} is healthy: 1 run" in done.stdout
     assert sorted(file.name for file in data.rglob("*")) == before
 
 
@@ -121,8 +121,8 @@ def test_what_is_only_in_the_log_is_read_too_and_refused_where_the_log_cannot_be
     refused = by_nobody(data, "runs", "list")
     (line,) = refused.stderr.splitlines()
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "holds what 'interlock.db' lacks" in line
-    assert line.endswith("copy the data folder to where it can")
+    assert "holds changes that 'interlock.db' lacks" in line
+    assert line.endswith("copy the data folder to a writable place")
 
 
 def test_a_backup_can_be_made_of_it(data: Path) -> None:

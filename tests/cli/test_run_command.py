@@ -19,8 +19,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from interlock.cli.main import interlock
-from interlock.cli.terminal import held_back
-from interlock.cli.transcript import Line
+from interlock.cli.view.terminal import capture_output
+from interlock.cli.view.transcript import TranscriptLine
 
 HELLO = "src/interlock/templates/hello"
 SECONDS_MAX = 60
@@ -241,9 +241,9 @@ def test_whoever_does_not_answer_leaves_the_run_paused(tmp_path: Path, keys: str
         person.wait_for("leaves the run paused): ")
         person.type(keys)
         assert person.exit_code() == 3
-    advice = re.search(r"answer with: interlock (resume \S+ --data \S+) --input TEXT\n$", person.text)
+    advice = re.search(r"answer with: interlock (resume \S+ --data \S+ --script \S+) --input TEXT\n$", person.text)
     assert advice is not None
-    done = run(*advice[1].split(), "--input", "Huế", "--script", str(tmp_path / "script.yaml"))
+    done = run(*advice[1].split(), "--input", "Huế")
     assert done.exit_code == 3
     assert json.loads(done.stdout.splitlines()[-1])["type"] == "run.paused"
 
@@ -302,7 +302,7 @@ def test_two_sources_of_answers_are_refused(tmp_path: Path) -> None:
     result = run(*words_of(tmp_path, f'"{DRAFT}"'), "--model", "scripted:x")
     assert (result.exit_code, result.stderr) == (
         2,
-        "interlock: --script and --model both say who answers; give one of them\n",
+        "interlock: --script and --model both choose the model; give one of them\n",
     )
 
 
@@ -310,11 +310,15 @@ def test_two_sources_of_answers_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_printed_meanwhile_is_held_in_order_and_made_safe() -> None:
-    lines: list[Line] = []
-    with held_back(lines):
+    lines: list[TranscriptLine] = []
+    with capture_output(lines):
         sys.stdout.write("one\x1b[2J\ntwo")
         sys.stdout.write(" and a half\nunfinished")
-    assert lines == [Line("printed", r"one\x1b[2J"), Line("printed", "two and a half"), Line("printed", "unfinished")]
+    assert lines == [
+        TranscriptLine("printed", r"one\x1b[2J"),
+        TranscriptLine("printed", "two and a half"),
+        TranscriptLine("printed", "unfinished"),
+    ]
 
 
 def test_rich_is_loaded_for_the_view_only(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_fork_runs_on_from_a_place_and_names_places_elsewhere() -> None:
     first = a_run()
     refused = run("runs", "fork", first, "--after", "1")
     assert refused.exit_code == 2
-    place = refused.stderr.split("after ")[-1].strip()
+    place = refused.stderr.rpartition("nearest: ")[2].split(",")[0].strip()
     forked = run("runs", "fork", first, "--after", place, "--script", SCRIPT, "--json")
     assert (forked.exit_code, events_of(forked)[-1]["status"]) == (0, "completed")
     assert {event["run"] for event in events_of(forked)} != {first}
@@ -55,18 +55,18 @@ def test_fork_runs_on_from_a_place_and_names_places_elsewhere() -> None:
     newest, oldest = run("runs", "list").stdout.splitlines()
     assert newest.endswith(f"  from {first}")
     assert "from" not in oldest
-    assert f"it goes on from {first}\n" in run("runs", "show", newest.split()[0]).stdout
+    assert f"continues {first}\n" in run("runs", "show", newest.split()[0]).stdout
 
 
 def test_a_run_goes_out_is_deleted_and_comes_back(tmp_path: Path) -> None:
     first, file = a_run(), tmp_path / "run.jsonl"
     assert run("runs", "export", first, str(file)).stdout == f"wrote {file}\n"
     assert run("runs", "export", first).stdout_bytes == file.read_bytes()
-    assert "exists already" in run("runs", "export", first, str(file)).stderr
-    assert f"there is a run '{first}' already" in run("runs", "import", str(file)).stderr
-    assert f"{first} is deleted; its chain ended at seq" in run("runs", "delete", first).stdout
+    assert "already exists" in run("runs", "export", first, str(file)).stderr
+    assert f"run '{first}' exists already" in run("runs", "import", str(file)).stderr
+    assert f"deleted {first}; its chain ended at event" in run("runs", "delete", first).stdout
     assert "was deleted" in run("runs", "show", first).stderr
-    assert run("runs", "import", "-", given=file.read_bytes()).stdout == f"{first} is here, completed\n"
+    assert run("runs", "import", "-", given=file.read_bytes()).stdout == f"imported {first}, completed\n"
     assert run("runs", "replay", first).exit_code == 0
 
 
@@ -77,7 +77,7 @@ def test_a_damaged_export_is_not_taken_in(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b"gulls", b"bulls"))
     refused = run("runs", "import", str(file))
     assert refused.exit_code == 1
-    assert "does not hold" in refused.stderr
+    assert "does not match" in refused.stderr
     file.write_text("{}")
     assert "is not an exported run" in run("runs", "import", str(file)).stderr
     assert run("runs", "import", str(tmp_path / "nothing")).exit_code == 2
@@ -95,7 +95,7 @@ def test_retention_of_the_hosts_file_says_what_is_due_and_prune_deletes_it(
     a_run()
     monkeypatch.chdir(tmp_path)
     refused = run("runs", "prune")
-    assert (refused.exit_code, "say how old: --older-than DAYS" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "give --older-than DAYS" in refused.stderr) == (2, True)
     (tmp_path / "interlock.toml").write_text("[retention]\ndays = 0\n", "utf-8")
     (tmp_path / "other.toml").write_text("[retention]\ndays = 30\n", "utf-8")
     assert "1 finished run is older than the 0 days of [retention]" in run("doctor").stdout
@@ -110,11 +110,11 @@ def test_backup_and_doctor(tmp_path: Path, data: Path) -> None:
     assert not data.exists()
     a_run()
     well = run("doctor")
-    assert (well.exit_code, well.stdout.split(":")[0]) == (0, f"{data} is well")
+    assert (well.exit_code, well.stdout.split(":")[0]) == (0, f"{data} is healthy")
     assert run("backup", str(tmp_path / "copy.db")).exit_code == 0
     assert "exists already" in run("backup", str(tmp_path / "copy.db")).stderr
     (data / "owners" / "what").touch()
     ill = run("doctor")
     assert ill.exit_code == 1
-    assert "is no owner file" in ill.stdout
-    assert "is not well: 1 problem (1 runs" in ill.stdout
+    assert "is not an owner file" in ill.stdout
+    assert "has 1 problem (1 run" in ill.stdout

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from interlock.cli.columns import cost, dollars
 from interlock.cli.main import interlock
+from interlock.cli.view.columns import cost, dollars
 from interlock.engine.events import Usage
 
 CREW = """\
@@ -80,8 +80,8 @@ def test_several_crews_have_a_sum(run_id: str) -> None:
 
 
 def test_only_some_runs_are_asked_about(run_id: str) -> None:
-    assert said("runs", "usage", "--crew", "nobody") == "no such runs\n"
-    assert said("runs", "usage", "--days", "0") == "no such runs\n"
+    assert said("runs", "usage", "--crew", "nobody") == "no matching runs\n"
+    assert said("runs", "usage", "--days", "0") == "no matching runs\n"
     assert "pair" in said("runs", "usage", "--days", "1")
 
 

@@ -5,7 +5,6 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -46,23 +45,20 @@ def copied(folder: Path, nearby: str, large: str) -> Path:
 
 
 @pytest.mark.parametrize("is_large_there", [True, False], ids=["both answer", "the backup answers"])
-def test_the_almanac_is_printed(tmp_path: Path, is_large_there: bool) -> None:
-    async def told() -> tuple[Any, list[Any], str]:
-        down = fails("503 Service Unavailable", "no capacity")
-        nearby_says = (LOOKS_UP, FACTS) if is_large_there else (LOOKS_UP, FACTS, PAGE)
-        large_says = (PAGE,) if is_large_there else (down, down, down)
-        async with hostile_server(*nearby_says) as nearby, hostile_server(*large_says) as large:
-            config = copied(tmp_path, nearby.url, large.url)
-            crew = load_crew(config.parent, host=load_host(config))
-            async with Interlock(tmp_path / "data", host=host_settings(config)) as box:
-                run = await box.start(crew, "the page for 2026-11-17")
-                async with asyncio.timeout(60):
-                    result = await run.result()
-                records = await box.journal.records(run.id)
-            author = (large if is_large_there else nearby).asked[-1].body
-            return result, [event for record in records for event in record.events], str(author["messages"])
-
-    result, events, shown = asyncio.run(told())
+async def test_the_almanac_is_printed(tmp_path: Path, is_large_there: bool) -> None:
+    down = fails("503 Service Unavailable", "no capacity")
+    nearby_says = (LOOKS_UP, FACTS) if is_large_there else (LOOKS_UP, FACTS, PAGE)
+    large_says = (PAGE,) if is_large_there else (down, down, down)
+    async with hostile_server(*nearby_says) as nearby, hostile_server(*large_says) as large:
+        config = copied(tmp_path, nearby.url, large.url)
+        crew = load_crew(config.parent, host=load_host(config))
+        async with Interlock(tmp_path / "data", host=host_settings(config)) as box:
+            run = await box.start(crew, "the page for 2026-11-17")
+            async with asyncio.timeout(60):
+                result = await run.result()
+            records = await box.journal.records(run.id)
+        author = (large if is_large_there else nearby).asked[-1].body
+        events, shown = [event for record in records for event in record.events], str(author["messages"])
     assert (result.status, result.reason, result.agent) == ("completed", "signal:[PRINT]", "author")
     outputs = [event.output for event in events if isinstance(event, ToolReturned)]
     assert outputs == ["Tuesday", "Full moon. The harbour fair opens at nine."]

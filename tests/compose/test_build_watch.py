@@ -1,4 +1,4 @@
-"""examples/build-watch, as somebody runs it."""
+"""examples/build-watch, as a user runs it."""
 
 import subprocess
 import sys

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from interlock import AlreadyResumed, Interlock, load_crew
-from interlock.adapters.models.scripted import Answer, ScriptedModel, ScriptUsage, ToolCall
-from interlock.crew.definition import Crew
+from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ScriptUsage, ToolCall
+from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import CrewContext, Entry
 from interlock.errors import NotWaiting, ParentIsOver
 from interlock.ports import Delta, ModelReply, ModelRequest
-from tests.boxes import inside
 from tests.framing import by_user
 
 HEAD = 'version: "2.0"\nname: {name}\n'
@@ -55,7 +54,9 @@ routing: {signals: {z: [{signal: "[WAIT]"}, {signal: "[END]"}]}}
 """
 
 
-def nested(folder: Path, *, caps: str = "", route: str = "", settings: str = "", inner_settings: str = "") -> Crew:
+def nested(
+    folder: Path, *, caps: str = "", route: str = "", settings: str = "", inner_settings: str = ""
+) -> CrewDefinition:
     files = {".": OUTER % (caps, route, settings), "alpha": ALPHA % inner_settings, "alpha/inner": INNER, "beta": BETA}
     for place, text in files.items():
         (folder / place).mkdir(parents=True, exist_ok=True)
@@ -77,14 +78,13 @@ WHOLE = {
 WAITING = {**WHOLE, "y": ["Which one? [WAIT]", "That one. [END]"]}
 
 
-def test_a_tree_of_runs_goes_from_input_to_its_ending_with_one_stream(tmp_path: Path) -> None:
-    async def story(box: Interlock) -> Any:
-        run = await box.start(nested(tmp_path), "Lamps")
-        events = [event async for event in run.events() if "seq" in event]
-        again = [event async for event in box.runner.follow(run.id) if "seq" in event]
-        return run.id, events, again, await run.result(), await box.journal.below(run.id)
-
-    run, events, again, result, below = inside(box_of(tmp_path, WHOLE), story)
+async def test_a_tree_of_runs_goes_from_input_to_its_ending_with_one_stream(tmp_path: Path) -> None:
+    async with box_of(tmp_path, WHOLE) as box:
+        handle = await box.start(nested(tmp_path), "Lamps")
+        run = handle.id
+        events = [event async for event in handle.events() if "seq" in event]
+        again = [event async for event in box.runner.follow(run) if "seq" in event]
+        result, below = await handle.result(), await box.journal.rows_below(run)
     assert (result.status, result.text, result.usage.calls) == ("completed", "All done.", 7)
     assert [(row.crew, row.status, row.usage.calls) for row in below] == [
         ("alpha", "completed", 3),
@@ -108,35 +108,32 @@ def _place(event: dict[str, Any]) -> tuple[str, int]:
     return event["run"], event["seq"]
 
 
-def test_following_from_the_middle_leaves_out_what_was_seen_and_still_knows_the_paths(tmp_path: Path) -> None:
-    async def story(box: Interlock) -> Any:
-        run = await box.start(nested(tmp_path), "Lamps")
-        events = [event async for event in run.events() if "seq" in event]
-        own = [event["seq"] for event in events if event["run"] == run.id]
+async def test_following_from_the_middle_leaves_out_what_was_seen_and_still_knows_the_paths(tmp_path: Path) -> None:
+    async with box_of(tmp_path, WHOLE) as box:
+        handle = await box.start(nested(tmp_path), "Lamps")
+        run = handle.id
+        events = [event async for event in handle.events() if "seq" in event]
+        own = [event["seq"] for event in events if event["run"] == run]
         middle = own[len(own) // 2]
-        return events, middle, [event async for event in box.runner.follow(run.id, middle)], run.id
-
-    events, middle, later, run = inside(box_of(tmp_path, WHOLE), story)
+        later = [event async for event in box.runner.follow(run, middle)]
     assert [e["seq"] for e in later if e["run"] == run] == list(range(middle + 1, events[-1]["seq"] + 1))
     assert {tuple(e["path"]) for e in later if e["run"] != run} == {("beta",)}
 
 
-def test_a_question_two_levels_down_pauses_all_and_its_answer_goes_there_in_another_process(tmp_path: Path) -> None:
+async def test_a_question_two_levels_down_pauses_all_and_its_answer_goes_there_in_another_process(
+    tmp_path: Path,
+) -> None:
     crew = nested(tmp_path)
 
-    async def asked(box: Interlock) -> Any:
-        result = await (await box.start(crew, "Lamps")).result()
-        return result, [(row.status, row.reason) for row in await box.journal.below(result.run)]
-
-    paused, below = inside(box_of(tmp_path, WAITING), asked)
+    async with box_of(tmp_path, WAITING) as box:
+        paused = await (await box.start(crew, "Lamps")).result()
+        below = [(row.status, row.reason) for row in await box.journal.rows_below(paused.run)]
     assert (paused.status, paused.reason, paused.agent) == ("paused", "signal:[WAIT]", "a")
     assert below == [("paused", "signal:[WAIT]")] * 2
     model = ScriptedModel(WAITING)
 
-    async def answered(box: Interlock) -> Any:
-        return await (await box.resume(paused.run, "the red one", token=paused.token)).result()
-
-    result = inside(Interlock(tmp_path / "data", models=model), answered)
+    async with Interlock(tmp_path / "data", models=model) as box:
+        result = await (await box.resume(paused.run, "the red one", token=paused.token)).result()
     assert (result.status, result.text) == ("completed", "All done.")
     assert [(r.path, r.agent) for r in model.asked] == [
         (("alpha", "inner"), "y"),
@@ -149,24 +146,22 @@ def test_a_question_two_levels_down_pauses_all_and_its_answer_goes_there_in_anot
 
 
 @pytest.mark.parametrize("where", ["root", "child", "grandchild", "nothing said"])
-def test_a_childs_token_works_on_the_child_and_on_any_ancestor(where: str, tmp_path: Path) -> None:
-    async def story(box: Interlock) -> Any:
+async def test_a_childs_token_works_on_the_child_and_on_any_ancestor(where: str, tmp_path: Path) -> None:
+    async with box_of(tmp_path, WAITING) as box:
         paused = await (await box.start(nested(tmp_path), "Lamps")).result()
-        child, grandchild = [row.run for row in await box.journal.below(paused.run)]
+        child, grandchild = [row.run for row in await box.journal.rows_below(paused.run)]
         run = {"root": paused.run, "child": child, "grandchild": grandchild}.get(where, paused.run)
         await box.resume(run, "red", token=None if where == "nothing said" else paused.token)
-        await box.runner.settled(paused.run)
+        await box.runner.wait_until_settled(paused.run)
         first = await box.result(paused.run)
         await box.resume(run, "red", token=paused.token)
         with pytest.raises(AlreadyResumed):
             await box.resume(run, "blue", token=paused.token)
-        return first, await box.result(grandchild)
-
-    first, grandchild = inside(box_of(tmp_path, WAITING), story)
-    assert (first.status, grandchild.status) == ("completed", "completed")
+        below = await box.result(grandchild)
+    assert (first.status, below.status) == ("completed", "completed")
 
 
-def test_two_children_wait_at_once_and_each_gets_its_own_answer(tmp_path: Path) -> None:
+async def test_two_children_wait_at_once_and_each_gets_its_own_answer(tmp_path: Path) -> None:
     answers = {
         "a": ["Both. [WRITE] [RESEARCH]", "Fine. [END]"],
         "x": ["Deeper. [DEEP]", "Found. [END]"],
@@ -174,7 +169,7 @@ def test_two_children_wait_at_once_and_each_gets_its_own_answer(tmp_path: Path) 
         "z": ["How long? [WAIT]", "Short. [END]"],
     }
 
-    async def story(box: Interlock) -> Any:
+    async with box_of(tmp_path, answers) as box:
         run = await box.start(nested(tmp_path), "Lamps")
         await run.result()
         waits = (await box.state(run.id)).waits
@@ -183,9 +178,7 @@ def test_two_children_wait_at_once_and_each_gets_its_own_answer(tmp_path: Path) 
         tokens = {wait.agent: wait.token for wait in waits}
         half = await (await box.resume(run.id, "ten lines", token=tokens["beta/z"])).result()
         done = await (await box.resume(run.id, "mine", token=tokens["alpha/inner/y"])).result()
-        return half, done, (await box.state(run.id)).history
-
-    half, done, history = inside(box_of(tmp_path, answers), story)
+        history = (await box.state(run.id)).history
     assert (half.status, done.status) == ("paused", "completed")
     assert [entry.text for entry in history][-2] == "[alpha] Found.\n[beta] Short."
 
@@ -209,62 +202,52 @@ class Stuck:
             yield piece
 
 
-def test_cancelling_a_run_ends_everything_below_it(tmp_path: Path) -> None:
+async def test_cancelling_a_run_ends_everything_below_it(tmp_path: Path) -> None:
     model = Stuck(WHOLE, "y")
 
-    async def story(box: Interlock) -> Any:
+    async with Interlock(tmp_path / "data", models=model) as box:
         run = await box.start(nested(tmp_path), "Lamps")
         await model.waiting.wait()
         result = await (await box.cancel(run.id)).result()
-        return result, [row.status for row in await box.journal.below(run.id)]
-
-    result, below = inside(Interlock(tmp_path / "data", models=model), story)
+        below = [row.status for row in await box.journal.rows_below(run.id)]
     assert (result.status, below, model.given_up) == ("cancelled", ["cancelled", "cancelled"], ["y"])
 
 
-def test_a_child_that_is_cancelled_fails_for_its_caller(tmp_path: Path) -> None:
+async def test_a_child_that_is_cancelled_fails_for_its_caller(tmp_path: Path) -> None:
     model = Stuck({**WHOLE, "fixer": ["I see. [END]"]}, "y")
 
-    async def story(box: Interlock) -> Any:
+    async with Interlock(tmp_path / "data", models=model) as box:
         run = await box.start(nested(tmp_path, route=", on_error: fixer"), "Lamps")
         await model.waiting.wait()
-        child = (await box.journal.below(run.id))[0].run
+        child = (await box.journal.rows_below(run.id))[0].run
         await box.cancel(child)
-        return await run.result(), (await box.state(run.id)).history
-
-    result, history = inside(Interlock(tmp_path / "data", models=model), story)
+        result, history = await run.result(), (await box.state(run.id)).history
     assert (result.status, result.agent) == ("completed", "fixer")
     assert "the crew 'alpha' did not complete: cancelled" in history[-2].text
 
 
-def test_a_paused_child_is_cancelled_in_another_process_and_its_caller_goes_on(tmp_path: Path) -> None:
+async def test_a_paused_child_is_cancelled_in_another_process_and_its_caller_goes_on(tmp_path: Path) -> None:
     crew = nested(tmp_path, route=", on_error: fixer")
     answers = {**WAITING, "fixer": ["I see. [END]"]}
 
-    async def begun(box: Interlock) -> str:
-        return (await (await box.start(crew, "Lamps")).result()).run
-
-    async def cancelled(box: Interlock) -> Any:
-        child = (await box.journal.below(run))[0].run
+    async with box_of(tmp_path, answers) as box:
+        run = (await (await box.start(crew, "Lamps")).result()).run
+    async with box_of(tmp_path, answers) as box:
+        child = (await box.journal.rows_below(run))[0].run
         await box.cancel(child)
-        await box.runner.settled(run)
-        return await box.result(run), [row.status for row in await box.journal.below(run)]
-
-    run = inside(box_of(tmp_path, answers), begun)
-    result, below = inside(box_of(tmp_path, answers), cancelled)
+        await box.runner.wait_until_settled(run)
+        result, below = await box.result(run), [row.status for row in await box.journal.rows_below(run)]
     assert (result.status, result.agent, below) == ("completed", "fixer", ["cancelled", "cancelled"])
 
 
-def test_what_is_below_a_run_that_is_over_cannot_be_answered(tmp_path: Path) -> None:
-    async def story(box: Interlock) -> Any:
+async def test_what_is_below_a_run_that_is_over_cannot_be_answered(tmp_path: Path) -> None:
+    async with box_of(tmp_path, WAITING) as box:
         paused = await (await box.start(nested(tmp_path), "Lamps")).result()
         await box.cancel(paused.run)
-        await box.runner.settled(paused.run)
+        await box.runner.wait_until_settled(paused.run)
         with pytest.raises((NotWaiting, ParentIsOver)):
             await box.resume(paused.run, "late", token=paused.token)
-        return [row.status for row in await box.journal.below(paused.run)]
-
-    assert inside(box_of(tmp_path, WAITING), story) == ["cancelled", "cancelled"]
+        assert [row.status for row in await box.journal.rows_below(paused.run)] == ["cancelled", "cancelled"]
 
 
 @pytest.mark.parametrize(
@@ -276,18 +259,16 @@ def test_what_is_below_a_run_that_is_over_cannot_be_answered(tmp_path: Path) -> 
         ({"inner_settings": "settings: {max_calls_per_run: 1}\n"}, "stopped, budget:calls"),
     ],
 )
-def test_a_bound_of_a_child_is_its_callers_to_handle(how: dict[str, str], reason: str, tmp_path: Path) -> None:
+async def test_a_bound_of_a_child_is_its_callers_to_handle(how: dict[str, str], reason: str, tmp_path: Path) -> None:
     answers = {
         **WHOLE,
         "x": ["Again. [RETRY]", "And again. [RETRY]", "More. [END]"],
         "a": ["Look. [RESEARCH]", "Well. [END]"],
     }
 
-    async def story(box: Interlock) -> Any:
+    async with box_of(tmp_path, answers) as box:
         run = await box.start(nested(tmp_path, route=", on_error: return", **how), "Lamps")
-        return await run.result(), (await box.state(run.id)).history
-
-    result, history = inside(box_of(tmp_path, answers), story)
+        result, history = await run.result(), (await box.state(run.id)).history
     assert (result.status, result.text) == ("completed", "Well.")
     assert history[-2].text == f"the crew 'alpha' did not complete: {reason}"
 
@@ -301,33 +282,28 @@ def test_a_bound_of_a_child_is_its_callers_to_handle(how: dict[str, str], reason
         ("settings: {max_tokens_per_hour: 400}\n", "budget:tokens"),
     ],
 )
-def test_a_bound_of_the_outermost_run_reached_below_stops_the_whole_tree(
+async def test_a_bound_of_the_outermost_run_reached_below_stops_the_whole_tree(
     settings: str, reason: str, tmp_path: Path
 ) -> None:
     usage = ScriptUsage(input_tokens=150, output_tokens=50)
-    answers = {name: [Answer(text=text, usage=usage) for text in said] for name, said in WHOLE.items()}
+    answers = {name: [ScriptedAnswer(text=text, usage=usage) for text in said] for name, said in WHOLE.items()}
 
-    async def story(box: Interlock) -> Any:
+    async with box_of(tmp_path, answers) as box:
         run = await box.start(nested(tmp_path, route=", on_error: return", settings=settings), "Lamps")
         result = await run.result()
-        return result, [(row.status, row.reason) for row in await box.journal.below(run.id)]
-
-    result, below = inside(box_of(tmp_path, answers), story)
+        below = [(row.status, row.reason) for row in await box.journal.rows_below(run.id)]
     assert (result.status, result.reason) == ("stopped", reason)
     assert ("stopped", reason) in below
     assert all(status != "running" for status, _ in below)
 
 
-def test_calls_of_children_fill_the_callers_windows_over_several_runs(tmp_path: Path) -> None:
+async def test_calls_of_children_fill_the_callers_windows_over_several_runs(tmp_path: Path) -> None:
     """A whole run makes 7 calls; the day has 10, so the second one stops, somewhere below."""
 
-    async def story(box: Interlock) -> Any:
+    async with box_of(tmp_path, WHOLE) as box:
         crew = nested(tmp_path, settings="settings: {max_calls_per_day: 10}\n")
         first = await (await box.start(crew, "Lamps")).result()
         second = await (await box.start(crew, "Lamps")).result()
-        return first, second
-
-    first, second = inside(box_of(tmp_path, WHOLE), story)
     assert (first.status, second.status, second.reason, second.usage.calls) == (
         "completed",
         "stopped",
@@ -336,26 +312,26 @@ def test_calls_of_children_fill_the_callers_windows_over_several_runs(tmp_path: 
     )
 
 
-def test_memory_goes_down_and_comes_back(tmp_path: Path) -> None:
-    answers: dict[str, list[Answer | str]] = {
+async def test_memory_goes_down_and_comes_back(tmp_path: Path) -> None:
+    answers: dict[str, list[ScriptedAnswer | str]] = {
         "a": ["[RESEARCH]", "[WRITE]", "[END]"],
         "x": [
-            Answer(tool_calls=(ToolCall(name="memory_read", arguments={"key": "from"}),)),
-            Answer(tool_calls=(ToolCall(name="memory_write", arguments={"key": "found", "value": ["red", 2]}),)),
+            ScriptedAnswer(tool_calls=(ToolCall(name="memory_read", arguments={"key": "from"}),)),
+            ScriptedAnswer(
+                tool_calls=(ToolCall(name="memory_write", arguments={"key": "found", "value": ["red", 2]}),)
+            ),
             "Kept. [END]",
         ],
-        "z": [Answer(tool_calls=(ToolCall(name="memory_read", arguments={"key": "found"}),)), "Read. [END]"],
+        "z": [ScriptedAnswer(tool_calls=(ToolCall(name="memory_read", arguments={"key": "found"}),)), "Read. [END]"],
     }
     model = ScriptedModel(answers)
 
-    async def story(box: Interlock) -> Any:
+    async with Interlock(tmp_path / "data", models=model) as box:
         context = CrewContext(shared_memory={"from": "the host"}, original_input="What it was first", parent_history=(
             Entry(role="user", author="user", text="Long ago", turn=0),
         ))  # fmt: skip
         run = await box.start(nested(tmp_path), "Lamps", context=context)
-        return await run.result(), await box.state(run.id)
-
-    result, state = inside(Interlock(tmp_path / "data", models=model), story)
+        result, state = await run.result(), await box.state(run.id)
     assert result.status == "completed"
     assert state.memory == {"from": "the host", "found": ["red", 2]}
     told = [m.text for request in model.asked for m in request.messages if m.role == "tool"]
@@ -365,33 +341,33 @@ def test_memory_goes_down_and_comes_back(tmp_path: Path) -> None:
     assert first_of_z.messages[0].text == by_user("Kept. / What it was first")
 
 
-def test_what_a_child_that_failed_has_written_does_not_come_back(tmp_path: Path) -> None:
+async def test_what_a_child_that_failed_has_written_does_not_come_back(tmp_path: Path) -> None:
     written = ToolCall(name="memory_write", arguments={"key": "found", "value": "half"})
-    answers: dict[str, list[Answer | str]] = {
+    answers: dict[str, list[ScriptedAnswer | str]] = {
         "a": ["[RESEARCH]", "Well. [END]"],
-        "x": [Answer(tool_calls=(written,)), Answer(error="down", retry=False)],
+        "x": [ScriptedAnswer(tool_calls=(written,)), ScriptedAnswer(error="down", retry=False)],
     }
 
-    async def story(box: Interlock) -> Any:
+    async with box_of(tmp_path, answers) as box:
         run = await box.start(nested(tmp_path, route=", on_error: return"), "Lamps")
-        result, child = await run.result(), (await box.journal.below(run.id))[0].run
-        return result.status, (await box.state(run.id)).memory, (await box.state(child)).memory
+        result, child = await run.result(), (await box.journal.rows_below(run.id))[0].run
+        assert (result.status, (await box.state(run.id)).memory, (await box.state(child)).memory) == (
+            "completed",
+            {},
+            {"found": "half"},
+        )
 
-    assert inside(box_of(tmp_path, answers), story) == ("completed", {}, {"found": "half"})
 
-
-def test_a_sub_crew_that_is_called_again_goes_on_counting_its_answers(tmp_path: Path) -> None:
+async def test_a_sub_crew_that_is_called_again_goes_on_counting_its_answers(tmp_path: Path) -> None:
     answers = {"a": ["[WRITE]", "[WRITE]", "[END]"], "beta/z": ["One. [END]", "Two. [END]"], "z": ["never"]}
 
-    async def story(box: Interlock) -> Any:
+    async with box_of(tmp_path, answers) as box:
         run = await box.start(nested(tmp_path), "Lamps")
         await run.result()
-        return [entry.text for entry in (await box.state(run.id)).history if entry.author == "beta"]
-
-    assert inside(box_of(tmp_path, answers), story) == ["One.", "Two."]
+        assert [entry.text for entry in (await box.state(run.id)).history if entry.author == "beta"] == ["One.", "Two."]
 
 
-def test_an_external_signal_of_a_child_reaches_the_host_and_its_answer_the_child(tmp_path: Path) -> None:
+async def test_an_external_signal_of_a_child_reaches_the_host_and_its_answer_the_child(tmp_path: Path) -> None:
     crew_folder = tmp_path / "crews"
     nested(crew_folder)
     beta = BETA.replace('{signal: "[WAIT]"}', '{signal: "[ASK]", type: external, pause: true}')
@@ -399,24 +375,18 @@ def test_an_external_signal_of_a_child_reaches_the_host_and_its_answer_the_child
     told: list[Any] = []
     answers = {"a": ["[WRITE]", "[END]"], "z": ["May I? [ASK]", "Thanks. [END]"]}
 
-    async def story(box: Interlock) -> Any:
-        run = await box.start(load_crew(crew_folder), "Lamps")
-        await run.result()
-        return run.id, told[0].token
-
-    run, token = inside(box_of(tmp_path, answers, on_external=told.append), story)
+    async with box_of(tmp_path, answers, on_external=told.append) as box:
+        run = (await (await box.start(load_crew(crew_folder), "Lamps")).result()).run
     assert [(tell.signal, tell.requires_response) for tell in told] == [("[ASK]", True)]
 
-    async def answered(box: Interlock) -> Any:
-        result = await (await box.resume(run, "you may", token=token)).result()
-        child = (await box.journal.below(run))[0].run
-        return result, (await box.state(child)).history[-2]
-
-    result, entry = inside(box_of(tmp_path, answers), answered)
+    async with box_of(tmp_path, answers) as box:
+        result = await (await box.resume(run, "you may", token=told[0].token)).result()
+        child = (await box.journal.rows_below(run))[0].run
+        entry = (await box.state(child)).history[-2]
     assert (result.status, entry.author, entry.text) == ("completed", "external", "you may")
 
 
-def test_ten_levels_of_crews_run(tmp_path: Path) -> None:
+async def test_ten_levels_of_crews_run(tmp_path: Path) -> None:
     folder, levels = tmp_path / "crew", 10
     for level in range(levels):
         folder.mkdir()
@@ -431,9 +401,7 @@ def test_ten_levels_of_crews_run(tmp_path: Path) -> None:
         folder = folder / "down"
     answers = {f"a{level}": ["[DOWN]", f"{level} [END]"] for level in range(levels - 1)} | {"a9": ["deep [END]"]}
 
-    async def story(box: Interlock) -> Any:
+    async with box_of(tmp_path, answers) as box:
         result = await (await box.start(load_crew(tmp_path / "crew"), "go")).result()
-        return result, await box.journal.below(result.run)
-
-    result, below = inside(box_of(tmp_path, answers), story)
+        below = await box.journal.rows_below(result.run)
     assert (result.status, result.usage.calls, len(below)) == ("completed", 19, 9)

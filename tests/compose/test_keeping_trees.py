@@ -1,44 +1,37 @@
 """Whole trees of runs: deleted, pruned, carried to another folder, forked, written as scripts, looked after."""
 
-import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from zlib import crc32
 
 import msgspec
 import pytest
 
 from interlock import Interlock, UsageError, load_crew
-from interlock.adapters import journal_format, run_files, tree_files
-from interlock.adapters.run_scripts import ELSEWHERE, turns_of, written_script
-from interlock.adapters.script_files import read_script
-from interlock.compose.checkup import check_up
-from interlock.compose.keeping import delete_run, export_run, import_run, prune_runs, whole_crews
-from interlock.compose.trees import tree_of
+from interlock.adapters.crews.script_files import read_script
+from interlock.adapters.files import run_files, tree_files
+from interlock.adapters.files.run_scripts import ELSEWHERE, script_yaml, turns_of
+from interlock.adapters.store_rules import record_format
+from interlock.compose.upkeep.archive import delete_run, export_run, import_run, prune_runs, whole_crews
+from interlock.compose.upkeep.doctor import check_folder
+from interlock.compose.upkeep.run_trees import tree_of
 from interlock.engine.events import ChildReturned, ChildStarted, RunStarted
-from interlock.engine.step import Run
-from interlock.errors import CannotFork, DamagedRun, RunDeleted, RunExists
+from interlock.engine.run import Run
+from interlock.errors import CannotFork, DamagedRun, OwnedElsewhere, RunDeleted, RunExists
 from interlock.ports import Delta, ModelReply, ModelRequest, Record, RunRow, SealedTree, StoredRecord
-from interlock.runtime.crews import stored_form
-from interlock.runtime.forking import with_keys_of
+from interlock.runtime.fork import with_keys_of
+from interlock.runtime.stored_crews import as_stored_form
 from interlock.testing import Answer, ManualClock, ScriptedModel
 from tests.nested_crews import nested_crew
-
-T = TypeVar("T")
 
 TREE = ["r", "r~4.0", "r~4.0~4.0", "r~15.0"]
 
 
-def inside(folder: Path, ask: Callable[[Interlock], Awaitable[T]], **options: Any) -> T:
+def box_in(folder: Path, **options: Any) -> Interlock:
     script = folder / "crew" / "script.yaml"
-
-    async def asked() -> T:
-        async with Interlock(folder / "data", **{"script": script if script.exists() else None, **options}) as box:
-            return await ask(box)
-
-    return asyncio.run(asked())
+    return Interlock(folder / "data", **{"script": script if script.exists() else None, **options})
 
 
 async def paused(box: Interlock, run: str = "r") -> str:
@@ -53,9 +46,10 @@ async def finished(box: Interlock, run: str = "r") -> str:
     return run
 
 
-def a_tree(folder: Path, *, over: bool = True) -> Path:
+async def a_tree(folder: Path, *, over: bool = True) -> Path:
     nested_crew(folder / "crew")
-    inside(folder, finished if over else paused)
+    async with box_in(folder) as box:
+        await (finished if over else paused)(box)
     return folder
 
 
@@ -72,115 +66,107 @@ async def told(box: Interlock) -> list[tuple[str, Record]]:
 
 
 @pytest.mark.parametrize("over", [True, False])
-def test_a_run_is_deleted_with_all_that_it_called(tmp_path: Path, over: bool) -> None:
-    a_tree(tmp_path, over=over)
+async def test_a_run_is_deleted_with_all_that_it_called(tmp_path: Path, over: bool) -> None:
+    await a_tree(tmp_path, over=over)
     expected = TREE if over else TREE[:3]
 
-    async def story(box: Interlock) -> list[str]:
+    async with box_in(tmp_path) as box:
         left = [each.run for each in await delete_run(box, "r")]
         for run in expected:
             with pytest.raises(RunDeleted):
                 await box.journal.row(run)
-        return left
-
-    assert sorted(inside(tmp_path, story)) == sorted(expected)
-    found = asyncio.run(check_up(tmp_path / "data"))
+        assert sorted(left) == sorted(expected)
+    found = await check_folder(tmp_path / "data")
     assert (found.problems, found.runs, found.deleted) == ([], 0, len(expected))
 
 
-def test_a_child_is_not_deleted_exported_or_forked_by_itself(tmp_path: Path) -> None:
-    a_tree(tmp_path)
+async def test_a_child_is_not_deleted_exported_or_forked_by_itself(tmp_path: Path) -> None:
+    await a_tree(tmp_path)
     for ask in (
         lambda box: delete_run(box, "r~4.0"),
         lambda box: export_run(box, "r~4.0~4.0"),
         lambda box: box.fork("r~4.0", 4),
     ):
         with pytest.raises(UsageError, match=r"'r~4\.0.* is part of run 'r'"):
-            inside(tmp_path, ask)
-    assert len(inside(tmp_path, lambda box: box.journal.below("r"))) == 3
+            async with box_in(tmp_path) as box:
+                await ask(box)
+    async with box_in(tmp_path) as box:
+        assert len(await box.journal.rows_below("r")) == 3
 
 
-def test_a_tree_of_which_another_process_has_a_part_in_hand_stays_whole(tmp_path: Path) -> None:
-    a_tree(tmp_path)
+async def test_a_tree_of_which_another_process_has_a_part_in_hand_stays_whole(tmp_path: Path) -> None:
+    await a_tree(tmp_path)
 
-    async def story(box: Interlock) -> int:
+    async with box_in(tmp_path) as box:
         await box.owners.claim("r~4.0~4.0")
         async with Interlock(tmp_path / "data") as other:
-            with pytest.raises(Exception, match="is being worked on by process"):
+            with pytest.raises(OwnedElsewhere, match="is driven by process"):
                 await delete_run(other, "r")
-        return len(await box.journal.below("r"))
-
-    assert inside(tmp_path, story) == 3
+        assert len(await box.journal.rows_below("r")) == 3
 
 
-def test_pruning_counts_outermost_runs_and_takes_what_they_called(tmp_path: Path) -> None:
+async def test_pruning_counts_outermost_runs_and_takes_what_they_called(tmp_path: Path) -> None:
     nested_crew(tmp_path / "crew")
     clock = ManualClock()
 
-    async def story(box: Interlock) -> tuple[list[str], int]:
+    async with box_in(tmp_path, clock=clock) as box:
         await finished(box, "old")
         await paused(box, "asking")
         clock.jump(10 * 24 * 3600 * 1000)
         await finished(box, "new")
-        return await prune_runs(box, 9), len(await box.journal.rows())
-
-    assert inside(tmp_path, story, clock=clock) == (["old"], 3 + 4)
+        assert (await prune_runs(box, 9), len(await box.journal.rows())) == (["old"], 3 + 4)
 
 
 # Carrying
 
 
 @pytest.mark.parametrize("over", [True, False])
-def test_a_tree_is_the_same_elsewhere_and_goes_on_there(tmp_path: Path, over: bool) -> None:
-    a_tree(tmp_path, over=over)
-    body, before = inside(tmp_path, lambda box: export_run(box, "r")), inside(tmp_path, told)
+async def test_a_tree_is_the_same_elsewhere_and_goes_on_there(tmp_path: Path, over: bool) -> None:
+    await a_tree(tmp_path, over=over)
+    async with box_in(tmp_path) as box:
+        body, before = await export_run(box, "r"), await told(box)
     other = tmp_path / "other"
     nested_crew(other / "crew")
 
-    async def story(box: Interlock) -> tuple[list[tuple[str, Record]], str]:
+    async with box_in(other) as box:
         assert (await import_run(box, body, "f")).run == "r"
         with pytest.raises(RunExists):
             await import_run(box, body, "f")
         here = await told(box)
         if not over:
             await (await box.resume("r", "The red one")).result()
-        return here, (await box.result("r")).status
-
-    assert inside(other, story) == (before, "completed")
-    assert asyncio.run(check_up(other / "data")).problems == []
+        assert (here, (await box.result("r")).status) == (before, "completed")
+    assert (await check_folder(other / "data")).problems == []
 
 
-def test_a_deleted_tree_comes_back_from_its_export(tmp_path: Path) -> None:
-    a_tree(tmp_path)
+async def test_a_deleted_tree_comes_back_from_its_export(tmp_path: Path) -> None:
+    await a_tree(tmp_path)
 
-    async def story(box: Interlock) -> tuple[bool, int]:
+    async with box_in(tmp_path) as box:
         body, before = await export_run(box, "r"), await told(box)
         await delete_run(box, "r")
         await import_run(box, body, "f")
-        return await told(box) == before, len(await box.keeping.tombstones())
-
-    assert inside(tmp_path, story) == (True, 0)
+        assert (await told(box) == before, len(await box.archive.tombstones())) == (True, 0)
 
 
-def test_a_tree_of_which_a_part_is_there_already_is_not_taken_in_at_all(tmp_path: Path) -> None:
-    a_tree(tmp_path)
+async def test_a_tree_of_which_a_part_is_there_already_is_not_taken_in_at_all(tmp_path: Path) -> None:
+    await a_tree(tmp_path)
 
-    async def story(box: Interlock) -> None:
+    async with box_in(tmp_path) as box:
         body = await export_run(box, "r")
-        await box.keeping.delete("r", 1)
+        await box.archive.delete_run("r", 1)
         with pytest.raises(RunExists):
             await import_run(box, body, "f")
         with pytest.raises(RunDeleted):
             await box.journal.row("r")
 
-    inside(tmp_path, story)
 
+async def test_no_byte_of_an_exported_tree_can_change_unnoticed(tmp_path: Path) -> None:
+    await a_tree(tmp_path)
+    async with box_in(tmp_path) as box:
+        body = await export_run(box, "r")
 
-def test_no_byte_of_an_exported_tree_can_change_unnoticed(tmp_path: Path) -> None:
-    a_tree(tmp_path)
-    body = inside(tmp_path, lambda box: export_run(box, "r"))
-
-    async def story(box: Interlock) -> None:
+    async with box_in(tmp_path / "other") as box:
         for place in range(0, len(body), 97):
             changed = body[:place] + bytes([body[place] ^ 1]) + body[place + 1 :]
             with pytest.raises((DamagedRun, UsageError)):
@@ -190,13 +176,12 @@ def test_no_byte_of_an_exported_tree_can_change_unnoticed(tmp_path: Path) -> Non
                 await import_run(box, body[:end], "f")
         assert await box.journal.rows() == []
 
-    inside(tmp_path / "other", story)
 
-
-def test_a_file_that_is_no_whole_tree_is_refused(tmp_path: Path) -> None:
-    """Written anew with right sums: what is missing must be noticed by itself."""
-    a_tree(tmp_path)
-    file = tree_files.read(inside(tmp_path, lambda box: export_run(box, "r")), "f")
+async def test_a_file_that_is_no_whole_tree_is_refused(tmp_path: Path) -> None:
+    """Rewritten with right checksums: what is missing must be noticed by itself."""
+    await a_tree(tmp_path)
+    async with box_in(tmp_path) as box:
+        file = tree_files.decode_tree_file(await export_run(box, "r"), "f")
     rows, records = file.tree.rows, file.tree.records
     without_caller = msgspec.structs.replace(
         file.tree,
@@ -209,9 +194,10 @@ def test_a_file_that_is_no_whole_tree_is_refused(tmp_path: Path) -> None:
     )
     fewer = dict(list(file.crews.items())[:-1])
     for tree, crews in ((without_caller, file.crews), (twice, file.crews), (lying, file.crews), (file.tree, fewer)):
-        body = tree_files.written(tree_files.TreeFile(tree=tree, crews=crews))
+        body = tree_files.encode_tree_file(tree_files.TreeFile(tree=tree, crews=crews))
         with pytest.raises(DamagedRun):
-            inside(tmp_path / "other", lambda box, body=body: import_run(box, body, "f"))  # type: ignore[misc]
+            async with box_in(tmp_path / "other") as box:
+                await import_run(box, body, "f")
 
 
 def renamed(file: tree_files.TreeFile, name: str, new: str) -> bytes:
@@ -220,38 +206,39 @@ def renamed(file: tree_files.TreeFile, name: str, new: str) -> bytes:
     for n, (row, chain) in enumerate(zip(file.tree.rows, file.tree.chains(), strict=True)):
         if row.run == name:
             run, copied = Run(crew_of(row.crew_sha), new), []
-            for record in journal_format.opened_chain(
-                name, chain, journal_format.start_of(name), journal_format.tip_of(name, chain)
+            for record in record_format.unseal_chain(
+                name, chain, record_format.chain_start(name), record_format.tip_of(name, chain)
             ):
                 incoming = with_keys_of(record.events[0], name, new)  # type: ignore[arg-type]
                 copied.append(Record(seq=record.seq, at=record.at, events=(incoming, *run.apply(incoming).facts)))
             records = [each for each in records if each[0] != n]
-            records += [(n, each) for each in journal_format.sealed_chain(new, copied)]
+            records += [(n, each) for each in record_format.seal_chain(new, copied)]
         rows.append(msgspec.structs.replace(row, run=new) if row.run == name else row)
     tree = SealedTree(rows=tuple(rows), records=tuple(records))
-    return tree_files.written(tree_files.TreeFile(tree=tree, crews=file.crews))
+    return tree_files.encode_tree_file(tree_files.TreeFile(tree=tree, crews=file.crews))
 
 
 @pytest.mark.parametrize("new", ["r~77.0", "r~hello", "r~", "r~15:0"])
-def test_a_run_that_nobody_called_is_not_taken_in(tmp_path: Path, new: str) -> None:
-    a_tree(tmp_path)
-    file = tree_files.read(inside(tmp_path, lambda box: export_run(box, "r")), "f")
+async def test_a_run_that_nobody_called_is_not_taken_in(tmp_path: Path, new: str) -> None:
+    await a_tree(tmp_path)
+    async with box_in(tmp_path) as box:
+        file = tree_files.decode_tree_file(await export_run(box, "r"), "f")
     with pytest.raises(DamagedRun, match="run 'r' did not call it"):
-        inside(tmp_path / "other", lambda box: import_run(box, renamed(file, "r~15.0", new), "f"))
+        async with box_in(tmp_path / "other") as box:
+            await import_run(box, renamed(file, "r~15.0", new), "f")
 
 
 @pytest.mark.parametrize("new", ["../x", "a b", "a:b", "a\nb", "", "x" * 101])
-def test_an_id_that_no_run_may_have_is_not_taken_in(tmp_path: Path, new: str) -> None:
+async def test_an_id_that_no_run_may_have_is_not_taken_in(tmp_path: Path, new: str) -> None:
     nested_crew(tmp_path / "crew")
     crew = load_crew(tmp_path / "crew" / "beta")
 
-    async def alone(box: Interlock) -> bytes:
+    async with box_in(tmp_path, models=ScriptedModel({"z": ["Done.\n[END]"]}), script=None) as box:
         await (await box.start(crew, "Lamps", run_id="b")).result()
-        return await export_run(box, "b")
-
-    file = tree_files.read(inside(tmp_path, alone, models=ScriptedModel({"z": ["Done.\n[END]"]}), script=None), "f")
-    with pytest.raises(UsageError, match="cannot be a run's id"):
-        inside(tmp_path / "other", lambda box: import_run(box, renamed(file, "b", new), "f"))
+        file = tree_files.decode_tree_file(await export_run(box, "b"), "f")
+    with pytest.raises(UsageError, match="is not a valid run id"):
+        async with box_in(tmp_path / "other") as box:
+            await import_run(box, renamed(file, "b", new), "f")
 
 
 def rewritten(body: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
@@ -263,9 +250,10 @@ def rewritten(body: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
     return text + msgspec.json.encode({"records": len(lines), "crc": crc32(text)}) + b"\n"
 
 
-def test_crews_that_cannot_be_read_are_not_taken_in(tmp_path: Path) -> None:
-    a_tree(tmp_path)
-    body = inside(tmp_path, lambda box: export_run(box, "r"))
+async def test_crews_that_cannot_be_read_are_not_taken_in(tmp_path: Path) -> None:
+    await a_tree(tmp_path)
+    async with box_in(tmp_path) as box:
+        body = await export_run(box, "r")
 
     def chained(head: dict[str, Any]) -> None:
         """Crews that call each other deeper than any file may."""
@@ -280,49 +268,51 @@ def test_crews_that_cannot_be_read_are_not_taken_in(tmp_path: Path) -> None:
         lambda head: head["crews"].append('{"name":' * 100_000),
         chained,
     ]
-    inside(tmp_path / "same", lambda box: import_run(box, rewritten(body, lambda _: None), "f"))
+    async with box_in(tmp_path / "same") as box:
+        await import_run(box, rewritten(body, lambda _: None), "f")
     for change in changes:
         with pytest.raises(DamagedRun):
-            inside(tmp_path / "other", lambda box, change=change: import_run(box, rewritten(body, change), "f"))  # type: ignore[misc]
+            async with box_in(tmp_path / "other") as box:
+                await import_run(box, rewritten(body, change), "f")
 
 
 def test_a_file_nested_without_end_is_no_exported_run(tmp_path: Path) -> None:
     for start in (b'{"format":"interlock-run","version":2,"x":', b'{"format":"interlock-run","version":1,"x":'):
         with pytest.raises(UsageError, match="is not an exported run"):
-            tree_files.read(start + b"[" * 100_000, "f")
+            tree_files.decode_tree_file(start + b"[" * 100_000, "f")
 
 
-def test_a_journal_that_no_engine_has_written_is_not_taken_in(tmp_path: Path) -> None:
+async def test_a_journal_that_no_engine_has_written_is_not_taken_in(tmp_path: Path) -> None:
     nested_crew(tmp_path / "crew")
-    _, sha, bodies = stored_form(load_crew(tmp_path / "crew" / "beta"))
+    _, sha, bodies = as_stored_form(load_crew(tmp_path / "crew" / "beta"))
     started = RunStarted(crew="beta-team", input="go", rules=1, crew_sha=sha, entry="nobody")
-    records = journal_format.sealed_chain("b", [Record(seq=1, at=1, events=(started,))])
+    records = record_format.seal_chain("b", [Record(seq=1, at=1, events=(started,))])
     row = RunRow(run="b", crew="beta-team", crew_sha=sha, status="running", created_at=1, seq=1)
-    body = run_files.written(run_files.RunFile(row=row, crew=bodies[sha], records=records))
+    body = run_files.encode_run_file(run_files.RunFile(row=row, crew=bodies[sha], records=records))
     with pytest.raises(DamagedRun, match="cannot be replayed"):
-        inside(tmp_path / "other", lambda box: import_run(box, body, "f"))
+        async with box_in(tmp_path / "other") as box:
+            await import_run(box, body, "f")
 
 
-def test_a_run_of_a_crew_without_sub_crews_is_written_as_before(tmp_path: Path) -> None:
+async def test_a_run_of_a_crew_without_sub_crews_is_written_as_before(tmp_path: Path) -> None:
     nested_crew(tmp_path / "crew")
     crew = load_crew(tmp_path / "crew" / "beta")
 
-    async def story(box: Interlock) -> bytes:
+    async with box_in(tmp_path, models=ScriptedModel({"z": ["Written.\n[END]"]})) as box:
         await (await box.start(crew, "x", run_id="r")).result()
-        return await export_run(box, "r")
-
-    body = inside(tmp_path, story, models=ScriptedModel({"z": ["Written.\n[END]"]}))
-    assert run_files.read(body, "f").row.run == "r"
+        body = await export_run(box, "r")
+    assert run_files.decode_run_file(body, "f").row.run == "r"
 
 
 # Forking
 
 
-def test_a_fork_keeps_what_children_said_and_cost_and_they_stay_with_the_original(tmp_path: Path) -> None:
-    a_tree(tmp_path)
+async def test_a_fork_keeps_what_children_said_and_cost_and_they_stay_with_the_original(tmp_path: Path) -> None:
+    await a_tree(tmp_path)
     model = ScriptedModel({"a": ["", "", "Again.\n[WRITE]", "Over.\n[END]"], "beta/z": ["", "Once more.\n[END]"]})
 
-    async def story(box: Interlock) -> str:
+    script = tmp_path / "s.yaml"
+    async with box_in(tmp_path, models=model, script=None) as box:
         own = [stored.record for stored in await whole(box) if stored.run == "r"]
         with pytest.raises(CannotFork):  # a child is at work there
             await box.fork("r", next(each.last_seq for each in own if isinstance(each.events[-1], ChildStarted)))
@@ -334,21 +324,19 @@ def test_a_fork_keeps_what_children_said_and_cost_and_they_stay_with_the_origina
         assert tree.total.calls == 10
         said = [entry.text for entry in tree.members[0].said if not isinstance(entry, str)]
         assert (said[2], said[4]) == ("Found it.", "Written.")
-        return written_script(await box.journal.tree(fork.run))
-
-    script = tmp_path / "s.yaml"
-    script.write_text(inside(tmp_path, story, models=model, script=None), "utf-8")
+        script.write_text(script_yaml(await box.journal.tree(fork.run)), "utf-8")
     assert read_script(script)["beta/z"] == [ELSEWHERE, "Once more.\n[END]"]
-    assert asyncio.run(check_up(tmp_path / "data")).problems == []
+    assert (await check_folder(tmp_path / "data")).problems == []
 
 
 # Scripts
 
 
-def test_a_tree_written_as_a_script_plays_again_as_it_was(tmp_path: Path) -> None:
-    a_tree(tmp_path)
-    tree = inside(tmp_path, whole)
-    (tmp_path / "again.yaml").write_text(written_script(tree), "utf-8")
+async def test_a_tree_written_as_a_script_plays_again_as_it_was(tmp_path: Path) -> None:
+    await a_tree(tmp_path)
+    async with box_in(tmp_path) as box:
+        tree = await whole(box)
+    (tmp_path / "again.yaml").write_text(script_yaml(tree), "utf-8")
     script = read_script(tmp_path / "again.yaml")
     assert {name: len(answers) for name, answers in script.items()} == {
         "a": 3,
@@ -357,39 +345,35 @@ def test_a_tree_written_as_a_script_plays_again_as_it_was(tmp_path: Path) -> Non
         "beta/z": 1,
     }
 
-    async def story(box: Interlock) -> list[StoredRecord]:
-        await finished(box)
-        return await whole(box)
-
     (tmp_path / "other" / "crew").mkdir(parents=True)
-    again = inside(tmp_path / "other", story, script=tmp_path / "again.yaml")
-    assert written_script(again) == written_script(tree)
+    async with box_in(tmp_path / "other", script=tmp_path / "again.yaml") as box:
+        await finished(box)
+        again = await whole(box)
+    assert script_yaml(again) == script_yaml(tree)
     assert [(stored.run, stored.record.events[0].__class__) for stored in again] == [
         (stored.run, stored.record.events[0].__class__) for stored in tree
     ]
     assert turns_of(again) == ["a", "alpha/x", "alpha/inner/y", "alpha/inner/y", "alpha/x", "a", "beta/z", "a"]
 
 
-def test_agents_of_a_crew_that_is_called_again_go_on_counting_in_a_script(tmp_path: Path) -> None:
+async def test_agents_of_a_crew_that_is_called_again_go_on_counting_in_a_script(tmp_path: Path) -> None:
     crew = load_crew(nested_crew(tmp_path / "crew"))
     answers: dict[str, list[Answer | str]] = {
         "a": ["1\n[WRITE]", "2\n[WRITE]", "3\n[END]"],
         "beta/z": ["first\n[END]", Answer(error="away"), "second\n[END]"],
     }
 
-    async def story(box: Interlock) -> tuple[str, list[StoredRecord], list[StoredRecord]]:
+    async with box_in(tmp_path, models=ScriptedModel(answers), script=None) as box:
         result = await (await box.start(crew, "x", run_id="r")).result()
-        second = (await box.journal.below("r"))[1]
-        return result.status, await whole(box), list(await box.journal.tree(second.run))
-
-    status, tree, second = inside(tmp_path, story, models=ScriptedModel(answers), script=None)
-    (tmp_path / "s.yaml").write_text(written_script(tree), "utf-8")
-    assert (status, read_script(tmp_path / "s.yaml")) == ("completed", answers)
-    (tmp_path / "s.yaml").write_text(written_script(second), "utf-8")
-    assert read_script(tmp_path / "s.yaml") == {"z": answers["beta/z"][1:]}, "by itself it begins anew"
+        tree = await whole(box)
+        second = list(await box.journal.tree((await box.journal.rows_below("r"))[1].run))
+    (tmp_path / "s.yaml").write_text(script_yaml(tree), "utf-8")
+    assert (result.status, read_script(tmp_path / "s.yaml")) == ("completed", answers)
+    (tmp_path / "s.yaml").write_text(script_yaml(second), "utf-8")
+    assert read_script(tmp_path / "s.yaml") == {"z": answers["beta/z"][1:]}, "by itself it starts from the beginning"
 
 
-def test_runs_of_one_crew_beside_each_other_have_answers_of_their_own_in_a_script(tmp_path: Path) -> None:
+async def test_runs_of_one_crew_beside_each_other_have_answers_of_their_own_in_a_script(tmp_path: Path) -> None:
     folder = nested_crew(tmp_path / "crew")
     text = (folder / "crew.yaml").read_text("utf-8")
     again = '{signal: "[AGAIN]", type: sub_crew, target_crew: beta}'
@@ -400,12 +384,10 @@ def test_runs_of_one_crew_beside_each_other_have_answers_of_their_own_in_a_scrip
         "beta#2/z": ["two\n[END]", "four\n[END]"],
     }
 
-    async def story(box: Interlock) -> tuple[str, list[StoredRecord]]:
+    async with box_in(tmp_path, models=ScriptedModel(answers), script=None) as box:
         run = await box.start(load_crew(folder), "x", run_id="r")
-        return (await run.result()).status, await whole(box)
-
-    status, tree = inside(tmp_path, story, models=ScriptedModel(answers), script=None)
-    (tmp_path / "s.yaml").write_text(written_script(tree), "utf-8")
+        status, tree = (await run.result()).status, await whole(box)
+    (tmp_path / "s.yaml").write_text(script_yaml(tree), "utf-8")
     script = read_script(tmp_path / "s.yaml").items()
     said = {name: [each if isinstance(each, str) else each.text for each in given] for name, given in script}
     assert (status, said) == ("completed", answers)
@@ -413,11 +395,11 @@ def test_runs_of_one_crew_beside_each_other_have_answers_of_their_own_in_a_scrip
     assert sorted(results) == ["four", "one", "three", "two"]
 
 
-def test_without_answers_of_their_own_they_get_those_of_the_crew(tmp_path: Path) -> None:
+async def test_without_answers_of_their_own_they_get_those_of_the_crew(tmp_path: Path) -> None:
     model = ScriptedModel({"team/x": ["of the team"], "x": ["of anybody"]})
     for path, said in ((("team#2",), "of the team"), (("other#3",), "of anybody")):
         request = ModelRequest(key="k", agent="x", number=1, system="", messages=(), path=path)
-        assert asyncio.run(last_of(model.reply(request))).text == said
+        assert (await last_of(model.reply(request))).text == said
 
 
 async def last_of(pieces: AsyncIterator[Delta | ModelReply]) -> ModelReply:
@@ -426,15 +408,13 @@ async def last_of(pieces: AsyncIterator[Delta | ModelReply]) -> ModelReply:
     return found[-1]
 
 
-def test_turns_stand_where_their_crew_was_called_whoever_was_faster(tmp_path: Path) -> None:
+async def test_turns_stand_where_their_crew_was_called_whoever_was_faster(tmp_path: Path) -> None:
     crew = load_crew(nested_crew(tmp_path / "crew"))
     model = ScriptedModel({"a": ["x\n[BOTH] [WRITE]", "y\n[END]"], "alpha/x": ["1\n[END]"], "beta/z": ["2\n[END]"]})
 
-    async def story(box: Interlock) -> list[StoredRecord]:
+    async with box_in(tmp_path, models=model, script=None) as box:
         await (await box.start(crew, "x", run_id="r")).result()
-        return await whole(box)
-
-    tree = inside(tmp_path, story, models=model, script=None)
+        tree = await whole(box)
     for reverse in (False, True):
         in_this_order = [tree[0], *sorted(tree[1:], key=lambda stored: stored.run, reverse=reverse)]
         assert turns_of(in_this_order) == ["a", "alpha/x", "beta/z", "a"]
@@ -443,16 +423,17 @@ def test_turns_stand_where_their_crew_was_called_whoever_was_faster(tmp_path: Pa
 # Looking after
 
 
-def test_the_doctor_finds_a_whole_tree_well(tmp_path: Path) -> None:
-    a_tree(tmp_path, over=False)
-    found = asyncio.run(check_up(tmp_path / "data"))
+async def test_the_doctor_finds_a_whole_tree_well(tmp_path: Path) -> None:
+    await a_tree(tmp_path, over=False)
+    found = await check_folder(tmp_path / "data")
     assert (found.problems, found.runs) == ([], 3)
 
 
-def test_the_doctor_finds_a_child_without_its_caller_and_a_wait_for_nobody(tmp_path: Path) -> None:
-    a_tree(tmp_path, over=False)
-    inside(tmp_path, lambda box: box.keeping.delete("r~4.0", 1))
-    assert asyncio.run(check_up(tmp_path / "data")).problems == [
-        "run 'r~4.0~4.0' was called by run 'r~4.0', which is not there",
-        "run 'r' waits for run 'r~4.0', which is not there",
+async def test_the_doctor_finds_a_child_without_its_caller_and_a_wait_for_nobody(tmp_path: Path) -> None:
+    await a_tree(tmp_path, over=False)
+    async with box_in(tmp_path) as box:
+        await box.archive.delete_run("r~4.0", 1)
+    assert (await check_folder(tmp_path / "data")).problems == [
+        "run 'r~4.0~4.0' was called by run 'r~4.0', which does not exist",
+        "run 'r' waits for run 'r~4.0', which does not exist",
     ]

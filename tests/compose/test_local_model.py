@@ -9,8 +9,8 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from interlock import Interlock, load_crew
-from interlock.adapters.models import local_files
-from interlock.engine.events import Decided, Event, ModelFailed, ModelReplied, Nudged, Warned
+from interlock.adapters.models.local import local_files
+from interlock.engine.events import Decided, ModelFailed, ModelReplied, Nudged, Warned
 from interlock.errors import ModelRefused
 from tests.tools import needs
 
@@ -30,21 +30,19 @@ def missing() -> str:
 pytestmark = needs(not missing(), missing())
 
 
-def test_every_reply_of_a_constrained_crew_steers_and_every_run_ends_as_the_crew_says(tmp_path: Path) -> None:
+async def test_every_reply_of_a_constrained_crew_steers_and_every_run_ends_as_the_crew_says(tmp_path: Path) -> None:
     crew = load_crew("examples/quiz-local")
 
-    async def story() -> list[tuple[str, str, list[Event]]]:
-        ends = []
-        async with Interlock(tmp_path) as box, asyncio.timeout(PATIENCE_SECONDS):
-            for _ in range(RUNS):
-                run = await box.start(crew, "Begin the exam")
-                result = await run.result()
-                records = await box.journal.records(run.id)
-                ends.append((result.status, result.reason, [event for record in records for event in record.events]))
-        return ends
-
+    ends = []
+    async with Interlock(tmp_path) as box, asyncio.timeout(PATIENCE_SECONDS):
+        for _ in range(RUNS):
+            run = await box.start(crew, "Begin the exam")
+            result = await run.result()
+            records = await box.journal.records(run.id)
+            ends.append((result.status, result.reason, [event for record in records for event in record.events]))
+    assert len(ends) == RUNS
     marks = {agent: tuple(route.signal for route in routes) for agent, routes in crew.routes.items()}
-    for status, reason, events in asyncio.run(story()):
+    for status, reason, events in ends:
         assert (status, reason) in (("completed", "signal:[PASSED]"), ("completed", "signal:[FAILED]"))
         assert not [event for event in events if isinstance(event, Nudged | Warned | ModelFailed)]
         replies = [event for event in events if isinstance(event, ModelReplied)]
@@ -56,11 +54,11 @@ def test_every_reply_of_a_constrained_crew_steers_and_every_run_ends_as_the_crew
 
 OWNER = """\
 import asyncio, os, sys
-from interlock.adapters.models.local_files import require_ready
-from interlock.adapters.models.local_model import LocalModel
+from interlock.adapters.models.local.local_files import require_ready
+from interlock.adapters.models.local.local_model import LocalModel
 
 async def own():
-    client = await LocalModel("smollm2", require_ready("smollm2", os.environ))._served()
+    client = await LocalModel("smollm2", require_ready("smollm2", os.environ))._ensure_client()
     print(client.endpoint.url, flush=True)
     await asyncio.sleep(60)
 

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from interlock import AlreadyResumed, Crew, Interlock, UsageError, load_crew, tool
-from interlock.adapters.models.scripted import Answer, ToolCall
+from interlock.adapters.models.scripted_model import ScriptedAnswer, ToolCall
 from interlock.crew.host import Host
 from interlock.engine.events import InputGiven, ReportChecked, Warned
 from interlock.errors import NotWaiting
 from interlock.messages import ValidationResult
 from interlock.testing import ManualClock, ScriptedModel
-from tests.boxes import inside
 
 TRAVEL = "examples/travel"
 ROOT = Path(__file__).parents[2]
@@ -39,32 +38,29 @@ async def asked_for_nights(box: Interlock) -> str:
     return (await box.questions())[0].id
 
 
-def test_the_trip_of_the_seed_ends_with_a_plan(tmp_path: Path) -> None:
-    async def story(box: Interlock) -> Any:
+async def test_the_trip_of_the_seed_ends_with_a_plan(tmp_path: Path) -> None:
+    async with travelling(tmp_path) as box:
         question = await asked_for_nights(box)
-        return await (await box.answer(question, "5")).result()
-
-    result = inside(travelling(tmp_path), story)
+        result = await (await box.answer(question, "5")).result()
     assert (result.status, result.reason) == ("completed", "terminal_agent")
     assert result.text.endswith("1267 in all.")
 
 
-def test_a_question_survives_the_process_and_is_answered_in_another(tmp_path: Path) -> None:
-    question = inside(travelling(tmp_path), asked_for_nights)
+async def test_a_question_survives_the_process_and_is_answered_in_another(tmp_path: Path) -> None:
+    async with travelling(tmp_path) as box:
+        question = await asked_for_nights(box)
 
-    async def later(box: Interlock) -> Any:
+    async with travelling(tmp_path) as box:
         listed = await box.questions()
         assert [(each.id, each.agent, each.crew, each.reason) for each in listed] == [
             (question, "hotels", "travel", "question")
         ]
         assert listed[0].expects == "a whole number from 1 to 30"
-        return await (await box.answer(question, "5")).result()
-
-    assert inside(travelling(tmp_path), later).status == "completed"
+        assert (await (await box.answer(question, "5")).result()).status == "completed"
 
 
-def test_one_answer_counts_and_a_second_is_told_so(tmp_path: Path) -> None:
-    async def story(box: Interlock) -> None:
+async def test_one_answer_counts_and_a_second_is_told_so(tmp_path: Path) -> None:
+    async with travelling(tmp_path) as box:
         question = await asked_for_nights(box)
         await (await box.answer(question, "5")).result()
         again = await (await box.answer(question, "5")).result()
@@ -72,43 +68,35 @@ def test_one_answer_counts_and_a_second_is_told_so(tmp_path: Path) -> None:
         with pytest.raises(AlreadyResumed, match="the first answer counts"):
             await box.answer(question, "6")
 
-    inside(travelling(tmp_path), story)
 
-
-def test_a_hundred_equal_answers_to_a_question_have_one_effect(tmp_path: Path) -> None:
-    async def story(box: Interlock) -> int:
+async def test_a_hundred_equal_answers_to_a_question_have_one_effect(tmp_path: Path) -> None:
+    async with travelling(tmp_path) as box:
         question = await asked_for_nights(box)
         outcomes = await asyncio.gather(*(box.answer(question, "5") for _ in range(100)), return_exceptions=True)
         assert all(not isinstance(outcome, Exception) for outcome in outcomes), outcomes
-        await box.runner.settled("trip")
+        await box.runner.wait_until_settled("trip")
         records = await box.journal.records("trip")
-        return sum(isinstance(event, InputGiven) for record in records for event in record.events)
-
-    assert inside(travelling(tmp_path), story) == 1
+        assert sum(isinstance(event, InputGiven) for record in records for event in record.events) == 1
 
 
-def test_a_bad_answer_is_asked_again_under_the_same_id(tmp_path: Path) -> None:
-    async def story(box: Interlock) -> Any:
+async def test_a_bad_answer_is_asked_again_under_the_same_id(tmp_path: Path) -> None:
+    async with travelling(tmp_path) as box:
         question = await asked_for_nights(box)
         still = await (await box.answer(question, "five")).result()
         assert (still.status, still.reason) == ("paused", "question")
         (asked,) = await box.questions()
         assert asked.id == question
         assert "the answer should be a whole number from 1 to 30" in asked.question
-        return await (await box.answer(question, "5")).result()
-
-    assert inside(travelling(tmp_path), story).status == "completed"
+        assert (await (await box.answer(question, "5")).result()).status == "completed"
 
 
-def test_what_is_no_question_is_refused_with_what_is(tmp_path: Path) -> None:
-    async def story(box: Interlock) -> None:
+async def test_what_is_no_question_is_refused_with_what_is(tmp_path: Path) -> None:
+    async with travelling(tmp_path) as box:
         question = await asked_for_nights(box)
         with pytest.raises(NotWaiting, match=f"it waits for {question}"):
             await box.answer("trip:m99", "5")
-        with pytest.raises(UsageError, match="no question's id"):
+        with pytest.raises(UsageError, match="not the id of a question"):
             await box.answer("nonsense", "5")
-
-    inside(travelling(tmp_path), story)
 
 
 # Deadlines of people
@@ -121,56 +109,47 @@ def asks(**rules: Any) -> ScriptedModel:
     return ScriptedModel({"a": [_answer(call), "done"]})
 
 
-def _answer(call: dict[str, Any]) -> Answer:
-    return Answer(tool_calls=(ToolCall(call["name"], call["arguments"]),))
+def _answer(call: dict[str, Any]) -> ScriptedAnswer:
+    return ScriptedAnswer(tool_calls=(ToolCall(call["name"], call["arguments"]),))
 
 
-def test_a_question_out_of_time_goes_on_with_its_default_while_the_process_lives(tmp_path: Path) -> None:
-    async def story() -> list[str]:
-        clock, model = ManualClock(), asks(deadline_seconds=60, default="LAX")
-        async with Interlock(tmp_path / "data", models=model, clock=clock, durability="normal") as box:
-            run = await box.start(crew_of(tmp_path / "crew", ASKING), "go", run_id="r")
-            assert (await run.result()).status == "paused"
-            clock.advance(59_999)
-            assert (await box.result("r")).status == "paused"
-            clock.advance(1)
-            while (await box.result("r")).status == "paused":
-                await asyncio.sleep(0)
-            await box.runner.settled("r")
-            assert (await box.result("r")).status == "completed"
-            return [message.text for message in model.asked[-1].messages]
-
-    assert asyncio.run(story())[-1].endswith("the default counts: LAX")
+async def test_a_question_out_of_time_goes_on_with_its_default_while_the_process_lives(tmp_path: Path) -> None:
+    clock, model = ManualClock(), asks(deadline_seconds=60, default="LAX")
+    async with Interlock(tmp_path / "data", models=model, clock=clock, durability="normal") as box:
+        run = await box.start(crew_of(tmp_path / "crew", ASKING), "go", run_id="r")
+        assert (await run.result()).status == "paused"
+        clock.advance(59_999)
+        assert (await box.result("r")).status == "paused"
+        clock.advance(1)
+        while (await box.result("r")).status == "paused":
+            await asyncio.sleep(0)
+        await box.runner.wait_until_settled("r")
+        assert (await box.result("r")).status == "completed"
+        assert [message.text for message in model.asked[-1].messages][-1].endswith("the default counts: LAX")
 
 
-def test_whoever_takes_up_the_run_later_looks_at_the_deadline_first(tmp_path: Path) -> None:
-    async def story() -> None:
-        clock, crew = ManualClock(), crew_of(tmp_path / "crew", ASKING)
-        async with Interlock(tmp_path / "data", models=asks(deadline_seconds=60), clock=clock) as box:
-            await (await box.start(crew, "go", run_id="r")).result()
-        clock.advance(61_000)
-        async with Interlock(tmp_path / "data", models=asks(deadline_seconds=60), clock=clock) as box:
-            (question,) = await box.questions()
-            assert question.until == question.since + 60_000
-            with pytest.raises(NotWaiting):
-                await box.answer(question.id, "too late")
-            await box.runner.settled("r")
-            assert (await box.result("r")).status == "completed"
-
-    asyncio.run(story())
+async def test_whoever_takes_up_the_run_later_looks_at_the_deadline_first(tmp_path: Path) -> None:
+    clock, crew = ManualClock(), crew_of(tmp_path / "crew", ASKING)
+    async with Interlock(tmp_path / "data", models=asks(deadline_seconds=60), clock=clock) as box:
+        await (await box.start(crew, "go", run_id="r")).result()
+    clock.advance(61_000)
+    async with Interlock(tmp_path / "data", models=asks(deadline_seconds=60), clock=clock) as box:
+        (question,) = await box.questions()
+        assert question.until == question.since + 60_000
+        with pytest.raises(NotWaiting):
+            await box.answer(question.id, "too late")
+        await box.runner.wait_until_settled("r")
+        assert (await box.result("r")).status == "completed"
 
 
-def test_a_host_that_recovers_keeps_the_deadlines_of_runs_that_rest(tmp_path: Path) -> None:
-    async def story() -> str:
-        clock, crew = ManualClock(), crew_of(tmp_path / "crew", ASKING)
-        async with Interlock(tmp_path / "data", models=asks(deadline_seconds=60), clock=clock) as box:
-            await (await box.start(crew, "go", run_id="r")).result()
-        clock.advance(61_000)
-        async with Interlock(tmp_path / "data", models=asks(deadline_seconds=60), clock=clock, recover=True) as box:
-            await box.runner.settled("r")
-            return (await box.result("r")).status
-
-    assert asyncio.run(story()) == "completed"
+async def test_a_host_that_recovers_keeps_the_deadlines_of_runs_that_rest(tmp_path: Path) -> None:
+    clock, crew = ManualClock(), crew_of(tmp_path / "crew", ASKING)
+    async with Interlock(tmp_path / "data", models=asks(deadline_seconds=60), clock=clock) as box:
+        await (await box.start(crew, "go", run_id="r")).result()
+    clock.advance(61_000)
+    async with Interlock(tmp_path / "data", models=asks(deadline_seconds=60), clock=clock, recover=True) as box:
+        await box.runner.wait_until_settled("r")
+        assert (await box.result("r")).status == "completed"
 
 
 # What the host decides
@@ -189,7 +168,7 @@ def gives_to_b() -> ScriptedModel:
     )
 
 
-def test_a_hosts_functions_decide_in_place_of_the_model(tmp_path: Path) -> None:
+async def test_a_hosts_functions_decide_in_place_of_the_model(tmp_path: Path) -> None:
     seen: list[Any] = []
 
     async def select(task: str, ids: Sequence[str]) -> list[str]:
@@ -200,62 +179,56 @@ def test_a_hosts_functions_decide_in_place_of_the_model(tmp_path: Path) -> None:
         seen.append((task, report))
         return True if report == "second" else ValidationResult(completed=False, reason="say more")
 
-    async def story(box: Interlock) -> tuple[str, list[Any]]:
+    model = gives_to_b()
+    box = Interlock(tmp_path / "data", models=model, select_children=select, check_report=check)
+    async with box:
         crew = crew_of(tmp_path / "crew", TREE)
         result = await (await box.start(crew, "go", run_id="r")).result()
         events = [event for record in await box.journal.records("r") for event in record.events]
         checked = [(event.ok, event.reason) for event in events if isinstance(event, ReportChecked)]
-        return result.status, checked
-
-    model = gives_to_b()
-    box = Interlock(tmp_path / "data", models=model, select_children=select, check_report=check)
-    assert inside(box, story) == ("completed", [(False, "say more"), (True, "the host's function says so")])
+        assert (result.status, checked) == ("completed", [(False, "say more"), (True, "the host's function says so")])
     assert seen == [("go", ("b", "c")), ("look", "first"), ("look", "second")]
     assert not any(request.purpose for request in model.asked)
 
 
-def test_a_hosts_function_that_fails_leaves_the_agent_alone(tmp_path: Path) -> None:
+async def test_a_hosts_function_that_fails_leaves_the_agent_alone(tmp_path: Path) -> None:
     def select(task: str, ids: Sequence[str]) -> list[str]:
         raise ValueError("out of order")
 
-    async def story(box: Interlock) -> list[str]:
+    model = ScriptedModel({"a": ["the host selects", "alone"]})
+    async with Interlock(tmp_path / "data", models=model, select_children=select) as box:
         await (await box.start(crew_of(tmp_path / "crew", TREE), "go", run_id="r")).result()
         events = [event for record in await box.journal.records("r") for event in record.events]
-        return [event.message for event in events if isinstance(event, Warned)]
-
-    model = ScriptedModel({"a": ["the host selects", "alone"]})
-    (warning,) = inside(Interlock(tmp_path / "data", models=model, select_children=select), story)
+        (warning,) = [event.message for event in events if isinstance(event, Warned)]
     assert "ValueError: out of order; it works alone" in warning
 
 
-def judged_by(folder: Path, check: Any, settings: str = "") -> list[str]:
+async def judged_by(folder: Path, check: Any, settings: str = "") -> list[str]:
     """What the journal warns of, where the host checks reports so."""
 
-    async def story(box: Interlock) -> list[str]:
+    call = {"name": "delegate", "arguments": {"to": "b", "task": "look"}}
+    model = ScriptedModel({"a": ["the host selects", _answer(call), "the host checks", "done", "done"], "b": ["first"]})
+    box = Interlock(folder / "data", models=model, select_children=lambda task, ids: ["b"], check_report=check)
+    async with box:
         crew = crew_of(folder / "crew", TREE + settings)
         assert (await (await box.start(crew, "go", run_id="r")).result()).status == "completed"
         events = [event for record in await box.journal.records("r") for event in record.events]
         return [event.message for event in events if isinstance(event, Warned)]
 
-    call = {"name": "delegate", "arguments": {"to": "b", "task": "look"}}
-    model = ScriptedModel({"a": ["the host selects", _answer(call), "the host checks", "done", "done"], "b": ["first"]})
-    box = Interlock(folder / "data", models=model, select_children=lambda task, ids: ["b"], check_report=check)
-    return inside(box, story)
-
 
 @pytest.mark.parametrize("gives", [None, 1, ["ok"], object()])
-def test_a_hosts_function_that_gives_no_verdict_rejects_nothing(tmp_path: Path, gives: object) -> None:
-    (warning,) = judged_by(tmp_path, lambda task, report: gives)
+async def test_a_hosts_function_that_gives_no_verdict_rejects_nothing(tmp_path: Path, gives: object) -> None:
+    (warning,) = await judged_by(tmp_path, lambda task, report: gives)
     assert "the host's function to check reports gave" in warning
     assert warning.endswith("the rules decide alone")
 
 
-def test_a_hosts_function_that_hangs_is_left_alone(tmp_path: Path) -> None:
+async def test_a_hosts_function_that_hangs_is_left_alone(tmp_path: Path) -> None:
     async def hangs(task: str, report: str) -> bool:
         return await asyncio.Event().wait()
 
     settings = "settings: {tool_execution_timeout_seconds: 0.01}\n"
-    (warning,) = judged_by(tmp_path, hangs, settings)
+    (warning,) = await judged_by(tmp_path, hangs, settings)
     assert "the host's function took longer than 0.01 s; the rules decide alone" in warning
 
 
@@ -292,34 +265,28 @@ async def paying(folder: Path) -> AsyncIterator[tuple[Interlock, ScriptedModel, 
         ('{"dollars": 50}', [50], '(a person changed the arguments to {"dollars":50})\npaid 50'),
     ],
 )
-def test_a_tool_that_needs_approval_runs_as_the_person_says(
+async def test_a_tool_that_needs_approval_runs_as_the_person_says(
     tmp_path: Path, answer: str, paid: list[int], told: str
 ) -> None:
-    async def story() -> None:
-        async with paying(tmp_path) as (box, model, done):
-            (question,) = await box.questions()
-            await (await box.answer(question.id, answer)).result()
-            assert (model.asked[-1].messages[-1].text, done) == (told, paid)
-
-    asyncio.run(story())
+    async with paying(tmp_path) as (box, model, done):
+        (question,) = await box.questions()
+        await (await box.answer(question.id, answer)).result()
+        assert (model.asked[-1].messages[-1].text, done) == (told, paid)
 
 
-def test_arguments_that_the_tool_cannot_take_go_back_to_the_person_who_wrote_them(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with paying(tmp_path) as (box, model, done):
-            (question,) = await box.questions()
-            assert (await (await box.answer(question.id, '{"dollars": "few"}')).result()).reason == "approval"
-            (again,) = await box.questions()
-            assert len(model.asked) == 1, "the model has nothing to do with it"
-            wrong = "a wants to use pay with {\"dollars\":500}\n(wrong arguments for 'pay': Expected `int`"
-            assert again.question.startswith(wrong)
-            await (await box.answer(again.id, "yes")).result()
-            assert (model.asked[-1].messages[-1].text, done) == ("paid 500", [500])
-
-    asyncio.run(story())
+async def test_arguments_that_the_tool_cannot_take_go_back_to_the_person_who_wrote_them(tmp_path: Path) -> None:
+    async with paying(tmp_path) as (box, model, done):
+        (question,) = await box.questions()
+        assert (await (await box.answer(question.id, '{"dollars": "few"}')).result()).reason == "approval"
+        (again,) = await box.questions()
+        assert len(model.asked) == 1, "the model has nothing to do with it"
+        wrong = "a wants to use pay with {\"dollars\":500}\n(wrong arguments for 'pay': Expected `int`"
+        assert again.question.startswith(wrong)
+        await (await box.answer(again.id, "yes")).result()
+        assert (model.asked[-1].messages[-1].text, done) == ("paid 500", [500])
 
 
-def test_arguments_that_only_the_model_wrote_are_its_own_to_mend(tmp_path: Path) -> None:
+async def test_arguments_that_only_the_model_wrote_are_its_own_to_mend(tmp_path: Path) -> None:
     @tool(needs_approval=True)
     def pay(dollars: int) -> str:
         return f"paid {dollars}"
@@ -327,13 +294,10 @@ def test_arguments_that_only_the_model_wrote_are_its_own_to_mend(tmp_path: Path)
     (tmp_path / "crew").mkdir()
     (tmp_path / "crew" / "crew.yaml").write_text(f'version: "2.0"\nname: story\n{PAYING}', "utf-8")
 
-    async def story() -> str:
-        crew = load_crew(tmp_path / "crew", host=Host(tools=("pay",)))
-        model = ScriptedModel({"a": [_answer({"name": "pay", "arguments": {"euros": 5}}), "done"]})
-        async with Interlock(tmp_path / "data", models=model, tools=[pay]) as box:
-            await (await box.start(crew, "go", run_id="r")).result()
-            (question,) = await box.questions()
-            assert (await (await box.answer(question.id, "yes")).result()).status == "completed"
-            return model.asked[-1].messages[-1].text
-
-    assert asyncio.run(story()).startswith("error: wrong arguments for 'pay'")
+    crew = load_crew(tmp_path / "crew", host=Host(tools=("pay",)))
+    model = ScriptedModel({"a": [_answer({"name": "pay", "arguments": {"euros": 5}}), "done"]})
+    async with Interlock(tmp_path / "data", models=model, tools=[pay]) as box:
+        await (await box.start(crew, "go", run_id="r")).result()
+        (question,) = await box.questions()
+        assert (await (await box.answer(question.id, "yes")).result()).status == "completed"
+        assert model.asked[-1].messages[-1].text.startswith("error: wrong arguments for 'pay'")

@@ -1,6 +1,5 @@
 """A crew of version 1.0 and what `migrate` makes of it do the same: the journals differ in the crew they name alone."""
 
-import asyncio
 import re
 import shutil
 from pathlib import Path
@@ -10,16 +9,16 @@ import msgspec
 import pytest
 
 from interlock import Crew, Interlock, load_crew
-from interlock.adapters.crew_files import read_crew
-from interlock.adapters.crew_migration import migration_of
-from interlock.adapters.crew_tests import CrewTest, Expectation, read_crew_tests
-from interlock.crew.definition import Settings
+from interlock.adapters.crews.crew_files import read_crew
+from interlock.adapters.crews.crew_migration import migration_of
+from interlock.adapters.crews.crew_test_files import CrewTest, Expectation, read_crew_tests
+from interlock.crew.definition import CrewSettings
 from interlock.testing import ManualClock, ScriptedModel, simulate
 from tests.engine.test_seed_001 import answer, completed, question, registered
 
 QUIZ = Path("examples/quiz-exam")
 
-# Marks in the middle of a reply, signals that nobody declared, an ending that is a route, a mark that is only noted.
+# Marks in the middle of a reply, undeclared signals, an ending that is a route, a mark that is only noted.
 LIBERTIES = """\
 version: 1.0
 name: liberties
@@ -87,20 +86,17 @@ def both(folder: Path, make: Any) -> tuple[Crew, Crew]:
     return before, after
 
 
-def journal(folder: Path, crew: Crew, test: CrewTest) -> list[Any]:
+async def journal(folder: Path, crew: Crew, test: CrewTest) -> list[Any]:
     """Everything that was journalled, public or not, but for the name of the crew's stored copy."""
 
-    async def story() -> list[Any]:
-        async with Interlock(folder, models=ScriptedModel(test.script), clock=ManualClock()) as box:
-            result = await (await box.start(crew, test.input, run_id="same")).result()
-            for given in test.answers:
-                assert result.status == "paused"
-                result = await (await box.resume("same", given, token=result.token)).result()
-            assert (result.status, result.reason) == (test.expect.status, test.expect.reason)
-            records = await box.journal.records("same")
-        return [event for record in records for event in msgspec.to_builtins(record)["events"]]
-
-    return list(map(without_crew, asyncio.run(story())))
+    async with Interlock(folder, models=ScriptedModel(test.script), clock=ManualClock()) as box:
+        result = await (await box.start(crew, test.input, run_id="same")).result()
+        for given in test.answers:
+            assert result.status == "paused"
+            result = await (await box.resume("same", given, token=result.token)).result()
+        assert (result.status, result.reason) == (test.expect.status, test.expect.reason)
+        records = await box.journal.records("same")
+    return list(map(without_crew, [event for record in records for event in msgspec.to_builtins(record)["events"]]))
 
 
 def without_crew(event: Any) -> Any:
@@ -131,9 +127,9 @@ CASES = [(liberties, STORY), (quiz_of_the_seed, SEED), *((quiz_exam, test) for t
 
 
 @pytest.mark.parametrize(("make", "test"), CASES, ids=[test.name for _, test in CASES])
-def test_the_same_script_gives_the_same_journal(tmp_path: Path, make: Any, test: CrewTest) -> None:
+async def test_the_same_script_gives_the_same_journal(tmp_path: Path, make: Any, test: CrewTest) -> None:
     before, after = both(tmp_path, make)
-    old, new = journal(tmp_path / "old", before, test), journal(tmp_path / "new", after, test)
+    old, new = await journal(tmp_path / "old", before, test), await journal(tmp_path / "new", after, test)
     assert len(old) > 10
     assert new == old
 
@@ -156,7 +152,7 @@ def test_without_the_settings_that_are_written_out_the_journals_differ(tmp_path:
     """What the comparisons above are worth."""
     before, after = both(tmp_path, liberties)
     bare = msgspec.structs.replace(
-        after, settings=msgspec.structs.replace(after.settings, signal_position=Settings().signal_position)
+        after, settings=msgspec.structs.replace(after.settings, signal_position=CrewSettings().signal_position)
     )
     pairs = [[_without_sha(simulate(crew, seed=seed).journal) for crew in (before, bare)] for seed in range(5)]
     assert any(one != other for one, other in pairs)

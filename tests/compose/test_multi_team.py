@@ -1,6 +1,5 @@
 """examples/multi-team: the crew of the multi-crew proposal, word for word, and the program that it replaces."""
 
-import asyncio
 import re
 import shutil
 from collections.abc import Callable
@@ -12,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from interlock import Crew, Interlock, load_crew
-from interlock.adapters.models.scripted import Answer, ScriptedModel
-from interlock.adapters.script_files import read_script
+from interlock.adapters.crews.script_files import read_script
+from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel
 from interlock.cli.main import interlock
 from interlock.ports import ModelRequest
 from interlock.signals.definition import SignalBehavior
@@ -52,7 +51,7 @@ class Story(NamedTuple):
 class Speaker:
     """Speaks for every agent from the script, each answer once, whichever run it is asked in."""
 
-    def __init__(self, script: dict[str, list[Answer | str]]) -> None:
+    def __init__(self, script: dict[str, list[ScriptedAnswer | str]]) -> None:
         self.answers = {
             agent: [each if isinstance(each, str) else each.text for each in script[agent]] for agent in script
         }
@@ -95,7 +94,7 @@ def master_of(crew: Crew) -> Crew:
     return msgspec.structs.replace(crew, name="master", routes=routes, sub_crews={})
 
 
-async def by_hand(data: Path, script: dict[str, list[Answer | str]]) -> Story:
+async def by_hand(data: Path, script: dict[str, list[ScriptedAnswer | str]]) -> Story:
     speaker = Speaker(script)
     async with Interlock(data, models=speaker) as box:
         program = MultiTeamOrchestrator(box, master_of(load_crew(MULTI_TEAM)), load_crew(ALPHA), load_crew(BETA))
@@ -103,7 +102,7 @@ async def by_hand(data: Path, script: dict[str, list[Answer | str]]) -> Story:
     return Story(program.works, text, speaker.asked)
 
 
-async def by_file(data: Path, script: dict[str, list[Answer | str]]) -> Story:
+async def by_file(data: Path, script: dict[str, list[ScriptedAnswer | str]]) -> Story:
     speaker = Speaker(script)
     async with Interlock(data, models=speaker) as box:
         run = await box.start(load_crew(MULTI_TEAM), TOPIC)
@@ -114,11 +113,11 @@ async def by_file(data: Path, script: dict[str, list[Answer | str]]) -> Story:
     return Story(works, result.text, speaker.asked)
 
 
-Way = Callable[[Path, dict[str, list[Answer | str]]], Any]
+Way = Callable[[Path, dict[str, list[ScriptedAnswer | str]]], Any]
 
 
-def told(way: Way, folder: Path) -> Story:
-    story = asyncio.run(way(folder / way.__name__, read_script(MULTI_TEAM / "script.yaml")))
+async def told(way: Way, folder: Path) -> Story:
+    story = await way(folder / way.__name__, read_script(MULTI_TEAM / "script.yaml"))
     assert isinstance(story, Story)
     return story
 
@@ -127,9 +126,9 @@ def test_the_crew_is_that_of_the_proposal_word_for_word() -> None:
     assert (MULTI_TEAM / "crew.yaml").read_text("utf-8") == SEED_003_5
 
 
-def test_the_file_does_what_the_program_did(tmp_path: Path) -> None:
+async def test_the_file_does_what_the_program_did(tmp_path: Path) -> None:
     """The same teams get the same inputs in the same order, give the same results, and the same comes out."""
-    program, file = told(by_hand, tmp_path), told(by_file, tmp_path)
+    program, file = await told(by_hand, tmp_path), await told(by_file, tmp_path)
     assert file.works == program.works
     assert file.text == program.text
     assert [asked.agent for asked in file.asked] == [asked.agent for asked in program.asked]
@@ -142,10 +141,10 @@ def team_talk(story: Story) -> list[Asked]:
     return [asked for asked in story.asked if asked.agent != "coordinator"]
 
 
-def test_the_story_is_the_one_that_the_script_tells(tmp_path: Path) -> None:
+async def test_the_story_is_the_one_that_the_script_tells(tmp_path: Path) -> None:
     found = "Tin được: một cân trà, một nghìn bông sen, ướp nhiều lần với gạo sen."
     written = "Một cân trà sen Tây Hồ cần một nghìn bông sen, ướp nhiều lần với gạo sen."
-    story = told(by_file, tmp_path)
+    story = await told(by_file, tmp_path)
     assert story.works == [
         Work("team-alpha", TOPIC, found),
         Work(
@@ -187,7 +186,7 @@ def test_the_command_runs_it_from_its_script(tmp_path: Path) -> None:
     assert re.search(r"^run [0-9a-f]{20} completed: signal:\[FINAL\]$", done.stdout, re.MULTILINE)
 
 
-def test_a_run_that_waits_inside_a_team_goes_on_when_all_files_are_gone(tmp_path: Path) -> None:
+async def test_a_run_that_waits_inside_a_team_goes_on_when_all_files_are_gone(tmp_path: Path) -> None:
     """What a run needs of its crews was stored when it started: paths are followed at load and never again."""
     files = Path(shutil.copytree(MULTI_TEAM, tmp_path / "crew"))
     team = files / "team-beta" / "config" / "crew.yaml"
@@ -199,16 +198,10 @@ def test_a_run_that_waits_inside_a_team_goes_on_when_all_files_are_gone(tmp_path
         "editor": ["Đăng chứ?\n[WAIT]", "Đăng.\n[DONE]"],
     }
 
-    async def begin() -> Any:
-        async with Interlock(tmp_path / "data", models=ScriptedModel(said)) as box:
-            return await (await box.start(load_crew(files), TOPIC)).result()
-
-    async def go_on(paused: Any) -> Any:
-        async with Interlock(tmp_path / "data", models=ScriptedModel(said)) as box:
-            return await (await box.resume(paused.run, "có", token=paused.token)).result()
-
-    paused = asyncio.run(begin())
+    async with Interlock(tmp_path / "data", models=ScriptedModel(said)) as box:
+        paused = await (await box.start(load_crew(files), TOPIC)).result()
     assert (paused.status, paused.reason) == ("paused", "signal:[WAIT]")
     shutil.rmtree(files)
-    result = asyncio.run(go_on(paused))
+    async with Interlock(tmp_path / "data", models=ScriptedModel(said)) as box:
+        result = await (await box.resume(paused.run, "có", token=paused.token)).result()
     assert (result.status, result.reason, result.text) == ("completed", "signal:[FINAL]", "Xong.")

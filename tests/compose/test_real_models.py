@@ -5,15 +5,15 @@ import json
 import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 from interlock import Interlock, UsageError, load_crew
-from interlock.adapters.host_file import HostSettings
-from interlock.adapters.models.providers import ProviderSettings
-from interlock.compose.box import Result, RunHandle
-from interlock.crew.definition import Crew
+from interlock.adapters.config.host_file import HostSettings
+from interlock.adapters.models.openai.providers import ProviderSettings
+from interlock.compose.interlock import Result, RunHandle
+from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 from interlock.engine.events import Event, ModelCalled, ModelFailed, ModelReplied, ToolReturned, Usage
 from interlock.testing import ManualClock
@@ -35,8 +35,6 @@ from tests.adapters.hostile_server import (
     tool_pieces,
 )
 
-T = TypeVar("T")
-
 HASTY = ProviderSettings(
     hosts=("127.0.0.1",),
     connect_timeout_seconds=0.4,
@@ -51,7 +49,7 @@ PATIENCE_SECONDS = 20
 STORM_RUNS, STORM_SECONDS = 500, 120  # five seconds of CPU
 
 
-def crew_of(folder: Path, url: str, backup: str = "", tools: str = "", more: str = "") -> Crew:
+def crew_of(folder: Path, url: str, backup: str = "", tools: str = "", more: str = "") -> CrewDefinition:
     other = f", backup: {{model: 'openai-compatible:other', provider_url: '{backup}'}}" if backup else ""
     text = f"""\
     version: "2.0"
@@ -66,7 +64,7 @@ def crew_of(folder: Path, url: str, backup: str = "", tools: str = "", more: str
     return load_crew(folder, host=Host(tools=("look",)))
 
 
-async def finished(box: Interlock, crew: Crew) -> tuple[Result, list[Event]]:
+async def finished(box: Interlock, crew: CrewDefinition) -> tuple[Result, list[Event]]:
     async with box, asyncio.timeout(PATIENCE_SECONDS):
         run = await box.start(crew, "go")
         result = await run.result()
@@ -74,30 +72,27 @@ async def finished(box: Interlock, crew: Crew) -> tuple[Result, list[Event]]:
     return result, [event for record in records for event in record.events]
 
 
-def outcome(folder: Path, *behaviours: Behaviour, host: HostSettings = HOST) -> tuple[Result, list[Event], int]:
+async def outcome(folder: Path, *behaviours: Behaviour, host: HostSettings = HOST) -> tuple[Result, list[Event], int]:
     """How a run on such a server ends, what its journal holds, and how often the server was asked."""
 
-    async def story() -> tuple[Result, list[Event], int]:
-        async with hostile_server(*behaviours) as server:
-            crew = crew_of(folder / "crew", server.url)
-            result, events = await finished(Interlock(folder / "data", host=host), crew)
-            return result, events, len(server.asked)
-
-    return asyncio.run(story())
+    async with hostile_server(*behaviours) as server:
+        crew = crew_of(folder / "crew", server.url)
+        result, events = await finished(Interlock(folder / "data", host=host), crew)
+        return result, events, len(server.asked)
 
 
 def failures(events: list[Event]) -> list[str]:
     return [event.error for event in events if isinstance(event, ModelFailed)]
 
 
-def test_a_run_on_a_server_goes_from_input_to_its_ending(tmp_path: Path) -> None:
-    result, events, _ = outcome(tmp_path, replies(said("xong rồi [END]"), 9))
+async def test_a_run_on_a_server_goes_from_input_to_its_ending(tmp_path: Path) -> None:
+    result, events, _ = await outcome(tmp_path, replies(said("xong rồi [END]"), 9))
     assert (result.status, result.reason, result.text) == ("completed", "signal:[END]", "xong rồi")
     assert (result.usage.calls, result.usage.input_tokens, result.usage.output_tokens) == (1, 11, 7)
     assert not failures(events)
 
 
-def test_pieces_of_a_reply_are_told_as_they_come_and_are_not_stored(tmp_path: Path) -> None:
+async def test_pieces_of_a_reply_are_told_as_they_come_and_are_not_stored(tmp_path: Path) -> None:
     followed, reply = asyncio.Event(), replies(said("xong rồi [END]", pieces=4), 9)
 
     async def reply_once_followed(line: Line) -> None:
@@ -109,15 +104,12 @@ def test_pieces_of_a_reply_are_told_as_they_come_and_are_not_stored(tmp_path: Pa
             followed.set()
             yield event
 
-    async def story() -> tuple[list[dict[str, Any]], list[Event]]:
-        async with hostile_server(reply_once_followed) as server:
-            crew = crew_of(tmp_path / "crew", server.url)
-            async with Interlock(tmp_path / "data", host=PATIENT) as box, asyncio.timeout(PATIENCE_SECONDS):
-                run = await box.start(crew, "go")
-                told = [event async for event in tell(run)]
-                return told, [event for record in await box.journal.records(run.id) for event in record.events]
-
-    told, stored = asyncio.run(story())
+    async with hostile_server(reply_once_followed) as server:
+        crew = crew_of(tmp_path / "crew", server.url)
+        async with Interlock(tmp_path / "data", host=PATIENT) as box, asyncio.timeout(PATIENCE_SECONDS):
+            run = await box.start(crew, "go")
+            told = [event async for event in tell(run)]
+            stored = [event for record in await box.journal.records(run.id) for event in record.events]
     kinds = [event["type"] for event in told]
     pieces = [event for event in told if event["type"] == "model.delta"]
     assert len(pieces) > 1 and "".join(event["text"] for event in pieces) == "xong rồi [END]"
@@ -132,8 +124,8 @@ BAD: dict[str, tuple[Behaviour, str]] = {
     "a closed socket": (sends(b""), "dropped the connection"),
     "a truncated stream": (sends(head() + framed(WHOLE)[:300]), "dropped the connection"),
     "an unmarked truncated stream": (sends(head(chunked=False) + WHOLE[:300]), "broke off before its end"),
-    "the limit of tokens": (replies(said("fine [END]", finish="length")), "finish_reason length"),
-    "malformed JSON": (replies(b"data: {\n\n" + WHOLE), "no chat completion"),
+    "the limit of tokens": (replies(said("fine [END]", finish="length")), "without finishing (finish_reason length)"),
+    "malformed JSON": (replies(b"data: {\n\n" + WHOLE), "not a chat completion"),
     "one byte at a time": (drips(WHOLE, 0.02, head(chunked=False)), "took longer than 1 s"),
     "slow headers": (drips(head("200 OK", "text/event-stream", *["X: y"] * 99), 0.02), "said nothing for 0.5 s"),
     "silence": (hangs(), "said nothing for 0.5 s"),
@@ -154,35 +146,37 @@ SLOW = ("one byte at a time", "slow headers", "silence", "silence in the middle"
 
 
 @pytest.mark.parametrize("name", [name for name in BAD if name not in SLOW])
-def test_what_may_pass_is_asked_three_times_and_nothing_is_taken_from_it(tmp_path: Path, name: str) -> None:
+async def test_what_may_pass_is_asked_three_times_and_nothing_is_taken_from_it(tmp_path: Path, name: str) -> None:
     behaviour, reason = BAD[name]
-    result, events, asked = outcome(tmp_path, behaviour)
+    result, events, asked = await outcome(tmp_path, behaviour)
     assert (result.status, result.reason, result.output) == ("failed", "model_error", "")
     assert asked == 3
     assert all(reason in error for error in failures(events)), failures(events)
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_when_it_has_passed_the_run_completes(tmp_path: Path, name: str) -> None:
+async def test_when_it_has_passed_the_run_completes(tmp_path: Path, name: str) -> None:
     behaviour, reason = BAD[name]
-    result, events, asked = outcome(tmp_path, behaviour, replies(WHOLE), host=HASTY_HOST if name in SLOW else HOST)
+    result, events, asked = await outcome(
+        tmp_path, behaviour, replies(WHOLE), host=HASTY_HOST if name in SLOW else HOST
+    )
     assert (result.status, result.text) == ("completed", "fine")
     assert asked == len(failures(events)) + 1 == 2
     assert reason in failures(events)[0]
 
 
 @pytest.mark.parametrize("name", HOPELESS)
-def test_what_will_not_pass_is_asked_once(tmp_path: Path, name: str) -> None:
+async def test_what_will_not_pass_is_asked_once(tmp_path: Path, name: str) -> None:
     behaviour, reason = HOPELESS[name]
-    result, events, asked = outcome(tmp_path, behaviour)
+    result, events, asked = await outcome(tmp_path, behaviour)
     assert (result.status, result.reason, asked) == ("failed", "model_error", 1)
     assert reason in failures(events)[0]
 
 
-def test_half_a_character_is_no_failure(tmp_path: Path) -> None:
+async def test_half_a_character_is_no_failure(tmp_path: Path) -> None:
     half = json.dumps(chunk("caf§\n[END]"), ensure_ascii=False).encode().replace("§".encode(), b"\xc3")
     body = b"data: " + half + b"\n\n" + data(chunk(finish="stop")) + b"data: [DONE]\n\n"
-    result, _, _ = outcome(tmp_path, replies(body))
+    result, _, _ = await outcome(tmp_path, replies(body))
     assert (result.status, result.text) == ("completed", "caf\ufffd")
 
 
@@ -205,14 +199,11 @@ def call(arguments: str, name: str = "look") -> Behaviour:
     ],
     ids=["well", "malformed JSON", "a wrong type", "an unknown tool"],
 )
-def test_a_model_is_told_what_came_of_its_tool_calls(tmp_path: Path, behaviour: Behaviour, told: str) -> None:
-    async def story() -> tuple[Result, list[Event], list[dict[str, Any]]]:
-        async with hostile_server(behaviour, replies(WHOLE)) as server:
-            crew = crew_of(tmp_path / "crew", server.url, tools="look")
-            box = Interlock(tmp_path / "data", host=HOST, tools=[look])
-            return *(await finished(box, crew)), server.asked[1].body["messages"]
-
-    result, events, messages = asyncio.run(story())
+async def test_a_model_is_told_what_came_of_its_tool_calls(tmp_path: Path, behaviour: Behaviour, told: str) -> None:
+    async with hostile_server(behaviour, replies(WHOLE)) as server:
+        crew = crew_of(tmp_path / "crew", server.url, tools="look")
+        box = Interlock(tmp_path / "data", host=HOST, tools=[look])
+        result, events, messages = *(await finished(box, crew)), server.asked[1].body["messages"]
     (returned,) = [event for event in events if isinstance(event, ToolReturned)]
     assert returned.output in told or told in f"error: {returned.output}"
     assert (messages[-1]["role"], messages[-1]["tool_call_id"]) == ("tool", "c1")
@@ -220,37 +211,34 @@ def test_a_model_is_told_what_came_of_its_tool_calls(tmp_path: Path, behaviour: 
     assert result.status == "completed"
 
 
-def test_a_provider_that_asks_for_time_gets_it(tmp_path: Path) -> None:
+async def test_a_provider_that_asks_for_time_gets_it(tmp_path: Path) -> None:
     """On a clock that the test moves: nothing is asked before the time is over."""
 
-    async def story() -> tuple[list[int], int]:
-        clock, moved = ManualClock(), list[int]()
-        behaviours = [fails("429 X", "later", "Retry-After: 40"), fails("503 X", "later", "Retry-After: 7000")]
-        async with hostile_server(*behaviours, replies(WHOLE)) as server, asyncio.timeout(PATIENCE_SECONDS):
-            crew = crew_of(tmp_path / "crew", server.url)
-            async with Interlock(tmp_path / "data", host=HOST, clock=clock) as box:
-                run = await box.start(crew, "go")
-                over = asyncio.ensure_future(run.result())
-                while not over.done():
-                    await asyncio.sleep(0.005)
-                    wake = clock.next_wake_ms()
-                    if wake is not None and wake < 500_000:  # the run's own bounds are far away
-                        assert len(server.asked) == len(moved) + 1
-                        moved.append(wake - clock.monotonic_ms())
-                        clock.advance(moved[-1])
-                assert over.result().status == "completed"
-                return moved, len(server.asked)
-
-    (first, second), asked = asyncio.run(story())
+    clock, moved = ManualClock(), list[int]()
+    behaviours = [fails("429 X", "later", "Retry-After: 40"), fails("503 X", "later", "Retry-After: 7000")]
+    async with hostile_server(*behaviours, replies(WHOLE)) as server, asyncio.timeout(PATIENCE_SECONDS):
+        crew = crew_of(tmp_path / "crew", server.url)
+        async with Interlock(tmp_path / "data", host=HOST, clock=clock) as box:
+            run = await box.start(crew, "go")
+            over = asyncio.ensure_future(run.result())
+            while not over.done():
+                await asyncio.sleep(0.005)
+                wake = clock.next_wake_ms()
+                if wake is not None and wake < 500_000:  # the run's own bounds are far away
+                    assert len(server.asked) == len(moved) + 1
+                    moved.append(wake - clock.monotonic_ms())
+                    clock.advance(moved[-1])
+            assert over.result().status == "completed"
+            (first, second), asked = moved, len(server.asked)
     assert 40_000 <= first <= 50_000
     assert 60_000 <= second <= 75_000  # an hour would look like death
     assert asked == 3
 
 
-def test_what_was_heard_of_a_reply_that_broke_off_is_paid_for(tmp_path: Path) -> None:
+async def test_what_was_heard_of_a_reply_that_broke_off_is_paid_for(tmp_path: Path) -> None:
     """By an upper estimate at the agent's prices; a call that was turned away costs nothing."""
     half = framed(data(chunk("so many words before it breaks")))
-    result, events, _ = outcome(tmp_path, sends(head() + half), fails("503 X", "later"), replies(WHOLE))
+    result, events, _ = await outcome(tmp_path, sends(head() + half), fails("503 X", "later"), replies(WHOLE))
     broken, refused = [event for event in events if isinstance(event, ModelFailed)]
     assert broken.usage.output_tokens >= 6 and broken.usage.input_tokens > 0
     assert refused.usage == Usage()
@@ -260,36 +248,33 @@ def test_what_was_heard_of_a_reply_that_broke_off_is_paid_for(tmp_path: Path) ->
 
 
 def next_try(clock: ManualClock) -> int:
-    """When somebody wants to be woken for the next try; the bounds of the runs themselves are far away."""
+    """The time of the next try; the bounds of the runs themselves are far away."""
     wake = clock.next_wake_ms()
     return wake if wake is not None and wake < 500_000 else 0
 
 
-def test_a_storm_of_429_is_weathered_without_a_stampede(tmp_path: Path) -> None:
+async def test_a_storm_of_429_is_weathered_without_a_stampede(tmp_path: Path) -> None:
     """500 runs, turned away for a minute of a clock that the test moves: all complete, and come back one by one."""
 
-    async def story() -> tuple[set[str], list[int]]:
-        clock, times = ManualClock(), list[int]()
+    clock, times = ManualClock(), list[int]()
 
-        async def busy(line: Line) -> None:
-            times.append(clock.monotonic_ms())
-            left = 60_000 - clock.monotonic_ms()
-            answer = fails("429 X", "later", f"Retry-After: {left // 1000 + 1}") if left > 0 else replies(WHOLE)
-            await answer(line)
+    async def busy(line: Line) -> None:
+        times.append(clock.monotonic_ms())
+        left = 60_000 - clock.monotonic_ms()
+        answer = fails("429 X", "later", f"Retry-After: {left // 1000 + 1}") if left > 0 else replies(WHOLE)
+        await answer(line)
 
-        async with hostile_server(busy) as server, asyncio.timeout(STORM_SECONDS):
-            crew = crew_of(tmp_path / "crew", server.url)
-            async with Interlock(tmp_path / "data", host=PATIENT, clock=clock) as box:
-                over = asyncio.gather(*[(await box.start(crew, "go")).result() for _ in range(STORM_RUNS)])
-                await until(lambda: len(times) == STORM_RUNS)
-                while len(times) < 2 * STORM_RUNS:
-                    before = len(times)
-                    await until(lambda: next_try(clock) > 0)
-                    clock.advance(next_try(clock) - clock.monotonic_ms())
-                    await until(lambda before=before: len(times) > before)  # type: ignore[misc]
-                return {result.status for result in await over}, times
-
-    statuses, times = asyncio.run(story())
+    async with hostile_server(busy) as server, asyncio.timeout(STORM_SECONDS):
+        crew = crew_of(tmp_path / "crew", server.url)
+        async with Interlock(tmp_path / "data", host=PATIENT, clock=clock) as box:
+            over = asyncio.gather(*[(await box.start(crew, "go")).result() for _ in range(STORM_RUNS)])
+            await until(lambda: len(times) == STORM_RUNS)
+            while len(times) < 2 * STORM_RUNS:
+                before = len(times)
+                await until(lambda: next_try(clock) > 0)
+                clock.advance(next_try(clock) - clock.monotonic_ms())
+                await until(lambda before=before: len(times) > before)  # type: ignore[misc]
+            statuses = {result.status for result in await over}
     assert statuses == {"completed"}
     assert len(times) == 2 * STORM_RUNS
     again = [moment // 1_000 for moment in times[STORM_RUNS:]]
@@ -297,49 +282,40 @@ def test_a_storm_of_429_is_weathered_without_a_stampede(tmp_path: Path) -> None:
     assert max(map(again.count, again)) < STORM_RUNS / 5
 
 
-def test_the_backup_answers_when_the_primary_cannot(tmp_path: Path) -> None:
-    async def story() -> tuple[Result, list[Event], int, int]:
-        async with hostile_server(fails("500 X", "down")) as first, hostile_server(replies(WHOLE)) as second:
-            crew = crew_of(tmp_path / "crew", first.url, second.url)
-            result, events = await finished(Interlock(tmp_path / "data", host=HOST), crew)
-            assert [request.body["model"] for request in second.asked] == ["other"]
-            return result, events, len(first.asked), len(second.asked)
-
-    result, events, asked, asked_backup = asyncio.run(story())
+async def test_the_backup_answers_when_the_primary_cannot(tmp_path: Path) -> None:
+    async with hostile_server(fails("500 X", "down")) as first, hostile_server(replies(WHOLE)) as second:
+        crew = crew_of(tmp_path / "crew", first.url, second.url)
+        result, events = await finished(Interlock(tmp_path / "data", host=HOST), crew)
+        assert [request.body["model"] for request in second.asked] == ["other"]
+        asked, asked_backup = len(first.asked), len(second.asked)
     assert (result.status, asked, asked_backup) == ("completed", 3, 1)
     called = [event.model for event in events if isinstance(event, ModelCalled)]
     assert called == ["", "", "", "openai-compatible:other"]
     assert [event.model for event in events if isinstance(event, ModelReplied)] == ["openai-compatible:other"]
 
 
-def test_a_circuit_that_is_open_sends_the_next_run_to_the_backup_at_once(tmp_path: Path) -> None:
-    async def story() -> tuple[int, int]:
-        async with hostile_server(fails("500 X", "down")) as first, hostile_server(replies(WHOLE)) as second:
-            crew = crew_of(tmp_path / "crew", first.url, second.url, more=", max_consecutive_errors: 3")
-            for _ in range(3):
-                result, _ = await finished(Interlock(tmp_path / "data", host=HOST), crew)
-                assert (result.status, result.reason) == ("completed", "signal:[END]")
-            return len(first.asked), len(second.asked)
-
-    assert asyncio.run(story()) == (3, 3)
+async def test_a_circuit_that_is_open_sends_the_next_run_to_the_backup_at_once(tmp_path: Path) -> None:
+    async with hostile_server(fails("500 X", "down")) as first, hostile_server(replies(WHOLE)) as second:
+        crew = crew_of(tmp_path / "crew", first.url, second.url, more=", max_consecutive_errors: 3")
+        for _ in range(3):
+            result, _ = await finished(Interlock(tmp_path / "data", host=HOST), crew)
+            assert (result.status, result.reason) == ("completed", "signal:[END]")
+        assert (len(first.asked), len(second.asked)) == (3, 3)
 
 
-def test_a_run_that_was_with_its_backup_goes_on_there_after_a_crash(tmp_path: Path) -> None:
-    async def story() -> tuple[str, int, int]:
-        async with hostile_server(fails("400 X", "no")) as first, hostile_server(hangs(), replies(WHOLE)) as second:
-            crew = crew_of(tmp_path / "crew", first.url, second.url)
-            async with Interlock(tmp_path / "data", host=PATIENT) as box:
-                run = await box.start(crew, "go")
-                await until(lambda: len(second.asked) == 1)
-            async with (
-                Interlock(tmp_path / "data", host=PATIENT, recover=True) as box,
-                asyncio.timeout(PATIENCE_SECONDS),
-            ):
-                await box.runner.settled(run.id)
-                result = await box.result(run.id)
-            return result.status, len(first.asked), len(second.asked)
-
-    assert asyncio.run(story()) == ("completed", 1, 2)
+async def test_a_run_that_was_with_its_backup_goes_on_there_after_a_crash(tmp_path: Path) -> None:
+    async with hostile_server(fails("400 X", "no")) as first, hostile_server(hangs(), replies(WHOLE)) as second:
+        crew = crew_of(tmp_path / "crew", first.url, second.url)
+        async with Interlock(tmp_path / "data", host=PATIENT) as box:
+            run = await box.start(crew, "go")
+            await until(lambda: len(second.asked) == 1)
+        async with (
+            Interlock(tmp_path / "data", host=PATIENT, recover=True) as box,
+            asyncio.timeout(PATIENCE_SECONDS),
+        ):
+            await box.runner.wait_until_settled(run.id)
+            result = await box.result(run.id)
+        assert (result.status, len(first.asked), len(second.asked)) == ("completed", 1, 2)
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -348,51 +324,43 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-def test_cancelling_a_run_hangs_up(tmp_path: Path) -> None:
-    async def story() -> str:
-        closed = asyncio.Event()
+async def test_cancelling_a_run_hangs_up(tmp_path: Path) -> None:
+    closed = asyncio.Event()
 
-        async def listen(line: Any) -> None:
-            await line.send(head() + framed(data(chunk("so"))))
-            await line.was_closed()
-            closed.set()
+    async def listen(line: Any) -> None:
+        await line.send(head() + framed(data(chunk("so"))))
+        await line.was_closed()
+        closed.set()
 
-        async with hostile_server(listen) as server, Interlock(tmp_path / "data", host=PATIENT) as box:
-            run = await box.start(crew_of(tmp_path / "crew", server.url), "go")
-            await until(lambda: len(server.asked) == 1)
-            await box.cancel(run.id)
-            await until(closed.is_set)
-            return (await run.result()).status
-
-    assert asyncio.run(story()) == "cancelled"
+    async with hostile_server(listen) as server, Interlock(tmp_path / "data", host=PATIENT) as box:
+        run = await box.start(crew_of(tmp_path / "crew", server.url), "go")
+        await until(lambda: len(server.asked) == 1)
+        await box.cancel(run.id)
+        await until(closed.is_set)
+        assert (await run.result()).status == "cancelled"
 
 
-def test_a_mapping_of_models_comes_before_a_server(tmp_path: Path) -> None:
+async def test_a_mapping_of_models_comes_before_a_server(tmp_path: Path) -> None:
     box = Interlock(tmp_path / "data", models={"openai-compatible": lambda _request: "fine [END]"})
-    result, _ = asyncio.run(finished(box, crew_of(tmp_path / "crew", "http://127.0.0.1:9/v1")))
+    result, _ = await finished(box, crew_of(tmp_path / "crew", "http://127.0.0.1:9/v1"))
     assert result.status == "completed"
 
 
-def test_a_missing_key_is_said_before_anything_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_key_is_said_before_anything_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOUSE_KEY", raising=False)
     settings = ProviderSettings(url="https://house.example.org/v1", key_env="HOUSE_KEY")
     host = HostSettings(provider_settings={"openai-compatible": settings})
 
-    async def story() -> None:
-        async with Interlock(tmp_path / "data", host=host) as box:
-            with pytest.raises(
-                UsageError, match=r"agent 'a' of crew 'story': .*set the environment variable HOUSE_KEY"
-            ):
-                await box.start(crew_of(tmp_path / "crew", "https://house.example.org/v1"), "go")
-            with pytest.raises(UsageError, match=r"would send HOUSE_KEY to https://evil\.example"):
-                await box.start(crew_of(tmp_path / "crew", "https://evil.example.org/v1"), "go")
-            assert await box.journal.rows() == []
-
-    asyncio.run(story())
+    async with Interlock(tmp_path / "data", host=host) as box:
+        with pytest.raises(UsageError, match=r"agent 'a' of crew 'story': .*set the environment variable HOUSE_KEY"):
+            await box.start(crew_of(tmp_path / "crew", "https://house.example.org/v1"), "go")
+        with pytest.raises(UsageError, match=r"would send HOUSE_KEY to https://evil\.example"):
+            await box.start(crew_of(tmp_path / "crew", "https://evil.example.org/v1"), "go")
+        assert await box.journal.rows() == []
 
 
-def test_a_box_that_is_opened_again_in_another_loop_connects_again(tmp_path: Path) -> None:
-    with_server: Callable[[Interlock, Crew], Awaitable[tuple[Result, list[Event]]]] = finished
+async def test_a_box_that_is_opened_again_in_another_loop_connects_again(tmp_path: Path) -> None:
+    with_server: Callable[[Interlock, CrewDefinition], Awaitable[tuple[Result, list[Event]]]] = finished
 
     async def once(box: Interlock) -> str:
         async with hostile_server(replies(WHOLE)) as server:
@@ -400,19 +368,16 @@ def test_a_box_that_is_opened_again_in_another_loop_connects_again(tmp_path: Pat
             return result.status
 
     box = Interlock(tmp_path / "data", host=HOST)
-    assert [asyncio.run(once(box)), asyncio.run(once(box))] == ["completed", "completed"]
+    assert [await once(box), await once(box)] == ["completed", "completed"]
 
 
-def test_a_budget_holds_where_a_provider_counts_no_tokens(tmp_path: Path) -> None:
+async def test_a_budget_holds_where_a_provider_counts_no_tokens(tmp_path: Path) -> None:
     """Nothing would ever be spent otherwise."""
 
-    async def told() -> tuple[Result, list[Event]]:
-        uncounted = data(chunk("What? " * 50), chunk(finish="stop"))
-        async with hostile_server(replies(uncounted)) as server:
-            crew = crew_of(tmp_path, server.url, more=", max_tokens_per_run: 200, on_no_signal: nudge")
-            return await finished(Interlock(tmp_path / "data", host=HOST), crew)
-
-    result, events = asyncio.run(told())
+    uncounted = data(chunk("What? " * 50), chunk(finish="stop"))
+    async with hostile_server(replies(uncounted)) as server:
+        crew = crew_of(tmp_path, server.url, more=", max_tokens_per_run: 200, on_no_signal: nudge")
+        result, events = await finished(Interlock(tmp_path / "data", host=HOST), crew)
     heard = [(event.estimated, event.usage.output_tokens) for event in events if isinstance(event, ModelReplied)]
     assert (result.reason, set(heard)) == ("budget:tokens", {(True, 100)})
     assert result.usage.input_tokens > 0

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from interlock import AlreadyResumed, Interlock, load_crew
-from interlock.adapters.models.scripted import Answer, ScriptedModel, ToolCall
-from interlock.adapters.store_sqlite import SqliteStore
-from interlock.crew.definition import Crew
+from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
+from interlock.adapters.sqlite.store import SqliteStore
+from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 from interlock.errors import OwnedElsewhere
 from interlock.ports import ModelRequest
@@ -29,7 +29,7 @@ routing:
 """
 
 
-def crew_in(folder: Path) -> Crew:
+def crew_in(folder: Path) -> CrewDefinition:
     """As a host that has the tool would load it."""
     (folder / "crew.yaml").write_text(BOTH, "utf-8")
     crew = load_crew(folder)
@@ -39,7 +39,7 @@ def crew_in(folder: Path) -> Crew:
 
 SCRIPT: dict[str, Any] = {
     "a": ["[FAN]"],
-    "b": [Answer(tool_calls=(ToolCall("pay"),)), "done"],
+    "b": [ScriptedAnswer(tool_calls=(ToolCall("pay"),)), "done"],
     "c": ["done"],
     "d": ["[END]"],
 }
@@ -62,7 +62,7 @@ class Slow(ScriptedModel):
 
 
 async def cut_off(folder: Path) -> None:
-    """Leaves a run behind in which a payment is under way."""
+    """Leaves a run behind with a payment in progress."""
     started = asyncio.Event()
 
     async def endless() -> str:
@@ -89,52 +89,46 @@ async def asked_about(box: Interlock, model: Slow) -> str:
     return state.waits[0].token
 
 
-def test_an_answer_counts_while_other_branches_still_work(tmp_path: Path) -> None:
-    async def answered() -> Any:
-        model = Slow()
-        async with Interlock(tmp_path / "data", models=model, tools=[pay], recover=True) as box:
-            token = await asked_about(box, model)
-            run = await box.resume("r", "paid", token=token)
-            assert (await box.state("r")).answered == {token: "paid"}
-            await box.resume("r", "paid", token=token)
-            with pytest.raises(AlreadyResumed):
-                await box.resume("r", "not paid", token=token)
-            for held in model.let_go.values():
-                held.set()
-            return await run.result()
-
-    asyncio.run(cut_off(tmp_path))
-    assert asyncio.run(answered()).status == "completed"
+async def test_an_answer_counts_while_other_branches_still_work(tmp_path: Path) -> None:
+    await cut_off(tmp_path)
+    model = Slow()
+    async with Interlock(tmp_path / "data", models=model, tools=[pay], recover=True) as box:
+        token = await asked_about(box, model)
+        run = await box.resume("r", "paid", token=token)
+        assert (await box.state("r")).answered == {token: "paid"}
+        await box.resume("r", "paid", token=token)
+        with pytest.raises(AlreadyResumed):
+            await box.resume("r", "not paid", token=token)
+        for held in model.let_go.values():
+            held.set()
+        assert (await run.result()).status == "completed"
 
 
-def test_a_run_that_is_answered_while_it_is_let_go_of_keeps_its_owner(
+async def test_a_run_that_is_answered_while_it_is_let_go_of_keeps_its_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def answered() -> None:
-        model, gate = Slow(), asyncio.Event()
-        async with Interlock(tmp_path / "data", models=model, tools=[pay], recover=True) as box:
-            token = await asked_about(box, model)
-            append = box.journal.append
+    await cut_off(tmp_path)
+    model, gate = Slow(), asyncio.Event()
+    async with Interlock(tmp_path / "data", models=model, tools=[pay], recover=True) as box:
+        token = await asked_about(box, model)
+        append = box.journal.append
 
-            async def slow_append(*given: Any) -> Any:
-                await gate.wait()
-                return await append(*given)
+        async def slow_append(*given: Any) -> Any:
+            await gate.wait()
+            return await append(*given)
 
-            monkeypatch.setattr(box.journal, "append", slow_append)
-            model.let_go["c"].set()  # its reply leaves nothing to do but to wait, so the run is let go of
-            await asyncio.sleep(0.05)
-            answering = asyncio.create_task(box.resume("r", "paid", token=token))
-            await asyncio.sleep(0.05)
-            gate.set()
-            await answering
-            await model.reached["d"].wait()
-            other = SqliteStore(tmp_path / "data")
-            with pytest.raises(OwnedElsewhere):
-                await other.claim("r")
-            await other.close()
-
-    asyncio.run(cut_off(tmp_path))
-    asyncio.run(answered())
+        monkeypatch.setattr(box.journal, "append", slow_append)
+        model.let_go["c"].set()  # its reply leaves nothing to do but to wait, so the run is released
+        await asyncio.sleep(0.05)
+        answering = asyncio.create_task(box.resume("r", "paid", token=token))
+        await asyncio.sleep(0.05)
+        gate.set()
+        await answering
+        await model.reached["d"].wait()
+        other = SqliteStore(tmp_path / "data")
+        with pytest.raises(OwnedElsewhere):
+            await other.claim("r")
+        await other.close()
 
 
 # Many at once
@@ -148,12 +142,12 @@ routing: {signals: {a: [{signal: "[END]"}]}}
 """
 
 
-def lone_crew(folder: Path, tool: str = "") -> Crew:
+def lone_crew(folder: Path, tool: str = "") -> CrewDefinition:
     (folder / "crew.yaml").write_text(LONE % tool, "utf-8")
     return load_crew(folder, host=Host(tools=("pay",)))
 
 
-async def leave_running(folder: Path, crews: dict[str, Crew]) -> None:
+async def leave_running(folder: Path, crews: dict[str, CrewDefinition]) -> None:
     """Leaves runs behind that wait for a model."""
 
     async def endless(request: ModelRequest) -> str:
@@ -171,26 +165,24 @@ def damage(folder: Path, statement: str) -> None:
     connection.close()
 
 
-def test_all_runs_go_on_but_for_those_that_cannot_which_are_set_aside_with_the_reason(tmp_path: Path) -> None:
+async def test_all_runs_go_on_but_for_those_that_cannot_which_are_set_aside_with_the_reason(tmp_path: Path) -> None:
     plain, paying = lone_crew(tmp_path), lone_crew(tmp_path, "pay")
     crews = {f"r{n:03}": plain for n in range(250)} | {"r100": paying, "r101": msgspec.structs.replace(plain, name="x")}
-    asyncio.run(leave_running(tmp_path, crews))
+    await leave_running(tmp_path, crews)
     damage(tmp_path, "update records set crc = crc + 1 where run = (select number from runs where run = 'r007')")
     damage(tmp_path, "delete from crews where sha = (select crew_sha from runs where run = 'r101')")
 
-    async def recovered() -> tuple[dict[str, str], dict[str, str]]:
-        model = ScriptedModel({"a": ["done\n[END]"]})
-        async with Interlock(tmp_path / "data", models=model, recover=True, durability="normal") as box:
-            for run in crews:
-                await box.runner.settled(run)
-            for run in ("r007", "r100"):  # it is free for whoever can go on with it
-                other = SqliteStore(tmp_path / "data", durability="normal")
-                await other.claim(run)
-                await other.close()
-            rows = await box.journal.rows(limit=1_000)
-            return {row.run: row.status for row in rows}, {aside.run: aside.reason for aside in box.set_aside}
-
-    status, aside = asyncio.run(recovered())
+    model = ScriptedModel({"a": ["done\n[END]"]})
+    async with Interlock(tmp_path / "data", models=model, recover=True, durability="normal") as box:
+        for run in crews:
+            await box.runner.wait_until_settled(run)
+        for run in ("r007", "r100"):  # free for a process that can drive it
+            other = SqliteStore(tmp_path / "data", durability="normal")
+            await other.claim(run)
+            await other.close()
+        rows = await box.journal.rows(limit=1_000)
+        status = {row.run: row.status for row in rows}
+        aside = {each.run: each.reason for each in box.set_aside}
     assert len(status) == 250
     assert {run for run, stands in status.items() if stands != "completed"} == {"r007", "r100", "r101"}
     assert sorted(aside) == ["r007", "r100", "r101"]
@@ -199,7 +191,7 @@ def test_all_runs_go_on_but_for_those_that_cannot_which_are_set_aside_with_the_r
         assert status[run] == ("paused" if run == "r100" else "running"), "what cannot be read cannot be written either"
 
 
-def test_a_run_that_another_process_works_on_is_neither_taken_nor_set_aside(tmp_path: Path) -> None:
+async def test_a_run_that_another_process_works_on_is_neither_taken_nor_set_aside(tmp_path: Path) -> None:
     crew, asked = lone_crew(tmp_path), asyncio.Event()
 
     async def endless(request: ModelRequest) -> str:
@@ -207,11 +199,8 @@ def test_a_run_that_another_process_works_on_is_neither_taken_nor_set_aside(tmp_
         await asyncio.Event().wait()
         return "never"
 
-    async def story() -> None:
-        async with Interlock(tmp_path / "data", models=endless) as box:
-            await box.start(crew, "go", run_id="r")
-            await asked.wait()
-            async with Interlock(tmp_path / "data", models=endless, recover=True) as other:
-                assert (other.set_aside, other.runner.drivers) == ((), {})
-
-    asyncio.run(story())
+    async with Interlock(tmp_path / "data", models=endless) as box:
+        await box.start(crew, "go", run_id="r")
+        await asked.wait()
+        async with Interlock(tmp_path / "data", models=endless, recover=True) as other:
+            assert (other.set_aside, other.runner.drivers) == ((), {})

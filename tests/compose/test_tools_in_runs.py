@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from interlock import Interlock, UsageError, load_crew, load_host
-from interlock.adapters.models.scripted import Answer, ScriptedModel, ToolCall
-from interlock.adapters.store_sqlite import SqliteStore
-from interlock.adapters.tools_python import ToolContext, tool
+from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
+from interlock.adapters.sqlite.store import SqliteStore
+from interlock.adapters.tools.python_tools import ToolContext, tool
 from interlock.compose.crews import host_settings
-from interlock.crew.definition import Crew
+from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 
 CREW = """\
@@ -27,45 +27,42 @@ settings: {{{settings}}}
 """
 
 
-def crew_in(folder: Path, settings: str = "", version: str = "2.0", host: Host | None = None) -> Crew:
+def crew_in(folder: Path, settings: str = "", version: str = "2.0", host: Host | None = None) -> CrewDefinition:
     (folder / "crew.yaml").write_text(CREW.format(settings=settings, version=version), "utf-8")
     return load_crew(folder, host=host or Host(tools=("work",)))
 
 
-def outputs(folder: Path, function: Callable[..., Any], *, calls: int = 1, settings: str = "") -> list[str]:
+async def outputs(folder: Path, function: Callable[..., Any], *, calls: int = 1, settings: str = "") -> list[str]:
     """What the model is told of its calls; the run ends well whatever the tool does."""
-    model = ScriptedModel({"a": [Answer(tool_calls=(ToolCall("work"),) * calls), "fine\n[END]"]})
+    model = ScriptedModel({"a": [ScriptedAnswer(tool_calls=(ToolCall("work"),) * calls), "fine\n[END]"]})
     crew = crew_in(folder, settings)
 
-    async def story() -> str:
-        async with Interlock(folder / "data", models=model, tools=[function]) as box:
-            return (await (await box.start(crew, "go")).result()).status
-
-    assert asyncio.run(story()) == "completed"
+    async with Interlock(folder / "data", models=model, tools=[function]) as box:
+        assert (await (await box.start(crew, "go")).result()).status == "completed"
     return [message.text for message in model.asked[1].messages if message.role == "tool"]
 
 
-def test_a_huge_output_is_cut_between_characters_and_says_so(tmp_path: Path) -> None:
+async def test_a_huge_output_is_cut_between_characters_and_says_so(tmp_path: Path) -> None:
     def work() -> str:
         return "ộ\U0001f642" * 2_000_000
 
-    (told,) = outputs(tmp_path, work, settings="max_tool_output_chars: 1001")
+    (told,) = await outputs(tmp_path, work, settings="max_tool_output_chars: 1001")
     assert told == "ộ\U0001f642" * 500 + "ộ" + "\n[cut: 3998999 more characters]"
 
 
-def test_a_plain_function_that_takes_too_long_is_left_behind_and_the_run_goes_on(tmp_path: Path) -> None:
+async def test_a_plain_function_that_takes_too_long_is_left_behind_and_the_run_goes_on(tmp_path: Path) -> None:
     let_go = threading.Event()
 
     def work() -> str:
         let_go.wait(60)
         return "late"
 
-    (told,) = outputs(tmp_path, work, settings="tool_execution_timeout_seconds: 0.02")
+    (told,) = await outputs(tmp_path, work, settings="tool_execution_timeout_seconds: 0.02")
     let_go.set()
     assert told == "error: tool 'work' took longer than 0.02 s"
 
 
-def test_the_calls_of_one_reply_run_at_the_same_time(tmp_path: Path) -> None:
+async def test_the_calls_of_one_reply_run_at_the_same_time(tmp_path: Path) -> None:
     threads, tasks = threading.Barrier(3, timeout=30), asyncio.Barrier(3)
 
     def work() -> str:
@@ -79,46 +76,37 @@ def test_the_calls_of_one_reply_run_at_the_same_time(tmp_path: Path) -> None:
     work_async.__name__ = "work"
     for n, function in enumerate((work, work_async)):
         (tmp_path / str(n)).mkdir()
-        assert outputs(tmp_path / str(n), function, calls=3) == ["met"] * 3
+        assert await outputs(tmp_path / str(n), function, calls=3) == ["met"] * 3
 
 
-def test_an_exit_in_a_tool_ends_neither_the_run_nor_the_process(tmp_path: Path) -> None:
+async def test_an_exit_in_a_tool_ends_neither_the_run_nor_the_process(tmp_path: Path) -> None:
     def work() -> None:
         sys.exit("bye")
 
-    assert outputs(tmp_path, work) == ["error: SystemExit: bye"]
+    assert await outputs(tmp_path, work) == ["error: SystemExit: bye"]
 
 
-def test_an_idempotent_tool_gets_the_same_key_after_a_crash_and_another_call_another_one(tmp_path: Path) -> None:
+async def test_an_idempotent_tool_gets_the_same_key_after_a_crash_and_another_call_another_one(tmp_path: Path) -> None:
     keys: list[str] = []
     crew = crew_in(tmp_path)
-    answers: dict[str, Any] = {"a": [Answer(tool_calls=(ToolCall("work"), ToolCall("work"))), "fine\n[END]"]}
+    answers: dict[str, Any] = {"a": [ScriptedAnswer(tool_calls=(ToolCall("work"), ToolCall("work"))), "fine\n[END]"]}
+    both = asyncio.Barrier(3)
 
-    async def cut_off() -> None:
-        both = asyncio.Barrier(3)
-
-        @tool(idempotent=True)
-        async def work(context: ToolContext) -> str:
-            keys.append(context.key)
+    @tool(idempotent=True)
+    async def work(context: ToolContext) -> str:
+        """Hangs in the first process."""
+        keys.append(context.key)
+        if len(keys) <= 2:
             await both.wait()
             await asyncio.Event().wait()
-            return "never"
+        return "done"
 
-        async with Interlock(tmp_path / "data", models=ScriptedModel(answers), tools=[work]) as box:
-            await box.start(crew, "go", run_id="r")
-            await both.wait()
+    async with Interlock(tmp_path / "data", models=ScriptedModel(answers), tools=[work]) as box:
+        await box.start(crew, "go", run_id="r")
+        await both.wait()
 
-    async def go_on() -> str:
-        @tool(idempotent=True)
-        def work(context: ToolContext) -> str:
-            keys.append(context.key)
-            return "done"
-
-        async with Interlock(tmp_path / "data", models=ScriptedModel(answers), tools=[work]) as box:
-            return (await (await box.resume("r")).result()).status
-
-    asyncio.run(cut_off())
-    assert asyncio.run(go_on()) == "completed"
+    async with Interlock(tmp_path / "data", models=ScriptedModel(answers), tools=[work]) as box:
+        assert (await (await box.resume("r")).result()).status == "completed"
     assert len(set(keys)) == 2
     assert sorted(keys[:2]) == sorted(keys[2:])
 
@@ -126,54 +114,42 @@ def test_an_idempotent_tool_gets_the_same_key_after_a_crash_and_another_call_ano
 # Tools that are not here
 
 
-def paused(folder: Path, version: str = "2.0") -> str:
+async def paused(folder: Path, version: str = "2.0") -> str:
     crew = crew_in(folder, version=version)
 
     def work() -> None: ...
 
-    async def story() -> str:
-        model = ScriptedModel({"a": ["Which?\n[WAIT]"]})
-        async with Interlock(folder / "data", models=model, tools=[work]) as box:
-            return (await (await box.start(crew, "go")).result()).run
-
-    return asyncio.run(story())
+    model = ScriptedModel({"a": ["Which?\n[WAIT]"]})
+    async with Interlock(folder / "data", models=model, tools=[work]) as box:
+        return (await (await box.start(crew, "go")).result()).run
 
 
-def test_a_run_whose_tools_are_not_here_is_not_resumed_and_stays_as_it_was(tmp_path: Path) -> None:
-    run = paused(tmp_path)
+async def test_a_run_whose_tools_are_not_here_is_not_resumed_and_stays_as_it_was(tmp_path: Path) -> None:
+    run = await paused(tmp_path)
 
-    async def story() -> None:
-        async with Interlock(tmp_path / "data", models=ScriptedModel({"a": ["[END]"]})) as box:
-            before = await box.journal.row(run)
-            for ask in (box.resume(run, "this"), box.fork(run, 3)):
-                with pytest.raises(UsageError, match=r"needs tools that this host does not have: work; name their"):
-                    await ask
-            assert list(await box.journal.rows()) == [before]
-            assert (await (await box.cancel(run)).result()).status == "cancelled"
-
-    asyncio.run(story())
+    async with Interlock(tmp_path / "data", models=ScriptedModel({"a": ["[END]"]})) as box:
+        before = await box.journal.row(run)
+        for ask in (box.resume(run, "this"), box.fork(run, 3)):
+            with pytest.raises(UsageError, match=r"needs tools that this host does not have: work; name their"):
+                await ask
+        assert list(await box.journal.rows()) == [before]
+        assert (await (await box.cancel(run)).result()).status == "cancelled"
 
 
-def test_a_run_of_an_old_file_goes_on_without_its_tools_as_check_only_warned_of_them(tmp_path: Path) -> None:
-    run = paused(tmp_path, version="1.0")
+async def test_a_run_of_an_old_file_goes_on_without_its_tools_as_check_only_warned_of_them(tmp_path: Path) -> None:
+    run = await paused(tmp_path, version="1.0")
 
-    async def story() -> str:
-        async with Interlock(tmp_path / "data", models=ScriptedModel({"a": ["?\n[WAIT]", "[END]"]})) as box:
-            return (await (await box.resume(run, "this")).result()).status
-
-    assert asyncio.run(story()) == "completed"
+    async with Interlock(tmp_path / "data", models=ScriptedModel({"a": ["?\n[WAIT]", "[END]"]})) as box:
+        assert (await (await box.resume(run, "this")).result()).status == "completed"
 
 
-def test_a_crew_whose_tools_are_not_here_is_not_started(tmp_path: Path) -> None:
+async def test_a_crew_whose_tools_are_not_here_is_not_started(tmp_path: Path) -> None:
     crew = crew_in(tmp_path)
 
-    async def story() -> int:
-        async with Interlock(tmp_path / "data") as box:
-            with pytest.raises(UsageError, match="crew 'desk' needs tools that this host does not have: work"):
-                await box.start(crew, "go")
-            return len(await box.journal.rows())
-
-    assert asyncio.run(story()) == 0
+    async with Interlock(tmp_path / "data") as box:
+        with pytest.raises(UsageError, match="crew 'desk' needs tools that this host does not have: work"):
+            await box.start(crew, "go")
+        assert len(await box.journal.rows()) == 0
 
 
 def durabilities_asked_for(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -183,11 +159,11 @@ def durabilities_asked_for(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(durability)
         return SqliteStore(folder, durability=durability)
 
-    monkeypatch.setattr("interlock.compose.box.SqliteStore", noting)
+    monkeypatch.setattr("interlock.compose.open_folder.SqliteStore", noting)
     return seen
 
 
-def test_the_tools_of_the_hosts_modules_are_called_and_its_durability_counts(
+async def test_the_tools_of_the_hosts_modules_are_called_and_its_durability_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -197,12 +173,9 @@ def test_the_tools_of_the_hosts_modules_are_called_and_its_durability_counts(
     (tmp_path / "interlock.toml").write_text(toml, "utf-8")
     crew = crew_in(tmp_path, host=load_host())
     assert "run_tools" not in sys.modules
-    model = ScriptedModel({"a": [Answer(tool_calls=(ToolCall("work"),)), "fine\n[END]"]})
-
-    async def story() -> str:
-        async with Interlock("data", host=host_settings(), models=model) as box:
-            return (await (await box.start(crew, "go")).result()).status
+    model = ScriptedModel({"a": [ScriptedAnswer(tool_calls=(ToolCall("work"),)), "fine\n[END]"]})
 
     seen = durabilities_asked_for(monkeypatch)
-    assert (asyncio.run(story()), seen) == ("completed", ["normal"])
+    async with Interlock("data", host=host_settings(), models=model) as box:
+        assert ((await (await box.start(crew, "go")).result()).status, seen) == ("completed", ["normal"])
     assert [message.text for message in model.asked[1].messages if message.role == "tool"] == ["from the module"]

@@ -1,4 +1,4 @@
-"""Trees of runs that are cut off at a bad moment, damaged, or given what nobody can keep: each ends and says why."""
+"""Trees of runs that are cut off, damaged, or given values that cannot be stored: each ends with a reason."""
 
 import asyncio
 import sqlite3
@@ -10,19 +10,18 @@ from typing import Any
 import pytest
 
 from interlock import Interlock, UsageError
-from interlock.adapters.models.scripted import Answer, ScriptedModel, ToolCall
-from interlock.adapters.store_sqlite import DATABASE
+from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
+from interlock.adapters.sqlite.store import DATABASE
 from interlock.engine.effects import StopChild
 from interlock.engine.events import ChildReturned, CrewContext
 from interlock.ids import parent_of
 from interlock.limits import MEMORY_KEYS_MAX, MEMORY_VALUE_BYTES_MAX, MEMORY_VALUE_DEPTH_MAX
-from interlock.ports import NOTHING_ELSE, Alongside, Appended, Record, RunRow
-from tests.boxes import inside
+from interlock.ports import NO_WRITES, AppendResult, AtomicWrites, Record, RunRow
 from tests.compose.test_crews_of_crews import WAITING, WHOLE, Stuck, box_of, nested
 
 
 async def statuses(box: Interlock, run: str) -> list[str]:
-    return [row.status for row in (await box.journal.row(run), *await box.journal.below(run))]
+    return [row.status for row in (await box.journal.row(run), *await box.journal.rows_below(run))]
 
 
 # Cancelled at a bad moment
@@ -34,17 +33,17 @@ class SlowStore:
     def __init__(self, box: Interlock) -> None:
         self.asked, self.may_write = asyncio.Event(), asyncio.Event()
         self._create, self._claim = box.store.create, box.store.claim
-        self._writing: list[asyncio.Task[Appended]] = []
+        self._writing: list[asyncio.Task[AppendResult]] = []
         box.store.create, box.store.claim = self.create, self.claim  # type: ignore[method-assign]
 
-    async def create(self, row: RunRow, record: Record, also: Alongside = NOTHING_ELSE) -> Appended:
+    async def create(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
         if not parent_of(row.run):
             return await self._create(row, record, also)
         self._writing.append(asyncio.create_task(self._written(row, record, also)))
         self.asked.set()
         return await asyncio.shield(self._writing[-1])
 
-    async def _written(self, row: RunRow, record: Record, also: Alongside) -> Appended:
+    async def _written(self, row: RunRow, record: Record, also: AtomicWrites) -> AppendResult:
         await self.may_write.wait()
         return await self._create(row, record, also)
 
@@ -57,21 +56,21 @@ class SlowStore:
         await asyncio.gather(*self._writing)
 
 
-def test_a_child_that_is_on_its_way_to_the_store_when_its_caller_is_cancelled_ends_with_it(tmp_path: Path) -> None:
-    async def story(box: Interlock) -> list[str]:
+async def test_a_child_that_is_on_its_way_to_the_store_when_its_caller_is_cancelled_ends_with_it(
+    tmp_path: Path,
+) -> None:
+    async with box_of(tmp_path, WHOLE) as box:
         slow = SlowStore(box)
         run = await box.start(nested(tmp_path), "Lamps")
         await slow.asked.wait()
         await (await box.cancel(run.id)).result()
         await slow.done()
-        return await statuses(box, run.id)
-
-    assert inside(box_of(tmp_path, WHOLE), story) == ["cancelled", "cancelled"]
+        assert await statuses(box, run.id) == ["cancelled", "cancelled"]
 
 
 async def recovered(box: Interlock) -> None:
     async with Interlock(box.data, models=ScriptedModel(WHOLE), recover=True) as after:
-        await after.runner.settled("r")
+        await after.runner.wait_until_settled("r")
 
 
 async def cancelled_again(box: Interlock) -> None:
@@ -79,15 +78,15 @@ async def cancelled_again(box: Interlock) -> None:
 
 
 @pytest.mark.parametrize("goes_on", [recovered, cancelled_again])
-def test_a_tree_whose_process_dies_while_it_is_being_cancelled_ends_with_the_next_one(
+async def test_a_tree_whose_process_dies_while_it_is_being_cancelled_ends_with_the_next_one(
     goes_on: Callable[[Interlock], Awaitable[None]], tmp_path: Path
 ) -> None:
     """The outermost run and its child are ending already; only the innermost was not told."""
     model, reached = Stuck(WHOLE, "y"), asyncio.Event()
 
-    async def dies(box: Interlock) -> None:
-        children = box.runner.performer.children
-        stopped = children.stopped
+    async with Interlock(tmp_path / "data", models=model) as box:
+        children = box.runner.effect_runner.children
+        stopped = children.cancel_child
 
         async def never_the_innermost(order: StopChild) -> ChildReturned:
             if parent_of(parent_of(order.child)):
@@ -95,19 +94,15 @@ def test_a_tree_whose_process_dies_while_it_is_being_cancelled_ends_with_the_nex
                 await asyncio.Event().wait()
             return await stopped(order)
 
-        children.stopped = never_the_innermost  # type: ignore[method-assign]
+        children.cancel_child = never_the_innermost  # type: ignore[method-assign]
         await box.start(nested(tmp_path), "Lamps", run_id="r")
         await model.waiting.wait()
         await box.cancel("r")
         await reached.wait()
-
-    async def next_one(box: Interlock) -> list[str]:
+    async with box_of(tmp_path, WHOLE) as box:
         async with asyncio.timeout(20):
             await goes_on(box)
-        return await statuses(box, "r")
-
-    inside(Interlock(tmp_path / "data", models=model), dies)
-    assert inside(box_of(tmp_path, WHOLE), next_one) == ["cancelled", "cancelled", "cancelled"]
+        assert await statuses(box, "r") == ["cancelled", "cancelled", "cancelled"]
 
 
 # Damaged
@@ -123,17 +118,16 @@ def damage(folder: Path, run: str) -> None:
 async def paused_below(box: Interlock, folder: Path) -> str:
     result = await (await box.start(nested(folder), "Lamps", run_id="r")).result()
     assert result.status == "paused"
-    return (await box.journal.below("r"))[-1].run
+    return (await box.journal.rows_below("r"))[-1].run
 
 
-def test_a_run_can_be_cancelled_though_the_journal_of_one_that_it_called_is_damaged(tmp_path: Path) -> None:
-    damage(tmp_path, inside(box_of(tmp_path, WAITING), lambda box: paused_below(box, tmp_path)))
+async def test_a_run_can_be_cancelled_though_the_journal_of_one_that_it_called_is_damaged(tmp_path: Path) -> None:
+    async with box_of(tmp_path, WAITING) as box:
+        damage(tmp_path, await paused_below(box, tmp_path))
 
-    async def story(box: Interlock) -> list[str]:
+    async with box_of(tmp_path, WAITING) as box:
         await (await box.cancel("r")).result()
-        return await statuses(box, "r")
-
-    assert inside(box_of(tmp_path, WAITING), story) == ["cancelled", "cancelled", "paused"]
+        assert await statuses(box, "r") == ["cancelled", "cancelled", "paused"]
 
 
 # What cannot be kept
@@ -147,41 +141,39 @@ def nested_value(levels: int) -> Any:
 
 
 @pytest.mark.parametrize(("levels", "is_kept"), [(MEMORY_VALUE_DEPTH_MAX - 1, True), (MEMORY_VALUE_DEPTH_MAX, False)])
-def test_a_value_without_end_is_refused_before_it_stops_the_run(levels: int, is_kept: bool, tmp_path: Path) -> None:
+async def test_a_value_without_end_is_refused_before_it_stops_the_run(
+    levels: int, is_kept: bool, tmp_path: Path
+) -> None:
     """Deeper ones can be read from a call's arguments and not from a journal, which holds them within an event."""
     written = f'{{"key": "k", "value": {"[" * levels}1{"]" * levels}}}'
     answers: dict[str, Any] = {
         "a": ["[RESEARCH]", "[WRITE]", "Done. [END]"],
-        "x": [Answer(tool_calls=(ToolCall(name="memory_write", arguments=written),)), "Kept. [END]"],
+        "x": [ScriptedAnswer(tool_calls=(ToolCall(name="memory_write", arguments=written),)), "Kept. [END]"],
         "z": ["Written. [END]"],
     }
 
-    async def story(box: Interlock) -> tuple[str, bool]:
+    async with box_of(tmp_path, answers) as box:
         result = await (await box.start(nested(tmp_path), "Lamps", run_id="r")).result()
-        return result.text, "k" in (await box.state("r")).memory
-
-    assert inside(box_of(tmp_path, answers), story) == ("Done.", is_kept)
+        assert (result.text, "k" in (await box.state("r")).memory) == ("Done.", is_kept)
 
 
 @pytest.mark.parametrize(
     ("context", "says"),
     [
-        (CrewContext(shared_memory={"k": object()}), "cannot be kept as JSON"),
-        (CrewContext(shared_memory={1: "k"}), "cannot be kept as JSON"),  # type: ignore[dict-item]
-        (CrewContext(shared_memory={"k": "\ud800"}), "cannot be kept as JSON"),
-        (CrewContext(previous_results={"alpha": 3}), "cannot be kept as JSON"),  # type: ignore[dict-item]
-        (CrewContext(shared_memory={"": 1}), "is no key"),
+        (CrewContext(shared_memory={"k": object()}), "is not valid JSON"),
+        (CrewContext(shared_memory={1: "k"}), "is not valid JSON"),  # type: ignore[dict-item]
+        (CrewContext(shared_memory={"k": "\ud800"}), "is not valid JSON"),
+        (CrewContext(previous_results={"alpha": 3}), "is not valid JSON"),  # type: ignore[dict-item]
+        (CrewContext(shared_memory={"": 1}), "is not a valid key"),
         (CrewContext(shared_memory={"k": "x" * MEMORY_VALUE_BYTES_MAX}), "the value of 'k' .* bytes"),
         (CrewContext(shared_memory={"k": nested_value(MEMORY_VALUE_DEPTH_MAX)}), "the value of 'k' .* nested deeper"),
         (CrewContext(shared_memory={str(n): n for n in range(MEMORY_KEYS_MAX + 1)}), "1001 keys"),
     ],
 )
-def test_a_context_that_cannot_be_kept_is_refused_before_anything_is_stored(
+async def test_a_context_that_cannot_be_kept_is_refused_before_anything_is_stored(
     context: CrewContext, says: str, tmp_path: Path
 ) -> None:
-    async def story(box: Interlock) -> int:
+    async with box_of(tmp_path, WHOLE) as box:
         with pytest.raises(UsageError, match=says):
             await box.start(nested(tmp_path), "Lamps", context=context)
-        return len(await box.journal.rows())
-
-    assert inside(box_of(tmp_path, WHOLE), story) == 0
+        assert len(await box.journal.rows()) == 0

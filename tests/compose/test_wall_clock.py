@@ -1,4 +1,4 @@
-"""A wall clock that is set while a real run goes on, with the machine's own monotonic clock and a real store.
+"""A wall clock that is set during a real run, with the machine's own monotonic clock and a real store.
 
 In a process of its own, whose clock is set in one of two ways: by a function in place of `time.time_ns`, and where
 libfaketime is installed (Debian's `faketime`) also by that, for all that asks the system.

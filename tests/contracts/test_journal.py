@@ -1,16 +1,17 @@
 """What every store promises: one suite for all, and for all ports of a store. Then the clock of the fakes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from interlock.adapters.journal_format import sealed_chain
-from interlock.adapters.store_sqlite import SqliteStore
-from interlock.engine.bounds import Limit
+from interlock.adapters.sqlite.store import SqliteStore
+from interlock.adapters.store_rules.record_format import seal_chain
+from interlock.engine.budgets.inherited_limits import WindowLimit
 from interlock.engine.events import (
     BroadcastEmitted,
     Decided,
@@ -22,7 +23,7 @@ from interlock.engine.events import (
     TurnStarted,
     Usage,
 )
-from interlock.engine.routing import Verb
+from interlock.engine.routing.candidates import Verb
 from interlock.errors import (
     DamagedRun,
     NotOwner,
@@ -34,22 +35,21 @@ from interlock.errors import (
     StoreFailed,
 )
 from interlock.ports import (
-    Alongside,
-    Appended,
-    Asking,
-    Budgets,
+    AppendResult,
+    Archive,
+    AtomicWrites,
+    BudgetStore,
     Clock,
     Grant,
     Journal,
-    Keeping,
-    KeepingTrees,
     OpenQuestion,
     Outbox,
-    Outgoing,
+    OutgoingSignal,
     Owners,
     Questions,
     Record,
     Reservation,
+    RunQuestions,
     RunRow,
     SealedTree,
     Settlement,
@@ -67,35 +67,33 @@ class Place:
 
     def __init__(self, kind: str, folder: Path) -> None:
         self.kind, self.folder = kind, folder
-        self.opened: list[Store] = []
+        self.stores: list[Store] = []
 
     def open(self) -> Store:
-        self.opened.append(self._opened())
-        return self.opened[-1]
+        self.stores.append(self._opened())
+        return self.stores[-1]
 
     def _opened(self) -> Store:
         if self.kind != "memory":
             return SqliteStore(self.folder, durability=self.kind.removeprefix("sqlite-"))
-        first = self.opened[0] if self.opened else None
+        first = self.stores[0] if self.stores else None
         assert first is None or isinstance(first, MemoryStore)
         return MemoryStore(beside=first)
 
-    def use(self, story: Callable[[Store], Awaitable[None]]) -> None:
-        async def told() -> None:
-            try:
-                await story(self.open())
-            finally:
-                for store in self.opened:
-                    await store.close()
-
-        asyncio.run(told())
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Store]:
+        try:
+            yield self.open()
+        finally:
+            for store in self.stores:
+                await store.close()
 
 
 def as_ports(
     store: Store, clock: ManualClock
-) -> tuple[Journal, Owners, Budgets, Outbox, Keeping, KeepingTrees, Questions, Clock]:
+) -> tuple[Journal, Owners, BudgetStore, Outbox, Archive, Questions, Clock]:
     """Never called: the type check proves by it that stores and clock are what the ports ask for."""
-    return store, store, store, store, store, store, store, clock
+    return store, store, store, store, store, store, clock
 
 
 @pytest.fixture(params=STORES)
@@ -119,7 +117,7 @@ def replied(seq: int, text: str = "2+2? [QUESTION]") -> Record:
     return Record(seq=seq, at=10 + seq, events=(reply,))
 
 
-def test_what_was_appended_is_read_back_in_order(place: Place) -> None:
+async def test_what_was_appended_is_read_back_in_order(place: Place) -> None:
     eventful = Record(
         seq=3,
         at=11,
@@ -138,32 +136,28 @@ def test_what_was_appended_is_read_back_in_order(place: Place) -> None:
         ),
     )
 
-    async def story(store: Store) -> None:
-        assert await store.create(a_row(), started()) == Appended(1)
-        assert await store.append(a_row(), eventful) == Appended(2)
-        assert await store.append(a_row(), replied(8)) == Appended(3)
+    async with place.opened() as store:
+        assert await store.create(a_row(), started()) == AppendResult(1)
+        assert await store.append(a_row(), eventful) == AppendResult(2)
+        assert await store.append(a_row(), replied(8)) == AppendResult(3)
         assert list(await store.records("r1")) == [started(), eventful, replied(8)]
 
-    place.use(story)
 
-
-def test_records_after_a_seq_are_those_that_hold_a_later_event(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_records_after_a_seq_are_those_that_hold_a_later_event(place: Place) -> None:
+    async with place.opened() as store:
         await store.create(a_row(), started())
         for seq in (3, 4):
             await store.append(a_row(), replied(seq))
         seqs = {after: [record.seq for record in await store.records("r1", after)] for after in range(6)}
         assert seqs == {0: [1, 3, 4], 1: [1, 3, 4], 2: [3, 4], 3: [4], 4: [], 5: []}
 
-    place.use(story)
 
-
-def test_records_are_read_in_stretches_that_are_no_longer_than_asked_for(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_records_are_read_in_stretches_that_are_no_longer_than_asked_for(place: Place) -> None:
+    async with place.opened() as store:
         await store.create(a_row(), started())
         for seq in (3, 4, 5):
             await store.append(a_row(), replied(seq))
-        row, records = await store.whole("r1")
+        row, records = await store.row_with_records("r1")
         whole = list(records)
         assert (row, whole) == (await store.row("r1"), list(await store.records("r1")))
         for after in range(6):
@@ -171,11 +165,9 @@ def test_records_are_read_in_stretches_that_are_no_longer_than_asked_for(place: 
             for limit in range(1, 6):
                 assert list(await store.records("r1", after, limit)) == later[:limit]
 
-    place.use(story)
 
-
-def test_the_row_follows_the_newest_record_and_keeps_what_was_fixed_at_creation(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_the_row_follows_the_newest_record_and_keeps_what_was_fixed_at_creation(place: Place) -> None:
+    async with place.opened() as store:
         first = a_row(continues="r0", organization="acme", agent="teacher")
         await store.create(first, started())
         assert await store.row("r1") == msgspec.structs.replace(first, seq=2)
@@ -195,25 +187,21 @@ def test_the_row_follows_the_newest_record_and_keeps_what_was_fixed_at_creation(
             organization="acme",
         )
 
-    place.use(story)
 
-
-def test_a_run_id_is_taken_once(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_a_run_id_is_taken_once(place: Place) -> None:
+    async with place.opened() as store:
         await store.create(a_row(), started())
         with pytest.raises(RunExists, match="'r1'"):
             await store.create(a_row(), started("again"))
         assert list(await store.records("r1")) == [started()]
 
-    place.use(story)
 
-
-def test_a_run_that_is_not_there_is_not_found(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_a_run_that_is_not_there_is_not_found(place: Place) -> None:
+    async with place.opened() as store:
         for asking in (
             store.row("r9"),
             store.records("r9"),
-            store.whole("r9"),
+            store.row_with_records("r9"),
             store.append(a_row("r9"), replied(2)),
             store.claim("r9"),
             store.rows(before="r9"),
@@ -222,12 +210,10 @@ def test_a_run_that_is_not_there_is_not_found(place: Place) -> None:
                 await asking
         await store.release("r9")
 
-    place.use(story)
-
 
 @pytest.mark.parametrize("seq", [1, 2, 4])
-def test_an_append_anywhere_but_at_the_end_is_out_of_order(place: Place, seq: int) -> None:
-    async def story(store: Store) -> None:
+async def test_an_append_anywhere_but_at_the_end_is_out_of_order(place: Place, seq: int) -> None:
+    async with place.opened() as store:
         await store.create(a_row(), started())
         with pytest.raises(OutOfOrder) as refused:
             await store.append(a_row(status="paused"), replied(seq))
@@ -236,32 +222,26 @@ def test_an_append_anywhere_but_at_the_end_is_out_of_order(place: Place, seq: in
         assert (await store.row("r1")).status == "running"
         await store.append(a_row(), replied(3))
 
-    place.use(story)
 
-
-def test_a_run_begins_at_seq_one(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_a_run_begins_at_seq_one(place: Place) -> None:
+    async with place.opened() as store:
         with pytest.raises(OutOfOrder):
             await store.create(a_row(), replied(2))
         with pytest.raises(RunNotFound):
             await store.row("r1")
 
-    place.use(story)
 
-
-def test_one_refused_append_does_not_spoil_the_others(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_one_refused_append_does_not_spoil_the_others(place: Place) -> None:
+    async with place.opened() as store:
         await asyncio.gather(*(store.create(a_row(f"r{n}"), started()) for n in range(20)))
         appends = (store.append(a_row(f"r{n}"), replied(3 if n % 2 else 7)) for n in range(20))
         outcomes = await asyncio.gather(*appends, return_exceptions=True)
         assert [isinstance(outcome, OutOfOrder) for outcome in outcomes] == [n % 2 == 0 for n in range(20)]
         assert [(await store.row(f"r{n}")).seq for n in range(20)] == [3 if n % 2 else 2 for n in range(20)]
 
-    place.use(story)
 
-
-def test_only_the_newest_epoch_may_append(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_only_the_newest_epoch_may_append(place: Place) -> None:
+    async with place.opened() as store:
         await store.create(a_row(), started())
         assert await store.claim("r1") == 1
         assert await store.claim("r1") == 2
@@ -271,11 +251,9 @@ def test_only_the_newest_epoch_may_append(place: Place) -> None:
         await store.append(a_row(epoch=2), replied(3))
         assert (await store.row("r1")).epoch == 2
 
-    place.use(story)
 
-
-def test_a_run_of_a_living_owner_cannot_be_claimed(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_a_run_of_a_living_owner_cannot_be_claimed(place: Place) -> None:
+    async with place.opened() as store:
         other = place.open()
         await store.create(a_row(), started())
         with pytest.raises(OwnedElsewhere) as refused:
@@ -286,11 +264,9 @@ def test_a_run_of_a_living_owner_cannot_be_claimed(place: Place) -> None:
             await other.claim("r1")
         await store.append(a_row(), replied(3))
 
-    place.use(story)
 
-
-def test_a_released_run_can_be_claimed_and_its_old_owner_is_fenced_off(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_a_released_run_can_be_claimed_and_its_old_owner_is_fenced_off(place: Place) -> None:
+    async with place.opened() as store:
         other = place.open()
         await store.create(a_row(), started())
         await store.release("r1")
@@ -301,33 +277,27 @@ def test_a_released_run_can_be_claimed_and_its_old_owner_is_fenced_off(place: Pl
             await store.claim("r1")
         await other.append(a_row(epoch=1), replied(3))
 
-    place.use(story)
 
-
-def test_the_runs_of_a_closed_store_can_be_claimed(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_the_runs_of_a_closed_store_can_be_claimed(place: Place) -> None:
+    async with place.opened() as store:
         other = place.open()
         await store.create(a_row(), started())
         await store.close()
         assert await other.claim("r1") == 1
         assert list(await other.records("r1")) == [started()]
 
-    place.use(story)
 
-
-def test_a_closed_store_says_so(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_a_closed_store_says_so(place: Place) -> None:
+    async with place.opened() as store:
         await store.close()
         await store.close()
         for asking in (store.row("r1"), store.create(a_row(), started()), store.claim("r1"), store.since(0)):
             with pytest.raises(StoreFailed, match="closed"):
                 await asking
 
-    place.use(story)
 
-
-def test_rows_come_newest_first_by_status_by_crew_and_in_pages(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_rows_come_newest_first_by_status_by_crew_and_in_pages(place: Place) -> None:
+    async with place.opened() as store:
         for n in range(6):
             status, crew = "paused" if n % 2 else "running", "quiz" if n < 4 else "desk"
             await store.create(a_row(f"r{n}", status=status, crew=crew), started())
@@ -348,14 +318,12 @@ def test_rows_come_newest_first_by_status_by_crew_and_in_pages(place: Place) -> 
         assert await listed(before="r3", status="paused") == ["r1"]
         assert await listed(before="r0") == []
 
-    place.use(story)
 
-
-def test_crews_are_kept_by_their_sha(place: Place) -> None:
+async def test_crews_are_kept_by_their_sha(place: Place) -> None:
     body = b'{"name":"quiz"}'
     sha = sha256(body).hexdigest()
 
-    async def story(store: Store) -> None:
+    async with place.opened() as store:
         await store.put_crew(sha, body)
         await store.put_crew(sha, body)
         assert await store.crew(sha) == body
@@ -364,11 +332,9 @@ def test_crews_are_kept_by_their_sha(place: Place) -> None:
         with pytest.raises(StoreFailed, match="does not have that sum"):
             await store.put_crew("f" * 64, body)
 
-    place.use(story)
 
-
-def test_positions_grow_across_runs_and_watchers_go_on_after_the_last_they_saw(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_positions_grow_across_runs_and_watchers_go_on_after_the_last_they_saw(place: Place) -> None:
+    async with place.opened() as store:
         appended = [await store.create(a_row("r1"), started()), await store.create(a_row("r2"), started())]
         appended += [await store.append(a_row("r1"), replied(3)), await store.append(a_row("r2"), replied(3, "b"))]
         positions = [each.position for each in appended]
@@ -383,11 +349,9 @@ def test_positions_grow_across_runs_and_watchers_go_on_after_the_last_they_saw(p
         assert [each.position for each in await store.since(positions[0], limit=2)] == positions[1:3]
         assert await store.since(positions[-1]) == []
 
-    place.use(story)
 
-
-def test_200_concurrent_appends_to_50_runs_keep_the_order_of_every_run(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_200_concurrent_appends_to_50_runs_keep_the_order_of_every_run(place: Place) -> None:
+    async with place.opened() as store:
         await asyncio.gather(*(store.create(a_row(f"r{n}"), started()) for n in range(50)))
         appends = [(f"r{n}", seq) for seq in range(3, 7) for n in range(50)]
         appended = await asyncio.gather(
@@ -404,99 +368,88 @@ def test_200_concurrent_appends_to_50_runs_keep_the_order_of_every_run(place: Pl
         stored = await store.since(positions[0] - 1, limit=1000)
         assert [(each.run, each.record.seq) for each in stored] == appends
 
-    place.use(story)
-
 
 @pytest.mark.parametrize("text", ["lone \ud800 surrogate"])
-def test_what_cannot_be_written_is_refused_and_changes_nothing(place: Place, text: str) -> None:
-    async def story(store: Store) -> None:
+async def test_what_cannot_be_written_is_refused_and_changes_nothing(place: Place, text: str) -> None:
+    async with place.opened() as store:
         await store.create(a_row(), started())
         with pytest.raises(StoreFailed, match="as JSON"):
             await store.append(a_row(), replied(3, text))
         await store.append(a_row(), replied(3))
 
-    place.use(story)
-
 
 @pytest.mark.parametrize("durability", ["full", "normal"])
-def test_closing_and_opening_again_keeps_everything(tmp_path: Path, durability: str) -> None:
+async def test_closing_and_opening_again_keeps_everything(tmp_path: Path, durability: str) -> None:
     body = b"{}"
     sha = sha256(body).hexdigest()
 
-    async def first() -> tuple[RunRow, list[StoredRecord]]:
-        store = SqliteStore(tmp_path, durability=durability)
-        await store.create(a_row(), started())
-        await store.append(a_row(status="paused"), replied(3))
-        await store.put_crew(sha, body)
-        row, seen = await store.row("r1"), list(await store.since(0))
-        await store.close()
-        return row, seen
+    store = SqliteStore(tmp_path, durability=durability)
+    await store.create(a_row(), started())
+    await store.append(a_row(status="paused"), replied(3))
+    await store.put_crew(sha, body)
+    row, seen = await store.row("r1"), list(await store.since(0))
+    await store.close()
 
-    async def second() -> tuple[RunRow, list[StoredRecord]]:
-        store = SqliteStore(tmp_path, durability=durability)
-        row, seen = await store.row("r1"), list(await store.since(0))
-        assert await store.crew(sha) == body
-        assert await store.claim("r1") == 1
-        assert (await store.append(a_row(epoch=1), replied(4))).position == seen[-1].position + 1
-        await store.close()
-        return row, seen
-
-    assert asyncio.run(first()) == asyncio.run(second())
+    store = SqliteStore(tmp_path, durability=durability)
+    assert (await store.row("r1"), list(await store.since(0))) == (row, seen)
+    assert await store.crew(sha) == body
+    assert await store.claim("r1") == 1
+    assert (await store.append(a_row(epoch=1), replied(4))).position == seen[-1].position + 1
+    await store.close()
 
 
-def test_a_manual_clock_wakes_sleepers_in_order_and_not_before_they_are_due() -> None:
-    async def story() -> None:
-        clock, woken = ManualClock(now_ms=1_000), []
+async def test_a_manual_clock_wakes_sleepers_in_order_and_not_before_they_are_due() -> None:
+    clock, woken = ManualClock(now_ms=1_000), []
 
-        async def sleeper(name: str, until: int) -> None:
-            await clock.sleep_until(until)
-            woken.append((name, clock.monotonic_ms()))
+    async def sleeper(name: str, until: int) -> None:
+        await clock.sleep_until(until)
+        woken.append((name, clock.monotonic_ms()))
 
-        async with asyncio.TaskGroup() as group:
-            for name, until in (("late", 30), ("first", 10), ("second", 10), ("past", 0), ("cancelled", 5)):
-                task = group.create_task(sleeper(name, until))
-            await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.sleep(0)
-            assert (woken, clock.next_wake_ms()) == ([("past", 0)], 10)
-            clock.advance(9)
-            await asyncio.sleep(0)
-            assert woken == [("past", 0)]
-            clock.advance(21)
-        assert woken[1:] == [("first", 30), ("second", 30), ("late", 30)]
-        assert (clock.now_ms(), clock.monotonic_ms(), clock.next_wake_ms()) == (1_030, 30, None)
-
-    asyncio.run(story())
-
-
-def test_somebody_who_sets_the_wall_clock_wakes_nobody() -> None:
-    async def story() -> None:
-        clock = ManualClock(now_ms=1_000)
-        sleeping = asyncio.create_task(clock.sleep_until(10))
+    async with asyncio.TaskGroup() as group:
+        for name, until in (("late", 30), ("first", 10), ("second", 10), ("past", 0), ("cancelled", 5)):
+            task = group.create_task(sleeper(name, until))
         await asyncio.sleep(0)
-        for jump in (50_000, -60_000):
-            clock.jump(jump)
-            await asyncio.sleep(0)
-        assert not sleeping.done()
-        assert (clock.now_ms(), clock.monotonic_ms()) == (-9_000, 0)
-        clock.advance(10)
-        await sleeping
+        task.cancel()
+        await asyncio.sleep(0)
+        assert (woken, clock.next_wake_ms()) == ([("past", 0)], 10)
+        clock.advance(9)
+        await asyncio.sleep(0)
+        assert woken == [("past", 0)]
+        clock.advance(21)
+    assert woken[1:] == [("first", 30), ("second", 30), ("late", 30)]
+    assert (clock.now_ms(), clock.monotonic_ms(), clock.next_wake_ms()) == (1_030, 30, None)
 
-    asyncio.run(story())
+
+async def test_somebody_who_sets_the_wall_clock_wakes_nobody() -> None:
+    clock = ManualClock(now_ms=1_000)
+    sleeping = asyncio.create_task(clock.sleep_until(10))
+    await asyncio.sleep(0)
+    for jump in (50_000, -60_000):
+        clock.jump(jump)
+        await asyncio.sleep(0)
+    assert not sleeping.done()
+    assert (clock.now_ms(), clock.monotonic_ms()) == (-9_000, 0)
+    clock.advance(10)
+    await sleeping
 
 
 # Keeping
 
 
-def test_a_deleted_run_leaves_a_tombstone_and_keeps_its_id(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_a_deleted_run_leaves_a_tombstone_and_keeps_its_id(place: Place) -> None:
+    async with place.opened() as store:
         await store.create(a_row("r1"), started())
         await store.create(a_row("r2"), started("other"))
-        records = await store.sealed("r1")
-        left = await store.delete("r1", at=99)
+        records = await store.export_records("r1")
+        left = await store.delete_run("r1", at=99)
         assert left == Tombstone(run="r1", crew="quiz", seq=2, link=records[-1].link, deleted_at=99)
         assert list(await store.tombstones()) == [left]
-        for asking in (store.row("r1"), store.records("r1"), store.sealed("r1"), store.delete("r1", at=100)):
+        for asking in (
+            store.row("r1"),
+            store.records("r1"),
+            store.export_records("r1"),
+            store.delete_run("r1", at=100),
+        ):
             with pytest.raises(RunDeleted, match="was deleted"):
                 await asking
         with pytest.raises(RunExists):
@@ -504,11 +457,9 @@ def test_a_deleted_run_leaves_a_tombstone_and_keeps_its_id(place: Place) -> None
         assert [row.run for row in await store.rows()] == ["r2"]
         assert [each.run for each in await store.since(0)] == ["r2"]
 
-    place.use(story)
 
-
-def test_finished_runs_are_listed_by_age_in_pages(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_finished_runs_are_listed_by_age_in_pages(place: Place) -> None:
+    async with place.opened() as store:
         for run, status, at in (
             ("a", "completed", 5),
             ("b", "failed", 5),
@@ -518,84 +469,72 @@ def test_finished_runs_are_listed_by_age_in_pages(place: Place) -> None:
             ("a~1.0", "completed", 5),
         ):
             await store.create(a_row(run, status=status, updated_at=at), started())
-        assert list(await store.finished_before(6, "", 10)) == ["a", "b"]
-        assert list(await store.finished_before(6, "", 1)) == ["a"]
-        assert list(await store.finished_before(6, "a", 1)) == ["b"]
-        assert list(await store.finished_before(10, "b", 10)) == ["e"]
-
-    place.use(story)
+        assert list(await store.runs_finished_before(6, "", 10)) == ["a", "b"]
+        assert list(await store.runs_finished_before(6, "", 1)) == ["a"]
+        assert list(await store.runs_finished_before(6, "a", 1)) == ["b"]
+        assert list(await store.runs_finished_before(10, "b", 10)) == ["e"]
 
 
-def test_tombstones_expire_and_then_the_id_is_free(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_tombstones_expire_and_then_the_id_is_free(place: Place) -> None:
+    async with place.opened() as store:
         for run, at in (("r1", 10), ("r2", 20)):
             await store.create(a_row(run), started())
-            await store.delete(run, at=at)
+            await store.delete_run(run, at=at)
         assert await store.expire_tombstones(20) == 1
         assert [left.run for left in await store.tombstones()] == ["r2"]
         await store.create(a_row("r1"), started())
         assert await store.expire_tombstones(20) == 0
 
-    place.use(story)
 
-
-def test_a_run_that_another_process_works_on_is_not_deleted(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_a_run_that_another_process_works_on_is_not_deleted(place: Place) -> None:
+    async with place.opened() as store:
         await store.create(a_row(), started())
         with pytest.raises(OwnedElsewhere):
-            await place.open().delete("r1", at=1)
+            await place.open().delete_run("r1", at=1)
         assert list(await store.records("r1")) == [started()]
 
-    place.use(story)
 
-
-def test_a_whole_run_is_added_and_belongs_to_nobody(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_a_whole_run_is_added_and_belongs_to_nobody(place: Place) -> None:
+    async with place.opened() as store:
         records = [started(), replied(3)]
-        chain = sealed_chain("r7", records)
-        await store.add(a_row("r7", status="paused", epoch=5), chain)
+        chain = seal_chain("r7", records)
+        await store.add_run(a_row("r7", status="paused", epoch=5), chain)
         assert list(await store.records("r7")) == records
-        assert list(await store.sealed("r7")) == list(chain)
+        assert list(await store.export_records("r7")) == list(chain)
         row = await store.row("r7")
         assert (row.seq, row.status) == (3, "paused")
         with pytest.raises(RunExists):
-            await store.add(a_row("r7"), chain)
+            await store.add_run(a_row("r7"), chain)
         epoch = await place.open().claim("r7")
         assert epoch == 1
 
-    place.use(story)
 
-
-def test_a_whole_run_is_refused_if_anything_in_it_is_damaged(place: Place) -> None:
-    async def story(store: Store) -> None:
-        first, second = sealed_chain("r7", [started(), replied(3)])
+async def test_a_whole_run_is_refused_if_anything_in_it_is_damaged(place: Place) -> None:
+    async with place.opened() as store:
+        first, second = seal_chain("r7", [started(), replied(3)])
         flipped = msgspec.structs.replace(second, body=second.body.replace(b"replied", b"repliee"))
         for damaged in ([first, flipped], [second], [second, first], [first, first], []):
             with pytest.raises(DamagedRun):
-                await store.add(a_row("r7"), damaged)
+                await store.add_run(a_row("r7"), damaged)
         with pytest.raises(DamagedRun):
-            await store.add(a_row("r8"), [first, second])  # another run's chain
+            await store.add_run(a_row("r8"), [first, second])  # another run's chain
         assert list(await store.rows()) == []
 
-    place.use(story)
 
-
-def test_a_deleted_run_comes_back_only_as_it_was(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_a_deleted_run_comes_back_only_as_it_was(place: Place) -> None:
+    async with place.opened() as store:
         await store.create(a_row(), started())
-        records = await store.sealed("r1")
-        await store.delete("r1", at=1)
+        records = await store.export_records("r1")
+        await store.delete_run("r1", at=1)
         with pytest.raises(RunExists):
-            await store.add(a_row(), sealed_chain("r1", [started("other")]))
-        await store.add(a_row(), records)
+            await store.add_run(a_row(), seal_chain("r1", [started("other")]))
+        await store.add_run(a_row(), records)
         assert list(await store.records("r1")) == [started()]
         assert list(await store.tombstones()) == []
 
-    place.use(story)
 
-
-def test_a_run_is_owned_while_somebody_who_lives_works_on_it(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_a_run_is_owned_while_somebody_who_lives_works_on_it(place: Place) -> None:
+    async with place.opened() as store:
         await store.create(a_row(), started())
         another = place.open()
         assert await another.is_owned("r1")
@@ -605,14 +544,12 @@ def test_a_run_is_owned_while_somebody_who_lives_works_on_it(place: Place) -> No
         await store.close()
         assert not await another.is_owned("r1")
 
-    place.use(story)
-
 
 # What goes with a record
 
 
 def room(key: str, most: int = 1) -> Reservation:
-    limit = Limit(name="max_calls_per_day", what="calls", window="day", most=most)
+    limit = WindowLimit(name="max_calls_per_day", what="calls", window="day", most=most)
     return Reservation(key=key, crew="c", agent="a", at=DAY, tokens=5, cost_micros=7, limits=(limit,))
 
 
@@ -623,10 +560,10 @@ def over(key: str, calls: int = 1) -> Settlement:
 DAY = 20_000 * 86_400_000
 
 
-def test_the_very_record_again_is_the_one_that_is_there(place: Place) -> None:
-    """Whoever does not know whether an append took place asks again."""
+async def test_the_very_record_again_is_the_one_that_is_there(place: Place) -> None:
+    """A caller that lost the answer to an append asks again."""
 
-    async def story(store: Store) -> None:
+    async with place.opened() as store:
         await store.create(a_row(), started())
         first = await store.append(a_row(), replied(3))
         assert await store.append(a_row(), replied(3)) == first
@@ -640,71 +577,63 @@ def test_the_very_record_again_is_the_one_that_is_there(place: Place) -> None:
         with pytest.raises(NotOwner):
             await store.append(a_row(), replied(4))
 
-    place.use(story)
 
-
-def test_room_in_a_budget_is_reserved_with_the_record_and_not_without_it(place: Place) -> None:
-    async def story(store: Store) -> None:
-        created = await store.create(a_row(), started(), Alongside(spending=(room("r1:1"),)))
+async def test_room_in_a_budget_is_reserved_with_the_record_and_not_without_it(place: Place) -> None:
+    async with place.opened() as store:
+        created = await store.create(a_row(), started(), AtomicWrites(spending=(room("r1:1"),)))
         assert created.grants == (Grant(),)
         with pytest.raises(OutOfOrder):
-            await store.append(a_row(), replied(9), Alongside(spending=(over("r1:1", calls=0),)))
-        refused = await store.append(a_row(), replied(3), Alongside(spending=(room("r1:2"),)))
+            await store.append(a_row(), replied(9), AtomicWrites(spending=(over("r1:1", calls=0),)))
+        refused = await store.append(a_row(), replied(3), AtomicWrites(spending=(room("r1:2"),)))
         assert [grant.refused for grant in refused.grants] == ["max_calls_per_day"]
-        both = Alongside(spending=(over("r1:1", calls=0), room("r1:3")))
+        both = AtomicWrites(spending=(over("r1:1", calls=0), room("r1:3")))
         assert (await store.append(a_row(), replied(4), both)).grants == (Grant(),)
         assert (await store.append(a_row(), replied(4), both)).grants == (Grant(),), "the same record, the same answer"
         assert [grant.refused for grant in await store.spend(a_row(), (room("r1:4"),))] == ["max_calls_per_day"]
 
-    place.use(story)
 
-
-def test_counters_survive_whoever_counted(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_counters_survive_whoever_counted(place: Place) -> None:
+    async with place.opened() as store:
         await store.create(a_row(), started())
         assert await store.spend(a_row(), (room("x", most=2), over("x"))) == (Grant(),)
         another = place.open()
         await store.close()
         owned = a_row(epoch=await another.claim("r1"))
-        with pytest.raises(NotOwner):  # by then somebody else has settled it
+        with pytest.raises(NotOwner):  # by then another process has settled it
             await another.spend(a_row(), (room("y", most=2),))
         grants = await another.spend(owned, (room("y", most=2), room("z", most=2)))
         assert [grant.refused for grant in grants] == ["", "max_calls_per_day"]
 
-    place.use(story)
 
+async def test_what_is_to_go_out_stays_until_it_is_struck_off(place: Place) -> None:
+    one, two = (OutgoingSignal(key=f"r1:{n}", run="r1", body=b"{}") for n in (1, 2))
+    other = OutgoingSignal(key="r2:1", run="r2", body=b"{}")
 
-def test_what_is_to_go_out_stays_until_it_is_struck_off(place: Place) -> None:
-    one, two = (Outgoing(key=f"r1:{n}", run="r1", body=b"{}") for n in (1, 2))
-    other = Outgoing(key="r2:1", run="r2", body=b"{}")
-
-    async def story(store: Store) -> None:
-        await store.create(a_row("r1"), started(), Alongside(outgoing=(one,)))
-        await store.create(a_row("r2"), started(), Alongside(outgoing=(other,)))
-        await store.append(a_row("r1"), replied(3), Alongside(outgoing=(two,)))
-        await store.append(a_row("r1"), replied(3), Alongside(outgoing=(two,)))
+    async with place.opened() as store:
+        await store.create(a_row("r1"), started(), AtomicWrites(outgoing=(one,)))
+        await store.create(a_row("r2"), started(), AtomicWrites(outgoing=(other,)))
+        await store.append(a_row("r1"), replied(3), AtomicWrites(outgoing=(two,)))
+        await store.append(a_row("r1"), replied(3), AtomicWrites(outgoing=(two,)))
         assert list(await store.pending()) == [one, other, two]
         assert list(await store.pending("r1")) == [one, two]
-        await store.delivered(one.key)
-        await store.delivered("nobody's")
+        await store.ack_outgoing(one.key)
+        await store.ack_outgoing("unknown")
         assert list(await store.pending()) == [other, two]
-
-    place.use(story)
 
 
 # Trees
 
 
-def test_a_tree_is_a_run_and_all_below_it_in_the_order_of_the_store(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_a_tree_is_a_run_and_all_below_it_in_the_order_of_the_store(place: Place) -> None:
+    async with place.opened() as store:
         for run in ("r1", "r1~4.0", "r10", "r1~4.0~2.1"):
             await store.create(a_row(run), started(run))
         await store.append(a_row("r1"), replied(3))
         await store.append(a_row("r1~4.0"), replied(3))
         await store.append(a_row("r1"), replied(4))
-        assert [row.run for row in await store.below("r1")] == ["r1~4.0", "r1~4.0~2.1"]
-        assert [row.run for row in await store.below("r1~4.0")] == ["r1~4.0~2.1"]
-        assert list(await store.below("r10")) == []
+        assert [row.run for row in await store.rows_below("r1")] == ["r1~4.0", "r1~4.0~2.1"]
+        assert [row.run for row in await store.rows_below("r1~4.0")] == ["r1~4.0~2.1"]
+        assert list(await store.rows_below("r10")) == []
         assert [row.run for row in await store.rows(nested=False)] == ["r10", "r1"]
         assert [row.run for row in await store.rows(nested=True)] == ["r1~4.0~2.1", "r1~4.0"]
         whole = await store.tree("r1")
@@ -713,19 +642,17 @@ def test_a_tree_is_a_run_and_all_below_it_in_the_order_of_the_store(place: Place
         ]  # fmt: skip
         assert [each.position for each in whole] == sorted(each.position for each in whole)
 
-    place.use(story)
-
 
 async def a_whole_tree(store: Store) -> SealedTree:
     for run in ("r1", "r1~4.0", "r10", "r1~4.0~2.1"):
         await store.create(a_row(run), started(run))
     await store.append(a_row("r1~4.0"), replied(3))
     await store.append(a_row("r1"), replied(3))
-    return await store.sealed_tree("r1")
+    return await store.export_tree("r1")
 
 
-def test_a_whole_tree_is_taken_out_deleted_and_brought_back_in_its_order(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_a_whole_tree_is_taken_out_deleted_and_brought_back_in_its_order(place: Place) -> None:
+    async with place.opened() as store:
         tree = await a_whole_tree(store)
         before = [(each.run, each.record) for each in await store.tree("r1")]
         assert [row.run for row in tree.rows] == ["r1", "r1~4.0", "r1~4.0~2.1"]
@@ -734,34 +661,30 @@ def test_a_whole_tree_is_taken_out_deleted_and_brought_back_in_its_order(place: 
         assert [(each.run, each.deleted_at) for each in left] == [("r1", 9), ("r1~4.0", 9), ("r1~4.0~2.1", 9)]
         assert [row.run for row in await store.rows()] == ["r10"]
         with pytest.raises(RunDeleted):
-            await store.sealed_tree("r1")
+            await store.export_tree("r1")
         with pytest.raises(RunDeleted):
             await store.delete_tree("r1", at=10)
         await store.add_tree(tree)
         assert [(each.run, each.record) for each in await store.tree("r1")] == before
         assert list(await store.tombstones()) == []
-        assert await place.open().claim("r1~4.0") == 1  # it belongs to nobody
-
-    place.use(story)
+        assert await place.open().claim("r1~4.0") == 1  # it has no owner
 
 
-def test_a_tree_of_which_another_process_has_one_run_in_hand_is_not_deleted_at_all(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_a_tree_of_which_another_process_has_one_run_in_hand_is_not_deleted_at_all(place: Place) -> None:
+    async with place.opened() as store:
         await a_whole_tree(store)
         for run in ("r1", "r1~4.0"):
             await store.release(run)
         with pytest.raises(OwnedElsewhere, match=r"2\.1"):
             await place.open().delete_tree("r1", at=1)
-        assert [row.run for row in await store.below("r1")] == ["r1~4.0", "r1~4.0~2.1"]
-
-    place.use(story)
+        assert [row.run for row in await store.rows_below("r1")] == ["r1~4.0", "r1~4.0~2.1"]
 
 
-def test_a_tree_is_added_whole_or_not_at_all(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_a_tree_is_added_whole_or_not_at_all(place: Place) -> None:
+    async with place.opened() as store:
         tree = await a_whole_tree(store)
         await store.delete_tree("r1", at=1)
-        await store.add(tree.rows[2], tree.chains()[2])  # the innermost is there already
+        await store.add_run(tree.rows[2], tree.chains()[2])  # the innermost is there already
         with pytest.raises(RunExists):
             await store.add_tree(tree)
         *others, (of, last) = tree.records
@@ -770,16 +693,14 @@ def test_a_tree_is_added_whole_or_not_at_all(place: Place) -> None:
             await store.add_tree(msgspec.structs.replace(tree, records=(*others, (of, flipped))))
         assert [row.run for row in await store.rows()] == ["r1~4.0~2.1", "r10"]
 
-    place.use(story)
-
 
 @pytest.mark.parametrize(
     ("after", "first"), [(0, ("r1", 1)), (1, ("r1", 1)), (2, ("r1", 3)), (3, ("r1", 4)), (9, ("r1", 4))]
 )
-def test_a_tree_goes_on_from_the_record_that_holds_the_next_event(
+async def test_a_tree_goes_on_from_the_record_that_holds_the_next_event(
     place: Place, after: int, first: tuple[str, int]
 ) -> None:
-    async def story(store: Store) -> None:
+    async with place.opened() as store:
         await store.create(a_row("r1"), started())
         await store.create(a_row("r1~1.0"), started())
         await store.append(a_row("r1"), replied(3))
@@ -791,17 +712,15 @@ def test_a_tree_goes_on_from_the_record_that_holds_the_next_event(
         later = await store.tree("r1", after, found[-2].position)
         assert [(each.run, each.record.seq) for each in later] == [("r1~1.0", 3)]
 
-    place.use(story)
 
+async def test_a_call_of_a_child_counts_for_the_crews_above_it_and_not_for_their_agents(place: Place) -> None:
+    above = WindowLimit(name="max_calls_per_day", what="calls", window="day", most=2, crew="outer", above=1)
+    of_agent = WindowLimit(name="max_tokens_per_day", what="tokens", window="day", most=1_000, scope="teacher")
 
-def test_a_call_of_a_child_counts_for_the_crews_above_it_and_not_for_their_agents(place: Place) -> None:
-    above = Limit(name="max_calls_per_day", what="calls", window="day", most=2, crew="outer", above=1)
-    of_agent = Limit(name="max_tokens_per_day", what="tokens", window="day", most=1_000, scope="teacher")
-
-    def order(key: str, crew: str, *limits: Limit) -> Reservation:
+    def order(key: str, crew: str, *limits: WindowLimit) -> Reservation:
         return Reservation(key=key, crew=crew, agent="teacher", at=10, tokens=900, cost_micros=0, limits=limits)
 
-    async def story(store: Store) -> None:
+    async with place.opened() as store:
         await store.create(a_row("r1"), started())
         row = a_row("r1")
         assert (await store.spend(row, [order("k1", "inner", above)]))[0].refused == ""
@@ -812,8 +731,6 @@ def test_a_call_of_a_child_counts_for_the_crews_above_it_and_not_for_their_agent
         gone = Settlement(key="k1", crew="inner", agent="teacher", at=10, usage=Usage(), crews_above=("outer",))
         await store.spend(row, [gone])
         assert (await store.spend(row, [order("k4", "inner", above)]))[0].refused == "", "what is given back is there"
-
-    place.use(story)
 
 
 def question(run: str, n: int, since: int) -> OpenQuestion:
@@ -829,46 +746,43 @@ def question(run: str, n: int, since: int) -> OpenQuestion:
     )
 
 
-def test_questions_are_kept_with_the_record_and_paged_by_age(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_questions_are_kept_with_the_record_and_paged_by_age(place: Place) -> None:
+    async with place.opened() as store:
         asked = {run: (question(run, 1, at), question(run, 2, at)) for run, at in (("r1", 5), ("r1~4.0", 7), ("r2", 6))}
         for run, questions in asked.items():
-            await store.create(a_row(run), started(), Alongside(asking=Asking(run=run, questions=questions)))
+            await store.create(a_row(run), started(), AtomicWrites(asking=RunQuestions(run=run, questions=questions)))
         found = await store.open_questions(10)
         assert [each.token for each in found] == ["r1~4.0:2", "r1~4.0:1", "r2:2", "r2:1", "r1:2", "r1:1"]
         assert found[0] == asked["r1~4.0"][1]
         assert await store.open_questions(2, before=(6, "r2:2")) == found[3:5]
         assert [each.run for each in await store.open_questions(10, run="r1")] == ["r1~4.0"] * 2 + ["r1"] * 2
-        await store.append(a_row("r2"), replied(3), Alongside(asking=Asking(run="r2")))
+        await store.append(a_row("r2"), replied(3), AtomicWrites(asking=RunQuestions(run="r2")))
         assert "r2" not in [each.run for each in await store.open_questions(10)]
-        await store.delete("r1", 9)
+        await store.delete_run("r1", 9)
         assert {each.run for each in await store.open_questions(10)} == {"r1~4.0"}
 
-    place.use(story)
 
-
-def test_a_record_that_is_refused_asks_nothing(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_a_record_that_is_refused_asks_nothing(place: Place) -> None:
+    async with place.opened() as store:
         await store.create(a_row(), started())
         with pytest.raises(OutOfOrder):
             await store.append(
-                a_row(), replied(9), Alongside(asking=Asking(run="r1", questions=(question("r1", 1, 5),)))
+                a_row(), replied(9), AtomicWrites(asking=RunQuestions(run="r1", questions=(question("r1", 1, 5),)))
             )
         assert list(await store.open_questions(10)) == []
 
-    place.use(story)
 
-
-def test_what_a_whole_run_asks_is_not_known_until_it_is_listed_for_its_newest_seq(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_what_a_whole_run_asks_is_not_known_until_it_is_listed_for_its_newest_seq(place: Place) -> None:
+    async with place.opened() as store:
         for run, status in (("r1", "paused"), ("r2", "completed")):
-            await store.add(a_row(run, status=status), sealed_chain(run, [started()]))
-        assert list(await store.unlisted()) == ["r1"]
-        asking = Asking(run="r1", questions=(question("r1", 1, 5),))
+            await store.add_run(a_row(run, status=status), seal_chain(run, [started()]))
+        assert list(await store.runs_without_question_list()) == ["r1"]
+        asking = RunQuestions(run="r1", questions=(question("r1", 1, 5),))
         for seq in (1, 3):
-            await store.list_questions(asking, seq)
-        assert (list(await store.unlisted()), list(await store.open_questions(10))) == (["r1"], [])
-        await store.list_questions(asking, 2)
-        assert (list(await store.unlisted()), list(await store.open_questions(10))) == ([], list(asking.questions))
-
-    place.use(story)
+            await store.store_questions(asking, seq)
+        assert (list(await store.runs_without_question_list()), list(await store.open_questions(10))) == (["r1"], [])
+        await store.store_questions(asking, 2)
+        assert (list(await store.runs_without_question_list()), list(await store.open_questions(10))) == (
+            [],
+            list(asking.questions),
+        )

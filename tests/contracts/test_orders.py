@@ -5,10 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from interlock.adapters.order_book_sqlite import SqliteOrders
+from interlock.adapters.sqlite.tables.orders import SqliteOrders
 from interlock.errors import NotOwner, OrderLost, RunNotFound, UsageError
 from interlock.limits import ORDER_KEPT_MS, ORDERS_PER_RUN_MAX
-from interlock.ports import Alongside, Order, OrderOutcome, Orders, Posted
+from interlock.ports import AtomicWrites, OrderOutcome, OrderReceipt, Orders, RunOrder
 from interlock.testing import MemoryStore
 from tests.contracts.test_journal import Place, Store, a_row, replied, started
 
@@ -20,8 +20,8 @@ def orders_of(store: Store) -> Orders:
     return store if isinstance(store, MemoryStore) else SqliteOrders(store)
 
 
-def order(key: str = "o1", run: str = "r1", **more: object) -> Order:
-    made = Order(key=key, run=run, kind="resume", body=b"{}", by="host", at=NOW)
+def order(key: str = "o1", run: str = "r1", **more: object) -> RunOrder:
+    made = RunOrder(key=key, run=run, kind="resume", body=b"{}", by="host", at=NOW)
     return msgspec.structs.replace(made, **more)
 
 
@@ -30,12 +30,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     return Place(request.param, tmp_path / "data")
 
 
-def test_an_order_reaches_the_owner_of_the_run_and_nobody_else(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_an_order_reaches_the_owner_of_the_run_and_nobody_else(place: Place) -> None:
+    async with place.opened() as store:
         other = place.open()
         await store.create(a_row(), started())
         await other.create(a_row("r2"), started())
-        assert await orders_of(other).post(order()) == Posted()
+        assert await orders_of(other).post(order()) == OrderReceipt()
         assert await orders_of(store).orders_for(store.owner) == [order()]
         assert await orders_of(store).orders_for(other.owner) == []
         await store.release("r1")
@@ -43,36 +43,30 @@ def test_an_order_reaches_the_owner_of_the_run_and_nobody_else(place: Place) -> 
         await other.claim("r1")
         assert await orders_of(store).orders_for(other.owner) == [order()]
 
-    place.use(story)
 
-
-def test_an_order_for_a_child_reaches_the_owner_of_the_tree(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_an_order_for_a_child_reaches_the_owner_of_the_tree(place: Place) -> None:
+    async with place.opened() as store:
         await store.create(a_row(), started())
         await store.create(a_row("r1~2.0"), started())
         await store.release("r1~2.0")
         await orders_of(place.open()).post(order(run="r1~2.0"))
         assert [each.run for each in await orders_of(store).orders_for(store.owner)] == ["r1~2.0"]
 
-    place.use(story)
 
-
-def test_orders_come_in_the_order_in_which_they_were_posted(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_orders_come_in_the_order_in_which_they_were_posted(place: Place) -> None:
+    async with place.opened() as store:
         await store.create(a_row(), started())
         for key in ("z", "a", "m"):
             await orders_of(store).post(order(key))
         assert [each.key for each in await orders_of(store).orders_for(store.owner)] == ["z", "a", "m"]
 
-    place.use(story)
 
-
-def test_an_order_is_carried_out_with_its_record_or_not_at_all(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_an_order_is_carried_out_with_its_record_or_not_at_all(place: Place) -> None:
+    async with place.opened() as store:
         orders = orders_of(store)
         await store.create(a_row(), started())
         await orders.post(order())
-        also = Alongside(orders=(("o1", DONE),))
+        also = AtomicWrites(orders=(("o1", DONE),))
         with pytest.raises(NotOwner):
             await store.append(a_row(epoch=7), replied(3), also)
         assert await orders.outcome("o1") is None
@@ -82,36 +76,30 @@ def test_an_order_is_carried_out_with_its_record_or_not_at_all(place: Place) -> 
         await store.append(a_row(), replied(3), also)  # the same record again, because its answer was lost
         assert await orders.outcome("o1") == DONE
 
-    place.use(story)
 
-
-def test_the_first_outcome_counts(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_the_first_outcome_counts(place: Place) -> None:
+    async with place.opened() as store:
         orders = orders_of(store)
         await store.create(a_row(), started())
         await orders.post(order())
         refused = OrderOutcome(refusal=b"no")
         await orders.settle("o1", refused)
         await orders.settle("o1", DONE)
-        await store.append(a_row(), replied(3), Alongside(orders=(("o1", DONE),)))
+        await store.append(a_row(), replied(3), AtomicWrites(orders=(("o1", DONE),)))
         assert await orders.outcome("o1") == refused
-        assert await orders.post(order()) == Posted(outcome=refused)
-
-    place.use(story)
+        assert await orders.post(order()) == OrderReceipt(outcome=refused)
 
 
-def test_the_same_order_is_kept_once(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_the_same_order_is_kept_once(place: Place) -> None:
+    async with place.opened() as store:
         await store.create(a_row(), started())
         for _ in range(2):
-            assert await orders_of(store).post(order()) == Posted()
+            assert await orders_of(store).post(order()) == OrderReceipt()
         assert len(await orders_of(store).orders_for(store.owner)) == 1
 
-    place.use(story)
 
-
-def test_an_order_that_was_forgotten_or_never_posted_is_lost(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_an_order_that_was_forgotten_or_never_posted_is_lost(place: Place) -> None:
+    async with place.opened() as store:
         orders = orders_of(store)
         await store.create(a_row(), started())
         await orders.post(order())
@@ -121,11 +109,9 @@ def test_an_order_that_was_forgotten_or_never_posted_is_lost(place: Place) -> No
             with pytest.raises(OrderLost, match=key):
                 await orders.outcome(key)
 
-    place.use(story)
 
-
-def test_orders_are_kept_for_a_day(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_orders_are_kept_for_a_day(place: Place) -> None:
+    async with place.opened() as store:
         orders = orders_of(store)
         await store.create(a_row(), started())
         await orders.post(order())
@@ -135,39 +121,34 @@ def test_orders_are_kept_for_a_day(place: Place) -> None:
         with pytest.raises(OrderLost):
             await orders.outcome("o1")
 
-    place.use(story)
 
-
-def test_a_run_has_so_many_open_orders_at_most(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_a_run_has_so_many_open_orders_at_most(place: Place) -> None:
+    async with place.opened() as store:
         orders = orders_of(store)
         await store.create(a_row(), started())
         for n in range(ORDERS_PER_RUN_MAX):
             await orders.post(order(f"o{n}"))
-        with pytest.raises(UsageError, match="has 100 orders that its process has not taken"):
+        with pytest.raises(UsageError, match="has 100 open orders"):
             await orders.post(order("more"))
         await orders.settle("o0", DONE)
         await orders.post(order("more"))
 
-    place.use(story)
 
-
-def test_an_order_for_no_run_is_refused_and_those_of_a_deleted_run_are_gone(place: Place) -> None:
-    async def story(store: Store) -> None:
+async def test_an_order_for_no_run_is_refused_and_those_of_a_deleted_run_are_gone(place: Place) -> None:
+    async with place.opened() as store:
         orders = orders_of(store)
         with pytest.raises(RunNotFound):
             await orders.post(order())
         await store.create(a_row(), started())
         await orders.post(order())
-        await store.delete("r1", NOW)
+        await store.delete_run("r1", NOW)
         with pytest.raises(OrderLost):
             await orders.outcome("o1")
 
-    place.use(story)
 
-
-def test_other_processes_are_woken_when_an_order_is_posted_and_when_it_has_an_outcome() -> None:
-    async def story(store: Store) -> None:
+async def test_other_processes_are_woken_when_an_order_is_posted_and_when_it_has_an_outcome() -> None:
+    shared = Place("memory", Path())
+    async with shared.opened() as store:
         assert isinstance(store, MemoryStore)
         other = shared.open()
         assert isinstance(other, MemoryStore)
@@ -176,12 +157,9 @@ def test_other_processes_are_woken_when_an_order_is_posted_and_when_it_has_an_ou
         stops = [store.bus.watch(lambda: told.append("owner")), other.bus.watch(lambda: told.append("poster"))]
         await other.post(order())
         assert told == ["owner"]
-        await store.append(a_row(), replied(3), Alongside(orders=(("o1", DONE),)))
+        await store.append(a_row(), replied(3), AtomicWrites(orders=(("o1", DONE),)))
         assert told[1:] == ["poster"]
         for stop in stops:
             stop()
         await other.post(order("o2"))
         assert len(told) == 2
-
-    shared = Place("memory", Path())
-    shared.use(story)

@@ -7,14 +7,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from interlock import Interlock
-from interlock.adapters.crew_files import LoadedCrew
-from interlock.adapters.models.scripted import Answer, ToolCall
-from interlock.crew.definition import Crew
+from interlock.adapters.crews.crew_files import LoadedCrew
+from interlock.adapters.models.scripted_model import ScriptedAnswer, ToolCall
+from interlock.crew.definition import CrewDefinition
 from interlock.engine.effects import SetTimer
 from interlock.engine.events import MessageGiven, RunStarted, ToolRequest, Usage
-from interlock.engine.step import RULES, Run
+from interlock.engine.run import RULES, Run
 from interlock.errors import ModelUnavailable, UsageError
-from interlock.frames import framed_words
+from interlock.messages.frames import words_in_frames
 from interlock.messages.host_types import MessageType
 from interlock.ports import ModelReply, ModelRequest
 from interlock.testing import Faults, Simulation, simulate
@@ -110,10 +110,10 @@ def asked_first(look_at: Callable[[ModelRequest], Any], *lines: Line) -> Look:
     return look
 
 
-def kept(look_at: Callable[[Interlock, Crew], Coroutine[Any, Any, Any]]) -> Look:
+def kept(look_at: Callable[[Interlock, CrewDefinition], Coroutine[Any, Any, Any]]) -> Look:
     """Something of a run in a data folder."""
 
-    async def looked(crew: Crew) -> Any:
+    async def looked(crew: CrewDefinition) -> Any:
         with TemporaryDirectory() as folder:
             async with Interlock(folder, models=lambda _: "done [END]") as box:
                 return await look_at(box, crew)
@@ -125,13 +125,13 @@ def kept(look_at: Callable[[Interlock, Crew], Coroutine[Any, Any, Any]]) -> Look
     return look
 
 
-async def organization(box: Interlock, crew: Crew) -> str:
+async def organization(box: Interlock, crew: CrewDefinition) -> str:
     run = await box.start(crew, "go")
     await run.result()
     return (await box.journal.row(run.id)).organization
 
 
-async def takes_two_kilobytes(box: Interlock, crew: Crew) -> bool:
+async def takes_two_kilobytes(box: Interlock, crew: CrewDefinition) -> bool:
     try:
         await (await box.start(crew, "x" * 2_000)).result()
     except UsageError:
@@ -178,7 +178,7 @@ def last_entry(*lines: Line, seconds: float = 0) -> Look:
 
     def look(loaded: LoadedCrew) -> str:
         texts: list[str] = called(*lines, seconds=seconds)(loaded)
-        return next(framed_words(text)[0] for text in reversed(texts) if text.startswith('<said by="kid"'))
+        return next(words_in_frames(text)[0] for text in reversed(texts) if text.startswith('<said by="kid"'))
 
     return look
 
@@ -251,8 +251,8 @@ def agent_stops(key: str, lines: Sequence[Line], low: str, high: str, why: str) 
 
 BROKEN: tuple[Line, ...] = (ModelUnavailable("overloaded"), ModelUnavailable("overloaded"), *TURNS)
 
-GIVES = Answer(tool_calls=(ToolCall("delegate", {"to": "b", "task": "look"}),))
-EMPTY = Answer(tool_calls=(ToolCall("report", {"result": ""}),))
+GIVES = ScriptedAnswer(tool_calls=(ToolCall("delegate", {"to": "b", "task": "look"}),))
+EMPTY = ScriptedAnswer(tool_calls=(ToolCall("report", {"result": ""}),))
 
 
 def delegating(keys: str) -> str:
@@ -260,10 +260,10 @@ def delegating(keys: str) -> str:
     return head + f"delegation: {{children: {{a: [b]}}, {keys}}}\n"
 
 
-def settled(*replies_of_b: Answer, tasks: int = 1) -> Look:
+def settled(*replies_of_b: ScriptedAnswer, tasks: int = 1) -> Look:
     """What became of the tasks that the first agent gave to the second, in their order."""
-    gives = Answer(tool_calls=GIVES.tool_calls * tasks)
-    script = {"a": [gives, *[Answer(text="done")] * 3], "b": [*replies_of_b, Answer(text="seen")]}
+    gives = ScriptedAnswer(tool_calls=GIVES.tool_calls * tasks)
+    script = {"a": [gives, *[ScriptedAnswer(text="done")] * 3], "b": [*replies_of_b, ScriptedAnswer(text="seen")]}
 
     def look(loaded: LoadedCrew) -> list[str]:
         assert loaded.crew is not None
@@ -286,8 +286,8 @@ def waits_for_ack(loaded: LoadedCrew) -> list[int]:
     return [effect.duration_ms for effect in effects if isinstance(effect, SetTimer)]
 
 
-SLOW = Answer(text="late", delay_seconds=5)
-SHORT = Answer(text="ok")
+SLOW = ScriptedAnswer(text="late", delay_seconds=5)
+SHORT = ScriptedAnswer(text="ok")
 TWICE = ["answered", "answered"]
 
 RUNS: dict[str, Case] = {

@@ -6,8 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from interlock.adapters.crew_files import LoadedCrew
-from interlock.adapters.server_settings import ServerSettings
+from interlock.adapters.config.server_settings import ServerSettings
+from interlock.adapters.crews.crew_files import LoadedCrew
 from tests.crew.keys_of_runs import Case, Look
 from tests.server.office import Office, live, served
 

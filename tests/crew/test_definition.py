@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from interlock.adapters.crew_files import read_crew
-from interlock.crew.definition import Crew
+from interlock.adapters.crews.crew_files import read_crew
+from interlock.crew.definition import CrewDefinition
 from interlock.crew.registry import registry_of
 
 CREWS = [
@@ -21,7 +21,7 @@ CREWS = [
 def test_a_crew_is_the_same_after_a_trip_through_json(path: str) -> None:
     crew = read_crew(path).crew
     assert crew is not None
-    assert msgspec.json.decode(msgspec.json.encode(crew), type=Crew) == crew
+    assert msgspec.json.decode(msgspec.json.encode(crew), type=CrewDefinition) == crew
 
 
 def test_the_same_file_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -10,10 +10,19 @@ from typing import Any, get_args
 
 import pytest
 
-from interlock.crew.definition import Agent, AgentBehavior, Crew, Delegation, Group, Route, SubCrew
-from interlock.crew.diagram import Diagram, Edge, EdgeKind, Node, diagram_of
-from interlock.crew.drawing import as_svg
-from interlock.crew.drawing.measures import HOSTED_MAX, SLOT, SLOTS_MAX, STACK_MAX, TRACKS_MAX
+from interlock.crew.definition import (
+    AgentBehavior,
+    AgentDefinition,
+    CrewDefinition,
+    DelegationDefinition,
+    GroupDefinition,
+    RouteDefinition,
+    SubCrewDefinition,
+)
+from interlock.diagrams.builder import diagram_of
+from interlock.diagrams.model import Diagram, DiagramEdge, DiagramNode, EdgeKind
+from interlock.diagrams.svg import as_svg
+from interlock.diagrams.svg.measures import HOSTED_MAX, SLOT, SLOTS_MAX, STACK_MAX, TRACKS_MAX
 from interlock.signals.definition import SignalBehavior
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -60,7 +69,7 @@ def area(rect: ET.Element) -> Area:
     return Area(x, y, x + width, y + height)
 
 
-def drawn(crew: Crew) -> Drawn:
+def drawn(crew: CrewDefinition) -> Drawn:
     root = ET.fromstring(as_svg(diagram_of(crew)))
     level = root.find(f"{SVG}g")
     assert level is not None
@@ -87,19 +96,21 @@ def _read(part: ET.Element, picture: Drawn) -> None:
         picture.titles.append(part[0].text or "")
 
 
-def route(signal: str, behavior: str = "route", target: str = "", **more: Any) -> Route:
-    return Route(signal=f"[{signal}]", behavior=SignalBehavior(behavior), priority=50, target=target, **more)
+def route(signal: str, behavior: str = "route", target: str = "", **more: Any) -> RouteDefinition:
+    return RouteDefinition(signal=f"[{signal}]", behavior=SignalBehavior(behavior), priority=50, target=target, **more)
 
 
-def crew_of(*agents: str | Agent, **more: Any) -> Crew:
-    listed = tuple(agent if isinstance(agent, Agent) else Agent(id=agent, name=agent) for agent in agents)
+def crew_of(*agents: str | AgentDefinition, **more: Any) -> CrewDefinition:
+    listed = tuple(
+        agent if isinstance(agent, AgentDefinition) else AgentDefinition(id=agent, name=agent) for agent in agents
+    )
     entry = listed[0].id if listed else ""
-    return Crew(**{"version": "2.0", "name": "quiz", "entry_point": entry, "agents": listed, **more})
+    return CrewDefinition(**{"version": "2.0", "name": "quiz", "entry_point": entry, "agents": listed, **more})
 
 
-def linked(*pairs: str, agents: str = "abcdefgh") -> Crew:
+def linked(*pairs: str, agents: str = "abcdefgh") -> CrewDefinition:
     """A crew with a route for each pair of letters."""
-    routes: dict[str, tuple[Route, ...]] = {}
+    routes: dict[str, tuple[RouteDefinition, ...]] = {}
     for pair in pairs:
         source, target = pair[0], pair[1]
         routes[source] = (*routes.get(source, ()), route(f"TO_{target.upper()}", "route", target))
@@ -107,12 +118,15 @@ def linked(*pairs: str, agents: str = "abcdefgh") -> Crew:
     return crew_of(*used, routes=routes)
 
 
-def tangled(agents: int, routes: int, seed: int) -> Crew:
+def tangled(agents: int, routes: int, seed: int) -> CrewDefinition:
     chance = random.Random(seed)
     ids = [f"agent{n}" for n in range(agents)]
     pairs = [(ids[chance.randrange(n)], ids[n]) for n in range(1, agents)]
     pairs += [(chance.choice(ids), chance.choice(ids)) for _ in range(routes - len(pairs))]
-    found: dict[str, tuple[Route, ...]] = {ids[-1]: (route("END", "terminate"),), ids[1]: (route("END", "terminate"),)}
+    found: dict[str, tuple[RouteDefinition, ...]] = {
+        ids[-1]: (route("END", "terminate"),),
+        ids[1]: (route("END", "terminate"),),
+    }
     for source, target in pairs:
         mark = route(chance.choice(["NEXT", "ASK_FOR_REVIEW", "NO"]), "route", target)
         found[source] = (*found.get(source, ()), mark)
@@ -178,6 +192,7 @@ def test_everything_is_inside_the_picture(seed: int) -> None:
     picture = drawn(tangled(24, 50, seed))
     sheet = Area(-picture.shift, 0, picture.width - picture.shift, picture.height)
     points = [Area(x, y, x, y) for _, line in picture.lines for x, y in line]
+    assert picture.boxes and picture.labels and points
     assert all(sheet.holds(each) for each in (*picture.boxes.values(), *picture.labels, *points))
 
 
@@ -301,10 +316,10 @@ def test_marks_that_lead_the_same_way_share_one_arrow() -> None:
 
 def every_kind() -> Diagram:
     nodes = (
-        Node(id="n0", name="a", label="a", kind="agent", entry=True),
-        Node(id="n1", name="b", label="b", kind="agent"),
+        DiagramNode(id="n0", name="a", label="a", kind="agent", entry=True),
+        DiagramNode(id="n1", name="b", label="b", kind="agent"),
     )
-    edges = tuple(Edge(source="n0", target="n1", kind=kind) for kind in get_args(EdgeKind))
+    edges = tuple(DiagramEdge(source="n0", target="n1", kind=kind) for kind in get_args(EdgeKind))
     return Diagram(name="x", nodes=nodes, edges=edges)
 
 
@@ -334,7 +349,7 @@ def test_members_of_one_group_stand_inside_it() -> None:
     crew = crew_of(
         *"abc",
         routes={"a": (route("ALL", "parallel", "g"),)},
-        groups={"g": Group(name="g", agents=("b", "c"), next_agent="a")},
+        groups={"g": GroupDefinition(name="g", agents=("b", "c"), next_agent="a")},
     )
     picture = drawn(crew)
     assert picture.boxes["g"].holds(picture.boxes["b"])
@@ -344,7 +359,7 @@ def test_members_of_one_group_stand_inside_it() -> None:
 
 
 def test_members_of_several_groups_stand_outside_on_dashed_arrows() -> None:
-    groups = {name: Group(name=name, agents=("b", "c"), next_agent="a") for name in ("g", "h")}
+    groups = {name: GroupDefinition(name=name, agents=("b", "c"), next_agent="a") for name in ("g", "h")}
     marks = (route("ONE", "parallel", "g"), route("TWO", "parallel", "h"))
     picture = drawn(crew_of(*"abc", routes={"a": marks}, groups=groups))
     assert [kind for kind, _ in picture.lines].count("member") == 4
@@ -353,7 +368,7 @@ def test_members_of_several_groups_stand_outside_on_dashed_arrows() -> None:
 
 def test_a_large_group_does_not_hold_its_members() -> None:
     members = tuple(f"m{n}" for n in range(HOSTED_MAX + 1))
-    picture = drawn(crew_of("a", *members, groups={"g": Group(name="g", agents=members)}))
+    picture = drawn(crew_of("a", *members, groups={"g": GroupDefinition(name="g", agents=members)}))
     assert [kind for kind, _ in picture.lines] == ["member"] * len(members)
 
 
@@ -361,7 +376,7 @@ def test_arrows_of_members_begin_at_the_member() -> None:
     crew = crew_of(
         *"abc",
         routes={"a": (route("ALL", "parallel", "g"),), "b": (route("DONE", "route", "a"), route("ASK", "route", "c"))},
-        groups={"g": Group(name="g", agents=("b", "c"))},
+        groups={"g": GroupDefinition(name="g", agents=("b", "c"))},
     )
     picture = drawn(crew)
     starts = [line[0] for kind, line in picture.lines if kind == "route"]
@@ -371,7 +386,7 @@ def test_arrows_of_members_begin_at_the_member() -> None:
 
 
 def test_a_sub_crew_is_drawn_inside_its_box() -> None:
-    sub = SubCrew(name="s", config_path="s", crew=linked("xy", "yz", agents="xyz"))
+    sub = SubCrewDefinition(name="s", config_path="s", crew=linked("xy", "yz", agents="xyz"))
     crew = crew_of("a", routes={"a": (route("CALL", "sub_crew", target_crew="s"),)}, sub_crews={"s": sub})
     root = ET.fromstring(as_svg(diagram_of(crew)))
     frame = next(group for group in root.iter(f"{SVG}g") if group.attrib.get("data-name") == "s")
@@ -389,8 +404,8 @@ def test_a_sub_crew_is_drawn_inside_its_box() -> None:
 
 
 def test_crews_in_a_group_are_drawn_inside_it() -> None:
-    subs = {name: SubCrew(name=name, config_path=name, crew=linked("xy", agents="xy")) for name in ("s", "t")}
-    groups = {"g": Group(name="g", agents=("s", "t", "b"), next_agent="a")}
+    subs = {name: SubCrewDefinition(name=name, config_path=name, crew=linked("xy", agents="xy")) for name in ("s", "t")}
+    groups = {"g": GroupDefinition(name="g", agents=("s", "t", "b"), next_agent="a")}
     picture = drawn(crew_of(*"ab", routes={"a": (route("ALL", "parallel", "g"),)}, groups=groups, sub_crews=subs))
     assert all(picture.boxes["g"].holds(picture.boxes[name]) for name in "stb")
     assert not [pair for pair in combinations("stb", 2) if picture.boxes[pair[0]].overlaps(picture.boxes[pair[1]])]
@@ -398,7 +413,7 @@ def test_crews_in_a_group_are_drawn_inside_it() -> None:
 
 def test_a_closed_box_says_why_nothing_is_drawn_in_it() -> None:
     shared = linked("xy", agents="xy")
-    subs = {name: SubCrew(name=name, config_path="s", crew=shared) for name in ("s", "t")}
+    subs = {name: SubCrewDefinition(name=name, config_path="s", crew=shared) for name in ("s", "t")}
     root = ET.fromstring(as_svg(diagram_of(crew_of("a", sub_crews=subs))))
     texts = [text.text for text in root.iter(f"{SVG}text")]
     assert texts.count("the same crew as s") == 1
@@ -409,7 +424,7 @@ def test_a_closed_box_says_why_nothing_is_drawn_in_it() -> None:
 @pytest.mark.parametrize(("name", "shown"), [("s", 0), ("helpers", 1)])
 def test_a_box_says_what_the_crew_in_it_calls_itself(name: str, shown: int) -> None:
     inner = crew_of("x", "y", name=name)
-    crew = crew_of("a", sub_crews={"s": SubCrew(name="s", config_path="s", crew=inner)})
+    crew = crew_of("a", sub_crews={"s": SubCrewDefinition(name="s", config_path="s", crew=inner)})
     texts = [text.text for text in ET.fromstring(as_svg(diagram_of(crew))).iter(f"{SVG}text")]
     assert (texts.count("s"), texts.count("helpers")) == (1, shown)
 
@@ -419,7 +434,7 @@ def test_ten_levels_of_crews_are_a_picture_that_grows_by_as_much_with_each() -> 
     crew = linked("xy", agents="xy")
     for _ in range(10):
         calls = {"a": (route("CALL", "sub_crew", target_crew="s"), route("END", "terminate"))}
-        crew = crew_of("a", routes=calls, sub_crews={"s": SubCrew(name="s", config_path="s", crew=crew)})
+        crew = crew_of("a", routes=calls, sub_crews={"s": SubCrewDefinition(name="s", config_path="s", crew=crew)})
         picture = drawn(crew)
         sizes.append((picture.width, picture.height, len(as_svg(diagram_of(crew)))))
     growth = [[after[n] - before[n] for before, after in pairwise(sizes)] for n in range(3)]
@@ -428,7 +443,7 @@ def test_ten_levels_of_crews_are_a_picture_that_grows_by_as_much_with_each() -> 
 
 def test_a_long_name_is_cut_and_kept_whole_in_its_tooltip() -> None:
     name = "Học sinh giỏi nhất lớp " * 10
-    svg = as_svg(diagram_of(crew_of(Agent(id="a", name=name))))
+    svg = as_svg(diagram_of(crew_of(AgentDefinition(id="a", name=name))))
     root = ET.fromstring(svg)
     assert f"{name.strip()}; starts here; ends here" in [title.text for title in root.iter(f"{SVG}title")]
     assert max(len(text.text or "") for text in root.iter(f"{SVG}text")) < 50
@@ -442,16 +457,16 @@ def test_a_box_is_wide_enough_for_wide_letters() -> None:
 # Inert, self-contained, the same again
 
 
-def hostile() -> Crew:
-    inner = crew_of(Agent(id="b", name=HOSTILE), name=HOSTILE)
+def hostile() -> CrewDefinition:
+    inner = crew_of(AgentDefinition(id="b", name=HOSTILE), name=HOSTILE)
     return crew_of(
-        Agent(id=HOSTILE, name=HOSTILE),
+        AgentDefinition(id=HOSTILE, name=HOSTILE),
         "m",
         name=HOSTILE,
         routes={HOSTILE: (route(HOSTILE, "route", HOSTILE + "!"), route("G", "parallel", HOSTILE))},
-        groups={HOSTILE: Group(name=HOSTILE, agents=("m",))},
-        sub_crews={HOSTILE: SubCrew(name=HOSTILE, config_path="", crew=inner)},
-        delegation=Delegation(root="m", children={"m": (HOSTILE,)}),
+        groups={HOSTILE: GroupDefinition(name=HOSTILE, agents=("m",))},
+        sub_crews={HOSTILE: SubCrewDefinition(name=HOSTILE, config_path="", crew=inner)},
+        delegation=DelegationDefinition(root="m", children={"m": (HOSTILE,)}),
     )
 
 
@@ -485,6 +500,7 @@ def test_the_picture_has_colours_for_light_and_dark() -> None:
 def test_no_rule_of_style_reaches_the_page_around_the_picture() -> None:
     style = as_svg(diagram_of(linked("ab"))).split("<style>")[1].split("</style>")[0]
     rules = [line for line in style.splitlines() if "{" in line and not line.startswith("@media")]
+    assert rules
     assert all(part.startswith(".interlock ") for rule in rules for part in rule.split("{")[0].split(","))
 
 
@@ -507,7 +523,7 @@ def test_a_crew_of_a_thousand_agents_is_drawn_in_seconds(shape: str) -> None:
     assert svg.count("data-name=") >= 1_000
 
 
-def large(shape: str) -> Crew:
+def large(shape: str) -> CrewDefinition:
     if shape == "tangle":
         return tangled(1_000, 5_000, 1)
     ids = [f"agent{n}" for n in range(1_000)]

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 import yaml
 
-from interlock.adapters.crew_files import LoadedCrew, read_crew
-from interlock.crew.diagram import diagram_of
-from interlock.crew.diagram_text import as_text
+from interlock.adapters.crews.crew_files import LoadedCrew, read_crew
 from interlock.crew.keys import AGENT, CREW
 from interlock.crew.problem import Severity
 from interlock.crew.registry import registry_of
 from interlock.crew.shapes import Either, Flag, Key, ListOf, MapOf, Number, Section, Shape, Share, SignalText, Text
-from interlock.engine.routing import OwnReply, RoutingTable
+from interlock.diagrams.builder import diagram_of
+from interlock.diagrams.text import as_text
+from interlock.engine.routing.decision import OwnReply, RoutingTable
 from interlock.signals.report import registry_report
 from tests.crew.keys_of_runs import RUNS, Case
 from tests.crew.keys_of_servers import SERVED

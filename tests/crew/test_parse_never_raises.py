@@ -10,12 +10,12 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from interlock.adapters.crew_files import LoadedCrew, read_crew
-from interlock.crew.diagram import diagram_of
+from interlock.adapters.crews.crew_files import LoadedCrew, read_crew
 from interlock.crew.keys import AGENT, CREW
 from interlock.crew.problem import Severity
 from interlock.crew.shapes import Either, Flag, ListOf, MapOf, Number, Section, Shape, Share, SignalText, Text
-from interlock.engine.routing import OwnReply, RoutingTable
+from interlock.diagrams.builder import diagram_of
+from interlock.engine.routing.decision import OwnReply, RoutingTable
 
 TEMPLATES = Path(__file__).parents[2] / "src" / "interlock" / "templates"
 TEXTS = [file.read_text(encoding="utf-8") for file in sorted(TEMPLATES.glob("*/crew.yaml"))]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from interlock.adapters.crew_files import read_crew
+from interlock.adapters.crews.crew_files import read_crew
 from interlock.crew.host import Host
 from interlock.crew.proof import problems_of, require_sound_crew
 from tests.crew.test_parse_never_raises import few, mutated
@@ -41,8 +41,11 @@ def test_what_the_check_refuses_the_proof_refuses() -> None:
     of_files = {"agent-file", "bad-path", "bad-yaml", "crew-cycle", "duplicate-key", "missing-price", "too-deep"}
     of_texts = {"bad-format", "bad-value", "misplaced-key", "missing-key", "missing-setting", "unknown-key"}
     of_hosts = {"not-constrained", "unknown-provider", "unknown-tool", "unregistered-signal"}
+    judged = 0
     for file in sorted(Path("examples/broken").iterdir()):
         loaded = read_crew(file)
         if loaded.crew is None or loaded.is_sound or file.stem in of_files | of_texts | of_hosts:
             continue
+        judged += 1
         assert file.stem in {problem.code for problem in problems_of(loaded.crew)}, file
+    assert judged > 10

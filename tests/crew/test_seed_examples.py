@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from interlock.adapters.crew_files import LoadedCrew, read_crew
+from interlock.adapters.crews.crew_files import LoadedCrew, read_crew
 from interlock.crew.problem import Severity
-from interlock.engine.routing import OwnReply, RoutingTable, Verb
+from interlock.engine.routing.candidates import Verb
+from interlock.engine.routing.decision import OwnReply, RoutingTable
 from interlock.signals.definition import SignalBehavior
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE

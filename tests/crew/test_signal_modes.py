@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.adapters.crew_files import read_crew
+from interlock.adapters.crews.crew_files import read_crew
 
 CREW = """\
 version: "2.0"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.crew.templates import INPUT_FIELDS, filled, unknown_input_fields
+from interlock.crew.templates import INPUT_FIELDS, fill_template, unknown_input_fields
 from tests.crew.test_parse_never_raises import few
 
 CREWS = ("library", "team-alpha")
@@ -52,7 +52,7 @@ def test_whatever_is_filled_in_is_printed_as_it_is(field: str, payload: str) -> 
     template = f"before {{{{.{field}}}}} between {{{{ .{field} }}}} after"
     asked: list[str] = []
     values = dict.fromkeys(FIELDS, payload)
-    assert filled(template, Value(values, asked)) == f"before {payload} between {payload} after"
+    assert fill_template(template, Value(values, asked)) == f"before {payload} between {payload} after"
     assert asked == [field, field]
 
 
@@ -71,7 +71,7 @@ def test_fields_are_filled_once_from_left_to_right(pieces: list[tuple[bool, str]
     pieces = [(is_field, piece if is_field else piece.replace("{", "(")) for is_field, piece in pieces]
     template = "".join(f"{{{{.{piece}}}}}" if is_field else piece for is_field, piece in pieces)
     assert list(unknown_input_fields(template, CREWS)) == []
-    assert filled(template, Value(values, [])) == by_hand(pieces, values)
+    assert fill_template(template, Value(values, [])) == by_hand(pieces, values)
 
 
 @few
@@ -84,16 +84,16 @@ def test_what_passes_the_check_asks_for_known_fields_only(template: str) -> None
         assert [
             name for name in asked if not re.fullmatch("|".join([*known, r"\.SharedMemory\..+"]), name.strip())
         ] == []
-        assert filled(template, lambda field, key: "") == re.sub(r"\{\{[^{}]*\}\}", "", template)
+        assert fill_template(template, lambda field, key: "") == re.sub(r"\{\{[^{}]*\}\}", "", template)
 
 
 def test_a_template_of_the_largest_size_is_filled_field_by_field() -> None:
     count = 256 * 1024 // len("{{.Input}}")
     asked: list[str] = []
-    text = filled("{{.Input}}" * count, Value({"Input": "{{.Input}}"}, asked))
+    text = fill_template("{{.Input}}" * count, Value({"Input": "{{.Input}}"}, asked))
     assert (text, len(asked)) == ("{{.Input}}" * count, count)
 
 
 def test_braces_that_hold_no_field_stay() -> None:
     for text in ("{{.Input", "{.Input}", "{{.Input}", '{"a": {"b": 1}}'):
-        assert filled(text, Value({}, [])) == text
+        assert fill_template(text, Value({}, [])) == text

@@ -6,18 +6,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.adapters.crew_files import read_crew
-from interlock.crew.definition import Crew
-from interlock.engine.conversation import Conversation
+from interlock.adapters.crews.crew_files import read_crew
+from interlock.crew.definition import CrewDefinition
+from interlock.engine.builtin_tools import builtin_schemas_for
 from interlock.engine.effects import CallModel
 from interlock.engine.events import ModelReplied, RunStarted, ToolRequest, ToolReturned
-from interlock.engine.own_tools import shown_to
+from interlock.engine.prompt.conversation import Conversation
+from interlock.engine.run import RULES, Run
 from interlock.engine.state import turns_of
-from interlock.engine.step import RULES, Run
 from interlock.limits import FAN_OUT_MAX, JSON_DEPTH_MAX, MESSAGES_MAX
 
 
-def crew_of(folder: Path, children: int = 2, keys: str = "", tools: str = "") -> Crew:
+def crew_of(folder: Path, children: int = 2, keys: str = "", tools: str = "") -> CrewDefinition:
     agents = "".join(f"  - {{id: c{n}, role: child {n}, tools: [{tools}]}}\n" for n in range(children))
     names = ", ".join(f"c{n}" for n in range(children))
     (folder / "crew.yaml").write_text(
@@ -34,7 +34,7 @@ def crew_of(folder: Path, children: int = 2, keys: str = "", tools: str = "") ->
 class Talk:
     """A run whose models say what they are told to say."""
 
-    def __init__(self, crew: Crew, rules: int = RULES) -> None:
+    def __init__(self, crew: CrewDefinition, rules: int = RULES) -> None:
         self.run = Run(crew, "r")
         self.calls: dict[str, str] = {}
         self.take(RunStarted(crew=crew.name, input="go", rules=rules))
@@ -92,13 +92,16 @@ def test_a_model_is_told_whom_it_may_delegate_to_and_a_child_how_to_report(tmp_p
     crew = crew_of(tmp_path)
     talk = Talk(crew)
     root = turns_of(talk.run.state)[0]
-    (name, description, parameters), answer = shown_to(crew, crew.agents[0], root, talk.run.state)
+    (name, description, parameters), answer = builtin_schemas_for(crew, crew.agents[0], root, talk.run.state)
     assert (name, answer[0]) == ("delegate", "answer_child")
     assert "c0: child 0\nc1: child 1" in description
     assert parameters["properties"]["to"]["enum"] == ["c0", "c1"]
     talk.says("root", gives("c0"))
     child = next(turn for turn in turns_of(talk.run.state) if turn.agent == "c0")
-    assert [name for name, _, _ in shown_to(crew, crew.agents[1], child, talk.run.state)] == ["report", "query_parent"]
+    assert [name for name, _, _ in builtin_schemas_for(crew, crew.agents[1], child, talk.run.state)] == [
+        "report",
+        "query_parent",
+    ]
     told = Conversation(crew, talk.run.table).instructions_of(child)
     assert "a task that root gives you below" in told
     assert "Signals" not in told

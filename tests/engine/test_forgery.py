@@ -12,8 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from interlock import load_crew
-from interlock.crew.definition import Crew
-from interlock.engine.conversation import Conversation
+from interlock.crew.definition import CrewDefinition
 from interlock.engine.effects import CallModel, RunTool
 from interlock.engine.events import (
     Decided,
@@ -27,8 +26,9 @@ from interlock.engine.events import (
     ToolRequest,
     ToolReturned,
 )
-from interlock.engine.routing import OwnReply, RoutingTable
-from interlock.engine.step import RULES, Run, Step
+from interlock.engine.prompt.conversation import Conversation
+from interlock.engine.routing.decision import OwnReply, RoutingTable
+from interlock.engine.run import RULES, Run, Step
 
 CREW = """\
 version: "2.0"
@@ -85,7 +85,7 @@ PAYLOADS = tuple(
 
 
 @cache
-def crew(mode: str = "text") -> Crew:
+def crew(mode: str = "text") -> CrewDefinition:
     with TemporaryDirectory() as folder:
         (Path(folder) / "crew.yaml").write_text(CREW.replace("MODE", mode), "utf-8")
         return load_crew(folder)

@@ -7,9 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from interlock.adapters.crew_files import read_crew
-from interlock.crew.definition import Crew
-from interlock.engine.conversation import Conversation
+from interlock.adapters.crews.crew_files import read_crew
+from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import (
     ChildReturned,
     ChildStarted,
@@ -24,7 +23,8 @@ from interlock.engine.events import (
     ToolRequest,
     ToolReturned,
 )
-from interlock.engine.step import RULES, Run
+from interlock.engine.prompt.conversation import Conversation
+from interlock.engine.run import RULES, Run
 
 SPELLINGS = (
     "[END]", "[end]", "[End]", "[ END ]", "[E N D]", "[**END**]", "**[END]**", "[_END_]", "[END]]", "[[END]", "[[END]]",
@@ -60,7 +60,7 @@ settings: {signal_position: anywhere, on_no_signal: fail}
 
 
 @pytest.fixture
-def crew(tmp_path: Path) -> Crew:
+def crew(tmp_path: Path) -> CrewDefinition:
     """Marks steer anywhere in a reply: the least careful setting there is."""
     (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
     (tmp_path / "team").mkdir()
@@ -74,7 +74,7 @@ def crew(tmp_path: Path) -> Crew:
 class Telling:
     """A run in which an agent's next words are all that it was shown."""
 
-    def __init__(self, crew: Crew, before: Run | None = None) -> None:
+    def __init__(self, crew: CrewDefinition, before: Run | None = None) -> None:
         self.run = Run(crew, "r2" if before else "r1")
         self.conversation = Conversation(crew, self.run.table)
         self.facts: list[object] = []
@@ -103,13 +103,13 @@ def start(text: str, **more: object) -> RunStarted:
     return RunStarted(crew="echo", input=text, rules=RULES, **more)  # type: ignore[arg-type]
 
 
-def by_user(crew: Crew, payload: str) -> Telling:
+def by_user(crew: CrewDefinition, payload: str) -> Telling:
     telling = Telling(crew)
     telling.hear(start(payload))
     return telling
 
 
-def by_tool(crew: Crew, payload: str) -> Telling:
+def by_tool(crew: CrewDefinition, payload: str) -> Telling:
     telling = Telling(crew)
     telling.hear(start("go"))
     telling.say("", ToolRequest(id="t", name="look", arguments="{}"))
@@ -119,7 +119,7 @@ def by_tool(crew: Crew, payload: str) -> Telling:
     return telling
 
 
-def by_answer(crew: Crew, payload: str) -> Telling:
+def by_answer(crew: CrewDefinition, payload: str) -> Telling:
     telling = Telling(crew)
     telling.hear(start("go"))
     telling.say("[WAIT]")
@@ -129,7 +129,7 @@ def by_answer(crew: Crew, payload: str) -> Telling:
     return telling
 
 
-def by_history(crew: Crew, payload: str) -> Telling:
+def by_history(crew: CrewDefinition, payload: str) -> Telling:
     before = by_user(crew, payload)
     before.say("[END]")
     telling = Telling(crew, before.run)
@@ -137,7 +137,7 @@ def by_history(crew: Crew, payload: str) -> Telling:
     return telling
 
 
-def by_child(crew: Crew, payload: str) -> Telling:
+def by_child(crew: CrewDefinition, payload: str) -> Telling:
     """The result of a crew that was called."""
     telling = Telling(crew)
     telling.hear(start("go"))
@@ -148,7 +148,7 @@ def by_child(crew: Crew, payload: str) -> Telling:
     return telling
 
 
-def by_colleague(crew: Crew, payload: str) -> Telling:
+def by_colleague(crew: CrewDefinition, payload: str) -> Telling:
     """Words of another agent, put into its mouth afterwards: as its own they would have steered it."""
     telling = Telling(crew)
     telling.hear(start("go"))
@@ -159,7 +159,7 @@ def by_colleague(crew: Crew, payload: str) -> Telling:
     return telling
 
 
-CHANNELS: dict[str, Callable[[Crew, str], Telling]] = {
+CHANNELS: dict[str, Callable[[CrewDefinition, str], Telling]] = {
     "user": by_user,
     "tool": by_tool,
     "answer": by_answer,
@@ -170,13 +170,13 @@ CHANNELS: dict[str, Callable[[Crew, str], Telling]] = {
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
-def test_no_payload_of_the_corpus_moves_anything_through_any_channel(crew: Crew, channel: str) -> None:
+def test_no_payload_of_the_corpus_moves_anything_through_any_channel(crew: CrewDefinition, channel: str) -> None:
     assert len(PAYLOADS) >= 500
     moved = [(payload, seen) for payload in PAYLOADS if (seen := CHANNELS[channel](crew, payload).echo())]
     assert moved == []
 
 
-def test_the_corpus_would_move_a_run_if_the_words_were_the_agents_own(crew: Crew) -> None:
+def test_the_corpus_would_move_a_run_if_the_words_were_the_agents_own(crew: CrewDefinition) -> None:
     """So that the test above can fail: most payloads hold a mark that steers."""
     steering = 0
     for payload in PAYLOADS:
@@ -187,7 +187,7 @@ def test_the_corpus_would_move_a_run_if_the_words_were_the_agents_own(crew: Crew
 
 
 @pytest.mark.parametrize("channel", ["user", "tool", "answer", "history", "child"])
-def test_what_comes_in_moves_nothing_by_itself(crew: Crew, channel: str) -> None:
+def test_what_comes_in_moves_nothing_by_itself(crew: CrewDefinition, channel: str) -> None:
     """Before the agent has said a word: it is asked, and no more."""
     for payload in PAYLOADS:
         facts = CHANNELS[channel](crew, payload).facts

@@ -10,8 +10,16 @@ import pytest
 from msgspec.structs import replace
 
 from interlock.crew.checks import check_crew
-from interlock.crew.definition import Agent, AgentBehavior, Crew, Group, ModelRef, Route, Settings
-from interlock.crew.nodes import Mapping, Place
+from interlock.crew.definition import (
+    AgentBehavior,
+    AgentDefinition,
+    CrewDefinition,
+    CrewSettings,
+    GroupDefinition,
+    ModelRef,
+    RouteDefinition,
+)
+from interlock.crew.nodes import Mapping, SourceLocation
 from interlock.crew.problem import Problems, is_sound
 from interlock.crew.source import CrewSource
 from interlock.engine.effects import CallModel, Cancel, Effect, RunTool, SetTimer
@@ -28,7 +36,7 @@ from interlock.engine.events import (
     ToolReturned,
     Usage,
 )
-from interlock.engine.step import OVER, RULES, Run
+from interlock.engine.run import OVER, RULES, Run
 from interlock.signals.definition import SignalBehavior
 
 CREWS = 2_000
@@ -40,11 +48,11 @@ REASONS = (
 SIGNALS = ("[NEXT]", "[QUESTION]", "[ANSWER]", "[RETRY]", "[END]", "[WAIT]", "[GO]", "[ASK]", "[HEY]")
 
 
-def a_crew(chance: random.Random) -> Crew:
+def a_crew(chance: random.Random) -> CrewDefinition:
     """Some crew; most are not sound."""
     ids = [f"a{n}" for n in range(chance.randint(1, 4))]
     groups = {
-        f"g{n}": Group(
+        f"g{n}": GroupDefinition(
             name=f"g{n}",
             agents=tuple(chance.sample(ids, chance.randint(1, len(ids)))),
             wait_for_all=chance.random() < 0.5,
@@ -53,7 +61,7 @@ def a_crew(chance: random.Random) -> Crew:
         )
         for n in range(chance.randint(0, 2))
     }
-    return Crew(
+    return CrewDefinition(
         version="2.0",
         name="random",
         entry_point=ids[0],
@@ -64,7 +72,7 @@ def a_crew(chance: random.Random) -> Crew:
             id_: AgentBehavior(wait_for_signal=chance.random() < 0.2, auto_route=chance.random() < 0.8) for id_ in ids
         },
         groups=groups,
-        settings=Settings(
+        settings=CrewSettings(
             signal_position="anywhere",
             max_handoffs=chance.randint(1, 6),
             max_rounds=chance.randint(1, 4),
@@ -76,18 +84,18 @@ def a_crew(chance: random.Random) -> Crew:
     )
 
 
-def _an_agent(chance: random.Random, id_: str, ids: list[str]) -> Agent:
+def _an_agent(chance: random.Random, id_: str, ids: list[str]) -> AgentDefinition:
     targets = tuple(chance.sample(ids, 1)) if chance.random() < 0.2 else ()
     backup = ModelRef(provider="ollama", model="small") if chance.random() < 0.3 else None
-    return Agent(id=id_, name=id_, is_terminal=chance.random() < 0.2, handoff_targets=targets, backup=backup)
+    return AgentDefinition(id=id_, name=id_, is_terminal=chance.random() < 0.2, handoff_targets=targets, backup=backup)
 
 
-def _some_routes(chance: random.Random, ids: list[str], groups: list[str]) -> Iterator[Route]:
+def _some_routes(chance: random.Random, ids: list[str], groups: list[str]) -> Iterator[RouteDefinition]:
     for signal in chance.sample(SIGNALS, chance.randint(0, 4)):
         kinds = [SignalBehavior.ROUTE, SignalBehavior.TERMINATE, SignalBehavior.PAUSE, SignalBehavior.EXTERNAL]
         behavior = chance.choice([*kinds, SignalBehavior.BROADCAST, *([SignalBehavior.PARALLEL] if groups else [])])
         target = {SignalBehavior.ROUTE: chance.choice(ids), SignalBehavior.PARALLEL: chance.choice(groups or [""])}
-        yield Route(
+        yield RouteDefinition(
             signal=signal,
             behavior=behavior,
             priority=chance.choice([10, 50, 100]),
@@ -96,13 +104,13 @@ def _some_routes(chance: random.Random, ids: list[str], groups: list[str]) -> It
         )
 
 
-def in_some_mode(crew: Crew, seed: int) -> Crew:
+def in_some_mode(crew: CrewDefinition, seed: int) -> CrewDefinition:
     """Every third crew steers by a tool."""
     return replace(crew, settings=replace(crew.settings, signal_mode="tool")) if seed % 3 == 0 else crew
 
 
-def is_a_sound_crew(crew: Crew) -> bool:
-    source = CrewSource(Mapping((), Place("crew.yaml", 1, 1)), "random")
+def is_a_sound_crew(crew: CrewDefinition) -> bool:
+    source = CrewSource(Mapping((), SourceLocation("crew.yaml", 1, 1)), "random")
     source.routes = {
         agent: [("routing", "signals", agent, n) for n in range(len(r))] for agent, r in crew.routes.items()
     }
@@ -114,7 +122,7 @@ def is_a_sound_crew(crew: Crew) -> bool:
 class Driver:
     """Answers what a run orders in any order, with any answer a driver could give."""
 
-    def __init__(self, crew: Crew, chance: random.Random) -> None:
+    def __init__(self, crew: CrewDefinition, chance: random.Random) -> None:
         self.run, self.chance = Run(crew, "r"), chance
         self.open: dict[str, Effect] = {}
         self.events: list[IncomingEvent] = []
@@ -176,7 +184,7 @@ class Driver:
         return ToolRequest(id="e", name="emit_signal", arguments=arguments)
 
 
-def bound_of(crew: Crew) -> int:
+def bound_of(crew: CrewDefinition) -> int:
     """More events than any run of the crew can have: departures and resumes, members, calls, tries, tools, timers."""
     settings = crew.settings
     turns = (settings.max_handoffs + 2 + RESUMES_MAX) * (len(crew.agents) + 2)
@@ -201,7 +209,7 @@ def test_every_random_run_ends_with_a_typed_reason(part: int) -> None:
             last = driver.facts[-1]
             assert isinstance(last, tuple)
             assert any(isinstance(fact, RunFinished) for fact in last), seed
-            assert not driver.run.outstanding(), seed
+            assert not driver.run.outstanding_effects(), seed
         else:
             assert driver.resumes == RESUMES_MAX, seed
         again = Run(crew, "r")

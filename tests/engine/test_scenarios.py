@@ -58,26 +58,25 @@ import msgspec
 import pytest
 import yaml
 
-from interlock.adapters.crew_files import read_crew
-from interlock.broadcast.record import Broadcast, Heard, Source
-from interlock.crew.definition import Crew
-from interlock.engine.conversation import Conversation
+from interlock.adapters.crews.crew_files import read_crew
+from interlock.broadcast.record import Broadcast, ReceivedBroadcast, Source
+from interlock.crew.definition import CrewDefinition
 from interlock.engine.effects import (
-    Announce,
+    AckInbox,
     CallModel,
     Cancel,
+    ClaimInbox,
     Effect,
-    HandBack,
-    MailRead,
+    HandBackBroadcast,
+    PublishBroadcast,
     Reserve,
     RunTool,
+    SendExternalSignal,
     SetAlarm,
     SetTimer,
     Settle,
     StartChild,
     StopChild,
-    TakeMail,
-    Tell,
 )
 from interlock.engine.events import (
     ApprovalNeeded,
@@ -107,10 +106,11 @@ from interlock.engine.events import (
     ToolReturned,
     Usage,
 )
-from interlock.engine.nesting import order_for
-from interlock.engine.routing import Candidate
-from interlock.engine.state import Child, Message, Turn, turns_of
-from interlock.engine.step import OVER, RULES, Run, Step
+from interlock.engine.flow.sub_crews import start_child_effect
+from interlock.engine.prompt.conversation import Conversation
+from interlock.engine.routing.candidates import Candidate
+from interlock.engine.run import OVER, RULES, Run, Step
+from interlock.engine.state import ChildRun, Turn, TurnMessage, turns_of
 from interlock.messages.host_types import MessageType
 
 ROOT = Path(__file__).parents[2]
@@ -187,7 +187,7 @@ class Story:
         (self.folder / "crew.yaml").write_text(f'version: "{version or "2.0"}"\nname: story\n{text}\n', "utf-8")
         loaded = read_crew(self.folder)
         assert loaded.crew is not None
-        self.crew: Crew = loaded.crew
+        self.crew: CrewDefinition = loaded.crew
         self.begin("r")
         return "ok" if loaded.is_sound else "\n".join(f"{p.code}: {p.message}" for p in loaded.problems)
 
@@ -228,13 +228,15 @@ class Story:
 
     def _answered(self, event: IncomingEvent) -> None:
         if isinstance(event, ChildGoesOn):  # it is owed again, as it was when it was started
-            self.open |= {child.key: order_for(child) for child in _children(self.run) if child.key == event.call}
+            self.open |= {
+                child.key: start_child_effect(child) for child in _children(self.run) if child.key == event.call
+            }
         else:
             self.open.pop(getattr(event, "call", ""), None)
             self.open.pop(getattr(event, "timer", ""), None)
 
     def _ordered(self, effect: Effect) -> None:
-        if isinstance(effect, MailRead | Cancel | Settle):  # about an effect that has its key already
+        if isinstance(effect, AckInbox | Cancel | Settle):  # about an effect that has its key already
             self.open.pop(effect.key, None)
             return
         if isinstance(effect, StopChild):
@@ -243,7 +245,7 @@ class Story:
         is_again = effect.key in self.held or (isinstance(effect, SetAlarm) and effect.key in self.open)
         assert effect.key not in self.names or is_again, "a key is never used twice, but for what was parked"
         self.names[effect.key] = self._name(effect)
-        if isinstance(effect, Reserve | CallModel | RunTool | TakeMail | StartChild | SetTimer | SetAlarm):
+        if isinstance(effect, Reserve | CallModel | RunTool | ClaimInbox | StartChild | SetTimer | SetAlarm):
             self.open[effect.key] = self._due(effect)
 
     def _due(self, effect: Effect) -> Effect:
@@ -261,7 +263,7 @@ class Story:
     def _check(self) -> None:
         restored = Run.restore(self.crew, self.run.snapshot())
         assert restored.snapshot() == self.run.snapshot()
-        owed = {effect.key: self._due(effect) for effect in restored.outstanding()}
+        owed = {effect.key: self._due(effect) for effect in restored.outstanding_effects()}
         assert owed == {key: self._overdue(effect) for key, effect in self.open.items()}
 
     def replayed(self) -> Run:
@@ -506,9 +508,9 @@ class Story:
                 return "set", f"{self.names[effect.key]} to {effect.duration_ms} ms"
             case Cancel():
                 return "give up", self.names[effect.key]
-            case Tell():
+            case SendExternalSignal():
                 return "tell the host", effect.signal
-            case Announce() | TakeMail() | MailRead() | HandBack():
+            case PublishBroadcast() | ClaimInbox() | AckInbox() | HandBackBroadcast():
                 return self._order_to_the_bus(effect)
 
     def _order_about_child(self, effect: StartChild | StopChild) -> tuple[str, str]:
@@ -519,15 +521,17 @@ class Story:
         hops = f", {effect.hops} hops" if effect.hops else ""
         return "start", f"{effect.name} on '{_one_line(effect.input)}'{shows}{given}{hops}"
 
-    def _order_to_the_bus(self, effect: Announce | TakeMail | MailRead | HandBack) -> tuple[str, str]:
+    def _order_to_the_bus(
+        self, effect: PublishBroadcast | ClaimInbox | AckInbox | HandBackBroadcast
+    ) -> tuple[str, str]:
         match effect:
-            case Announce():
+            case PublishBroadcast():
                 return "announce", effect.type + (f" with {effect.hops} hops" if effect.hops else "")
-            case TakeMail():
+            case ClaimInbox():
                 return "take", f"mail of {effect.agent}"
-            case MailRead():
+            case AckInbox():
                 return ("put back" if effect.put_back else "strike off"), self.names[effect.key]
-            case HandBack():
+            case HandBackBroadcast():
                 return "hand back", f"{effect.id} for {effect.agent}"
 
     def _name(self, effect: Effect) -> str:
@@ -538,7 +542,7 @@ class Story:
                 return f"call of {effect.agent}"
             case RunTool():
                 return f"tool {effect.name}"
-            case TakeMail():
+            case ClaimInbox():
                 return f"mail of {effect.agent}"
             case StartChild():
                 return f"child {effect.crew}"
@@ -553,17 +557,17 @@ class Story:
                 return ""
 
 
-def _children(run: Run) -> list[Child]:
+def _children(run: Run) -> list[ChildRun]:
     group, calling = run.state.group, run.state.calling
     members = [branch.child for branch in group.branches if branch.child is not None] if group is not None else []
     of_tasks = [task.child for task in run.state.tasks.values() if task.child is not None]
     return [*members, *(calling.children if calling is not None else []), *of_tasks]
 
 
-def _broadcast(kind: str, hops: int = 0) -> Heard:
+def _broadcast(kind: str, hops: int = 0) -> ReceivedBroadcast:
     source = Source(type="process", id="ci")
     made = Broadcast(id=f"id-{kind}", type=kind, source=source, data={"n": 1}, created_at=1_790_000_000_000)
-    return Heard(broadcast=made, hops=hops)
+    return ReceivedBroadcast(broadcast=made, hops=hops)
 
 
 def _emission(n: int, name: str) -> ToolRequest:
@@ -588,7 +592,7 @@ def _usage(effect: Settle) -> str:
     return "what was held" if effect.usage is None else f"{effect.usage.tokens} tokens"
 
 
-def _message(message: Message) -> str:
+def _message(message: TurnMessage) -> str:
     calls = ", ".join(call.name for call in message.tool_calls)
     return _one_line(f"{message.role}: {message.text}" + (f" (calls {calls})" if calls else "")).replace(":  ", ": ")
 
@@ -638,10 +642,11 @@ def is_there(place: str) -> bool:
     if "::" not in place:
         return (SCENARIOS / f"{place}.txt").is_file()
     file, _, name = place.partition("::")
-    return re.search(rf"^def {name}\(", (ROOT / file).read_text("utf-8"), re.MULTILINE) is not None
+    return re.search(rf"^(async )?def {name}\(", (ROOT / file).read_text("utf-8"), re.MULTILINE) is not None
 
 
 def test_every_sentence_is_shown_somewhere_that_exists_or_says_why_not() -> None:
+    assert sentences()
     for sentence in sentences():
         assert len(sentence) == 2, sentence
         assert is_there_or_explained(sentence), sentence
@@ -659,7 +664,9 @@ def test_every_scenario_shows_a_sentence() -> None:
 
 
 def test_every_scenario_says_in_its_first_line_what_it_shows() -> None:
-    for file in SCENARIOS.glob("*.txt"):
+    files = list(SCENARIOS.glob("*.txt"))
+    assert files
+    for file in files:
         assert re.match(r"# \S.*[.]\n", file.read_text("utf-8")), file.name
 
 

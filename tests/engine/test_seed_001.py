@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock import Interlock, load_crew
-from interlock.adapters.models.scripted import ScriptedModel
+from interlock.adapters.models.scripted_model import ScriptedModel
 from interlock.engine.state import RunState
 from interlock.ports import ModelRequest
 from tests.framing import by_user, said
@@ -66,16 +66,12 @@ def registered(n: int) -> str:
     return f"Question {n} registered [OK]"
 
 
-def ran(folder: Path, crew: Path, script: dict[str, list[str]]) -> tuple[RunState, list[ModelRequest]]:
+async def ran(folder: Path, crew: Path, script: dict[str, list[str]]) -> tuple[RunState, list[ModelRequest]]:
     model = ScriptedModel(script)
-
-    async def story() -> RunState:
-        async with Interlock(folder / "data", models=model) as box:
-            run = await box.start(load_crew(crew), "Start quiz")
-            await run.result()
-            return await box.state(run.id)
-
-    return asyncio.run(story()), model.asked
+    async with Interlock(folder / "data", models=model) as box:
+        run = await box.start(load_crew(crew), "Start quiz")
+        await run.result()
+        return await box.state(run.id), model.asked
 
 
 Lines = list[tuple[str, str, str]]
@@ -103,7 +99,7 @@ def quiz(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunState, list[Model
         "student": [*map(answer, numbers)],
         "reporter": [*map(registered, numbers), "Report saved [DONE]"],
     }
-    return ran(folder, completed(folder), script)
+    return asyncio.run(ran(folder, completed(folder), script))  # once for the whole file
 
 
 def test_the_quiz_runs_round_after_round_with_the_history_and_the_authors_of_the_seed(
@@ -151,7 +147,7 @@ def test_everybody_sees_the_whole_conversation_in_the_last_round(quiz: tuple[Run
     assert last.messages[-1].text == said("Teacher", "reply", "Well done. ⟦END⟧")
 
 
-def test_the_crew_we_ship_takes_both_groups_round_after_round(tmp_path: Path) -> None:
+async def test_the_crew_we_ship_takes_both_groups_round_after_round(tmp_path: Path) -> None:
     """There the student's [ANSWER] starts the second group, so that a round has two merged entries."""
     numbers = range(1, ROUNDS + 1)
     script = {
@@ -159,7 +155,7 @@ def test_the_crew_we_ship_takes_both_groups_round_after_round(tmp_path: Path) ->
         "student": [*map(answer, numbers)],
         "reporter": [line for n in numbers for line in (registered(n), f"Answer {n} registered [OK]")],
     }
-    state, _ = ran(tmp_path, Path("examples/quiz-exam"), script)
+    state, _ = await ran(tmp_path, Path("examples/quiz-exam"), script)
     marked = [("user", "system", f"[Teacher] Right, {n}.\n[Reporter] Answer {n} registered [OK]") for n in numbers]
     shown = rounds(ROUNDS)
     assert history_of(state) == [

@@ -64,7 +64,7 @@ STEER = {
         "<font>@</font>",
         "<div hidden>@</div>",
     ],
-    "after HTML that nobody closes, on a later line": [
+    "after HTML that is never closed, on a later line": [
         "<!-- x\n@",
         "the <pre> tag\n@",
         "<code>\n@",

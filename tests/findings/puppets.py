@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from interlock.adapters.models.scripted import Answer, ToolCall
-from interlock.engine.state import Message
+from interlock.adapters.models.scripted_model import ScriptedAnswer, ToolCall
+from interlock.engine.state import TurnMessage
 from interlock.ports import ModelRequest
 from interlock.testing import ScriptedModel
 from tests.findings.forged_speech import SPEECH, as_read, read_reversed_tags, read_tags
@@ -25,8 +25,8 @@ class Puppet:
             yield piece
 
 
-def call(name: str, **arguments: Any) -> Answer:
-    return Answer(tool_calls=(ToolCall(name, arguments),))
+def call(name: str, **arguments: Any) -> ScriptedAnswer:
+    return ScriptedAnswer(tool_calls=(ToolCall(name, arguments),))
 
 
 def speakers(requests: Iterable[ModelRequest]) -> set[str]:
@@ -40,7 +40,7 @@ def speakers(requests: Iterable[ModelRequest]) -> set[str]:
     return found
 
 
-def speakers_in(message: Message) -> set[str]:
+def speakers_in(message: TurnMessage) -> set[str]:
     tags = read_tags(message.text)
     if message.role == "tool":  # a role of its own, which no text can leave
         assert tags == [], message.text

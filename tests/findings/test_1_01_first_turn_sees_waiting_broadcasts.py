@@ -6,10 +6,9 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from interlock import Interlock, load_crew
-from interlock.adapters.models.scripted import ScriptedModel
+from interlock.adapters.models.scripted_model import ScriptedModel
 from interlock.cli.main import interlock
-from tests.boxes import inside
-from tests.server.office import Office, crew_file, played
+from tests.server.office import crew_file, open_office
 
 CREW = """\
 version: "2.0"
@@ -44,28 +43,26 @@ def test_the_first_agent_of_a_fresh_command_sees_what_was_announced_before(tmp_p
     assert run_once(tmp_path) == []
 
 
-def test_the_first_run_of_a_box_sees_what_was_announced_before_it_was_opened(tmp_path: Path) -> None:
+async def test_the_first_run_of_a_box_sees_what_was_announced_before_it_was_opened(tmp_path: Path) -> None:
     crew = load_crew(crew_file(tmp_path, CREW))
 
     def opened() -> Interlock:
         return Interlock(tmp_path / "data", models=ScriptedModel({"clerk": ["ok [DONE]"]}))
 
-    async def announce(box: Interlock) -> None:
+    async with opened() as box:
         await box.listen(crew)
         await box.signals.emit("build:x")
-
-    async def shown(box: Interlock) -> list[str]:
+    async with opened() as box:
         run = await box.start(crew, "go")
-        return [event["signal"]["type"] async for event in run.events() if event["type"] == "broadcast.delivered"]
+        assert [event["signal"]["type"] async for event in run.events() if event["type"] == "broadcast.delivered"] == [
+            "build:x"
+        ]
 
-    inside(opened(), announce)
-    assert inside(opened(), shown) == ["build:x"]
 
-
-def test_a_server_shows_what_another_process_has_just_announced(tmp_path: Path) -> None:
+async def test_a_server_shows_what_another_process_has_just_announced(tmp_path: Path) -> None:
     """It does not wait for its next look at what other processes have done, four times a second."""
 
-    async def story(office: Office) -> None:
+    async with open_office(tmp_path, crews={"crew": CREW}) as office:
         await office.start("hello")  # its tasks have begun
         async with Interlock(tmp_path / "data") as elsewhere:
             for number in range(5):
@@ -74,5 +71,3 @@ def test_a_server_shows_what_another_process_has_just_announced(tmp_path: Path) 
                 events = (await office.get(f"/v1/runs/{run['id']}/events")).json()["events"]
                 types = [event["signal"]["type"] for event in events if event["type"] == "broadcast.delivered"]
                 assert types == [f"build:{number}"]
-
-    played(tmp_path, story, crews={"crew": CREW})

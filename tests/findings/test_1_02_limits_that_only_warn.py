@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from interlock.cli.main import interlock
-from tests.server.office import office
+from tests.server.office import open_office
 
 # An agent file as the original program's own examples have it.
 OLD_AGENT = """\
@@ -106,10 +106,10 @@ def test_every_door_says_the_sentence(tmp_path: Path, settings: str, size: str) 
 
     async def asked() -> dict[str, Any]:
         crews = {"crew": STRICT.format(settings=settings)}
-        async with office(tmp_path / "served", crews=crews) as there:
+        async with open_office(tmp_path / "served", crews=crews) as there:
             started = await there.post("/v1/runs", json={"crew": "desk", "input": "Hello"})
             run_id = started.json()["id"]
-            await there.service.box.runner.settled(run_id)
+            await there.service.box.runner.wait_until_settled(run_id)
             return dict((await there.get(f"/v1/runs/{run_id}")).json())
 
     (tmp_path / "served").mkdir()

@@ -1,6 +1,5 @@
 """Files of version 1.0 keep working unchanged; the same files as 2.0 are refused."""
 
-import asyncio
 import json
 import textwrap
 from pathlib import Path
@@ -37,12 +36,9 @@ def check(folder: Path) -> tuple[int, Found]:
     return said.exit_code, [(p["severity"], p["code"], p["path"]) for p in problems if p["code"] != "no-model"]
 
 
-def run(folder: Path, crew: Path, script: dict[str, list[str]]) -> Result:
-    async def story() -> Result:
-        async with Interlock(folder / "data", models=ScriptedModel(script)) as box:
-            return await (await box.start(load_crew(crew), "go")).result()
-
-    return asyncio.run(story())
+async def run(folder: Path, crew: Path, script: dict[str, list[str]]) -> Result:
+    async with Interlock(folder / "data", models=ScriptedModel(script)) as box:
+        return await (await box.start(load_crew(crew), "go")).result()
 
 
 def as_2(folder: Path) -> Path:
@@ -53,7 +49,7 @@ def as_2(folder: Path) -> Path:
     return folder
 
 
-def test_example_1_of_the_seed_loads_and_its_reporter_ends_the_run(tmp_path: Path) -> None:
+async def test_example_1_of_the_seed_loads_and_its_reporter_ends_the_run(tmp_path: Path) -> None:
     crew = crew_in(tmp_path / "crew", SEED_000_6_EXAMPLE_1, agent_files("teacher", "reporter"))
     assert check(crew) == (
         0,
@@ -62,12 +58,12 @@ def test_example_1_of_the_seed_loads_and_its_reporter_ends_the_run(tmp_path: Pat
             ("warning", "no-way-on", ""),
         ],
     )
-    result = run(tmp_path, crew, {"teacher": ["Ten questions. [QUESTION_READY]"], "reporter": ["Filed."]})
+    result = await run(tmp_path, crew, {"teacher": ["Ten questions. [QUESTION_READY]"], "reporter": ["Filed."]})
     assert (result.status, result.reason, result.agent) == ("completed", "terminal_agent", "reporter")
     assert check(as_2(crew))[0] == 1
 
 
-def test_example_2_of_the_seed_loads_and_every_way_ends(tmp_path: Path) -> None:
+async def test_example_2_of_the_seed_loads_and_every_way_ends(tmp_path: Path) -> None:
     agents = "analyzer processor error_handler reporter"
     crew = crew_in(tmp_path / "crew", crew_text("1.0", "analyzer", agents, SEED_000_6_EXAMPLE_2))
     code, problems = check(crew)
@@ -76,19 +72,19 @@ def test_example_2_of_the_seed_loads_and_every_way_ends(tmp_path: Path) -> None:
         [("warning", "no-way-on")] * 3 + [("note", "unregistered-signal")] * 2,
     )
     for mark, agent in (("[DATA_READY]", "processor"), ("[ERROR]", "error_handler"), ("[SKIP]", "reporter")):
-        result = run(tmp_path, crew, {"analyzer": [f"So. {mark}"], agent: ["Done here."]})
+        result = await run(tmp_path, crew, {"analyzer": [f"So. {mark}"], agent: ["Done here."]})
         assert (result.status, result.agent) == ("completed", agent)
     assert [p[:2] for p in check(as_2(crew))[1]].count(("error", "no-way-on")) == 3
 
 
-def test_example_3_of_the_seed_loads_and_ends(tmp_path: Path) -> None:
+async def test_example_3_of_the_seed_loads_and_ends(tmp_path: Path) -> None:
     crew = crew_in(tmp_path / "crew", crew_text("1.0", "giao_vien", "giao_vien bao_cao", SEED_000_6_EXAMPLE_3))
     code, problems = check(crew)
     assert (code, [p[:2] for p in problems]) == (
         0,
         [("warning", "no-way-on"), ("note", "unregistered-signal"), ("note", "unregistered-signal")],
     )
-    result = run(tmp_path, crew, {"giao_vien": ["Xong. [câu hỏi sẵn sàng]"], "bao_cao": ["Đã ghi."]})
+    result = await run(tmp_path, crew, {"giao_vien": ["Xong. [câu hỏi sẵn sàng]"], "bao_cao": ["Đã ghi."]})
     assert (result.status, result.agent) == ("completed", "bao_cao")
 
 
@@ -113,10 +109,10 @@ agents: [{id: teacher, is_terminal: true}]
         ("[ANSWER]", "warning"),
     ],
 )
-def test_an_empty_target_of_a_built_in_route_acknowledges(tmp_path: Path, signal: str, severity: str) -> None:
+async def test_an_empty_target_of_a_built_in_route_acknowledges(tmp_path: Path, signal: str, severity: str) -> None:
     crew = crew_in(tmp_path / "crew", EMPTY % ("", signal))
     assert check(crew) == (0, [(severity, "wrong-target", "routing.signals.teacher[0].signal")])
-    result = run(tmp_path, crew, {"teacher": [f"Well. {signal}"]})
+    result = await run(tmp_path, crew, {"teacher": [f"Well. {signal}"]})
     assert (result.status, result.reason) == ("completed", "terminal_agent")  # and not signal:…
     (crew / "crew.yaml").write_text((EMPTY % ("", signal)).replace("1.0", "2.0"), "utf-8")
     assert check(crew) == (1, [("error", "wrong-target", "routing.signals.teacher[0].target")])
@@ -136,10 +132,10 @@ def test_a_built_in_that_the_crew_only_describes_is_still_the_built_in(tmp_path:
     assert (code, [p[:2] for p in problems]) == (0, [("warning", "wrong-target")])
 
 
-def test_an_unregistered_name_with_an_empty_target_ends_the_run(tmp_path: Path) -> None:
+async def test_an_unregistered_name_with_an_empty_target_ends_the_run(tmp_path: Path) -> None:
     crew = crew_in(tmp_path / "crew", EMPTY % ("", "[FINI]"))
     assert check(crew) == (0, [("note", "unregistered-signal", "routing.signals.teacher[0].signal")])
-    assert run(tmp_path, crew, {"teacher": ["[FINI]"]}).reason == "signal:[FINI]"
+    assert (await run(tmp_path, crew, {"teacher": ["[FINI]"]})).reason == "signal:[FINI]"
 
 
 def test_the_validator_keeps_the_strict_sentences() -> None:
@@ -168,7 +164,7 @@ subscriptions: {ghost: [{pattern: "a:b"}]}
 """
 
 
-def test_agents_that_nobody_can_reach_are_left_out(tmp_path: Path) -> None:
+async def test_agents_that_nobody_can_reach_are_left_out(tmp_path: Path) -> None:
     """Also from all that names them: the mark of a group's member that led to one of them is only noted."""
     crew = crew_in(tmp_path / "crew", LEFT_OUT)
     code, problems = check(crew)
@@ -181,7 +177,7 @@ def test_agents_that_nobody_can_reach_are_left_out(tmp_path: Path) -> None:
     assert loaded.agent_ids == ("teacher", "student")
     assert "ghost" not in repr(loaded)
     assert "shade" not in repr(loaded)
-    result = run(tmp_path, crew, {"teacher": ["Who? [QUESTION]", "Right. [END]"], "student": ["Me. [ANSWER]"]})
+    result = await run(tmp_path, crew, {"teacher": ["Who? [QUESTION]", "Right. [END]"], "student": ["Me. [ANSWER]"]})
     assert (result.status, result.reason) == ("completed", "signal:[END]")
     assert [p[:2] for p in check(as_2(crew))[1]].count(("error", "unreachable-agent")) == 2
 
@@ -211,11 +207,13 @@ routing:
 
 
 @pytest.mark.parametrize("text", [HANDED_OVER, REQUIRED], ids=["handoff target of a member", "required signal"])
-def test_what_names_an_agent_that_is_left_out_does_not_keep_the_crew_from_starting(tmp_path: Path, text: str) -> None:
+async def test_what_names_an_agent_that_is_left_out_does_not_keep_the_crew_from_starting(
+    tmp_path: Path, text: str
+) -> None:
     crew = crew_in(tmp_path / "crew", text)
     code, problems = check(crew)
     assert (code, [p[1] for p in problems if p[0] != "note"]) == (0, ["unreachable-agent"])
-    result = run(tmp_path, crew, {"a": ["Enough. [END]"]})
+    result = await run(tmp_path, crew, {"a": ["Enough. [END]"]})
     assert (result.status, result.reason) == ("completed", "signal:[END]")
 
 
@@ -233,7 +231,7 @@ def test_a_trap_is_an_error_in_both_versions(tmp_path: Path, version: str) -> No
     assert check(crew_in(tmp_path, text % version)) == (1, [("error", "trap", "agents[0]")])
 
 
-def test_a_loop_with_a_dead_end_is_no_trap(tmp_path: Path) -> None:
+async def test_a_loop_with_a_dead_end_is_no_trap(tmp_path: Path) -> None:
     text = """\
     version: "1.0"
     entry_point: a
@@ -246,12 +244,12 @@ def test_a_loop_with_a_dead_end_is_no_trap(tmp_path: Path) -> None:
     """
     crew = crew_in(tmp_path / "crew", text)
     assert [p[:2] for p in check(crew)[1]] == [("warning", "no-way-on"), ("note", "wrong-target")]
-    result = run(tmp_path, crew, {"a": ["x [ERROR]"], "c": ["Sorry. [OK]"]})
+    result = await run(tmp_path, crew, {"a": ["x [ERROR]"], "c": ["Sorry. [OK]"]})
     assert (result.status, result.reason) == ("completed", "terminal_agent")
 
 
 @pytest.mark.parametrize(("outer", "inner", "sound"), [("2.0", "1.0", True), ("1.0", "2.0", False)])
-def test_a_sub_crew_is_judged_by_the_version_of_its_own_file(
+async def test_a_sub_crew_is_judged_by_the_version_of_its_own_file(
     tmp_path: Path, outer: str, inner: str, sound: bool
 ) -> None:
     boss = """\
@@ -274,4 +272,4 @@ routing: {signals: {a: [{signal: "[NEXT]", target: b}]}}
     )
     if sound:
         said = {"boss": ["Please. [CALL]", "Thanks."], "team/a": ["Over. [NEXT]"], "team/b": ["Found it."]}
-        assert run(tmp_path, crew, said).status == "completed"
+        assert (await run(tmp_path, crew, said)).status == "completed"

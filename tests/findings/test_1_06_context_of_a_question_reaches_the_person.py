@@ -7,17 +7,17 @@ import pytest
 from click.testing import CliRunner
 
 from interlock import load_crew
-from interlock.adapters.models.scripted import Answer, ScriptedModel, ToolCall
-from interlock.adapters.webhook_settings import OutgoingHook
-from interlock.cli.answering import Asker
-from interlock.cli.live_graph import Map
-from interlock.cli.live_view import page
+from interlock.adapters.config.webhook_settings import OutgoingHook
+from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
 from interlock.cli.main import interlock
-from interlock.cli.progress import Progress
+from interlock.cli.view.answer_prompt import AnswerPrompt
+from interlock.cli.view.live_graph import GraphLayout
+from interlock.cli.view.live_view import page_rows
+from interlock.cli.view.progress import Progress
 from interlock.engine.events import InputRequested
 from interlock.ports import Record, StoredRecord
-from interlock.server.webhooks_out import letters_of
-from tests.server.office import Office, crew_file, played
+from interlock.server.webhooks import deliveries_of
+from tests.server.office import crew_file, open_office
 
 WHY = "I need this to search for flights"
 CREW = """\
@@ -36,7 +36,7 @@ replies:
 
 def asking() -> ScriptedModel:
     call = ToolCall(name="ask_user", arguments={"question": "Which city?", "context": WHY, "pattern": "[A-Z]+"})
-    return ScriptedModel({"clerk": [Answer(tool_calls=(call,)), "Booked."]})
+    return ScriptedModel({"clerk": [ScriptedAnswer(tool_calls=(call,)), "Booked."]})
 
 
 @pytest.fixture
@@ -78,19 +78,19 @@ def test_the_live_view_shows_it_above_the_question(folder: Path) -> None:
     progress, crew = Progress(0), load_crew(folder / "crew.yaml")
     events = told("run", "crew.yaml", "go", "--script", "script.yaml", "--json", code=3).splitlines()
     for event in map(json.loads, events):
-        progress.take(event)
-    asker = Asker(progress)
-    asker.question = asker.next()
+        progress.apply_event(event)
+    asker = AnswerPrompt(progress)
+    asker.question = asker.next_question()
     assert asker.question is not None
     assert asker.question.text == f"context: {WHY}\nWhich city?\n(a text of the form [A-Z]+)"
-    shown = "\n".join(row.plain for row in page(Map(crew), crew, progress, (100, 30), 0, asker))
+    shown = "\n".join(row.plain for row in page_rows(GraphLayout(crew), crew, progress, (100, 30), 0, asker))
     assert f"context: {WHY}" in shown and "Which city?" in shown
 
 
-def test_the_server_gives_it_with_the_question_and_with_the_run(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_the_server_gives_it_with_the_question_and_with_the_run(tmp_path: Path) -> None:
+    async with open_office(tmp_path, crews={"crew": CREW}, model=asking()) as office:
         run = await office.start("go")
-        await office.box.runner.settled(run["id"])
+        await office.box.runner.wait_until_settled(run["id"])
         (question,) = (await office.get("/v1/questions")).json()["questions"]
         assert (question["question"], question["context"]) == ("Which city?", WHY)
         detail = (await office.get(f"/v1/runs/{run['id']}")).json()
@@ -98,12 +98,10 @@ def test_the_server_gives_it_with_the_question_and_with_the_run(tmp_path: Path) 
         document = (await office.get("/openapi.json")).json()
         assert "context" in document["components"]["schemas"]["Question"]["required"]
 
-    played(tmp_path, story, crews={"crew": CREW}, model=asking())
-
 
 def test_a_webhook_is_told_it() -> None:
     event = InputRequested(agent="clerk", question="Which city?", token="run:1", context=WHY)
     stored = StoredRecord(position=1, run="run", record=Record(seq=1, at=0, events=(event,)))
     hook = OutgoingHook(url="https://example.com", secret_env="S", on=("question",))
-    (letter,) = letters_of("ops", hook, [stored], 0)
+    (letter,) = deliveries_of("ops", hook, [stored], 0)
     assert json.loads(letter.body)["data"]["context"] == WHY

@@ -10,13 +10,13 @@ import pytest
 
 import interlock
 from interlock import Interlock, load_crew
-from interlock.adapters.webhook_sender import NotSent
-from interlock.adapters.webhook_settings import OutgoingHook
-from interlock.ports import Letter, ModelRequest
-from interlock.server import webhooks_out
-from interlock.server.webhooks_out import PAUSES_MS, WebhooksOut
+from interlock.adapters.config.webhook_settings import OutgoingHook
+from interlock.adapters.webhooks.sender import WebhookNotSent
+from interlock.ports import ModelRequest, WebhookDelivery
+from interlock.server import webhooks
+from interlock.server.webhooks import RETRY_DELAYS_MS, WebhookPublisher
 from interlock.testing import ManualClock
-from tests.server.office import office
+from tests.server.office import open_office
 from tests.server.process import PATIENT, serving, stream
 from tests.server.receiving import SECRET, SECRET_VALUE, Receiver, receiving
 
@@ -75,7 +75,7 @@ def test_it_is_sent_again_under_the_same_id_until_it_is_taken_and_then_no_more(
             client.post("/v1/runs", json={"crew": "door", "input": "knock"})
             receiver.require(2)
             first = {each.id for each in receiver.taken}
-            while server.log.count("did not take") < 2:
+            while server.log.count("did not accept") < 2:
                 client.get("/healthz")
             server.process.kill()
         receiver.status = 200
@@ -96,23 +96,20 @@ def test_a_webhook_that_does_not_ask_for_external_signals_gets_none(
     assert [each.body["type"] for each in receiver.taken] == ["question"]
 
 
-def test_the_host_gets_a_public_external_signal(tmp_path: Path) -> None:
+async def test_the_host_gets_a_public_external_signal(tmp_path: Path) -> None:
     (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
     told: list[interlock.ExternalSignal] = []
 
     def porter(request: ModelRequest) -> str:
         return "Ring it.\n[RING] [OPEN]" if request.number == 1 else "Come in.\n[DONE]"
 
-    async def story() -> str:
-        async with Interlock(tmp_path / "data", models=porter, on_external=told.append) as box:
-            run = await box.start(load_crew(tmp_path), "knock")
-            await run.result()
-            while await box.store.pending():
-                await asyncio.sleep(0)
-            waiting = next(each for each in told if each.token)
-            return (await (await box.resume(waiting.run, "it is open", token=waiting.token)).result()).status
-
-    assert asyncio.run(story()) == "completed"
+    async with Interlock(tmp_path / "data", models=porter, on_external=told.append) as box:
+        run = await box.start(load_crew(tmp_path), "knock")
+        await run.result()
+        while await box.store.pending():
+            await asyncio.sleep(0)
+        waiting = next(each for each in told if each.token)
+        assert (await (await box.resume(waiting.run, "it is open", token=waiting.token)).result()).status == "completed"
     assert [type(each) for each in told] == [interlock.ExternalSignal] * 2
     assert {(each.signal, each.requires_response) for each in told} == {("[RING]", False), ("[OPEN]", True)}
     assert all((each.agent_id, each.agent, each.content) == ("porter", "porter", told[0].content) for each in told)
@@ -123,63 +120,60 @@ class Postbox:
     """Takes letters in place of a receiver; the first time it takes none."""
 
     def __init__(self) -> None:
-        self.tried: list[Letter] = []
+        self.tried: list[WebhookDelivery] = []
 
-    async def send(self, letter: Letter) -> None:
+    async def send(self, letter: WebhookDelivery) -> None:
         self.tried.append(letter)
         if len(self.tried) == 1:
-            raise NotSent("not now")
+            raise WebhookNotSent("not now")
 
 
-def require_told(folder: Path) -> None:
+async def require_told(folder: Path) -> None:
     """The story of this file without processes: what faults are planted into."""
 
-    async def story() -> None:
-        clock, postbox = ManualClock(), Postbox()
-        hook = OutgoingHook(url="https://a.example/", secret_env="S", on=("external",))
-        async with office(folder, clock=clock, crews={"crew": CREW}, model=lambda _: "Please.\n[OPEN]") as asking:
-            box = asking.box
-            telling = WebhooksOut(box.store, box.signals.bus, clock, {"ops": hook}, {"ops": postbox})  # type: ignore[dict-item]
-            await telling.begin()
-            run = (await asking.post("/v1/runs", json={"crew": "door", "input": "knock"})).json()["id"]
-            await box.runner.settled(run)
-            await telling.told()
-            clock.advance(PAUSES_MS[0])
-            await telling.told()
-            token = (await box.result(run)).token
-        assert [each.key for each in postbox.tried] == [postbox.tried[0].key] * 2
-        data = json.loads(postbox.tried[1].body)["data"]
-        assert (data["name"], data["agent"], data["content"], data["run"]) == (
-            "[OPEN]",
-            "porter",
-            "Please.\n[OPEN]",
-            run,
-        )
-        assert data.get("answer") == {"token": token, "method": "POST", "path": f"/v1/runs/{run}/resume"}
-
-    asyncio.run(story())
+    clock, postbox = ManualClock(), Postbox()
+    hook = OutgoingHook(url="https://a.example/", secret_env="S", on=("external",))
+    async with open_office(folder, clock=clock, crews={"crew": CREW}, model=lambda _: "Please.\n[OPEN]") as asking:
+        box = asking.box
+        telling = WebhookPublisher(box.store, box.signals.bus, clock, {"ops": hook}, {"ops": postbox})  # type: ignore[dict-item]
+        await telling.initialize_positions()
+        run = (await asking.post("/v1/runs", json={"crew": "door", "input": "knock"})).json()["id"]
+        await box.runner.wait_until_settled(run)
+        await telling.fill_and_send_outbox()
+        clock.advance(RETRY_DELAYS_MS[0])
+        await telling.fill_and_send_outbox()
+        token = (await box.result(run)).token
+    assert [each.key for each in postbox.tried] == [postbox.tried[0].key] * 2
+    data = json.loads(postbox.tried[1].body)["data"]
+    assert (data["name"], data["agent"], data["content"], data["run"]) == (
+        "[OPEN]",
+        "porter",
+        "Please.\n[OPEN]",
+        run,
+    )
+    assert data.get("answer") == {"token": token, "method": "POST", "path": f"/v1/runs/{run}/resume"}
 
 
 def forgets_the_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhooks_out, "TOLD", {"run.finished": "run.finished", "question": "input.requested"})
+    monkeypatch.setattr(webhooks, "OUTGOING_EVENTS", {"run.finished": "run.finished", "question": "input.requested"})
 
 
 def does_not_say_how_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhooks_out, "_external", lambda event, _: {**event, "name": event["signal"]})
+    monkeypatch.setattr(webhooks, "_external_view", lambda event, *_: {**event, "name": event["signal"]})
 
 
 def is_sent_once_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhooks_out, "PAUSES_MS", ())
+    monkeypatch.setattr(webhooks, "RETRY_DELAYS_MS", ())
 
 
-def test_what_planted_faults_are_looked_for_with_holds(tmp_path: Path) -> None:
-    require_told(tmp_path)
+async def test_what_planted_faults_are_looked_for_with_holds(tmp_path: Path) -> None:
+    await require_told(tmp_path)
 
 
 @pytest.mark.parametrize("fault", [forgets_the_kind, does_not_say_how_to_answer, is_sent_once_only])
-def test_a_planted_fault_is_found(
+async def test_a_planted_fault_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
     fault(monkeypatch)
     with pytest.raises((AssertionError, IndexError)):
-        require_told(tmp_path)
+        await require_told(tmp_path)

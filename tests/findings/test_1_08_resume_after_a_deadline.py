@@ -37,20 +37,17 @@ def script(folder: Path, *replies: str) -> str:
     return str(file)
 
 
-def paused(folder: Path) -> str:
+async def paused(folder: Path) -> str:
     """A run whose question has a deadline of an hour ago."""
     (folder / "crew.yaml").write_text(CREW, "utf-8")
     call = ToolCall(name="ask_user", arguments={"question": "which?", "deadline_seconds": 60, "default": "blue"})
 
-    async def story() -> str:
-        clock = ManualClock(now_ms=1_700_000_000_000)  # long ago
-        model = ScriptedModel({"a": [Answer(tool_calls=(call,))]})
-        async with Interlock(folder / "data", models=model, clock=clock) as box:
-            handle = await box.start(load_crew(folder), "go")
-            assert (await handle.result()).reason == "question"
-            return handle.id
-
-    return asyncio.run(story())
+    clock = ManualClock(now_ms=1_700_000_000_000)  # long ago
+    model = ScriptedModel({"a": [Answer(tool_calls=(call,))]})
+    async with Interlock(folder / "data", models=model, clock=clock) as box:
+        handle = await box.start(load_crew(folder), "go")
+        assert (await handle.result()).reason == "question"
+        return handle.id
 
 
 @pytest.mark.parametrize(
@@ -65,12 +62,12 @@ def paused(folder: Path) -> str:
 def test_it_says_what_happened_and_exits_as_the_run_ends(
     tmp_path: Path, reply: str, code: int, last: tuple[str, str], words: tuple[str, ...]
 ) -> None:
-    run_id = paused(tmp_path)
+    run_id = asyncio.run(paused(tmp_path))
     answers = script(tmp_path, '"first"', *[reply] * 3)
     outcome = run(tmp_path, "resume", run_id, *words, "--script", answers)
     assert outcome.exit_code == code, outcome.output
     assert "deadline" in outcome.stderr
-    assert "its default was taken: blue" in outcome.stderr
+    assert "its default was used: blue" in outcome.stderr
     assert ("is not used" in outcome.stderr) == bool(words)
     told = events(outcome)
     assert "input.expired" in [event["type"] for event in told]
@@ -78,22 +75,19 @@ def test_it_says_what_happened_and_exits_as_the_run_ends(
 
 
 def test_runs_answer_does_the_same(tmp_path: Path) -> None:
-    run_id = paused(tmp_path)
+    run_id = asyncio.run(paused(tmp_path))
     answers = script(tmp_path, '"first"', '"done\\n[END]"')
     outcome = run(tmp_path, "runs", "answer", f"{run_id}:m1", "red", "--script", answers)
     assert outcome.exit_code == 0, outcome.output
-    assert "its default was taken: blue" in outcome.stderr
+    assert "its default was used: blue" in outcome.stderr
     assert events(outcome)[-1]["status"] == "completed"
 
 
-def test_a_host_is_refused_and_its_run_continues(tmp_path: Path) -> None:
-    run_id = paused(tmp_path)
+async def test_a_host_is_refused_and_its_run_continues(tmp_path: Path) -> None:
+    run_id = await paused(tmp_path)
 
-    async def story() -> str:
-        async with Interlock(tmp_path / "data", models=ScriptedModel({"a": ["first", "done [END]"]})) as box:
-            with pytest.raises(NotWaiting, match="deadline"):
-                await box.resume(run_id, "red")
-            await box.runner.settled(run_id)
-            return (await box.result(run_id)).status
-
-    assert asyncio.run(story()) == "completed"
+    async with Interlock(tmp_path / "data", models=ScriptedModel({"a": ["first", "done [END]"]})) as box:
+        with pytest.raises(NotWaiting, match="deadline"):
+            await box.resume(run_id, "red")
+        await box.runner.wait_until_settled(run_id)
+        assert (await box.result(run_id)).status == "completed"

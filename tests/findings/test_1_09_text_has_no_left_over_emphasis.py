@@ -6,9 +6,8 @@ import pytest
 
 from interlock import Interlock, load_crew
 from interlock.engine.events import InputRequested, ModelReplied, RunStarted
-from interlock.engine.step import RULES, Run
+from interlock.engine.run import RULES, Run
 from interlock.testing import ScriptedModel
-from tests.boxes import inside
 
 CREW = """\
 version: "2.0"
@@ -42,16 +41,14 @@ TEXTS = {
 
 
 @pytest.mark.parametrize(("reply", "text"), TEXTS.items())
-def test_the_text_of_a_result(reply: str, text: str, tmp_path: Path) -> None:
+async def test_the_text_of_a_result(reply: str, text: str, tmp_path: Path) -> None:
     (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
     crew = load_crew(tmp_path)
 
-    async def story(box: Interlock) -> tuple[str, str]:
-        result = await (await box.start(crew, "go")).result()
-        return result.output, result.text
-
     model = ScriptedModel({"a": [reply]})
-    assert inside(Interlock(tmp_path / "data", models=model, durability="normal"), story) == (reply, text)
+    async with Interlock(tmp_path / "data", models=model, durability="normal") as box:
+        result = await (await box.start(crew, "go")).result()
+        assert (result.output, result.text) == (reply, text)
 
 
 @pytest.mark.parametrize(("rules", "question"), [(2, "Which? ****"), (RULES, "Which?")])

@@ -7,12 +7,11 @@ import pytest
 from click.testing import CliRunner
 
 from interlock import Interlock, load_crew
-from interlock.adapters.models.scripted import Answer, ScriptedModel, ToolCall
+from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
 from interlock.broadcast import matches
 from interlock.cli.main import interlock
 from interlock.errors import BadPattern, UnknownSubscriber
-from tests.boxes import inside
-from tests.server.office import CREW, Office, code_of, crew_file, played
+from tests.server.office import CREW, code_of, crew_file, open_office
 
 ODD = ["x:**", "a*:b", "*a", "x:*y*:z", "**"]
 SUBSCRIPTIONS = "/v1/engine/signals/subscriptions"
@@ -38,8 +37,8 @@ def test_matching_itself_is_as_it_was() -> None:
     assert matches("x:**", "x:**") and not matches("x:**", "x:y") and not matches("a*:b", "ab:b")
 
 
-def test_the_server_refuses_both_and_takes_what_exists(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_the_server_refuses_both_and_takes_what_exists(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         await office.box.listen(load_crew(tmp_path / "crew.yaml"))  # as serve does
         good = {"crew": "office", "agent": "clerk", "pattern": "build:*"}
         for pattern in ODD:
@@ -50,8 +49,6 @@ def test_the_server_refuses_both_and_takes_what_exists(tmp_path: Path) -> None:
             assert code_of(refused) == (400, "unknown-subscriber")
         assert (await office.get(SUBSCRIPTIONS)).json()["subscriptions"] == []
         assert (await office.post(SUBSCRIPTIONS, json=good)).status_code == 201
-
-    played(tmp_path, story)
 
 
 def test_the_command_refuses_both_with_advice(tmp_path: Path) -> None:
@@ -76,10 +73,10 @@ def test_the_command_refuses_both_with_advice(tmp_path: Path) -> None:
     assert code == 0 and "office  clerk  build:*" in output
 
 
-def test_a_box_refuses_both_and_still_takes_away_what_an_older_version_took(tmp_path: Path) -> None:
+async def test_a_box_refuses_both_and_still_takes_away_what_an_older_version_took(tmp_path: Path) -> None:
     crew = load_crew(crew_file(tmp_path))
 
-    async def story(box: Interlock) -> None:
+    async with Interlock(tmp_path / "data", models=ScriptedModel({})) as box:
         await box.listen(crew)
         with pytest.raises(BadPattern):
             await box.signals.add("office", "clerk", "x:**")
@@ -90,18 +87,14 @@ def test_a_box_refuses_both_and_still_takes_away_what_an_older_version_took(tmp_
         await box.signals.bus.subscribe(type(made)(crew="office", agent="clerk", pattern="x:**"))
         assert await box.signals.remove("office", "clerk", " x:** ")
 
-    inside(Interlock(tmp_path / "data", models=ScriptedModel({})), story)
 
-
-def test_an_agent_that_subscribes_to_such_a_pattern_is_told(tmp_path: Path) -> None:
+async def test_an_agent_that_subscribes_to_such_a_pattern_is_told(tmp_path: Path) -> None:
     text = CREW.replace("{id: clerk,", "{id: clerk, tools: [signal_subscribe],")
     crew = load_crew(crew_file(tmp_path, text))
-    call = Answer(tool_calls=(ToolCall(name="signal_subscribe", arguments={"pattern": "x:**"}),))
+    call = ScriptedAnswer(tool_calls=(ToolCall(name="signal_subscribe", arguments={"pattern": "x:**"}),))
     model = ScriptedModel({"clerk": [call, "ok [DONE]"]})
 
-    async def story(box: Interlock) -> None:
+    async with Interlock(tmp_path / "data", models=model) as box:
         await (await box.start(crew, "go")).result()
         assert "'*' within the segment '**'" in model.asked[-1].messages[-1].text
         assert not await box.signals.subscriptions()
-
-    inside(Interlock(tmp_path / "data", models=model), story)

@@ -17,7 +17,6 @@ from interlock.crew.host import Host
 from interlock.engine.events import ToolRequest
 from interlock.ports import ModelReply, ModelRequest
 from interlock.testing import ManualClock
-from tests.boxes import inside
 
 SLOW_TOOLS = """\
 version: "2.0"
@@ -61,41 +60,35 @@ def unended(events: list[dict[str, Any]], began: str, ended: tuple[str, ...]) ->
     return calls - {event["call"] for event in events if event["type"] in ended}
 
 
-def story_of(folder: Path, crew: str, model: Any, **how: Any) -> list[dict[str, Any]]:
+async def story_of(folder: Path, crew: str, model: Any, **how: Any) -> list[dict[str, Any]]:
     (folder / "crew.yaml").write_text(crew, "utf-8")
 
-    async def told(box: Interlock) -> list[dict[str, Any]]:
+    async with Interlock(folder / "data", models=model, tools=[never], **how) as box:
         run = await box.start(load_crew(folder, host=Host(tools=("never",))), "go")
         return [event async for event in run.events() if "seq" in event]
 
-    return inside(Interlock(folder / "data", models=model, tools=[never], **how), told)
 
-
-def test_a_tool_that_a_time_limit_ended_has_returned(tmp_path: Path) -> None:
+async def test_a_tool_that_a_time_limit_ended_has_returned(tmp_path: Path) -> None:
     (tmp_path / "crew.yaml").write_text(SLOW_TOOLS, "utf-8")
     call = ModelReply(text="", tool_calls=(ToolRequest(id="1", name="never", arguments="{}"),))
     replies = iter([call, ModelReply(text="so [END]")])
 
-    async def story() -> list[dict[str, Any]]:
-        clock = ManualClock()
-        async with Interlock(tmp_path / "data", models=lambda _: next(replies), tools=[never], clock=clock) as box:
-            run = await box.start(load_crew(tmp_path, host=Host(tools=("never",))), "go")
-            events = []
-            async for event in run.events():
-                events.append(event)
-                if event["type"] == "tool.called":
-                    await clock.somebody_sleeps(5_000)
-                    clock.advance(5_000)
-            return events
-
-    events = asyncio.run(story())
+    clock = ManualClock()
+    async with Interlock(tmp_path / "data", models=lambda _: next(replies), tools=[never], clock=clock) as box:
+        run = await box.start(load_crew(tmp_path, host=Host(tools=("never",))), "go")
+        events = []
+        async for event in run.events():
+            events.append(event)
+            if event["type"] == "tool.called":
+                await clock.somebody_sleeps(5_000)
+                clock.advance(5_000)
     (returned,) = [event for event in events if event["type"] == "tool.returned"]
     (called,) = [event for event in events if event["type"] == "tool.called"]
     assert (returned["call"], returned["ok"]) == (called["call"], False)
     assert "took longer than 5 s" in returned["output"]
 
 
-def test_calls_that_a_group_gave_up_have_an_ending(tmp_path: Path) -> None:
+async def test_calls_that_a_group_gave_up_have_an_ending(tmp_path: Path) -> None:
     begun = asyncio.Event()
 
     async def model(request: ModelRequest) -> Any:
@@ -110,25 +103,23 @@ def test_calls_that_a_group_gave_up_have_an_ending(tmp_path: Path) -> None:
                 await asyncio.sleep(0)
         return {"a": "all [GO]", "quick": "here", "z": "over [END]"}[request.agent]
 
-    events = story_of(tmp_path, RACE, model)
+    events = await story_of(tmp_path, RACE, model)
     assert unended(events, "model.called", ("model.replied", "model.failed", "model.cancelled")) == set()
     assert unended(events, "tool.called", ("tool.returned",)) == set()
     assert "slow" in [event["agent"] for event in events if event["type"] == "model.cancelled"]
 
 
-def test_a_cancelled_run_ends_what_it_has_begun(tmp_path: Path) -> None:
+async def test_a_cancelled_run_ends_what_it_has_begun(tmp_path: Path) -> None:
     (tmp_path / "crew.yaml").write_text(SLOW_TOOLS, "utf-8")
 
     async def model(_: ModelRequest) -> str:
         await asyncio.Event().wait()
         return ""
 
-    async def story(box: Interlock) -> list[dict[str, Any]]:
+    async with Interlock(tmp_path / "data", models=model, tools=[never]) as box:
         run = await box.start(load_crew(tmp_path, host=Host(tools=("never",))), "go")
         await box.cancel(run.id)
-        return [event async for event in run.events()]
-
-    events = inside(Interlock(tmp_path / "data", models=model, tools=[never]), story)
+        events = [event async for event in run.events()]
     assert unended(events, "model.called", ("model.cancelled",)) == set()
     assert events[-1]["type"] == "run.finished"
 
@@ -140,8 +131,10 @@ def test_the_use_of_a_deprecated_signal_is_an_event_and_in_the_log(tmp_path: Pat
     asked = ["run", str(tmp_path), "go", "--script", str(tmp_path / "script.yaml"), "--data", str(tmp_path / "d"), form]
     outcome = CliRunner().invoke(interlock, asked)
     assert outcome.exit_code == 0, outcome.output
-    assert "[OLD]" in outcome.stderr
-    assert "Use [NEXT] instead" in outcome.stderr
+    told = outcome.stdout if form == "--plain" else outcome.stderr  # a run on show is not logged beside it
+    assert "[OLD]" in told
+    assert "Use [NEXT] instead" in told
+    assert "Use [NEXT] instead" in (tmp_path / "d" / "interlock.log").read_text("utf-8")
     if form == "--json":
         events = [json.loads(line) for line in outcome.stdout.splitlines()]
         (warned,) = [event for event in events if event["type"] == "warning"]

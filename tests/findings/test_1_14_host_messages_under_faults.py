@@ -14,7 +14,6 @@ from interlock.messages import HOST, register, unregister
 from interlock.messages.mailbox import OUTCOMES
 from interlock.ports import ModelRequest
 from interlock.testing import Faults, ManualClock, simulate
-from tests.boxes import inside
 from tests.testing.workshop import TOOLS, WORKSHOP
 
 ANYTHING = {"type": "object", "properties": {"note": {"type": "string"}}}
@@ -61,30 +60,29 @@ def test_messages_of_the_host_keep_every_law_under_every_fault() -> None:
     assert set(fates) <= set(OUTCOMES)
 
 
-def test_a_question_to_an_agent_that_never_has_a_turn_is_undelivered_and_the_run_ends(tmp_path: Path) -> None:
+async def test_a_question_to_an_agent_that_never_has_a_turn_is_undelivered_and_the_run_ends(tmp_path: Path) -> None:
     clock, going = ManualClock(), asyncio.Event()
 
     async def model(request: ModelRequest) -> str:
         await going.wait()
         return "alone\n[NEXT]" if request.agent == "a" else "done\n[END]"
 
-    async def story() -> Any:
-        async with Interlock(tmp_path / "data", models=model, clock=clock) as box:
-            run = await box.start(crew_in(tmp_path), "go", run_id="r")
-            asked = await box.send_message("r", "ASK", "b", {"note": "well?"})
-            outcomes: list[str] = []
-            while not outcomes:
-                await asyncio.sleep(0.001)  # the writer's thread answers
-                clock.advance(10_000)
-                events = [event for record in await box.journal.records("r") for event in record.events]
-                outcomes = [each.outcome for each in events if isinstance(each, MessageSettled)]
-            going.set()
-            return asked, outcomes, (await run.result()).status
-
-    assert asyncio.run(story()) == ("r:m1", ["undelivered"], "completed")
+    async with Interlock(tmp_path / "data", models=model, clock=clock) as box:
+        run = await box.start(crew_in(tmp_path), "go", run_id="r")
+        asked = await box.send_message("r", "ASK", "b", {"note": "well?"})
+        outcomes: list[str] = []
+        while not outcomes:
+            await asyncio.sleep(0.001)  # the writer's thread answers
+            clock.advance(10_000)
+            events = [event for record in await box.journal.records("r") for event in record.events]
+            outcomes = [each.outcome for each in events if isinstance(each, MessageSettled)]
+        going.set()
+        assert (asked, outcomes, (await run.result()).status) == ("r:m1", ["undelivered"], "completed")
 
 
-def test_a_secret_in_a_body_is_in_no_journal_and_in_no_prompt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_secret_in_a_body_is_in_no_journal_and_in_no_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     secret, seen = "sk-very-secret-0123456789", list[str]()
     monkeypatch.setenv("HIDDEN_KEY", secret)
     (tmp_path / "interlock.toml").write_text(
@@ -97,40 +95,34 @@ def test_a_secret_in_a_body_is_in_no_journal_and_in_no_prompt(tmp_path: Path, mo
         await gate.wait()
         return "next\n[NEXT]" if request.agent == "a" else "done\n[END]"
 
-    async def story(box: Interlock) -> str:
+    box = Interlock(tmp_path / "data", host=tmp_path / "interlock.toml", models=model)
+    async with box:
         run = await box.start(crew_in(tmp_path), "go", run_id="r")
         await box.send_message("r", "NOTE", "b", {"note": f"use {secret} please"})
         gate.set()
-        return (await run.result()).status
-
-    box = Interlock(tmp_path / "data", host=tmp_path / "interlock.toml", models=model)
-    assert inside(box, story) == "completed"
+        assert (await run.result()).status == "completed"
     assert any("use" in text and "please" in text for text in seen), "the message was shown"
     assert not any(secret in text for text in seen)
     for file in (tmp_path / "data").rglob("*"):
         assert not file.is_file() or secret.encode() not in file.read_bytes(), file
 
 
-def test_a_message_that_nobody_has_read_is_read_after_a_crash(tmp_path: Path) -> None:
+async def test_a_message_that_nobody_has_read_is_read_after_a_crash(tmp_path: Path) -> None:
     seen: list[str] = []
 
     async def hangs(request: ModelRequest) -> str:
         await asyncio.Event().wait()
         return ""
 
-    async def left(box: Interlock) -> None:
-        await box.start(crew_in(tmp_path), "go", run_id="r")
-        await box.send_message("r", "NOTE", "b", {"note": "for later"}, key="k")
-
-    async def recovered(box: Interlock) -> str:
-        assert await box.send_message("r", "NOTE", "b", {"note": "for later"}, key="k") == "r:m1"
-        await box.runner.settled("r")
-        return (await box.result("r")).status
-
     def answers(request: ModelRequest) -> str:
         seen.extend(message.text for message in request.messages)
         return "next\n[NEXT]" if request.agent == "a" else "done\n[END]"
 
-    inside(Interlock(tmp_path / "data", models=hangs), left)
-    assert inside(Interlock(tmp_path / "data", models=answers, recover=True), recovered) == "completed"
+    async with Interlock(tmp_path / "data", models=hangs) as box:
+        await box.start(crew_in(tmp_path), "go", run_id="r")
+        await box.send_message("r", "NOTE", "b", {"note": "for later"}, key="k")
+    async with Interlock(tmp_path / "data", models=answers, recover=True) as box:
+        assert await box.send_message("r", "NOTE", "b", {"note": "for later"}, key="k") == "r:m1"
+        await box.runner.wait_until_settled("r")
+        assert (await box.result("r")).status == "completed"
     assert sum("for later" in text for text in seen) == 1

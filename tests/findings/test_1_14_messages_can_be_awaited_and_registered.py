@@ -12,12 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from interlock import Interlock, load_crew, messages
-from interlock.adapters.models.scripted import Answer, ScriptedModel, ToolCall
+from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
 from interlock.cli.main import interlock
 from interlock.messages import HOST, AgentMailbox, BadMessage, Delegate, MessageValidator, Report, register, unregister
+from interlock.messages.mailbox import ACK_TIMEOUT_MS
+from interlock.ports import StoredRecord
 from interlock.testing import ManualClock
-from tests.boxes import inside
-from tests.server.office import Office, code_of, crew_file, played
+from tests.server.office import code_of, crew_file, open_office
 
 PRICE = {"type": "object", "properties": {"dollars": {"type": "integer", "minimum": 0}}, "required": ["dollars"]}
 TASK = Delegate(message_id="1", from_="planner", to="flights", task="LAX to Rome")
@@ -31,7 +32,7 @@ agents:
 routing: {signals: {clerk: [{signal: "[NEXT]", target: boss}]}}
 delegation: {children: {clerk: []}, ack_timeout_seconds: 10}
 """
-ASK = Answer(tool_calls=(ToolCall(name="ask_user", arguments={"question": "How many?"}),))
+ASK = ScriptedAnswer(tool_calls=(ToolCall(name="ask_user", arguments={"question": "How many?"}),))
 
 
 @pytest.fixture(autouse=True)
@@ -46,36 +47,30 @@ def types() -> Iterator[None]:
 # Awaited, as in the protocol
 
 
-def test_a_mailbox_is_sent_and_received_with_await() -> None:
-    async def story() -> None:
-        parent, child = AgentMailbox("planner"), AgentMailbox("flights")
-        await parent.send(TASK)
-        assert list(parent.pending_responses) == ["1"] and parent.outbox.pop() == TASK
-        child.deliver(TASK)
-        assert await child.receive() == TASK
-        assert await child.receive() is None
-        parent.acknowledge("1", Report(message_id="2", from_="flights", to="planner", result="x", in_response_to="1"))
-        assert not parent.pending_responses
-
-    asyncio.run(story())
+async def test_a_mailbox_is_sent_and_received_with_await() -> None:
+    parent, child = AgentMailbox("planner"), AgentMailbox("flights")
+    await parent.send(TASK)
+    assert list(parent.pending_responses) == ["1"] and parent.outbox.pop() == TASK
+    child.deliver(TASK)
+    assert await child.receive() == TASK
+    assert await child.receive() is None
+    parent.acknowledge("1", Report(message_id="2", from_="flights", to="planner", result="x", in_response_to="1"))
+    assert not parent.pending_responses
 
 
-def test_an_acknowledgement_is_awaited_and_its_deadline_ends_the_wait() -> None:
-    async def story() -> None:
-        validator = MessageValidator(TASK)
-        assert validator.timeout == 30 and not validator.acknowledged
-        waiting = asyncio.create_task(validator.wait_for_ack())
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        validator.acknowledged = True
-        assert await waiting is True
-        assert await MessageValidator(TASK, timeout=0).wait_for_ack() is False
-        box = AgentMailbox("planner")
-        sent = await box.send(TASK)
-        box.acknowledge("1")
-        assert await sent.wait_for_ack() is True
-
-    asyncio.run(story())
+async def test_an_acknowledgement_is_awaited_and_its_deadline_ends_the_wait() -> None:
+    validator = MessageValidator(TASK)
+    assert validator.timeout == 30 and not validator.acknowledged
+    waiting = asyncio.create_task(validator.wait_for_ack())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    validator.acknowledged = True
+    assert await waiting is True
+    assert await MessageValidator(TASK, timeout=0).wait_for_ack() is False
+    box = AgentMailbox("planner")
+    sent = await box.send(TASK)
+    box.acknowledge("1")
+    assert await sent.wait_for_ack() is True
 
 
 def test_importing_the_pure_package_loads_no_driver() -> None:
@@ -104,17 +99,12 @@ def test_a_type_that_cannot_be_is_refused(type_: str, schema: dict[str, Any], fr
         register(type_, schema, from_=from_, to=to)
 
 
-def story_of(folder: Path, model: ScriptedModel, story: Any, clock: ManualClock | None = None) -> Any:
-    crew = load_crew(crew_file(folder, CREW))
-    return inside(Interlock(folder / "data", models=model, clock=clock), lambda box: story(box, crew))
-
-
-def test_a_program_sends_to_an_agent_that_waits_and_gets_its_answer(tmp_path: Path) -> None:
-    answering = Answer(tool_calls=(ToolCall(name="answer_message", arguments={"answer": "Fine."}),))
+async def test_a_program_sends_to_an_agent_that_waits_and_gets_its_answer(tmp_path: Path) -> None:
+    answering = ScriptedAnswer(tool_calls=(ToolCall(name="answer_message", arguments={"answer": "Fine."}),))
     model = ScriptedModel({"clerk": [ASK, answering]})
 
-    async def story(box: Interlock, crew: Any) -> None:
-        run = await box.start(crew, "go")
+    async with Interlock(tmp_path / "data", models=model) as box:
+        run = await box.start(load_crew(crew_file(tmp_path, CREW)), "go")
         assert (await run.result()).reason == "question"
         sent = await box.send_message(run.id, "APPROVE", "clerk", {"dollars": 5}, key="k")
         assert await box.send_message(run.id, "APPROVE", "clerk", {"dollars": 5}, key="k") == sent
@@ -132,17 +122,15 @@ def test_a_program_sends_to_an_agent_that_waits_and_gets_its_answer(tmp_path: Pa
         settled = {e["message_id"]: e["outcome"] for e in events if e["type"] == "message.settled"}
         assert settled[sent] == "answered"
 
-    story_of(tmp_path, model, story)
 
-
-def test_an_agent_sends_to_one_that_has_no_turn_yet_which_receives_it_with_its_next(tmp_path: Path) -> None:
+async def test_an_agent_sends_to_one_that_has_no_turn_yet_which_receives_it_with_its_next(tmp_path: Path) -> None:
     note = ToolCall(name="send_message", arguments={"type": "PRICE", "to": "boss", "body": {"dollars": 7}})
     wrong = ToolCall(name="send_message", arguments={"type": "PRICE", "to": "boss", "body": {"dollars": -7}})
     other = ToolCall(name="send_message", arguments={"type": "APPROVE", "to": "boss", "body": {"dollars": 7}})
-    model = ScriptedModel({"clerk": [Answer(tool_calls=(note, wrong, other)), "over [NEXT]"], "boss": ["ok"]})
+    model = ScriptedModel({"clerk": [ScriptedAnswer(tool_calls=(note, wrong, other)), "over [NEXT]"], "boss": ["ok"]})
 
-    async def story(box: Interlock, crew: Any) -> None:
-        run = await box.start(crew, "go")
+    async with Interlock(tmp_path / "data", models=model) as box:
+        run = await box.start(load_crew(crew_file(tmp_path, CREW)), "go")
         assert (await run.result()).status == "completed"
         told = [message.text for message in model.asked[1].messages if message.role == "tool"]
         assert told[0].startswith("message m1 is on its way to boss")
@@ -154,20 +142,23 @@ def test_an_agent_sends_to_one_that_has_no_turn_yet_which_receives_it_with_its_n
         events = [event async for event in run.events()]
         assert [e["outcome"] for e in events if e["type"] == "message.settled"] == ["answered"]
 
-    story_of(tmp_path, model, story)
 
+async def test_what_an_agent_without_a_turn_does_not_receive_in_time_is_undelivered(tmp_path: Path) -> None:
+    clock, is_sent, kept = ManualClock(), asyncio.Event(), list[str]()
 
-def test_what_an_agent_without_a_turn_does_not_receive_in_time_is_undelivered(tmp_path: Path) -> None:
-    clock, is_sent = ManualClock(), asyncio.Event()
+    def watch(stored: StoredRecord) -> None:
+        kept.extend(type(event).__name__ for event in stored.record.events)
 
     async def model(request: Any) -> str:
         await is_sent.wait()
-        for _ in range(500):
-            clock.advance(1_000)
-            await asyncio.sleep(0)
+        for event, count in (("MessageSent", 2), ("MessageSettled", 1)):
+            clock.advance(ACK_TIMEOUT_MS)
+            while kept.count(event) < count:
+                await asyncio.sleep(0)
         return "over [NEXT]" if request.agent == "clerk" else "ok"
 
-    async def story(box: Interlock) -> None:
+    crew_file(tmp_path, CREW)
+    async with Interlock(tmp_path / "data", models=model, clock=clock, observers=[watch]) as box:
         run = await box.start(load_crew(tmp_path / "crew.yaml"), "go")
         await box.send_message(run.id, "PRICE", "boss", {"dollars": 7})
         is_sent.set()
@@ -176,22 +167,20 @@ def test_what_an_agent_without_a_turn_does_not_receive_in_time_is_undelivered(tm
         assert [e["outcome"] for e in events if e["type"] == "message.settled"] == ["undelivered"]
         assert (await run.result()).status == "completed"
 
-    crew_file(tmp_path, CREW)
-    inside(Interlock(tmp_path / "data", models=model, clock=clock), story)
-
 
 def test_a_run_is_read_replayed_and_shown_where_its_types_are_not_registered(tmp_path: Path) -> None:
-    answering = Answer(tool_calls=(ToolCall(name="answer_message", arguments={"answer": "Fine."}),))
+    answering = ScriptedAnswer(tool_calls=(ToolCall(name="answer_message", arguments={"answer": "Fine."}),))
     model = ScriptedModel({"clerk": [ASK, answering]})
 
-    async def story(box: Interlock, crew: Any) -> str:
-        run = await box.start(crew, "go")
-        await run.result()
-        await box.send_message(run.id, "APPROVE", "clerk", {"dollars": 5})
-        await run.result()
-        return run.id
+    async def sent() -> str:
+        async with Interlock(tmp_path / "data", models=model) as box:
+            run = await box.start(load_crew(crew_file(tmp_path, CREW)), "go")
+            await run.result()
+            await box.send_message(run.id, "APPROVE", "clerk", {"dollars": 5})
+            await run.result()
+            return run.id
 
-    run = story_of(tmp_path, model, story)
+    run = asyncio.run(sent())
     for type_ in ("PRICE", "APPROVE"):
         unregister(type_)
     assert messages.registered() == ()
@@ -201,17 +190,17 @@ def test_a_run_is_read_replayed_and_shown_where_its_types_are_not_registered(tmp
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    assert "the same conclusions" in said("replay", run)
+    assert "the same decisions" in said("replay", run)
     assert f'APPROVE {HOST} -> clerk: answered\n    {{"dollars":5}}' in said("show", run, "--messages")
     assert "APPROVE" in said("show", run, "--mermaid")
     first, *_ = said("show", run, "--messages", "--json").splitlines()
     assert json.loads(first)
 
 
-def test_the_server_sends_once_and_refuses_what_does_not_fit(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_the_server_sends_once_and_refuses_what_does_not_fit(tmp_path: Path) -> None:
+    async with open_office(tmp_path, crews={"crew": CREW}, model=ScriptedModel({"clerk": [ASK, "hm"]})) as office:
         run = await office.start("go")
-        await office.box.runner.settled(run["id"])
+        await office.box.runner.wait_until_settled(run["id"])
         path, good = f"/v1/runs/{run['id']}/messages", {"type": "PRICE", "to": "clerk", "body": {"dollars": 5}}
         faults: list[dict[str, Any]] = [{"type": "NONE"}, {"body": {"dollars": "x"}}, {"body": {}}, {"to": "nobody"}]
         for wrong in faults:
@@ -219,11 +208,9 @@ def test_the_server_sends_once_and_refuses_what_does_not_fit(tmp_path: Path) -> 
         first = await office.post(path, json=good, headers={"idempotency-key": "a"})
         again = await office.post(path, json=good, headers={"idempotency-key": "a"})
         assert (first.status_code, first.json()) == (201, again.json())
-        await office.box.runner.settled(run["id"])
+        await office.box.runner.wait_until_settled(run["id"])
         events = (await office.get(f"/v1/runs/{run['id']}/events")).json()["events"]
         sent = [event["message"]["type"] for event in events if event["type"] == "message.sent"]
         assert sent == ["REQUEST_USER_INPUT", "PRICE"]
         await office.post(f"/v1/runs/{run['id']}/cancel")
         assert code_of(await office.post(path, json=good)) == (422, "bad-message")
-
-    played(tmp_path, story, crews={"crew": CREW}, model=ScriptedModel({"clerk": [ASK, "hm"]}))

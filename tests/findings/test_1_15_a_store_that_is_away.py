@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from interlock import Interlock, load_crew
-from interlock.adapters.store_sqlite import SqliteStore
-from interlock.adapters.tools_python import PythonToolbox
+from interlock.adapters.sqlite.store import SqliteStore
+from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.crew.host import Host
 from interlock.engine.events import ToolRequest
 from interlock.errors import ModelUnavailable, StoreFailed
@@ -86,7 +86,7 @@ class Folder(Interlock):
         super().__init__(*given, **more)
         self._before = before
 
-    def _opened_store(self) -> SqliteStore:
+    def _open_store(self) -> SqliteStore:
         def connect(path: Path, mode: str) -> sqlite3.Connection:
             return telling(self._before)(path, mode)
 
@@ -135,65 +135,54 @@ class World:
 
 
 @pytest.mark.parametrize("after", range(0, 40, 3))
-def test_every_live_run_continues_and_nothing_is_repeated(tmp_path: Path, after: int) -> None:
+async def test_every_live_run_continues_and_nothing_is_repeated(tmp_path: Path, after: int) -> None:
     """The store goes away after so many steps of 20 ms: at another place of each run every time."""
     world = World()
 
-    async def story() -> dict[str, str]:
-        how: dict[str, Any] = {"models": world.model, "tools": [world.pay], "clock": world.clock, "before": world.away}
-        async with Folder(tmp_path / "data", **how) as box:
-            for name in REPLIES:
-                await box.start(crew_in(tmp_path, name), "go", run_id=f"run-{name}")
-            await world.pass_time(after, 20)
-            world.away.is_away = True
-            await world.pass_time(HOUR_MS // 60_000, 60_000)
-            world.away.is_away = False
-            await world.pass_time(2_000, 1_000, lambda: not box.runner.drivers and not box.runner.live)
-            assert box.set_aside == ()
-            rows = await box.journal.rows(limit=50, nested=False)
-            return {row.run.removeprefix("run-"): f"{row.status} {row.reason}" for row in rows}
-
-    assert asyncio.run(story()) == dict.fromkeys(REPLIES, "completed signal:[END]")
+    how: dict[str, Any] = {"models": world.model, "tools": [world.pay], "clock": world.clock, "before": world.away}
+    async with Folder(tmp_path / "data", **how) as box:
+        for name in REPLIES:
+            await box.start(crew_in(tmp_path, name), "go", run_id=f"run-{name}")
+        await world.pass_time(after, 20)
+        world.away.is_away = True
+        await world.pass_time(HOUR_MS // 60_000, 60_000)
+        world.away.is_away = False
+        await world.pass_time(2_000, 1_000, lambda: not box.runner.drivers and not box.runner.live)
+        assert box.set_aside == ()
+        rows = await box.journal.rows(limit=50, nested=False)
+        found = {row.run.removeprefix("run-"): f"{row.status} {row.reason}" for row in rows}
+    assert found == dict.fromkeys(REPLIES, "completed signal:[END]")
     assert set(world.asked.values()) == {1}
     assert world.paid == 1
 
 
-def test_a_process_that_is_closed_while_the_store_is_away_ends(tmp_path: Path) -> None:
+async def test_a_process_that_is_closed_while_the_store_is_away_ends(tmp_path: Path) -> None:
     """An answer is held, and so is the reply of a model; neither keeps the process."""
     world = World()
 
-    async def story() -> str:
-        how: dict[str, Any] = {"models": world.model, "clock": world.clock, "before": world.away}
-        async with Folder(tmp_path / "data", **how, tools=[world.pay]) as box:
-            run = await box.start(crew_in(tmp_path, "asking"), "go", run_id="run-asking")
-            await box.start(crew_in(tmp_path, "alone"), "go", run_id="run-alone")
-            while not (questions := await box.questions()):
-                await world.pass_time(1, 20)
-            world.away.is_away = True
-            answer = asyncio.ensure_future(box.answer(questions[0].id, "red"))
-            await world.pass_time(5, 20)
-            closing = asyncio.ensure_future(box.__aexit__(None, None, None))
-            await world.pass_time(60, 1_000, closing.done)
-            assert closing.done()
-            await asyncio.gather(answer, return_exceptions=True)
-            return run.id
-
-    asyncio.run(story())
+    how: dict[str, Any] = {"models": world.model, "clock": world.clock, "before": world.away}
+    async with Folder(tmp_path / "data", **how, tools=[world.pay]) as box:
+        await box.start(crew_in(tmp_path, "asking"), "go", run_id="run-asking")
+        await box.start(crew_in(tmp_path, "alone"), "go", run_id="run-alone")
+        while not (questions := await box.questions()):
+            await world.pass_time(1, 20)
+        world.away.is_away = True
+        answer = asyncio.ensure_future(box.answer(questions[0].id, "red"))
+        await world.pass_time(5, 20)
+        closing = asyncio.ensure_future(box.__aexit__(None, None, None))
+        await world.pass_time(60, 1_000, closing.done)
+        assert closing.done()
+        await asyncio.gather(answer, return_exceptions=True)
     world.away.is_away = False
     assert world.clock.monotonic_ms() < 120_000
 
 
-def test_a_store_that_is_away_when_runs_are_recovered_sets_none_aside(
+async def test_a_store_that_is_away_when_runs_are_recovered_sets_none_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, claim = World(), SqliteStore.claim
     how: dict[str, Any] = {"models": world.model, "tools": [world.pay], "clock": world.clock, "before": world.away}
     names = ("alone", "child")
-
-    async def left() -> None:
-        async with Folder(tmp_path / "data", **how) as box:
-            for name in names:
-                await box.start(crew_in(tmp_path, name), "go", run_id=f"run-{name}")
 
     async def away(self: SqliteStore, run: str) -> int:
         if world.away.is_away:
@@ -201,23 +190,22 @@ def test_a_store_that_is_away_when_runs_are_recovered_sets_none_aside(
             raise StoreFailed("the store is away")
         return await claim(self, run)
 
-    async def recovered() -> set[str]:
-        async with Folder(tmp_path / "data", **how, recover=True) as box:
-            assert box.set_aside == ()
-            await world.pass_time(HOUR_MS // 60_000, 60_000)
-            assert box.set_aside == ()
-            world.away.is_away = False
-            await world.pass_time(2_000, 1_000, lambda: bool(box.runner.drivers))
-            for name in names:
-                done = asyncio.ensure_future(box.runner.settled(f"run-{name}"))
-                await world.pass_time(2_000, 100, done.done)
-            return {row.status for row in await box.journal.rows(limit=9)}
-
-    asyncio.run(left())
+    async with Folder(tmp_path / "data", **how) as box:
+        for name in names:
+            await box.start(crew_in(tmp_path, name), "go", run_id=f"run-{name}")
     monkeypatch.setattr(SqliteStore, "claim", away)
     monkeypatch.setattr(Away, "__call__", lambda self, statement: None)
     world.away.is_away = True
-    assert asyncio.run(recovered()) == {"completed"}
+    async with Folder(tmp_path / "data", **how, recover=True) as box:
+        assert box.set_aside == ()
+        await world.pass_time(HOUR_MS // 60_000, 60_000)
+        assert box.set_aside == ()
+        world.away.is_away = False
+        await world.pass_time(2_000, 1_000, lambda: bool(box.runner.drivers))
+        for name in names:
+            done = asyncio.ensure_future(box.runner.wait_until_settled(f"run-{name}"))
+            await world.pass_time(2_000, 100, done.done)
+        assert {row.status for row in await box.journal.rows(limit=9)} == {"completed"}
     assert world.away.refused > 10
 
 
@@ -261,24 +249,21 @@ def runner_on(store: AwayStore, world: World) -> Runner:
     )
 
 
-def test_a_store_in_memory_that_is_away_holds_its_run(tmp_path: Path) -> None:
+async def test_a_store_in_memory_that_is_away_holds_its_run(tmp_path: Path) -> None:
     """The runner itself, on the memory store: no folder, no thread."""
     world, store = World(), AwayStore()
     crew = crew_in(tmp_path, "alone")
 
-    async def story() -> tuple[str, str]:
-        async with runner_on(store, world) as runner:
-            form = runner.crews.proven_form(crew)
-            await runner.crews.keep(form)
-            await runner.start(form.crew, form.sha, "go", run_id="run-alone")
-            store.is_away = True
-            await world.pass_time(HOUR_MS // 60_000, 60_000)
-            assert (await store.row("run-alone")).status == "running"
-            assert "run-alone" in runner.drivers
-            store.is_away = False
-            await world.pass_time(1_000, 100, lambda: not runner.drivers and not runner.live)
-            row = await store.row("run-alone")
-            return row.status, row.reason
-
-    assert asyncio.run(story()) == ("completed", "signal:[END]")
+    async with runner_on(store, world) as runner:
+        form = runner.crews.require_proven_form(crew)
+        await runner.crews.store_crew(form)
+        await runner.start(form.crew, form.sha, "go", run_id="run-alone")
+        store.is_away = True
+        await world.pass_time(HOUR_MS // 60_000, 60_000)
+        assert (await store.row("run-alone")).status == "running"
+        assert "run-alone" in runner.drivers
+        store.is_away = False
+        await world.pass_time(1_000, 100, lambda: not runner.drivers and not runner.live)
+        row = await store.row("run-alone")
+        assert (row.status, row.reason) == ("completed", "signal:[END]")
     assert set(world.asked.values()) == {1}

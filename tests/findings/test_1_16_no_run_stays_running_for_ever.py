@@ -10,10 +10,10 @@ from click.testing import CliRunner
 from interlock import Interlock, load_crew
 from interlock.cli.main import interlock
 from interlock.crew.host import Host
-from interlock.engine.step import Run
+from interlock.engine.run import Run
 from interlock.errors import StoreBroken, Unstorable
 from interlock.ports import ModelRequest
-from interlock.runtime.runner import Runner
+from interlock.runtime.commit import Committer
 from interlock.testing import ManualClock
 from tests.boxes import inside
 
@@ -52,21 +52,18 @@ async def result(box: Interlock, clock: ManualClock, folder: Path) -> Any:
     return await outcome
 
 
-def played(folder: Path, replies: dict[str, list[str]]) -> tuple[Any, list[dict[str, Any]], Any]:
-    async def story() -> tuple[Any, list[dict[str, Any]], Any]:
-        clock = ManualClock()
-        asked: dict[str, int] = {}
+async def played(folder: Path, replies: dict[str, list[str]]) -> tuple[Any, list[dict[str, Any]], Any]:
+    clock = ManualClock()
+    asked: dict[str, int] = {}
 
-        def model(request: ModelRequest) -> str:
-            asked[request.agent] = asked.get(request.agent, 0) + 1
-            return replies[request.agent][min(request.number, len(replies[request.agent])) - 1]
+    def model(request: ModelRequest) -> str:
+        asked[request.agent] = asked.get(request.agent, 0) + 1
+        return replies[request.agent][min(request.number, len(replies[request.agent])) - 1]
 
-        async with Interlock(folder / "data", models=model, clock=clock) as box:
-            ended = await result(box, clock, folder)
-            events = [event async for event in box.runner.follow("r1")]
-            return ended, events, (box.set_aside, asked)
-
-    return asyncio.run(story())
+    async with Interlock(folder / "data", models=model, clock=clock) as box:
+        ended = await result(box, clock, folder)
+        events = [event async for event in box.runner.follow("r1")]
+        return ended, events, (box.set_aside, asked)
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, times: int, run: str = "r1") -> None:
@@ -82,55 +79,57 @@ def failing(monkeypatch: pytest.MonkeyPatch, times: int, run: str = "r1") -> Non
     monkeypatch.setattr(Run, "apply", broken)
 
 
-def test_a_run_whose_driver_failed_once_is_taken_up_by_its_own_process(
+async def test_a_run_whose_driver_failed_once_is_taken_up_by_its_own_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing(monkeypatch, 1)
-    ended, events, (aside, asked) = played(tmp_path, {"a": ["done\n[END]"]})
+    ended, events, (aside, asked) = await played(tmp_path, {"a": ["done\n[END]"]})
     assert (ended.status, ended.reason, aside) == ("completed", "signal:[END]", ())
     assert asked == {"a": 2}, "the call whose reply was never stored is made again"
     assert events[-1]["type"] == "run.finished"
 
 
-def test_a_run_that_fails_again_and_again_ends_with_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_that_fails_again_and_again_ends_with_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     failing(monkeypatch, 10**6)
-    ended, events, (_, asked) = played(tmp_path, {"a": ["done\n[END]"]})
+    ended, events, (_, asked) = await played(tmp_path, {"a": ["done\n[END]"]})
     assert (ended.status, ended.reason) == ("failed", "cannot_continue")
     assert asked["a"] <= 5
     (warned,) = [event for event in events if event["type"] == "warning"]
     assert "a fault of ours" in warned["message"]
 
 
-def test_a_child_that_cannot_be_driven_ends_with_its_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_child_that_cannot_be_driven_ends_with_its_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     failing(monkeypatch, 10**6, "r1~")
-    ended, _, _ = played(tmp_path, {"a": ["sub\n[SUB]", "done\n[END]"], "x": ["in\n[END]"]})
+    ended, _, _ = await played(tmp_path, {"a": ["sub\n[SUB]", "done\n[END]"], "x": ["in\n[END]"]})
     assert (ended.status, ended.reason) == ("failed", "cannot_continue")
 
 
 @pytest.mark.parametrize("error", [StoreBroken, Unstorable])
-def test_what_cannot_be_stored_is_set_aside_or_ended(
+async def test_what_cannot_be_stored_is_set_aside_or_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
-    transit = Runner.transit
+    transit = Committer.commit_event
 
-    async def broken(self: Runner, live: Any, event: Any, **how: Any) -> None:
+    async def broken(self: Committer, live: Any, event: Any, **how: Any) -> None:
         if type(event).__name__ == "ModelReplied":
             raise error("it cannot be written")
         await transit(self, live, event, **how)
 
-    monkeypatch.setattr(Runner, "transit", broken)
+    monkeypatch.setattr(Committer, "commit_event", broken)
 
-    async def story() -> Any:
-        clock = ManualClock()
-        async with Interlock(tmp_path / "data", models=lambda _: "done\n[END]", clock=clock) as box:
-            try:
-                return (await result(box, clock, tmp_path)).reason
-            except error:
-                (aside,) = box.set_aside
-                return f"aside: {aside.reason}"
-
-    expected = "cannot_continue" if error is Unstorable else "aside: it cannot be written"
-    assert asyncio.run(story()) == expected
+    clock = ManualClock()
+    async with Interlock(tmp_path / "data", models=lambda _: "done\n[END]", clock=clock) as box:
+        if error is Unstorable:
+            assert (await result(box, clock, tmp_path)).reason == "cannot_continue"
+            assert box.set_aside == ()
+        else:
+            with pytest.raises(error):
+                await result(box, clock, tmp_path)
+            assert [aside.reason for aside in box.set_aside] == ["it cannot be written"]
 
 
 TOOL_INSIDE = INNER.replace("{id: x}", "{id: x, tools: [pay]}")
@@ -141,7 +140,7 @@ async def pay() -> str:
     return "paid"
 
 
-def leave_tree(folder: Path) -> None:
+async def leave_tree(folder: Path) -> None:
     """A process ends while the model of a sub-crew works; nobody parks its runs."""
 
     async def model(request: ModelRequest) -> str:
@@ -149,35 +148,33 @@ def leave_tree(folder: Path) -> None:
             await asyncio.Event().wait()
         return "sub\n[SUB]"
 
-    async def story() -> None:
-        (folder / "inner").mkdir()
-        (folder / "inner" / "crew.yaml").write_text(TOOL_INSIDE, "utf-8")
-        (folder / "crew.yaml").write_text(CREW, "utf-8")
-        crew = load_crew(folder, host=Host(tools=("pay",)))
-        async with Interlock(folder / "data", models=model, tools=[pay]) as box:
-            run = await box.start(crew, "go", run_id="r1")
-            async for event in run.events():
-                if event["type"] == "model.called" and event["agent"] == "x":
-                    return
-
-    asyncio.run(story())
+    (folder / "inner").mkdir()
+    (folder / "inner" / "crew.yaml").write_text(TOOL_INSIDE, "utf-8")
+    (folder / "crew.yaml").write_text(CREW, "utf-8")
+    crew = load_crew(folder, host=Host(tools=("pay",)))
+    async with Interlock(folder / "data", models=model, tools=[pay]) as box:
+        run = await box.start(crew, "go", run_id="r1")
+        async for event in run.events():
+            if event["type"] == "model.called" and event["agent"] == "x":
+                return
 
 
-def rows_of(folder: Path) -> dict[str, tuple[str, str]]:
-    rows = inside(Interlock(folder / "data"), lambda box: box.journal.rows(limit=9))
+async def rows_of(folder: Path) -> dict[str, tuple[str, str]]:
+    async with Interlock(folder / "data") as box:
+        rows = await box.journal.rows(limit=9)
     return {row.run.partition("~")[0] + "~" * ("~" in row.run): (row.status, row.reason) for row in rows}
 
 
 def test_what_was_set_aside_is_seen_by_every_process_and_recovered_where_it_can_be(tmp_path: Path) -> None:
-    leave_tree(tmp_path)
-    assert rows_of(tmp_path) == {"r1": ("running", ""), "r1~": ("running", "")}
+    asyncio.run(leave_tree(tmp_path))
+    assert asyncio.run(rows_of(tmp_path)) == {"r1": ("running", ""), "r1~": ("running", "")}
 
     async def asides(box: Interlock) -> Any:
         return [(aside.run, "pay" in aside.reason) for aside in box.set_aside]
 
     for _ in range(2):  # a second process that lacks the tool changes nothing
         assert inside(Interlock(tmp_path / "data", models=lambda _: "x", recover=True), asides) == [("r1", True)]
-        assert rows_of(tmp_path) == {"r1": ("paused", "set_aside"), "r1~": ("paused", "set_aside")}
+        assert asyncio.run(rows_of(tmp_path)) == {"r1": ("paused", "set_aside"), "r1~": ("paused", "set_aside")}
     shown = CliRunner().invoke(interlock, ["runs", "show", "r1", "--data", str(tmp_path / "data")]).output
     assert "r1 is set aside: 'interlock resume r1' continues it" in shown
     assert "needs tools that this host does not have: pay" in shown
@@ -188,9 +185,9 @@ def test_what_was_set_aside_is_seen_by_every_process_and_recovered_where_it_can_
         return "done\n[END]"
 
     async def settled(box: Interlock) -> Any:
-        await box.runner.settled("r1")
+        await box.runner.wait_until_settled("r1")
         return box.set_aside
 
     assert inside(Interlock(tmp_path / "data", models=ends, tools=[pay], recover=True), settled) == ()
-    assert rows_of(tmp_path)["r1"] == ("completed", "signal:[END]")
+    assert asyncio.run(rows_of(tmp_path))["r1"] == ("completed", "signal:[END]")
     assert CliRunner().invoke(interlock, ["runs", "replay", "r1", "--data", str(tmp_path / "data")]).exit_code == 0

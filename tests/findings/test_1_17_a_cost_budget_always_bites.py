@@ -9,19 +9,18 @@ import pytest
 from click.testing import CliRunner
 
 from interlock import Interlock, load_crew
-from interlock.adapters.crew_files import read_crew
-from interlock.adapters.host_file import HostSettings, read_host_file
-from interlock.adapters.installing import install_line
+from interlock.adapters.config.extras import install_line
+from interlock.adapters.config.host_file import HostSettings, read_host_file
+from interlock.adapters.crews.crew_files import read_crew
 from interlock.adapters.models import known_models, price_table
-from interlock.adapters.models.providers import ProviderSettings
+from interlock.adapters.models.openai.providers import ProviderSettings
 from interlock.cli.main import interlock
 from interlock.crew.host import Host
 from interlock.crew.problem import Problem, Severity
 from interlock.engine.events import Usage
 from interlock.ports import ModelReply
 from tests.adapters.hostile_server import hostile_server, replies, said
-from tests.boxes import inside
-from tests.server.office import office
+from tests.server.office import open_office
 
 CREW = """\
 version: "{version}"
@@ -95,19 +94,17 @@ def test_what_runs_at_your_own_place_is_free(tmp_path: Path, model: str) -> None
     assert missing(tmp_path, crew(model)) == []
 
 
-def played(folder: Path, model: Any, settings: str = "") -> tuple[Usage, list[dict[str, Any]]]:
+async def played(folder: Path, model: Any, settings: str = "") -> tuple[Usage, list[dict[str, Any]]]:
     (folder / "crew.yaml").write_text(crew("house:m", settings), "utf-8")
 
-    async def story(box: Interlock) -> tuple[Usage, list[dict[str, Any]]]:
+    async with Interlock(folder / "data", models=model) as box:
         run = await box.start(load_crew(folder, host=Host(providers=("house",))), "go", run_id="r")
         told = [event async for event in run.events()]
         return (await run.result()).usage, told
 
-    return inside(Interlock(folder / "data", models=model), story)
-
 
 def test_an_unknown_cost_is_counted_and_shown_as_unknown(tmp_path: Path) -> None:
-    usage, told = played(tmp_path, lambda _request: "Fine.\n[DONE]")
+    usage, told = asyncio.run(played(tmp_path, lambda _request: "Fine.\n[DONE]"))
     assert (usage.calls, usage.cost_micros, usage.unpriced_calls) == (1, 0, 1)
     assert told[-1]["usage"]["unpriced_calls"] == 1
 
@@ -120,50 +117,42 @@ def test_an_unknown_cost_is_counted_and_shown_as_unknown(tmp_path: Path) -> None
     assert json.loads(shown("runs", "usage", "--json"))["usage"]["unpriced_calls"] == 1
 
 
-def test_a_cost_that_a_model_says_is_known(tmp_path: Path) -> None:
-    usage, _ = played(tmp_path, lambda _request: ModelReply(text="Fine.\n[DONE]", usage=Usage(cost_micros=7)))
+async def test_a_cost_that_a_model_says_is_known(tmp_path: Path) -> None:
+    usage, _ = await played(tmp_path, lambda _request: ModelReply(text="Fine.\n[DONE]", usage=Usage(cost_micros=7)))
     assert (usage.cost_micros, usage.unpriced_calls) == (7, 0)
 
 
-def test_a_call_that_a_limit_cannot_count_is_warned_of_in_the_run(tmp_path: Path) -> None:
+async def test_a_call_that_a_limit_cannot_count_is_warned_of_in_the_run(tmp_path: Path) -> None:
     (tmp_path / "crew.yaml").write_text(crew("house:m", LIMIT, version="1.0"), "utf-8")
 
-    async def story(box: Interlock) -> list[dict[str, Any]]:
+    async with Interlock(tmp_path / "data", models=lambda _request: "Fine.\n[DONE]") as box:
         run = await box.start(load_crew(tmp_path, host=Host(providers=("house",))), "go")
-        return [event async for event in run.events()]
-
-    told = inside(Interlock(tmp_path / "data", models=lambda _request: "Fine.\n[DONE]"), story)
+        told = [event async for event in run.events()]
     assert [event["code"] for event in told if event["type"] == "warning"] == ["unpriced-call"]
 
 
-def test_a_server_tells_how_many_calls_have_no_price(tmp_path: Path) -> None:
-    async def asked() -> tuple[dict[str, Any], dict[str, Any]]:
-        async with office(tmp_path) as there:
-            run_id = (await there.post("/v1/runs", json={"crew": "office", "input": "hi"})).json()["id"]
-            await there.service.box.runner.settled(run_id)
-            return (await there.get(f"/v1/runs/{run_id}")).json(), (await there.get("/v1/usage")).json()
-
-    run, usage = asyncio.run(asked())
+async def test_a_server_tells_how_many_calls_have_no_price(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as there:
+        run_id = (await there.post("/v1/runs", json={"crew": "office", "input": "hi"})).json()["id"]
+        await there.service.box.runner.wait_until_settled(run_id)
+        run, usage = (await there.get(f"/v1/runs/{run_id}")).json(), (await there.get("/v1/usage")).json()
     assert (run["usage"]["unpriced_calls"], usage["usage"]["unpriced_calls"]) == (1, 1)
 
 
 @pytest.mark.parametrize(("prices", "expected"), [((2.0, 10.0), (92, 0)), ((0.0, 0.0), (0, 0)), ((None, None), (0, 1))])
-def test_a_provider_of_the_hosts_file_may_have_prices(
+async def test_a_provider_of_the_hosts_file_may_have_prices(
     tmp_path: Path, prices: tuple[float | None, float | None], expected: tuple[int, int]
 ) -> None:
     (tmp_path / "crew.yaml").write_text(crew("house:m", ""), "utf-8")
     definition = load_crew(tmp_path, host=Host(providers=("house",)))
 
-    async def story() -> Usage:
-        async with hostile_server(replies(said("Fine.\n[DONE]"))) as server:
-            settings = ProviderSettings(
-                url=server.url, input_token_price_per_million=prices[0], output_token_price_per_million=prices[1]
-            )
-            host = HostSettings(provider_settings={"house": settings})
-            async with Interlock(tmp_path / "data", host=host) as box:
-                return (await (await box.start(definition, "go")).result()).usage
-
-    usage = asyncio.run(story())
+    async with hostile_server(replies(said("Fine.\n[DONE]"))) as server:
+        settings = ProviderSettings(
+            url=server.url, input_token_price_per_million=prices[0], output_token_price_per_million=prices[1]
+        )
+        host = HostSettings(provider_settings={"house": settings})
+        async with Interlock(tmp_path / "data", host=host) as box:
+            usage = (await (await box.start(definition, "go")).result()).usage
     assert (usage.cost_micros, usage.unpriced_calls) == expected
 
 
@@ -184,5 +173,5 @@ def test_a_model_named_on_the_command_line_needs_a_price_too(
     config.write_text(f'[providers.office]\nurl = "http://127.0.0.1:9/v1"\n{prices}', "utf-8")
     words = ["run", str(tmp_path), "hi", "--model", "office:large", "--config", str(config)]
     ran = CliRunner().invoke(interlock, [*words, "--data", str(tmp_path / "data")])
-    sentence = "--model 'office:large': the crew 'desk' limits its cost, and the price of this model is unknown; "
+    sentence = "--model 'office:large': the crew 'desk' limits its cost, but the price of this model is unknown; "
     assert (sentence in ran.stderr, ran.exit_code == 2) == (is_refused, is_refused), ran.output

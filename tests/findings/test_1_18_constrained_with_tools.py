@@ -1,6 +1,5 @@
 """`signal_mode: constrained` with tools works where a server can do both, and is a problem at `check` elsewhere."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -8,12 +7,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from interlock.adapters.models.constraining import SCHEMA
-from interlock.adapters.models.endpoint import Endpoint, Server
-from interlock.adapters.models.openai_compatible import OpenAICompatibleModel
+from interlock.adapters.models.openai.client import OpenAICompatibleModel
+from interlock.adapters.models.openai.constrained_decoding import SCHEMA
+from interlock.adapters.models.openai.endpoint import Endpoint, Server
 from interlock.cli.main import interlock
-from interlock.engine.grammar import ending_in
-from interlock.engine.state import Message
+from interlock.engine.prompt.grammar import ending_in
+from interlock.engine.state import TurnMessage
 from interlock.errors import ModelRefused
 from interlock.ports import ModelReply, ModelRequest, ToolSchema
 from tests.adapters.hostile_server import answers, hostile_server, replies, said, tool_pieces
@@ -44,7 +43,7 @@ def _toml(tmp_path: Path) -> None:
 def test_a_server_that_cannot_do_both_is_a_problem_at_check(tmp_path: Path, model: str) -> None:
     ((severity, message),) = problems(tmp_path, model)
     assert severity == "error"
-    assert f"{model} cannot call tools in a reply that is held to its marks" in message
+    assert f"{model} cannot call tools in a constrained reply" in message
     assert [severity for severity, _ in problems(tmp_path, model, version="1.0")] == ["warning"]
     assert problems(tmp_path, model, tools="") == []
 
@@ -72,28 +71,25 @@ def request_of(*, with_tools: bool = True) -> ModelRequest:
         agent="clerk",
         number=1,
         system="",
-        messages=(Message(role="user", text="hi"),),
+        messages=(TurnMessage(role="user", text="hi"),),
         tools=tools if with_tools else (),
         ending=ending_in(("[DONE]",)),
     )
 
 
-def asked(*bodies: bytes) -> tuple[list[ModelReply], list[dict[str, Any]]]:
-    async def story() -> tuple[list[ModelReply], list[dict[str, Any]]]:
-        async with hostile_server(*(replies(body) for body in bodies)) as server:
-            endpoint = Endpoint(server=Server("s"), url=server.url, constrains=SCHEMA, constrains_with_tools=True)
-            model = OpenAICompatibleModel(endpoint, "m")
-            found = [[piece async for piece in model.reply(request_of())] for _ in bodies]
-            await model.close()
-            whole = [piece for pieces in found for piece in pieces if isinstance(piece, ModelReply)]
-            return whole, [asked.body for asked in server.asked]
-
-    return asyncio.run(story())
+async def asked(*bodies: bytes) -> tuple[list[ModelReply], list[dict[str, Any]]]:
+    async with hostile_server(*(replies(body) for body in bodies)) as server:
+        endpoint = Endpoint(server=Server("s"), url=server.url, constrains=SCHEMA, constrains_with_tools=True)
+        model = OpenAICompatibleModel(endpoint, "m")
+        found = [[piece async for piece in model.reply(request_of())] for _ in bodies]
+        await model.close()
+        whole = [piece for pieces in found for piece in pieces if isinstance(piece, ModelReply)]
+        return whole, [each.body for each in server.asked]
 
 
-def test_the_reply_that_ends_the_turn_is_held_and_one_that_calls_tools_is_free() -> None:
+async def test_the_reply_that_ends_the_turn_is_held_and_one_that_calls_tools_is_free() -> None:
     call = {"index": 0, "id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    (calls, ends), bodies = asked(tool_pieces(call), said('{"text": "Fine.", "signal": "[DONE]"}'))
+    (calls, ends), bodies = await asked(tool_pieces(call), said('{"text": "Fine.", "signal": "[DONE]"}'))
     assert ([each.name for each in calls.tool_calls], calls.text) == (["look"], "")
     assert (ends.text, ends.constrained) == ("Fine.\n[DONE]", True)
     for body in bodies:
@@ -109,20 +105,17 @@ def test_the_reply_that_ends_the_turn_is_held_and_one_that_calls_tools_is_free()
         ("401 Unauthorized", True, ""),
     ],
 )
-def test_a_server_that_refuses_both_at_run_time_is_reported_with_what_to_do(
+async def test_a_server_that_refuses_both_at_run_time_is_reported_with_what_to_do(
     status: str, tools: bool, advice: str
 ) -> None:
     refused = answers(status, b'{"error": {"message": "response_format is not supported"}}')
 
-    async def story() -> str:
-        async with hostile_server(refused) as server:
-            endpoint = Endpoint(server=Server("s"), url=server.url, constrains=SCHEMA, constrains_with_tools=True)
-            model = OpenAICompatibleModel(endpoint, "m")
-            with pytest.raises(ModelRefused) as refusal:
-                _ = [piece async for piece in model.reply(request_of(with_tools=tools))]
-            await model.close()
-            return str(refusal.value)
-
-    told = asyncio.run(story())
+    async with hostile_server(refused) as server:
+        endpoint = Endpoint(server=Server("s"), url=server.url, constrains=SCHEMA, constrains_with_tools=True)
+        model = OpenAICompatibleModel(endpoint, "m")
+        with pytest.raises(ModelRefused) as refusal:
+            _ = [piece async for piece in model.reply(request_of(with_tools=tools))]
+        await model.close()
+        told = str(refusal.value)
     assert f"answered {status[:3]}: response_format is not supported{advice}" in told
     assert ("'signal_mode: text'" in told) == bool(advice)

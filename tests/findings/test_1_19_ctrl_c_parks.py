@@ -17,7 +17,6 @@ from interlock.crew.host import Host
 from interlock.engine.events import ToolRequest
 from interlock.errors import CannotFork, NotWaiting, UsageError
 from interlock.ports import ModelReply, ModelRequest
-from tests.boxes import inside
 
 CREW = """\
 version: "2.0"
@@ -111,7 +110,7 @@ def test_a_signal_leaves_the_run_paused_and_parked(tmp_path: Path, number: int) 
     assert command(tmp_path, "runs", "replay", run_id).exit_code == 0
     refused = command(tmp_path, "resume", run_id, "--input", "hello", "--script", str(script))
     assert refused.exit_code == 1
-    assert "parked and asks nothing" in refused.stderr
+    assert "parked and has no question" in refused.stderr
     script.write_text(SCRIPT.replace("DELAY", "0"), "utf-8")
     done = command(tmp_path, "resume", run_id, "--script", str(script), "--json")
     assert done.exit_code == 0, done.output
@@ -119,10 +118,10 @@ def test_a_signal_leaves_the_run_paused_and_parked(tmp_path: Path, number: int) 
     assert [event["agent"] for event in told if event["type"] == "model.replied"] == ["a", "b"]
 
 
-def parked(folder: Path, model: Hanging, until: str) -> tuple[str, list[dict[str, Any]]]:
+async def parked(folder: Path, model: Hanging, until: str) -> tuple[str, list[dict[str, Any]]]:
     """A run that was parked when an agent had been asked."""
 
-    async def story(box: Interlock) -> tuple[str, list[dict[str, Any]]]:
+    async with Interlock(folder / "data", models=model) as box:
         run = await box.start(crew_in(folder), "go")
         events = []
         async for event in run.events():
@@ -135,8 +134,6 @@ def parked(folder: Path, model: Hanging, until: str) -> tuple[str, list[dict[str
                 await box.park(run.id)
         return run.id, events
 
-    return inside(Interlock(folder / "data", models=model), story)
-
 
 GROUP: dict[str, list[Any]] = {
     "a": ["all\n[GO]", "done\n[END]"],
@@ -146,12 +143,13 @@ GROUP: dict[str, list[Any]] = {
 }
 
 
-def test_children_are_parked_too_and_only_calls_in_progress_are_made_again(tmp_path: Path) -> None:
+async def test_children_are_parked_too_and_only_calls_in_progress_are_made_again(tmp_path: Path) -> None:
     model = Hanging(GROUP)
-    run_id, events = parked(tmp_path, model, "x")
+    run_id, events = await parked(tmp_path, model, "x")
     assert (events[-1]["run"], events[-1]["type"], events[-1]["reason"]) == (run_id, "run.paused", "parked")
 
-    async def later(box: Interlock) -> Any:
+    asked = list(model.asked)
+    async with Interlock(tmp_path / "data", models=model, recover=True) as box:
         rows = await box.journal.rows(limit=10)
         assert [(row.status, row.reason) for row in rows] == [("paused", "parked")] * 2
         assert box.set_aside == ()
@@ -162,41 +160,37 @@ def test_children_are_parked_too_and_only_calls_in_progress_are_made_again(tmp_p
         with pytest.raises(CannotFork):
             await box.fork(run_id, rows[-1].seq)
         run = await box.resume(run_id)
-        return await run.result()
-
-    asked = list(model.asked)
-    result = inside(Interlock(tmp_path / "data", models=model, recover=True), later)
+        result = await run.result()
     assert (result.status, result.output) == ("completed", "done\n[END]")
     again = model.asked[len(asked) :]
     assert sorted(agent for agent, _, _ in again) == ["a", "c", "x"]
     assert {call for call in again if call[0] != "a"} <= set(asked), "under the same keys"
 
 
-def test_an_open_question_is_answered_without_continuing_the_run(tmp_path: Path) -> None:
+async def test_an_open_question_is_answered_without_continuing_the_run(tmp_path: Path) -> None:
     model = Hanging({**GROUP, "b": [ask("which?"), "red it is"]})
-    run_id, _ = parked(tmp_path, model, "x")
+    run_id, _ = await parked(tmp_path, model, "x")
     asked = list(model.asked)
 
-    async def answered(box: Interlock) -> Any:
+    async with Interlock(tmp_path / "data", models=model, recover=True) as box:
         (question,) = await box.questions()
         handle = await box.answer(question.id, "red")
         events = [event async for event in handle.events()]
         result = await handle.result()
         assert (await box.answer(question.id, "red")).id == run_id, "the same answer again changes nothing"
         assert await box.questions() == []
-        return result, events[-1]
-
-    result, last = inside(Interlock(tmp_path / "data", models=model, recover=True), answered)
+        last = events[-1]
     assert (result.status, result.reason, last["type"]) == ("paused", "parked", "run.paused")
     assert model.asked == asked, "nobody was asked"
-    result = inside(Interlock(tmp_path / "data", models=model), lambda box: resumed(box, run_id))
+    async with Interlock(tmp_path / "data", models=model) as box:
+        result = await resumed(box, run_id)
     assert result.status == "completed"
 
 
-def test_a_question_of_a_child_is_answered_without_continuing_the_tree(tmp_path: Path) -> None:
+async def test_a_question_of_a_child_is_answered_without_continuing_the_tree(tmp_path: Path) -> None:
     model = Hanging({**GROUP, "x": [ask("which?"), "inside\n[END]"]})
 
-    async def story(box: Interlock) -> str:
+    async with Interlock(tmp_path / "data", models=model) as box:
         run = await box.start(crew_in(tmp_path), "go")
         async for event in run.events():
             if event["type"] == "child.waits":
@@ -207,49 +201,46 @@ def test_a_question_of_a_child_is_answered_without_continuing_the_tree(tmp_path:
         result = await run.result()
         assert (result.status, result.reason) == ("paused", "parked")
         assert [agent for agent, _, _ in model.asked].count("x") == 1
-        return run.id
-
-    run_id = inside(Interlock(tmp_path / "data", models=model), story)
-    rows = inside(Interlock(tmp_path / "data", models=model), lambda box: box.journal.rows(limit=9))
+        run_id = run.id
+    async with Interlock(tmp_path / "data", models=model) as box:
+        rows = await box.journal.rows(limit=9)
     assert {row.reason for row in rows} == {"parked"}
-    assert inside(Interlock(tmp_path / "data", models=model), lambda box: resumed(box, run_id)).status == "completed"
+    async with Interlock(tmp_path / "data", models=model) as box:
+        assert (await resumed(box, run_id)).status == "completed"
 
 
 async def resumed(box: Interlock, run_id: str, text: str = "") -> Any:
     return await (await box.resume(run_id, text)).result()
 
 
-def test_resume_with_input_answers_the_open_question_and_continues(tmp_path: Path) -> None:
+async def test_resume_with_input_answers_the_open_question_and_continues(tmp_path: Path) -> None:
     model = Hanging({**GROUP, "b": [ask("which?"), "red it is"]})
-    run_id, _ = parked(tmp_path, model, "x")
-    result = inside(Interlock(tmp_path / "data", models=model), lambda box: resumed(box, run_id, "red"))
+    run_id, _ = await parked(tmp_path, model, "x")
+    async with Interlock(tmp_path / "data", models=model) as box:
+        result = await resumed(box, run_id, "red")
     assert result.status == "completed"
 
 
-def test_a_parked_run_can_be_cancelled_with_its_children(tmp_path: Path) -> None:
+async def test_a_parked_run_can_be_cancelled_with_its_children(tmp_path: Path) -> None:
     model = Hanging(GROUP)
-    run_id, _ = parked(tmp_path, model, "x")
+    run_id, _ = await parked(tmp_path, model, "x")
 
-    async def story(box: Interlock) -> list[str]:
+    async with Interlock(tmp_path / "data", models=model) as box:
         await (await box.cancel(run_id)).result()
-        return [row.status for row in await box.journal.rows(limit=9)]
-
-    assert inside(Interlock(tmp_path / "data", models=model), story) == ["cancelled", "cancelled"]
+        assert [row.status for row in await box.journal.rows(limit=9)] == ["cancelled", "cancelled"]
 
 
-def test_serve_resume_parked_continues_them(tmp_path: Path) -> None:
+async def test_serve_resume_parked_continues_them(tmp_path: Path) -> None:
     model = Hanging(GROUP)
-    run_id, _ = parked(tmp_path, model, "x")
+    run_id, _ = await parked(tmp_path, model, "x")
 
-    async def story(box: Interlock) -> str:
+    async with Interlock(tmp_path / "data", models=model) as box:
         assert await box.resume_parked() == ()
-        await box.runner.settled(run_id)
-        return (await box.result(run_id)).status
-
-    assert inside(Interlock(tmp_path / "data", models=model), story) == "completed"
+        await box.runner.wait_until_settled(run_id)
+        assert (await box.result(run_id)).status == "completed"
 
 
-def test_a_tool_in_progress_that_is_not_idempotent_is_asked_about(tmp_path: Path) -> None:
+async def test_a_tool_in_progress_that_is_not_idempotent_is_asked_about(tmp_path: Path) -> None:
     paid: list[str] = []
 
     async def pay() -> str:
@@ -261,28 +252,25 @@ def test_a_tool_in_progress_that_is_not_idempotent_is_asked_about(tmp_path: Path
     call = ModelReply(text="", tool_calls=(ToolRequest(id="1", name="pay", arguments="{}"),))
     model = Hanging({"a": [call, "done\n[END]"]})
 
-    async def story(box: Interlock) -> str:
+    async with Interlock(tmp_path / "data", models=model, tools=[pay]) as box:
         run = await box.start(crew_in(tmp_path, tools="pay"), "go")
         while not paid:
             await asyncio.sleep(0)
         assert await box.park(run.id)
-        return run.id
-
-    run_id = inside(Interlock(tmp_path / "data", models=model, tools=[pay]), story)
-    result = inside(Interlock(tmp_path / "data", models=model, tools=[pay]), lambda box: resumed(box, run_id))
+        run_id = run.id
+    async with Interlock(tmp_path / "data", models=model, tools=[pay]) as box:
+        result = await resumed(box, run_id)
     assert (result.status, result.reason, paid) == ("paused", "tool_unknown_outcome", ["paid"])
 
 
-def test_a_parked_token_continues_once_and_the_same_resume_again_changes_nothing(tmp_path: Path) -> None:
+async def test_a_parked_token_continues_once_and_the_same_resume_again_changes_nothing(tmp_path: Path) -> None:
     model = Hanging(GROUP)
-    run_id, _ = parked(tmp_path, model, "x")
+    run_id, _ = await parked(tmp_path, model, "x")
 
-    async def story(box: Interlock) -> str:
+    async with Interlock(tmp_path / "data", models=model) as box:
         token = (await box.result(run_id)).token
         await box.resume(run_id, token=token)
         await (await box.resume(run_id, token=token)).result()
         with pytest.raises(NotWaiting):
             await box.resume(run_id, token=f"{run_id}:no")
-        return (await box.result(run_id)).status
-
-    assert inside(Interlock(tmp_path / "data", models=model), story) == "completed"
+        assert (await box.result(run_id)).status == "completed"

@@ -129,7 +129,7 @@ def test_a_parked_run_is_resumed_over_http(tmp_path: Path) -> None:
 
 def test_a_parked_tree_is_exported_and_continued_elsewhere(tmp_path: Path) -> None:
     model = Hanging({**GROUP, "b": [ask("which?"), "red it is"]})
-    run_id, _ = parked(tmp_path, model, "x")
+    run_id, _ = asyncio.run(parked(tmp_path, model, "x"))
     file = tmp_path / "run.jsonl"
     assert command(tmp_path, "runs", "export", run_id, str(file)).exit_code == 0
     there = tmp_path / "there"
@@ -152,7 +152,7 @@ def test_a_parked_tree_is_exported_and_continued_elsewhere(tmp_path: Path) -> No
 @pytest.mark.usefixtures("price")
 def test_a_message_to_a_parked_run_is_taken_in_and_shown_after_the_resume(tmp_path: Path) -> None:
     model = Reading({**GROUP, "b": [ask("which?"), "red it is", "still red"]})
-    run_id, _ = parked(tmp_path, model, "x")
+    run_id, _ = asyncio.run(parked(tmp_path, model, "x"))
     asked = list(model.asked)
 
     async def story(box: Interlock) -> Any:

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from interlock import Interlock
-from interlock.engine.step import OVER
+from interlock.engine.run import OVER
 from interlock.errors import InterlockError
 from interlock.ports import Delta, ModelReply, ModelRequest
-from interlock.runtime.runner import replayed
-from tests.boxes import inside
+from interlock.runtime.runner import replay_run
 from tests.findings.test_1_19_ctrl_c_parks import ask, crew_in
 
 REPLIES: dict[str, list[Any]] = {
@@ -78,7 +77,7 @@ async def require_sound(box: Interlock) -> None:
     """Rows say what the journals say, and nobody works on what rests."""
     for row in await box.journal.rows(limit=9):
         records = await box.journal.records(row.run)
-        state = replayed(await box.crew_of(row), row.run, records).state
+        state = replay_run(await box.crew_of(row), row.run, records).state
         assert (row.status, row.seq) == (state.status, state.seq)
         last = records[-1].events[-1]
         assert type(last).__name__ in ("RunFinished", "RunPaused", "WentStale"), last
@@ -93,15 +92,15 @@ async def finished(box: Interlock) -> str:
         await later(0, lambda: box.resume("r"))
         for question in await box.questions():
             await box.answer(question.id, "red")
-        await box.runner.settled("r")
+        await box.runner.wait_until_settled("r")
     raise AssertionError(f"it does not come to an end: {row}")
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_whatever_is_asked_at_the_same_moment_leaves_a_sound_run(tmp_path: Path, seed: int) -> None:
+async def test_whatever_is_asked_at_the_same_moment_leaves_a_sound_run(tmp_path: Path, seed: int) -> None:
     chance = Random(seed)
 
-    async def story(box: Interlock) -> str:
+    async with Interlock(tmp_path / "data", models=Streaming(seed), durability="normal") as box:
         await box.start(crew_in(tmp_path), "go", run_id="r")
         first = asyncio.ensure_future(followed(box))
         asked: list[Any] = [
@@ -115,35 +114,30 @@ def test_whatever_is_asked_at_the_same_moment_leaves_a_sound_run(tmp_path: Path,
             asked.append(lambda: box.cancel("r"))
         chance.shuffle(asked)
         done = await asyncio.gather(*(later(chance.randrange(250), work) for work in asked))
-        await box.runner.settled("r")
+        await box.runner.wait_until_settled("r")
         require_ordered(await first)
         for each in done:
             if isinstance(each, list):
                 require_ordered(each)
         await require_sound(box)
-        return await finished(box)
-
-    status = inside(Interlock(tmp_path / "data", models=Streaming(seed), durability="normal"), story)
+        status = await finished(box)
     assert status in (("completed", "cancelled") if seed % 3 == 0 else ("completed",))
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_two_processes_that_ask_at_the_same_moment_leave_a_sound_run(tmp_path: Path, seed: int) -> None:
+async def test_two_processes_that_ask_at_the_same_moment_leave_a_sound_run(tmp_path: Path, seed: int) -> None:
     """What one process drives the other is refused; what rests either may take, and one does."""
     chance = Random(seed)
 
-    async def story() -> str:
-        boxes = [Interlock(tmp_path / "data", models=Streaming(seed + n), durability="normal") for n in range(2)]
-        async with boxes[0] as one, boxes[1] as other:
-            await one.start(crew_in(tmp_path), "go", run_id="r")
-            work: list[Any] = [lambda: one.park("r"), *(lambda box=box: answer_first(box) for box in (one, other))]
-            work += [lambda box=box: box.resume("r") for box in (one, other)]
-            await asyncio.gather(*(later(chance.randrange(400), each) for each in work))
-            for box in (one, other):
-                await box.runner.settled("r")
-            await require_sound(other)
-            assert await one.park("r") is False, "nobody drives it now"
-        async with Interlock(tmp_path / "data", models=Streaming(seed), recover=True) as last:
-            return await finished(last)
-
-    assert asyncio.run(story()) == "completed"
+    boxes = [Interlock(tmp_path / "data", models=Streaming(seed + n), durability="normal") for n in range(2)]
+    async with boxes[0] as one, boxes[1] as other:
+        await one.start(crew_in(tmp_path), "go", run_id="r")
+        work: list[Any] = [lambda: one.park("r"), *(lambda box=box: answer_first(box) for box in (one, other))]
+        work += [lambda box=box: box.resume("r") for box in (one, other)]
+        await asyncio.gather(*(later(chance.randrange(400), each) for each in work))
+        for box in (one, other):
+            await box.runner.wait_until_settled("r")
+        await require_sound(other)
+        assert await one.park("r") is False, "nobody drives it now"
+    async with Interlock(tmp_path / "data", models=Streaming(seed), recover=True) as last:
+        assert await finished(last) == "completed"

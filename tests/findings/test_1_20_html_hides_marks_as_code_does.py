@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from interlock import load_crew
 from interlock.cli.main import interlock
 from interlock.engine.events import ModelReplied, RunStarted
-from interlock.engine.listening import Listener
-from interlock.engine.routing import OwnReply, RoutingTable
-from interlock.engine.step import RULES, Run
+from interlock.engine.routing.decision import OwnReply, RoutingTable
+from interlock.engine.routing.stream import ReplyScanner
+from interlock.engine.run import RULES, Run
 from tests.findings.doubtful_spellings import HIDE, STEER
 
 CREW = """\
@@ -28,7 +28,9 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "signals.md"
 
 
 def cases(kinds: dict[str, list[str]]) -> list[str]:
-    return [spelling.replace("@", "[END]") for spellings in kinds.values() for spelling in spellings]
+    found = [spelling.replace("@", "[END]") for spellings in kinds.values() for spelling in spellings]
+    assert found
+    return found
 
 
 @cache
@@ -74,8 +76,8 @@ def test_any_chunking_gives_the_decision_and_the_cut_of_the_whole() -> None:
         assert whole.decision == table().decide(OwnReply("a", whole.text)), text
 
 
-def heard(pieces: list[str]) -> Listener:
-    listener = Listener(table(), "a")
+def heard(pieces: list[str]) -> ReplyScanner:
+    listener = ReplyScanner(table(), "a")
     for piece in pieces:
         if listener.feed(piece):
             break

@@ -12,8 +12,8 @@ import pytest
 
 from interlock import Interlock, load_crew
 from interlock.ports import Delta, Journal, ModelReply, ModelRequest
-from interlock.server.feed import Reader
-from interlock.server.places import Place
+from interlock.server.streaming.feed import Reader
+from interlock.server.streaming.positions import StreamPosition
 
 CREW = """\
 version: "2.0"
@@ -92,57 +92,54 @@ def require_order(events: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("after", [0, 4])
 @pytest.mark.parametrize("read_at", range(STEPS + 1))
-def test_no_piece_comes_after_its_reply_whenever_the_journal_is_read(tmp_path: Path, read_at: int, after: int) -> None:
+async def test_no_piece_comes_after_its_reply_whenever_the_journal_is_read(
+    tmp_path: Path, read_at: int, after: int
+) -> None:
     (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
 
-    async def story() -> list[dict[str, Any]]:
-        model = Stepping()
-        async with Interlock(tmp_path / "data", models=model) as box:
-            run = await box.start(load_crew(tmp_path), "go")
-            late = LateJournal(box.runner.journal)
-            box.runner.journal = late
+    model = Stepping()
+    async with Interlock(tmp_path / "data", models=model) as box:
+        run = await box.start(load_crew(tmp_path), "go")
+        late = LateJournal(box.runner.journal)
+        box.runner.following.journal = late
 
-            async def followed() -> list[dict[str, Any]]:
-                return [event async for event in run.events(after)]
+        async def followed() -> list[dict[str, Any]]:
+            return [event async for event in run.events(after)]
 
-            following = asyncio.ensure_future(followed())
-            await late.is_asked.wait()
-            for step in range(STEPS + 1):
-                if step == read_at:
-                    late.may_read.set()
-                model.steps.release()
-                await until_quiet(box)
-            return await following
-
-    events = asyncio.run(story())
+        following = asyncio.ensure_future(followed())
+        await late.is_asked.wait()
+        for step in range(STEPS + 1):
+            if step == read_at:
+                late.may_read.set()
+            model.steps.release()
+            await until_quiet(box)
+        events = await following
     require_order(events)
     assert events[-1]["type"] == "run.finished"
 
 
-def test_a_follower_of_a_pause_that_was_resumed_at_once_sees_the_run_to_its_end(tmp_path: Path) -> None:
+async def test_a_follower_of_a_pause_that_was_resumed_at_once_sees_the_run_to_its_end(tmp_path: Path) -> None:
     """The last look at the journal shows that the run was resumed: the stream does not end in the middle of it."""
     (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
     replies = iter(["wait\n[WAIT]", "go\n[NEXT]", "done\n[END]"])
 
-    async def story() -> list[dict[str, Any]]:
-        async with Interlock(tmp_path / "data", models=lambda _: next(replies)) as box:
-            run = await box.start(load_crew(tmp_path), "go")
-            late = LateJournal(box.runner.journal)
-            box.runner.journal = late
+    async with Interlock(tmp_path / "data", models=lambda _: next(replies)) as box:
+        run = await box.start(load_crew(tmp_path), "go")
+        late = LateJournal(box.runner.journal)
+        box.runner.following.journal = late
 
-            async def followed() -> list[dict[str, Any]]:
-                return [event async for event in run.events()]
+        async def followed() -> list[dict[str, Any]]:
+            return [event async for event in run.events()]
 
-            following = asyncio.ensure_future(followed())
-            await late.is_asked.wait()
-            await box.runner.settled(run.id)
-            resuming = asyncio.ensure_future(box.resume(run.id, "on"))
-            late.may_read.set()
-            await resuming
-            await box.runner.settled(run.id)
-            return await following
-
-    require_order([event for event in asyncio.run(story()) if "seq" in event])
+        following = asyncio.ensure_future(followed())
+        await late.is_asked.wait()
+        await box.runner.wait_until_settled(run.id)
+        resuming = asyncio.ensure_future(box.resume(run.id, "on"))
+        late.may_read.set()
+        await resuming
+        await box.runner.wait_until_settled(run.id)
+        events = await following
+    require_order([event for event in events if "seq" in event])
 
 
 class Chatty:
@@ -165,27 +162,23 @@ class Chatty:
             raise
 
 
-def test_a_call_that_was_stopped_is_heard_no_more(tmp_path: Path) -> None:
+async def test_a_call_that_was_stopped_is_heard_no_more(tmp_path: Path) -> None:
     (tmp_path / "crew.yaml").write_text(GROUP, "utf-8")
     heard: list[dict[str, Any]] = []
 
-    async def story() -> tuple[Chatty, list[dict[str, Any]]]:
-        model = Chatty()
-        async with Interlock(tmp_path / "data", models=model) as box:
-            box.watch(lambda _: None, heard.append)
-            run = await box.start(load_crew(tmp_path), "go")
-            events = [event async for event in run.events()]
-            await run.result()
-        return model, events
-
-    model, events = asyncio.run(story())
+    model = Chatty()
+    async with Interlock(tmp_path / "data", models=model) as box:
+        box.watch(lambda _: None, heard.append)
+        run = await box.start(load_crew(tmp_path), "go")
+        events = [event async for event in run.events()]
+        await run.result()
     assert model.has_spoken_on
     assert "as I was saying" not in [piece["text"] for piece in heard]
     assert "as I was saying" not in [event.get("text") for event in events]
 
 
-def test_a_reader_over_http_takes_no_piece_once_its_run_is_over() -> None:
-    reader = Reader(Place(0), "r", 1_000, deltas=True)
+async def test_a_reader_over_http_takes_no_piece_once_its_run_is_over() -> None:
+    reader = Reader(StreamPosition(0), "r", 1_000, deltas=True)
     reader.is_over = True
-    reader.offer_delta(b"data: piece\n\n")
-    assert asyncio.run(reader.next()) is None
+    reader.enqueue_delta(b"data: piece\n\n")
+    assert await reader.read_waiting() is None

@@ -1,6 +1,5 @@
 """Who runs Interlock finds every failure in its log, and nobody reads protocol lines without asking for them."""
 
-import asyncio
 import json
 import logging
 import os
@@ -11,11 +10,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from interlock.adapters.log_file import LogFile
-from interlock.adapters.log_lines import JsonLines, TextLines
-from interlock.adapters.models.known_keys import KnownKeys
+from interlock.adapters.config.known_secrets import KnownSecrets
+from interlock.adapters.log.log_file import LogFile
+from interlock.adapters.log.log_lines import JsonLines, TextLines
 from interlock.cli.main import interlock
-from tests.server.office import CREW, office
+from tests.server.office import CREW, open_office
 from tests.server.process import serving
 
 SCRIPT = "replies: {clerk: ['Over to you. [NEXT]'], boss: ['Fine. [DONE]']}\n"
@@ -87,15 +86,12 @@ def test_the_host_chooses_form_and_level_and_may_leave_the_file_out(folder: Path
         assert refused.exit_code == 2 and "log" in refused.stderr, wrong
 
 
-def test_a_server_logs_refused_keys_and_slow_requests(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        async with office(tmp_path) as asking:
+async def test_a_server_logs_refused_keys_and_slow_requests(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "interlock"):
+        async with open_office(tmp_path) as asking:
             await asking.get("/v1/runs", headers={"authorization": "Bearer wrong\tkey"})
             asking.service.slow_request_s = 0
             await asking.get("/v1/runs")
-
-    with caplog.at_level(logging.WARNING, "interlock"):
-        asyncio.run(story())
     told = [record.getMessage() for record in caplog.records]
     assert "refused a wrong key from 127.0.0.1: GET /v1/runs" in told
     assert "slow request: GET /v1/runs gave 200" in told
@@ -122,18 +118,18 @@ def test_no_message_forges_a_line_a_field_or_a_terminal_command() -> None:
     records = [logging.LogRecord("interlock", 30, "", 0, "%s", (text,), None) for text in payloads]
     for record, text in zip(records, payloads, strict=True):
         record.fields = {"run": text}
-    lines = "\n".join(JsonLines(KnownKeys()).format(record) for record in records)
+    lines = "\n".join(JsonLines(KnownSecrets()).format(record) for record in records)
     read = [json.loads(line) for line in lines.splitlines()]
     assert [(line["message"], line["run"], line["level"]) for line in read] == [(p, p, "warning") for p in payloads]
     assert lines.isascii() and not any(char in lines for char in control if char != "\n")
-    texts = [TextLines(KnownKeys()).format(record) for record in records]
+    texts = [TextLines(KnownSecrets()).format(record) for record in records]
     assert all(text.isprintable() and len(text.splitlines()) == 1 for text in texts)
 
 
 def test_secrets_are_taken_out_of_messages_and_fields() -> None:
     record = logging.LogRecord("interlock", 30, "", 0, "%s", ("with sk-verysecretkey1",), None)
     record.fields = {"by": "sk-verysecretkey1"}
-    assert "verysecret" not in JsonLines(KnownKeys(["sk-verysecretkey1"])).format(record)
+    assert "verysecret" not in JsonLines(KnownSecrets(["sk-verysecretkey1"])).format(record)
 
 
 def test_files_are_bounded_in_size_and_number_also_with_two_writers(tmp_path: Path) -> None:
@@ -156,3 +152,41 @@ def test_a_log_that_cannot_be_written_stops_nothing(folder: Path) -> None:
     result = _run(folder)
     assert result.exit_code == 0
     assert result.stderr.count("cannot be written") == 1
+
+
+def _say(writer: LogFile, *numbers: int) -> None:
+    for n in numbers:
+        writer.emit(logging.LogRecord("interlock", 30, "", 0, str(n), (), None))
+
+
+def test_a_file_that_another_program_moves_away_loses_no_line(tmp_path: Path) -> None:
+    """As logrotate does: moved, moved and made anew, or copied and cut off. Nothing has to be signalled."""
+    file, writer = tmp_path / "interlock.log", LogFile(tmp_path, 1_000_000, 3)
+    _say(writer, 1, 2)
+    file.rename(tmp_path / "moved-1")
+    _say(writer, 3)
+    file.rename(tmp_path / "moved-2")
+    file.touch(0o600)
+    _say(writer, 4)
+    (tmp_path / "moved-3").write_bytes(file.read_bytes())
+    os.truncate(file, 0)
+    _say(writer, 5)
+    writer.close()
+    written = [(tmp_path / name).read_bytes() for name in ("moved-1", "moved-2", "moved-3", "interlock.log")]
+    assert written == [b"1\n2\n", b"3\n", b"4\n", b"5\n"]
+
+
+def test_each_time_that_the_file_cannot_be_written_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    writer = LogFile(folder, 1_000_000, 3)
+    for _ in range(2):
+        (folder / "interlock.log").mkdir()
+        _say(writer, 1, 2)
+        (folder / "interlock.log").rmdir()
+        _say(writer, 3)
+        (folder / "interlock.log").unlink()
+    writer.close()
+    assert capsys.readouterr().err.count("cannot be written") == 2

@@ -1,6 +1,5 @@
 """Probes reach a server by any name, people reach it below a prefix, and no log of a service lets anybody in."""
 
-import asyncio
 import json
 import os
 import pty
@@ -11,54 +10,49 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from interlock.adapters.server_settings import ServerSettings, require_public_url
-from interlock.adapters.webhook_settings import OutgoingHook
+from interlock.adapters.config.server_settings import ServerSettings, require_public_url
+from interlock.adapters.config.webhook_settings import OutgoingHook
 from interlock.engine.events import ExternalSent, InputRequested
 from interlock.errors import UsageError
 from interlock.ports import Record, StoredRecord
-from interlock.server.webhooks_out import letters_of
+from interlock.server.webhooks import deliveries_of
 from tests.server.browser import looking, needs_chromium, sign_in, start_run, status_of
-from tests.server.office import KEY, office
+from tests.server.office import KEY, open_office
 from tests.server.prefixing_proxy import proxied
 from tests.server.process import COMMAND, CREW, PLAIN, serving
 
 PUBLIC = "https://ops.example.com/interlock"
 
 
-def test_probes_answer_by_whatever_name_and_nothing_else_does(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with office(tmp_path) as asking:
-            for name in ("10.1.2.3:8321", "interlock.default.svc", "[fd00::1]:8321", ""):
-                for path in ("/healthz", "/readyz"):
-                    answer = await asking.get(path, headers={"host": name})
-                    assert answer.status_code == 200, (name, path, answer.text)
-                refused = await asking.get("/v1/runs", headers={"host": name})
-                assert refused.json()["code"] == "host-not-allowed"
-                assert (await asking.get("/", headers={"host": name})).status_code == 403
-
-    asyncio.run(story())
+async def test_probes_answer_by_whatever_name_and_nothing_else_does(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as asking:
+        for name in ("10.1.2.3:8321", "interlock.default.svc", "[fd00::1]:8321", ""):
+            for path in ("/healthz", "/readyz"):
+                answer = await asking.get(path, headers={"host": name})
+                assert answer.status_code == 200, (name, path, answer.text)
+                assert (await asking.head(path, headers={"host": name})).status_code == 200
+            refused = await asking.get("/v1/runs", headers={"host": name})
+            assert refused.json()["code"] == "host-not-allowed"
+            assert (await asking.get("/", headers={"host": name})).status_code == 403
 
 
 @pytest.mark.parametrize("prefix", ["/interlock", ""])
-def test_the_api_answers_with_and_without_the_prefix(tmp_path: Path, prefix: str) -> None:
-    async def story() -> None:
-        async with office(tmp_path, settings=ServerSettings(public_url=PUBLIC)) as asking:
-            page = {"host": "ops.example.com", "origin": "https://ops.example.com"}
-            started = await asking.post(f"{prefix}/v1/runs", json={"crew": "office", "input": "x"}, headers=page)
-            assert started.status_code == 201, started.text
-            assert 'src="/interlock/static/app.js"' in (await asking.get(f"{prefix}/", headers=page)).text
-            assert (await asking.get(f"{prefix}/static/app.js", headers=page)).status_code == 200
-            opened = await asking.post(f"{prefix}/v1/session", json={"key": KEY}, headers=page)
-            assert "Path=/interlock;" in opened.headers["set-cookie"] and "Secure" in opened.headers["set-cookie"]
-            document = (await asking.get(f"{prefix}/openapi.json", headers=page)).json()
-            assert document["servers"] == [{"url": PUBLIC}]
-            other = {**page, "origin": "https://evil.example.com"}
-            assert (await asking.get(f"{prefix}/v1/runs", headers=other)).json()["code"] == "origin-not-allowed"
-            del asking.headers["authorization"]
-            assert (await asking.get(f"{prefix}/v1/runs", headers=page)).status_code == 401
-            assert (await asking.get("/interlock/interlock/v1/runs", headers=page)).status_code == 401
-
-    asyncio.run(story())
+async def test_the_api_answers_with_and_without_the_prefix(tmp_path: Path, prefix: str) -> None:
+    async with open_office(tmp_path, settings=ServerSettings(public_url=PUBLIC)) as asking:
+        page = {"host": "ops.example.com", "origin": "https://ops.example.com"}
+        started = await asking.post(f"{prefix}/v1/runs", json={"crew": "office", "input": "x"}, headers=page)
+        assert started.status_code == 201, started.text
+        assert 'src="/interlock/static/app.js"' in (await asking.get(f"{prefix}/", headers=page)).text
+        assert (await asking.get(f"{prefix}/static/app.js", headers=page)).status_code == 200
+        opened = await asking.post(f"{prefix}/v1/session", json={"key": KEY}, headers=page)
+        assert "Path=/interlock;" in opened.headers["set-cookie"] and "Secure" in opened.headers["set-cookie"]
+        document = (await asking.get(f"{prefix}/openapi.json", headers=page)).json()
+        assert document["servers"] == [{"url": PUBLIC}]
+        other = {**page, "origin": "https://evil.example.com"}
+        assert (await asking.get(f"{prefix}/v1/runs", headers=other)).json()["code"] == "origin-not-allowed"
+        del asking.headers["authorization"]
+        assert (await asking.get(f"{prefix}/v1/runs", headers=page)).status_code == 401
+        assert (await asking.get("/interlock/interlock/v1/runs", headers=page)).status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -83,8 +77,8 @@ def test_an_external_webhook_says_where_to_answer() -> None:
     asked = InputRequested(agent="clerk", question="", token="r1:4")
     stored = StoredRecord(position=1, run="r1", record=Record(seq=3, at=1, events=(sent, asked)))
     hook = OutgoingHook(url="https://x.example.com", secret_env="S", on=("external",))
-    known = [json.loads(each.body)["data"]["answer"] for each in letters_of("h", hook, [stored], 1, PUBLIC)]
-    unknown = [json.loads(each.body)["data"]["answer"] for each in letters_of("h", hook, [stored], 1)]
+    known = [json.loads(each.body)["data"]["answer"] for each in deliveries_of("h", hook, [stored], 1, PUBLIC)]
+    unknown = [json.loads(each.body)["data"]["answer"] for each in deliveries_of("h", hook, [stored], 1)]
     assert known[0]["url"] == f"{PUBLIC}/v1/runs/r1/resume"
     assert "url" not in unknown[0] and unknown[0]["path"] == "/v1/runs/r1/resume"
 

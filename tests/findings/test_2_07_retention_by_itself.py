@@ -8,10 +8,10 @@ from typing import Any
 from click.testing import CliRunner
 
 from interlock import Interlock, load_crew
-from interlock.adapters.host_file import HostSettings
+from interlock.adapters.config.host_file import HostSettings
 from interlock.cli.main import interlock
-from interlock.compose.retention import Retention, RetentionSettings
-from interlock.frames import framed_words
+from interlock.compose.upkeep.retention import Retention, RetentionSettings
+from interlock.messages.frames import words_in_frames
 from interlock.testing import ManualClock
 
 CREW = """\
@@ -33,7 +33,7 @@ def crew_in(folder: Path, text: str = CREW) -> Any:
 
 def box_of(folder: Path, clock: ManualClock, **retention: float) -> Interlock:
     def reply(request: Any) -> str:
-        return "[WAIT]" if framed_words(request.messages[-1].text) == ["wait"] else f"{LONG}\n[DONE]"
+        return "[WAIT]" if words_in_frames(request.messages[-1].text) == ["wait"] else f"{LONG}\n[DONE]"
 
     host = HostSettings(
         retention_days=retention.get("days"),
@@ -54,46 +54,40 @@ async def until(clock: ManualClock, check: Callable[[], Awaitable[bool]]) -> Non
         await asyncio.sleep(0)
 
 
-def test_a_host_that_recovers_deletes_what_is_due(tmp_path: Path) -> None:
+async def test_a_host_that_recovers_deletes_what_is_due(tmp_path: Path) -> None:
     crew, clock = crew_in(tmp_path), ManualClock(START)
 
-    async def story() -> None:
-        async with box_of(tmp_path, clock, days=30, broadcast_days=7, tombstone_days=10) as box:
+    async with box_of(tmp_path, clock, days=30, broadcast_days=7, tombstone_days=10) as box:
 
-            async def is_pruned() -> bool:
-                return "old" not in [row.run for row in await box.journal.rows()]
+        async def is_pruned() -> bool:
+            kept = [each.type for each in await box.signals.newest(10)]
+            return "old" not in [row.run for row in await box.journal.rows()] and "build:one:done" not in kept
 
-            async def is_forgotten() -> bool:
-                return not await box.keeping.tombstones()
+        async def is_forgotten() -> bool:
+            return not await box.archive.tombstones()
 
-            await run_of(box, crew, "hello", "old")
-            await run_of(box, crew, "wait", "waiting")
-            await box.signals.emit("build:one:done")
-            clock.advance(20 * DAY)
-            await run_of(box, crew, "hello", "new")
-            await box.signals.emit("build:two:done")
-            clock.advance(11 * DAY)
-            await until(clock, is_pruned)
-            assert sorted(row.run for row in await box.journal.rows()) == ["new", "waiting"]
-            assert [left.run for left in await box.keeping.tombstones()] == ["old"]
-            assert "build:one:done" not in [each.type for each in await box.signals.newest(10)]
-            clock.advance(10 * DAY)
-            await until(clock, is_forgotten)
-
-    asyncio.run(story())
+        await run_of(box, crew, "hello", "old")
+        await run_of(box, crew, "wait", "waiting")
+        await box.signals.emit("build:one:done")
+        clock.advance(20 * DAY)
+        await run_of(box, crew, "hello", "new")
+        await box.signals.emit("build:two:done")
+        clock.advance(11 * DAY)
+        await until(clock, is_pruned)
+        assert sorted(row.run for row in await box.journal.rows()) == ["new", "waiting"]
+        assert [left.run for left in await box.archive.tombstones()] == ["old"]
+        clock.advance(10 * DAY)
+        await until(clock, is_forgotten)
 
 
-def test_without_numbers_nothing_is_deleted(tmp_path: Path) -> None:
+async def test_without_numbers_nothing_is_deleted(tmp_path: Path) -> None:
     crew, clock = crew_in(tmp_path), ManualClock(START)
 
-    async def story() -> None:
-        async with box_of(tmp_path, clock) as box:
-            await run_of(box, crew, "hello", "old")
-            clock.advance(1000 * DAY)
-            await Retention(box.store, box.signals.bus, clock, RetentionSettings()).sweep()
-            assert [row.run for row in await box.journal.rows()] == ["old"]
-
-    asyncio.run(story())
+    async with box_of(tmp_path, clock) as box:
+        await run_of(box, crew, "hello", "old")
+        clock.advance(1000 * DAY)
+        await Retention(box.store, box.signals.bus, clock, RetentionSettings()).sweep()
+        assert [row.run for row in await box.journal.rows()] == ["old"]
 
 
 def test_compact_gives_the_space_of_deleted_runs_back(tmp_path: Path) -> None:
@@ -104,7 +98,7 @@ def test_compact_gives_the_space_of_deleted_runs_back(tmp_path: Path) -> None:
             for n in range(30):
                 await run_of(box, crew, "hello", f"run{n}")
             for n in range(29):
-                await box.trees.delete_tree(f"run{n}", clock.now_ms())
+                await box.archive.delete_tree(f"run{n}", clock.now_ms())
 
     asyncio.run(fill())
     database = tmp_path / "data" / "interlock.db"
@@ -126,8 +120,8 @@ def test_compact_drops_older_files_of_crews_that_nothing_names(tmp_path: Path) -
             for n in range(3):
                 await run_of(box, crew_in(tmp_path, CREW.replace("Write.", f"Write {n}.")), "hello", f"run{n}")
             shas = [row.crew_sha for row in await box.journal.rows()]
-            await box.trees.delete_tree("run0", clock.now_ms())
-            await box.trees.delete_tree("run2", clock.now_ms())
+            await box.archive.delete_tree("run0", clock.now_ms())
+            await box.archive.delete_tree("run2", clock.now_ms())
             return shas
 
     async def which(shas: list[str]) -> list[bool]:
@@ -146,18 +140,15 @@ def test_compact_drops_older_files_of_crews_that_nothing_names(tmp_path: Path) -
     assert asyncio.run(which(shas)) == [True, True, False]
 
 
-def test_compact_beside_a_living_process_keeps_every_crew_and_the_process_goes_on(tmp_path: Path) -> None:
+async def test_compact_beside_a_living_process_keeps_every_crew_and_the_process_goes_on(tmp_path: Path) -> None:
     clock = ManualClock(START)
 
-    async def story() -> None:
-        async with box_of(tmp_path, clock) as box:
-            older = crew_in(tmp_path)
-            await run_of(box, older, "hello", "run0")
-            await box.trees.delete_tree("run0", clock.now_ms())
-            await run_of(box, crew_in(tmp_path, CREW.replace("Write.", "Write more.")), "hello", "run1")
-            async with Interlock(tmp_path / "data") as beside:
-                await beside.store.compact()
-            await run_of(box, older, "hello", "run2")
-            assert len(await box.journal.records("run2")) > 1
-
-    asyncio.run(story())
+    async with box_of(tmp_path, clock) as box:
+        older = crew_in(tmp_path)
+        await run_of(box, older, "hello", "run0")
+        await box.archive.delete_tree("run0", clock.now_ms())
+        await run_of(box, crew_in(tmp_path, CREW.replace("Write.", "Write more.")), "hello", "run1")
+        async with Interlock(tmp_path / "data") as beside:
+            await beside.store.compact()
+        await run_of(box, older, "hello", "run2")
+        assert len(await box.journal.records("run2")) > 1

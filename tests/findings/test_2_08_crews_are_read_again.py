@@ -1,15 +1,18 @@
 """Finding 2.8: crews are read again on SIGHUP or `--reload`; runs keep theirs; which revision serves can be seen."""
 
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import expect
 
-from interlock.adapters.crew_files import read_crew
+from interlock.adapters.crews.crew_files import read_crew
 from interlock.errors import UsageError
 from interlock.server.crews import ServedCrews
+from tests.server.browser import entered, looking, needs_chromium
 from tests.server.process import CREW, Served, serving
 
 ANOTHER = CREW.replace("name: office", "name: office\ndescription: newer")
@@ -55,13 +58,62 @@ def test_a_changed_file_is_served_and_a_broken_one_is_not(tmp_path: Path, by_sig
         assert f"revision {second['revision']} is still served" in server.log
 
 
+@pytest.mark.parametrize("option", [(), ("--reload",)])
+def test_nothing_keeps_later_changes_from_being_served(tmp_path: Path, option: tuple[str, ...]) -> None:
+    """A host's file that is no TOML, a crew's file that is away or no text: the next good one is served."""
+
+    def change(name: str, content: bytes | None) -> None:
+        if content is None:
+            (tmp_path / name).unlink()
+        else:
+            (tmp_path / name).write_bytes(content)
+        server.tell(signal.SIGHUP)
+
+    with serving(tmp_path, *option) as server:
+        first = crew_now(server)
+        change("interlock.toml", b"[server")
+        while "crews were not reloaded: interlock.toml is not TOML" not in server.log:
+            pass
+        (tmp_path / "interlock.toml").write_text("", "utf-8")
+        for text, bad in ((ANOTHER, None), (CREW, b"\xff\xfe")):
+            change("crew.yaml", bad)
+            until(server, lambda crew: crew["newer_problems"] > 0)
+            (tmp_path / "crew.yaml").write_text(text, "utf-8")
+            if not option:
+                server.tell(signal.SIGHUP)
+            until(server, lambda crew: crew["newer_problems"] == 0)
+        assert crew_now(server)["revision"] == first["revision"]
+
+
+@needs_chromium
+def test_the_page_says_which_revision_serves_and_since_when(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, looking(server) as look:
+        page = entered(look, server)
+        page.goto(f"{look.address}/#/crews/office")
+        first, head = crew_now(server), page.locator(".run-head")
+        said = rf"Revision {first['revision']}\. Loaded at server start \(\d\d:\d\d\); restart to pick up changes"
+        expect(head).to_contain_text(re.compile(said))
+        (tmp_path / "crew.yaml").write_text(ANOTHER, "utf-8")
+        server.tell(signal.SIGHUP)
+        second = until(server, lambda crew: crew["revision"] != first["revision"])
+        assert (second["reloaded"], second["watched"]) == (True, False)
+        page.reload()
+        expect(head).to_contain_text(re.compile(rf"Revision {second['revision']}\. Loaded at \d\d:\d\d;"))
+        (tmp_path / "crew.yaml").write_text(BROKEN, "utf-8")
+        server.tell(signal.SIGHUP)
+        until(server, lambda crew: crew["newer_problems"] > 0)
+        page.reload()
+        expect(head).to_contain_text("is not served")
+        look.require_peace(page)
+
+
 def test_two_crews_that_take_one_name_are_left_as_they_were(tmp_path: Path) -> None:
     def read(name: str, title: str) -> Any:
         (tmp_path / f"{name}.yaml").write_text(CREW.replace("office", title), "utf-8")
         return read_crew(tmp_path / f"{name}.yaml")
 
     crews = ServedCrews([read("a", "one"), read("b", "two")])
-    with pytest.raises(UsageError, match="two of the crews are called 'one'"):
+    with pytest.raises(UsageError, match="two crews have the name 'one'"):
         crews.replace([read("a", "one"), read("b", "one")], 5)
     assert [each.crew.name for each in crews.all()] == ["one", "two"]
 

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from interlock import Interlock, load_crew
 from interlock.broadcast.schedules import Schedule
 from interlock.cli.main import interlock
-from interlock.frames import framed_words
 from interlock.limits import DELIVERY_PAUSES_MS, WALL_LOOK_MS
+from interlock.messages.frames import words_in_frames
 from interlock.testing import ManualClock
-from tests.server.office import Office, played
+from tests.server.office import open_office
 
 CREW = """\
 version: "2.0"
@@ -54,7 +54,7 @@ async def pass_time(clock: ManualClock, ms: int) -> None:
 
 def serving(folder: Path, clock: ManualClock, said: list[str]) -> Interlock:
     def reply(request: Any) -> str:
-        said.extend(framed_words(request.messages[-1].text))
+        said.extend(words_in_frames(request.messages[-1].text))
         return "Printed. [DONE]"
 
     return Interlock(folder / "data", models=reply, clock=clock, recover=True)
@@ -88,12 +88,8 @@ def test_a_schedule_added_by_the_command_line_starts_runs_with_its_input(tmp_pat
     assert "'The harbour'" in listed.output
 
 
-def test_missed_runs_come_once_when_the_server_is_back(tmp_path: Path) -> None:
+async def test_missed_runs_come_once_when_the_server_is_back(tmp_path: Path) -> None:
     crew, clock, said = load_crew(crew_in(tmp_path)), ManualClock(START), list[str]()
-
-    async def plan() -> None:
-        async with Interlock(tmp_path / "data", clock=clock) as box:
-            await box.schedule_runs(crew, "news", repeat=Schedule(every_ms=HOUR))
 
     async def serve() -> None:
         async with serving(tmp_path, clock, said) as box:
@@ -105,11 +101,12 @@ def test_missed_runs_come_once_when_the_server_is_back(tmp_path: Path) -> None:
             await until(is_planned)
             await until(lambda: _is_quiet(box))
 
-    asyncio.run(plan())
+    async with Interlock(tmp_path / "data", clock=clock) as box:
+        await box.schedule_runs(crew, "news", repeat=Schedule(every_ms=HOUR))
     clock.jump(100 * HOUR + 5)
-    asyncio.run(serve())
+    await serve()
     assert said == ["news"]
-    asyncio.run(serve())  # started again at once: nothing is due
+    await serve()  # started again at once: nothing is due
     assert said == ["news"]
 
 
@@ -117,33 +114,27 @@ async def _is_quiet(box: Interlock) -> bool:
     return not box.runner.live
 
 
-def test_an_occurrence_is_started_once_though_the_process_died_before_noting_it(tmp_path: Path) -> None:
+async def test_an_occurrence_is_started_once_though_the_process_died_before_noting_it(tmp_path: Path) -> None:
     """What a crash between start and note leaves: the run is there, the schedule still says that it is due."""
     crew, clock, said = load_crew(crew_in(tmp_path)), ManualClock(START), list[str]()
 
-    async def first() -> None:
-        async with serving(tmp_path, clock, said) as box:
-            planned = await box.schedule_runs(crew, "news", repeat=Schedule(every_ms=HOUR))
-            await pass_time(clock, HOUR)
+    async with serving(tmp_path, clock, said) as box:
+        planned = await box.schedule_runs(crew, "news", repeat=Schedule(every_ms=HOUR))
+        await pass_time(clock, HOUR)
 
-            async def is_moved_on() -> bool:
-                return (await box.schedules.list())[0] != planned
+        async def is_moved_on() -> bool:
+            return (await box.schedules.list())[0] != planned
 
-            await until(is_moved_on)
-            await until(lambda: _is_quiet(box))
-            assert await box.store.replace_schedule((await box.schedules.list())[0], planned)
+        await until(is_moved_on)
+        await until(lambda: _is_quiet(box))
+        assert await box.store.replace_schedule((await box.schedules.list())[0], planned)
+    async with serving(tmp_path, clock, said) as box:
 
-    async def again() -> None:
-        async with serving(tmp_path, clock, said) as box:
+        async def is_moved_on_again() -> bool:
+            return (await box.schedules.list())[0].next_at == START + 2 * HOUR
 
-            async def is_moved_on() -> bool:
-                return (await box.schedules.list())[0].next_at == START + 2 * HOUR
-
-            await until(is_moved_on)
-            assert len(await box.journal.rows()) == 1
-
-    asyncio.run(first())
-    asyncio.run(again())
+        await until(is_moved_on_again)
+        assert len(await box.journal.rows()) == 1
     assert said == ["news"]
 
 
@@ -204,9 +195,13 @@ def test_a_paused_schedule_starts_nothing_and_a_deleted_one_is_gone(tmp_path: Pa
         (("--weekly", "monday 09:00"), "write 'mon 09:00'"),
         (("--weekly", "mon 25:00"), "written HH:MM"),
         (("--every", "1ms"), "is not between"),
-        (("--at", "tomorrow"), "is no time"),
+        (("--at", "tomorrow"), "is not a time"),
         (("--cron", "every day"), "five fields"),
         (("--daily", "09:00", "--zone", "Mars/Olympus"), "is unknown"),
+        (("--every", "1h", "--zone", "Europe/Berlin"), "--every has no local time"),
+        (("--at", "2026-12-24T18:00+01:00", "--zone", "Europe/Berlin"), "remove the offset or --zone"),
+        (("--at", "tomorrow", "--zone", "Europe/Berlin"), "is not a local time"),
+        (("--at", "2026-12-24T18:00", "--zone", "Mars/Olympus"), "is unknown"),
     ],
 )
 def test_wrong_times_are_refused_and_nothing_is_planned(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
@@ -215,8 +210,14 @@ def test_wrong_times_are_refused_and_nothing_is_planned(tmp_path: Path, words: t
     assert command(tmp_path, "list").output.startswith("no schedules;")
 
 
-def test_schedules_over_http(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+def test_a_time_without_an_offset_is_of_the_zone(tmp_path: Path) -> None:
+    words = ("--at", "2020-12-24T18:00", "--zone", "Europe/Berlin")
+    made = command(tmp_path, "add", str(crew_in(tmp_path)), "news", *words)
+    assert "first run 2020-12-24T17:00:00.000Z" in made.output, made.output
+
+
+async def test_schedules_over_http(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         order = {"crew": "office", "input": "hi", "daily": "09:00", "days": ["mon"]}
         made = await office.post("/v1/schedules", json=order)
         assert made.status_code == 201, made.text
@@ -229,17 +230,17 @@ def test_schedules_over_http(tmp_path: Path) -> None:
         assert (await office.delete(path)).status_code == 204
         gone = await office.delete(path)
         assert (gone.status_code, gone.json()["code"]) == (404, "no-such-schedule")
+        for timing in ({"every_ms": 60_000}, {"at": 2**42}):
+            ignored = await office.post("/v1/schedules", json={"crew": "office", "zone": "Europe/Berlin", **timing})
+            assert (ignored.status_code, ignored.json()["code"]) == (409, "usage-error")
+            assert "remove zone" in ignored.json()["detail"]
         wrong = await office.post("/v1/schedules", json={"crew": "office"})
         assert (wrong.status_code, wrong.json()["code"]) == (409, "usage-error")
 
-    played(tmp_path, story)
 
-
-def test_the_same_request_to_plan_twice_plans_once(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_the_same_request_to_plan_twice_plans_once(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         order, headers = {"crew": "office", "every_ms": HOUR}, {"idempotency-key": "k"}
         answers = [await office.post("/v1/schedules", json=order, headers=headers) for _ in range(2)]
         assert answers[0].json() == answers[1].json()
         assert len((await office.get("/v1/schedules")).json()["schedules"]) == 1
-
-    played(tmp_path, story)

@@ -5,19 +5,20 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from interlock.adapters.host_file import read_settings
-from interlock.adapters.server_settings import ServerSettings
-from interlock.adapters.webhook_settings import IncomingHook
-from interlock.adapters.webhook_verifying import incoming_webhooks
+from interlock.adapters.config.host_file import read_settings
+from interlock.adapters.config.server_settings import ServerSettings
+from interlock.adapters.config.webhook_settings import IncomingHook
+from interlock.adapters.webhooks.verification import incoming_webhooks
 from interlock.errors import UsageError
-from tests.server.office import ADDRESS, Office, code_of, played
+from tests.server.office import ADDRESS, code_of, open_office
 
 SECRET, OTHER = "a secret of some length", "another secret of some length"
 PUSH = json.dumps({"ref": "refs/heads/main", "repository": {"full_name": "a/b"}}).encode()
@@ -58,42 +59,45 @@ HOOKS = {
 }
 
 Post = Callable[[str, bytes, dict[str, str]], Awaitable[httpx2.Response]]
-Story = Callable[[Post, Callable[[], Awaitable[list[dict[str, Any]]]]], Awaitable[None]]
+Kept = Callable[[], Awaitable[list[dict[str, Any]]]]
 
 
-def taking(tmp_path: Path, story: Story) -> None:
-    async def told(office: Office) -> None:
-        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(office.guard), base_url=ADDRESS) as sender:
-
-            async def post(hook: str, body: bytes, headers: dict[str, str]) -> httpx2.Response:
-                given = {"content-type": "application/json", **headers}
-                return await sender.post(f"/v1/webhooks/{hook}", content=body, headers=given)
-
-            async def kept() -> list[dict[str, Any]]:
-                return list((await office.get("/v1/engine/signals/events")).json()["events"])
-
-            await story(post, kept)
-
+@asynccontextmanager
+async def taking(tmp_path: Path) -> AsyncIterator[tuple[Post, Kept]]:
     hooks = incoming_webhooks(HOOKS, {"S": SECRET, "NEW": OTHER})
-    played(tmp_path, told, incoming=hooks, settings=ServerSettings(failures_per_minute=100_000))
+    async with (
+        open_office(tmp_path, incoming=hooks, settings=ServerSettings(failures_per_minute=100_000)) as office,
+        httpx2.AsyncClient(transport=httpx2.ASGITransport(office.guard), base_url=ADDRESS) as sender,
+    ):
+
+        async def post(hook: str, body: bytes, headers: dict[str, str]) -> httpx2.Response:
+            given = {"content-type": "application/json", **headers}
+            return await sender.post(f"/v1/webhooks/{hook}", content=body, headers=given)
+
+        async def kept() -> list[dict[str, Any]]:
+            return list((await office.get("/v1/engine/signals/events")).json()["events"])
+
+        yield post, kept
 
 
+# Signed when they are sent: a signature of Stripe is good for five minutes, and a whole suite may take longer.
 @pytest.mark.parametrize(
-    ("hook", "body", "headers", "kind"),
+    ("hook", "body", "signed", "kind"),
     [
-        ("github", PUSH, github(PUSH), "github:push"),
-        ("gitlab", PUSH, gitlab(), "gitlab:push_hook"),
-        ("stripe", PAID, stripe(PAID), "stripe:invoice.paid"),
-        ("stripe", PAID, stripe(PAID, secret=OTHER), "stripe:invoice.paid"),
-        ("shop", PUSH, {"x-shop-hmac": base64.b64encode(bytes.fromhex(digest(PUSH))).decode()}, "shop:order"),
-        ("shop", PUSH, {"x-shop-hmac": digest(PUSH).upper()}, "shop:order"),
-        ("linear", PUSH, {"linear-signature": f"sha256={digest(PUSH)}", "linear-event": "Issue"}, "issue"),
+        ("github", PUSH, lambda: github(PUSH), "github:push"),
+        ("gitlab", PUSH, lambda: gitlab(), "gitlab:push_hook"),
+        ("stripe", PAID, lambda: stripe(PAID), "stripe:invoice.paid"),
+        ("stripe", PAID, lambda: stripe(PAID, secret=OTHER), "stripe:invoice.paid"),
+        ("shop", PUSH, lambda: {"x-shop-hmac": base64.b64encode(bytes.fromhex(digest(PUSH))).decode()}, "shop:order"),
+        ("shop", PUSH, lambda: {"x-shop-hmac": digest(PUSH).upper()}, "shop:order"),
+        ("linear", PUSH, lambda: {"linear-signature": f"sha256={digest(PUSH)}", "linear-event": "Issue"}, "issue"),
     ],
 )
-def test_what_a_service_signs_becomes_a_broadcast_and_a_redelivery_is_200(
-    tmp_path: Path, hook: str, body: bytes, headers: dict[str, str], kind: str
+async def test_what_a_service_signs_becomes_a_broadcast_and_a_redelivery_is_200(
+    tmp_path: Path, hook: str, body: bytes, signed: Callable[[], dict[str, str]], kind: str
 ) -> None:
-    async def story(post: Post, kept: Any) -> None:
+    async with taking(tmp_path) as (post, kept):
+        headers = signed()
         first = await post(hook, body, headers)
         assert first.status_code == 201, first.text
         again = await post(hook, body, headers)
@@ -102,50 +106,46 @@ def test_what_a_service_signs_becomes_a_broadcast_and_a_redelivery_is_200(
         assert (broadcast["type"], broadcast["source"]["id"]) == (kind, hook)
         assert broadcast["data"] == json.loads(body)
 
-    taking(tmp_path, story)
-
 
 @pytest.mark.parametrize(
-    ("hook", "body", "headers"),
+    ("hook", "body", "signed"),
     [
-        ("github", PUSH, {}),
-        ("github", PUSH, github(PUSH, secret=OTHER)),
-        ("github", PUSH + b" ", github(PUSH)),
-        ("github", PUSH, {**github(PUSH), "x-hub-signature-256": "sha256="}),
-        ("github", PUSH, {"x-github-event": "push", "x-hub-signature": "sha1=00"}),
-        ("gitlab", PUSH, gitlab(secret=SECRET + "x")),
-        ("gitlab", PUSH, {}),
-        ("stripe", PAID, stripe(PAID, at=time.time() - 3600)),
-        ("stripe", PAID, stripe(PAID, at=time.time() + 3600)),
-        ("stripe", PAID, {"stripe-signature": "t=1"}),
-        ("stripe", PAID, {"stripe-signature": f"t=x,v1={digest(PAID)}"}),
-        ("stripe", PAID, {"stripe-signature": f"t={int(time.time())},t=1,v1={digest(PAID)}"}),
-        ("shop", PUSH, {"x-shop-hmac": "no base64!"}),
-        ("shop", PUSH, {}),
+        ("github", PUSH, dict),
+        ("github", PUSH, lambda: github(PUSH, secret=OTHER)),
+        ("github", PUSH + b" ", lambda: github(PUSH)),
+        ("github", PUSH, lambda: {**github(PUSH), "x-hub-signature-256": "sha256="}),
+        ("github", PUSH, lambda: {"x-github-event": "push", "x-hub-signature": "sha1=00"}),
+        ("gitlab", PUSH, lambda: gitlab(secret=SECRET + "x")),
+        ("gitlab", PUSH, dict),
+        ("stripe", PAID, lambda: stripe(PAID, at=time.time() - 3600)),
+        ("stripe", PAID, lambda: stripe(PAID, at=time.time() + 3600)),
+        ("stripe", PAID, lambda: {"stripe-signature": "t=1"}),
+        ("stripe", PAID, lambda: {"stripe-signature": f"t=x,v1={digest(PAID)}"}),
+        ("stripe", PAID, lambda: {"stripe-signature": f"t={int(time.time())},t=1,v1={digest(PAID)}"}),
+        ("shop", PUSH, lambda: {"x-shop-hmac": "no base64!"}),
+        ("shop", PUSH, dict),
     ],
 )
-def test_what_is_not_signed_is_refused(tmp_path: Path, hook: str, body: bytes, headers: dict[str, str]) -> None:
-    async def story(post: Post, kept: Any) -> None:
-        assert code_of(await post(hook, body, headers)) == (401, "wrong-key")
+async def test_what_is_not_signed_is_refused(
+    tmp_path: Path, hook: str, body: bytes, signed: Callable[[], dict[str, str]]
+) -> None:
+    async with taking(tmp_path) as (post, kept):
+        assert code_of(await post(hook, body, signed())) == (401, "wrong-key")
         assert await kept() == []
 
-    taking(tmp_path, story)
 
-
-def test_a_signed_body_cannot_be_sent_again_as_something_else(tmp_path: Path) -> None:
+async def test_a_signed_body_cannot_be_sent_again_as_something_else(tmp_path: Path) -> None:
     """GitHub's headers are not signed: whoever got hold of a delivery could change them."""
 
-    async def story(post: Post, kept: Any) -> None:
+    async with taking(tmp_path) as (post, kept):
         assert (await post("github", PUSH, github(PUSH))).status_code == 201
         changed = github(PUSH, event="release", delivery="d-2")
         assert (await post("github", PUSH, changed)).status_code == 200
         assert [each["type"] for each in await kept()] == ["github:push"]
 
-    taking(tmp_path, story)
 
-
-def test_a_type_that_is_not_allowed_or_not_said_is_refused(tmp_path: Path) -> None:
-    async def story(post: Post, kept: Any) -> None:
+async def test_a_type_that_is_not_allowed_or_not_said_is_refused(tmp_path: Path) -> None:
+    async with taking(tmp_path) as (post, kept):
         signed = {"linear-signature": digest(PUSH)}
         assert code_of(await post("linear", PUSH, {**signed, "linear-event": "Comment"})) == (
             403,
@@ -155,8 +155,6 @@ def test_a_type_that_is_not_allowed_or_not_said_is_refused(tmp_path: Path) -> No
         assert code_of(untyped) == (422, "bad-body")
         assert "linear-event" in untyped.json()["detail"]
         assert await kept() == []
-
-    taking(tmp_path, story)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import sqlite3
 import subprocess
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from interlock.cli.main import interlock
+from tests.tools import needs
 
 UNIT = Path("deploy/interlock.service")
 PAGE = Path("docs/guide/upgrading.md")
@@ -53,12 +53,12 @@ def test_the_unit_starts_a_command_that_there_is_with_options_that_it_takes() ->
 
 
 def test_a_stop_waits_longer_than_calls_may_take() -> None:
-    from interlock.adapters.server_settings import ServerSettings
+    from interlock.adapters.config.server_settings import ServerSettings
 
     assert int(_keys()["TimeoutStopSec"][0]) > ServerSettings().drain_timeout_seconds
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here; its keys are tested above")
+@needs(shutil.which("systemd-analyze") is not None, "systemd is not here; its keys are tested above")
 def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
     unit = tmp_path / UNIT.name
     unit.write_text(UNIT.read_text("utf-8").replace("/opt/interlock/bin/interlock", "/bin/true"), "utf-8")

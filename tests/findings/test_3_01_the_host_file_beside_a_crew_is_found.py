@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from interlock import load_crew
-from interlock.adapters.crew_files import read_crew
+from interlock.adapters.crews.crew_files import read_crew
 from interlock.cli.main import interlock
 
 CREW = """version: "2.0"
@@ -62,7 +62,7 @@ def test_the_working_folder_counts_before_the_crews_and_the_other_is_named() -> 
     result = interlock_says("check", "desk")
     assert result.exit_code == 0, result.stdout
     assert result.stderr == (
-        "interlock: interlock.toml of this folder counts, and desk/interlock.toml does not; --config names another\n"
+        "interlock: using interlock.toml of this folder and not desk/interlock.toml; choose another with --config\n"
     )
     other = interlock_says("check", "desk", "--config", "desk/interlock.toml")
     assert "unknown provider 'nobody' (no [providers.nobody] in desk/interlock.toml)" in other.stdout
@@ -77,7 +77,7 @@ def test_crews_with_different_files_must_be_told_which_counts() -> None:
     assert refused.exit_code == 2
     assert (
         "these crews have different host files: desk/interlock.toml and lab/interlock.toml; "
-        "name the one that counts with --config" in refused.stderr
+        "choose one with --config" in refused.stderr
     )
 
 

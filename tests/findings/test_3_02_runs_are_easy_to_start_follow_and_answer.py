@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -14,8 +15,9 @@ from click.testing import CliRunner, Result
 
 from interlock import load_crew
 from interlock.cli.main import interlock
-from interlock.cli.narration import Narrator
-from interlock.cli.transcript import lines_of
+from interlock.cli.system_user import system_user
+from interlock.cli.view.narration import EventAnnotator
+from interlock.cli.view.transcript import lines_of
 
 CREW = """version: "2.0"
 entry_point: clerk
@@ -67,8 +69,18 @@ def test_run_without_an_input_is_refused_with_the_command_to_write() -> None:
     script(DONE)
     result = says("run", ".", "--script", "script.yaml")
     assert result.exit_code == 2
-    assert result.stderr == ("interlock: what shall . work on? Write: interlock run . 'INPUT', or - for stdin\n")
+    assert result.stderr == ("interlock: INPUT is missing; write: interlock run . 'INPUT', or - for standard input\n")
     assert not Path(".interlock").exists(), "nothing has begun"
+
+
+@pytest.mark.parametrize("blank", ["", " \n"])
+def test_an_input_that_is_blank_is_none(blank: str) -> None:
+    """Such as of a variable of the shell that is not set."""
+    script(DONE)
+    result = says("run", ".", blank, "--script", "script.yaml")
+    assert result.exit_code == 2
+    assert "INPUT is missing" in result.stderr
+    assert not Path(".interlock").exists()
 
 
 def test_run_without_an_input_asks_on_a_terminal() -> None:
@@ -79,7 +91,7 @@ def test_run_without_an_input_asks_on_a_terminal() -> None:
     assert says("runs", "list").stdout.count("completed") == 1
     code, shown = at_a_terminal(["run", ".", "--script", "script.yaml", "--plain"], b"\n")
     assert code == 2
-    assert "what shall . work on?" in shown
+    assert "INPUT is missing" in shown
 
 
 def at_a_terminal(command: list[str], typed: bytes) -> tuple[int, str]:
@@ -117,7 +129,7 @@ def test_ids_may_be_shortened_from_either_end() -> None:
     assert run in forked.output, "it was found"
     again = says("run", ".", "more", "--continue", run[-6:], "--script", "script.yaml", "--plain")
     assert again.exit_code in (0, 3), again.output
-    assert says("runs", "delete", run[-6:]).stdout.startswith(f"{run} is deleted")
+    assert says("runs", "delete", run[-6:]).stdout.startswith(f"deleted {run}")
 
 
 def test_cancel_and_answer_take_short_ids() -> None:
@@ -136,8 +148,9 @@ def test_a_part_that_fits_several_lists_them_and_a_short_one_fits_none() -> None
     assert second.startswith(common)
     refused = says("runs", "show", common)
     assert refused.exit_code == 2
-    assert refused.stderr == (f"interlock: '{common}' may be any of 2 runs: {second}, {first}; write more of the id\n")
-    assert "there is no run '" in says("runs", "show", first[-3:]).stderr
+    assert refused.stderr == (f"interlock: '{common}' matches 2 runs: {second}, {first}; give more of the id\n")
+    short = f"interlock: '{first[-3:]}' is too short for a run; give at least 4 characters of its id\n"
+    assert says("runs", "show", first[-3:]).stderr == short
 
 
 @pytest.mark.parametrize(("form", "expected"), [("--plain", "clerk:\n  Done.\n"), ("--json", '"run.finished"')])
@@ -172,10 +185,13 @@ def test_what_a_tool_returned_is_shown() -> None:
 
 def test_the_models_name_is_shown_where_one_was_called(here: Path) -> None:
     crew = load_crew("crew.yaml")
-    narrator = Narrator(crew, lambda agent: f"openai:{agent.id}-model")
-    event = {"type": "model.replied", "run": "r", "agent": "clerk", "text": "Hello."}
-    assert [line.text for line in lines_of(narrator.tell(event))] == ["clerk (openai:clerk-model):", "  Hello."]
-    backup = narrator.tell({**event, "model": "ollama:small"})
+    narrator = EventAnnotator(crew, lambda agent: f"openai:{agent.id}-model")
+    event = {"type": "model.replied", "run": "r", "call": "1.0", "agent": "clerk", "text": "Hello."}
+    assert [line.text for line in lines_of(narrator.annotate_event(event))] == [
+        "clerk (openai:clerk-model):",
+        "  Hello.",
+    ]
+    backup = narrator.annotate_event({**event, "model": "ollama:small"})
     assert next(lines_of(backup)).text == "clerk (ollama:small):"
 
 
@@ -184,7 +200,7 @@ def test_resume_shows_what_is_new_and_what_the_person_said() -> None:
     assert "  Well? [WAIT]" in first.stdout
     result = says("resume", run, "--script", "script.yaml", "--input", "use the blue one", "--plain")
     assert "Well?" not in result.stdout
-    assert result.stdout.startswith("user:\n  use the blue one\n")
+    assert result.stdout.startswith(f"user ({system_user()}):\n  use the blue one\n")
     programs = says("runs", "follow", run, "--json").stdout
     assert "Well?" in programs, "programs get everything"
 
@@ -192,13 +208,19 @@ def test_resume_shows_what_is_new_and_what_the_person_said() -> None:
 @pytest.mark.parametrize(
     ("reply", "lines"),
     [
-        (WAIT, ["accepted: any text; clerk reads it", "answer with: interlock resume {run} --input TEXT"]),
+        (
+            WAIT,
+            [
+                "accepted: any text; clerk reads it",
+                "answer with: interlock resume {run} --script script.yaml --input TEXT",
+            ],
+        ),
         (
             "{tool_calls: [{name: pay, arguments: {dollars: 5}}]}",
             [
-                "approve: interlock resume {run} --input yes",
-                "reject:  interlock resume {run} --input no",
-                "other arguments: interlock resume {run} --input JSON",
+                "approve: interlock resume {run} --script script.yaml --input yes",
+                "reject:  interlock resume {run} --script script.yaml --input no",
+                "other arguments: interlock resume {run} --script script.yaml --input JSON",
             ],
         ),
     ],
@@ -206,6 +228,19 @@ def test_resume_shows_what_is_new_and_what_the_person_said() -> None:
 def test_the_hint_says_what_is_accepted(reply: str, lines: list[str]) -> None:
     run, result = started(reply, DONE)
     assert result.stdout.endswith("".join(f"{line.format(run=run)}\n" for line in lines))
+
+
+def test_the_command_of_the_hint_works_as_it_stands() -> None:
+    _, result = started(WAIT, DONE)
+    found = re.search(r"^answer with: interlock (.+) TEXT$", result.stdout, re.MULTILINE)
+    assert found is not None
+    assert says(*shlex.split(found[1]), "yes", "--plain").exit_code == 0
+    run, _ = started(WAIT, DONE)
+    refused = says("resume", run, "--input", "yes", "--plain").stderr
+    assert "has no model; it started with a script or with models of a program: give --script FILE" in refused
+    Path("interlock.toml").unlink()
+    refused = says("resume", run, "--input", "yes", "--plain", "--script", "script.yaml").stderr
+    assert "[tools] in interlock.toml (none was found here; --config FILE names one)" in refused
 
 
 def test_the_hint_of_a_question_names_its_choices() -> None:

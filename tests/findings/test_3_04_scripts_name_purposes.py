@@ -1,13 +1,12 @@
 """Finding 3.4: scripts may name the purpose of an answer, `planner:check`, `planner:select`."""
 
-import asyncio
 import shutil
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from interlock.adapters.models.scripted import ScriptedModel
+from interlock.adapters.models.scripted_model import ScriptedModel
 from interlock.cli.main import interlock
 from interlock.errors import ScriptExhausted
 from interlock.ports import ModelReply, ModelRequest
@@ -15,14 +14,11 @@ from interlock.ports import ModelReply, ModelRequest
 TRAVEL = Path(__file__).parent.parent.parent / "examples" / "travel"
 
 
-def whole_reply(model: ScriptedModel, request: ModelRequest) -> str:
-    async def reply() -> str:
-        async for piece in model.reply(request):
-            if isinstance(piece, ModelReply):
-                return piece.text
-        return ""
-
-    return asyncio.run(reply())
+async def whole_reply(model: ScriptedModel, request: ModelRequest) -> str:
+    async for piece in model.reply(request):
+        if isinstance(piece, ModelReply):
+            return piece.text
+    return ""
 
 
 def asked(agent: str, purpose: str, number: int, purpose_number: int) -> ModelRequest:
@@ -37,7 +33,7 @@ def asked(agent: str, purpose: str, number: int, purpose_number: int) -> ModelRe
     )
 
 
-def test_answers_of_a_purpose_are_counted_by_themselves() -> None:
+async def test_answers_of_a_purpose_are_counted_by_themselves() -> None:
     model = ScriptedModel({"planner": ["plan", "end"], "planner:select": ["[a]"], "planner:check": ["yes", "no"]})
     calls = [
         asked("planner", "select", 1, 1),
@@ -46,19 +42,19 @@ def test_answers_of_a_purpose_are_counted_by_themselves() -> None:
         asked("planner", "check", 4, 2),
         asked("planner", "", 5, 2),
     ]
-    assert [whole_reply(model, call) for call in calls] == ["[a]", "plan", "yes", "no", "end"]
+    assert [await whole_reply(model, call) for call in calls] == ["[a]", "plan", "yes", "no", "end"]
 
 
-def test_a_script_without_purposes_has_them_among_the_others() -> None:
+async def test_a_script_without_purposes_has_them_among_the_others() -> None:
     model = ScriptedModel({"planner": ["[a]", "plan"]})
-    assert whole_reply(model, asked("planner", "select", 1, 1)) == "[a]"
-    assert whole_reply(model, asked("planner", "", 2, 1)) == "plan"
+    assert await whole_reply(model, asked("planner", "select", 1, 1)) == "[a]"
+    assert await whole_reply(model, asked("planner", "", 2, 1)) == "plan"
 
 
-def test_a_purpose_that_the_script_forgot_is_named() -> None:
+async def test_a_purpose_that_the_script_forgot_is_named() -> None:
     model = ScriptedModel({"planner": ["plan"], "planner:check": ["yes"]})
     with pytest.raises(ScriptExhausted, match="0 answers for agent 'planner:select'"):
-        whole_reply(model, asked("planner", "select", 1, 1))
+        await whole_reply(model, asked("planner", "select", 1, 1))
 
 
 def test_the_travel_example_names_purposes_and_runs(tmp_path: Path) -> None:

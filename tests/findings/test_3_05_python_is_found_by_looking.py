@@ -1,6 +1,5 @@
 """Finding 3.5: `dir(interlock)`, one way to give a host, sentences for wrong types, a handle for a run by its id."""
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -37,16 +36,13 @@ def test_dir_lists_the_names_that_can_be_imported() -> None:
 
 
 @pytest.mark.parametrize("given", [str, Path, load_host, host_settings])
-def test_the_same_host_goes_to_load_crew_and_to_interlock(tmp_path: Path, given: Callable[[Path], Any]) -> None:
+async def test_the_same_host_goes_to_load_crew_and_to_interlock(tmp_path: Path, given: Callable[[Path], Any]) -> None:
     config = folder_with_tools(tmp_path)
     host = given(config)
     crew = load_crew(tmp_path / "crew.yaml", host=host)
 
-    async def story() -> str:
-        async with Interlock(tmp_path / "data", host=host, models=lambda _: "Done. [DONE]") as box:
-            return (await (await box.start(crew, "hi")).result()).status
-
-    assert asyncio.run(story()) == "completed"
+    async with Interlock(tmp_path / "data", host=host, models=lambda _: "Done. [DONE]") as box:
+        assert (await (await box.start(crew, "hi")).result()).status == "completed"
 
 
 def test_what_is_no_host_is_a_sentence(tmp_path: Path) -> None:
@@ -68,28 +64,36 @@ def test_what_is_no_host_is_a_sentence(tmp_path: Path) -> None:
         (lambda box: box.resume("r", {"a": 1}), "an answer must be text (str), not dict"),
     ],
 )
-def test_wrong_types_are_sentences(tmp_path: Path, ask: Callable[[Any], Awaitable[Any]], said: str) -> None:
-    async def story() -> None:
+async def test_wrong_types_are_sentences(tmp_path: Path, ask: Callable[[Any], Awaitable[Any]], said: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
         async with Interlock(tmp_path / "data") as box:
             await ask(box)
 
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"data": 3}, "data must be the path of a folder, not int"),
+        ({"tools": 3}, "tools must be a list of functions, not int"),
+        ({"tools": "look"}, "tools must be a list of functions, not str"),
+        ({"models": 3}, "models must be a function, a model, or a mapping of them, not int"),
+    ],
+)
+def test_a_host_of_wrong_parts_is_refused_in_a_sentence(parts: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
-        asyncio.run(story())
+        Interlock(**parts)
 
 
-def test_a_run_can_be_had_by_its_id(tmp_path: Path) -> None:
+async def test_a_run_can_be_had_by_its_id(tmp_path: Path) -> None:
     config = folder_with_tools(tmp_path)
     crew = load_crew(tmp_path / "crew.yaml", host=config)
 
-    async def story() -> None:
-        async with Interlock(tmp_path / "data", host=config, models=lambda _: "Done. [DONE]") as box:
-            first = await box.start(crew, "hi")
-            await first.result()
-            again = box.run(first.id)
-            assert (await again.result()).text == "Done."
-            assert [event["type"] async for event in again.events()][-1] == "run.finished"
-            assert repr(again) == f"<run {first.id} in {tmp_path / 'data'}>"
-            with pytest.raises(interlock.RunNotFound):
-                await box.run("none").result()
-
-    asyncio.run(story())
+    async with Interlock(tmp_path / "data", host=config, models=lambda _: "Done. [DONE]") as box:
+        first = await box.start(crew, "hi")
+        await first.result()
+        again = box.run(first.id)
+        assert (await again.result()).text == "Done."
+        assert [event["type"] async for event in again.events()][-1] == "run.finished"
+        assert repr(again) == f"<run {first.id} in {tmp_path / 'data'}>"
+        with pytest.raises(interlock.RunNotFound):
+            await box.run("none").result()

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.server.browser import entered, looking, needs_chromium, start_run, status_of
-from tests.server.process import CREW, PATIENT, serving
+from tests.server.process import CREW, PATIENT, Served, serving
 
 pytestmark = [needs_chromium, pytest.mark.timeout(300)]
 
@@ -92,6 +92,44 @@ def test_replies_are_formatted_and_tell_what_they_took(tmp_path: Path) -> None:
         look.require_peace(page)
 
 
+def test_what_was_typed_while_the_history_was_loading_is_not_typed_any_more(tmp_path: Path) -> None:
+    """The stream tells of a run whose history comes late: pieces of replies that the history has are no news."""
+    script = json.dumps({"replies": {"clerk": ["Which? [WAIT]", "Last. [DONE]"]}})
+    held: list[Route] = []
+    with serving(tmp_path, script=script) as server, looking(server) as look:
+        page = entered(look, server)
+        start_run(page, "go")
+        status_of(page, "paused")
+        page.route("**/events?follow=false*", lambda route: held.append(route))
+        page.reload()
+        status_of(page, "paused")
+        page.get_by_text("live", exact=True).wait_for()
+        answer_the_question(server)
+        status_of(page, "completed")
+        assert held
+        for route in held:
+            route.continue_()
+        page.locator(".entry-reply", has_text="Last.").wait_for()
+        expect(page.locator(".entry-saying")).to_have_count(0)
+
+
+def answer_the_question(server: Served) -> None:
+    with server.asking() as client:
+        (question,) = client.get("/v1/questions").json()["questions"]
+        client.post(f"/v1/questions/{question['id']}/answer", json={"answer": "this"}).raise_for_status()
+
+
+def test_a_difference_far_down_makes_the_page_no_longer(tmp_path: Path) -> None:
+    """What is there for those who hear the page scrolls with its transcript."""
+    replies = {"clerk": ["word\n\n" * 60 + REPORT + "[NEXT]"], "boss": ["Fine. [DONE]"]}
+    with serving(tmp_path, script=json.dumps({"replies": replies})) as server, looking(server) as look:
+        page = entered(look, server)
+        start_run(page, "go")
+        status_of(page, "completed")
+        page.locator(".line-remove").wait_for()
+        assert page.evaluate("document.documentElement.scrollHeight - innerHeight") <= 0
+
+
 def require_formatted(page: Page) -> None:
     reply = page.locator(".entry-reply").nth(1)
     expect(reply.get_by_role("heading", name="Report")).to_be_visible()
@@ -141,9 +179,7 @@ def test_a_run_that_is_over_opens_at_its_beginning_and_one_that_is_live_at_its_e
         box.hover()
         page.mouse.wheel(0, -600)
         box.evaluate(UNTIL, [300, 100_000])
-        with server.asking() as client:
-            (question,) = client.get("/v1/questions").json()["questions"]
-            client.post(f"/v1/questions/{question['id']}/answer", json={"answer": "this"}).raise_for_status()
+        answer_the_question(server)
         status_of(page, "completed")
         page.locator(".entry", has_text="Last.").wait_for()
         assert box.evaluate(LEFT) > 300  # whoever scrolled up is left there

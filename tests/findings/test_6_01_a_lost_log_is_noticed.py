@@ -17,12 +17,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from interlock import Interlock, load_crew
-from interlock.adapters import newest_mark
-from interlock.adapters.newest_mark import NEWEST, NewestMark, Reached, read_mark
-from interlock.adapters.store_sqlite import SqliteStore
+from interlock.adapters.files import newest_mark
+from interlock.adapters.files.newest_mark import NEWEST, NewestMark, StoreProgress, read_mark
+from interlock.adapters.sqlite.store import SqliteStore
 from interlock.cli.main import interlock
-from interlock.compose.checkup import check_up
-from interlock.compose.keeping import delete_run
+from interlock.compose.upkeep.archive import delete_run
+from interlock.compose.upkeep.doctor import check_folder
 from interlock.errors import RecordsMissing, StoreFailed
 from tests.adapters.store_records import a_row, replied, started
 from tests.findings.killed import HELLO, killed_folder
@@ -79,14 +79,14 @@ def test_a_folder_without_its_log_is_not_written_until_the_loss_is_accepted(data
         assert (data / LOG).read_bytes() == left, "what may be rescued by hand stays"
     accepted = called("doctor", "--accept-loss", "--data", data)
     assert accepted.exit_code == 0, accepted.output
-    assert "given up:" in accepted.stdout
+    assert "accepted the loss of" in accepted.stdout
     assert run_hello(data).exit_code == 0
     assert called("doctor", "--data", data).exit_code == 0
 
 
 def test_the_number_of_missing_records_is_told(data: Path) -> None:
     marked = read_mark(data)
-    assert isinstance(marked, Reached)
+    assert isinstance(marked, StoreProgress)
     (data / LOG).unlink()
     with pytest.raises(RecordsMissing) as refused:
         SqliteStore(data)
@@ -108,26 +108,28 @@ def test_an_undamaged_log_is_taken_without_a_word(data: Path) -> None:
     assert "2 runs" in done.stdout
 
 
-def test_with_durability_normal_it_warns_once_and_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_with_durability_normal_it_warns_once_and_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     data = killed_folder(tmp_path / "data", "normal")
     (data / LOG).unlink(missing_ok=True)
-    (data / NEWEST).write_bytes(newest_mark._encoded(Reached(1_000, 1_000)))
-    asyncio.run(SqliteStore(data, durability="normal").close())
-    assert "are given up" in caplog.text
+    (data / NEWEST).write_bytes(newest_mark._encode_mark(StoreProgress(1_000, 1_000)))
+    await SqliteStore(data, durability="normal").close()
+    assert "are lost" in caplog.text
     caplog.clear()
-    asyncio.run(SqliteStore(data).close())
+    await SqliteStore(data).close()
     assert caplog.text == ""
 
 
 @pytest.mark.parametrize("mark", [None, b"", b"interlock 0000", bytes(newest_mark.SIZE), b"x" * 500])
-def test_a_mark_that_is_missing_or_damaged_is_written_anew_with_a_warning(
+async def test_a_mark_that_is_missing_or_damaged_is_written_anew_with_a_warning(
     data: Path, caplog: pytest.LogCaptureFixture, mark: bytes | None
 ) -> None:
     before = read_mark(data)
     (data / NEWEST).unlink()
     if mark is not None:
         (data / NEWEST).write_bytes(mark)
-    asyncio.run(SqliteStore(data).close())
+    await SqliteStore(data).close()
     assert "newest" in caplog.text
     assert read_mark(data) == before
 
@@ -138,13 +140,13 @@ def test_a_flipped_bit_of_the_mark_is_never_believed(data: Path) -> None:
         flipped = bytearray(body)
         flipped[bit // 8] ^= 1 << bit % 8
         (data / NEWEST).write_bytes(flipped)
-        assert read_mark(data) == newest_mark.Damaged()
+        assert read_mark(data) == newest_mark.DamagedMark()
 
 
 def test_a_database_that_is_gone_is_not_taken_for_a_new_folder(data: Path) -> None:
     for name in ("interlock.db", LOG, "interlock.db-shm"):
         (data / name).unlink()
-    with pytest.raises(StoreFailed, match=r"is gone, and 'newest' beside it says that it held \d+ records"):
+    with pytest.raises(StoreFailed, match=r"is gone, but 'newest' beside it says that it held \d+ records"):
         SqliteStore(data)
     assert not (data / "interlock.db").exists()
 
@@ -172,27 +174,24 @@ def test_commits_that_store_no_record_count_too(tmp_path: Path) -> None:
     assert run_hello(data).exit_code == 0
     shutil.copytree(data, copy)
     for mark in (read_mark(data), read_mark(copy)):
-        assert isinstance(mark, Reached)
+        assert isinstance(mark, StoreProgress)
     assert called("broadcast", "schedule", "a:b", "--in", "60s", "--data", data).exit_code == 0
     shutil.copy(copy / "interlock.db", data / "interlock.db")
     with pytest.raises(RecordsMissing, match=r"^\d+ other changes? "):
         SqliteStore(data)
 
 
-def test_deleting_runs_lowers_nothing(data: Path) -> None:
-    async def story() -> None:
-        async with Interlock(data) as box:
-            await delete_run(box, "first")
-            await delete_run(box, "second")
-
+async def test_deleting_runs_lowers_nothing(data: Path) -> None:
     before = read_mark(data)
-    asyncio.run(story())
+    async with Interlock(data) as box:
+        await delete_run(box, "first")
+        await delete_run(box, "second")
     after = read_mark(data)
-    assert isinstance(before, Reached)
-    assert isinstance(after, Reached)
+    assert isinstance(before, StoreProgress)
+    assert isinstance(after, StoreProgress)
     assert after.position == before.position
     assert after.unrecorded > before.unrecorded
-    assert asyncio.run(check_up(data)).problems == []
+    assert (await check_folder(data)).problems == []
 
 
 def test_two_processes_never_lower_the_mark(tmp_path: Path) -> None:
@@ -201,12 +200,12 @@ def test_two_processes_never_lower_the_mark(tmp_path: Path) -> None:
     random, most = Random(1), 0
     for _ in range(200):
         position = random.randint(1, 1_000)
-        random.choice((first, second)).grow(position, 0)
+        random.choice((first, second)).advance(position, 0)
         most = max(most, position)
-        assert read_mark(tmp_path) == Reached(most, 0)
+        assert read_mark(tmp_path) == StoreProgress(most, 0)
     first.close()
     second.close()
-    assert read_mark(tmp_path) == Reached(most, 0)
+    assert read_mark(tmp_path) == StoreProgress(most, 0)
 
 
 def test_a_mark_that_another_process_holds_stops_nobody_and_is_written_later(tmp_path: Path) -> None:
@@ -215,46 +214,40 @@ def test_a_mark_that_another_process_holds_stops_nobody_and_is_written_later(tmp
     mark = NewestMark(tmp_path)
     with (tmp_path / NEWEST).open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        mark.grow(7, 0)
-        assert read_mark(tmp_path) != Reached(7, 0)
+        mark.advance(7, 0)
+        assert read_mark(tmp_path) != StoreProgress(7, 0)
     mark.close()
-    assert read_mark(tmp_path) == Reached(7, 0)
+    assert read_mark(tmp_path) == StoreProgress(7, 0)
 
 
-def test_a_mark_that_cannot_be_written_fails_no_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        store = SqliteStore(tmp_path)
-        os.close(store._mark._descriptor)
-        store._mark._descriptor = os.open(tmp_path / NEWEST, os.O_RDONLY)
-        await store.create(a_row("r"), started())
-        await store.append(a_row("r"), replied(2))
-        await store.close()
-
-    asyncio.run(story())
+async def test_a_mark_that_cannot_be_written_fails_no_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = SqliteStore(tmp_path)
+    os.close(store._mark._descriptor)
+    store._mark._descriptor = os.open(tmp_path / NEWEST, os.O_RDONLY)
+    await store.create(a_row("r"), started())
+    await store.append(a_row("r"), replied(2))
+    await store.close()
     assert [record.message for record in caplog.records if "cannot be written" in record.message] != []
     assert len(caplog.records) == 1
 
 
-def test_a_group_of_commits_is_marked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_group_of_commits_is_marked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     grown: list[int] = []
-    grow = NewestMark.grow
+    grow = NewestMark.advance
 
     def counted(self: NewestMark, position: int, unrecorded: int) -> None:
         grown.append(position)
         grow(self, position, unrecorded)
 
-    async def story() -> None:
-        store = SqliteStore(tmp_path)
-        monkeypatch.setattr(NewestMark, "grow", counted)
-        for _ in range(2):  # the first tick learns that it has company
-            grown.clear()
-            names = [f"r{_}{n}" for n in range(20)]
-            await asyncio.gather(*(store.create(a_row(name), started()) for name in names))
-        await store.close()
-
-    asyncio.run(story())
+    store = SqliteStore(tmp_path)
+    monkeypatch.setattr(NewestMark, "advance", counted)
+    for _ in range(2):  # the first tick learns that it has company
+        grown.clear()
+        names = [f"r{_}{n}" for n in range(20)]
+        await asyncio.gather(*(store.create(a_row(name), started()) for name in names))
+    await store.close()
     assert len(grown) <= 2
-    assert read_mark(tmp_path) == Reached(40, 0)
+    assert read_mark(tmp_path) == StoreProgress(40, 0)
 
 
 @contextmanager
@@ -293,7 +286,7 @@ def test_a_server_that_is_stopped_before_the_loss_is_accepted_ends_with_1(data: 
     with serving_without_log(data) as (address, server), httpx2.Client(trust_env=False) as client:
         assert client.get(f"{address}/readyz").status_code == 503
     assert server.returncode == 1
-    assert isinstance(read_mark(data), Reached)
+    assert isinstance(read_mark(data), StoreProgress)
     assert called("doctor", "--data", data).exit_code == 1, "nothing was accepted"
 
 
@@ -335,7 +328,7 @@ def test_a_log_that_is_lost_after_compacting_deleting_and_expiring_is_noticed(tm
             assert len({*marks, read_mark(data)}) == 3
 
     asyncio.run(story())
-    assert asyncio.run(check_up(data)).problems == []
+    assert asyncio.run(check_folder(data)).problems == []
     assert called("compact", "--data", data).exit_code == 0
     shutil.copy(copy / "interlock.db", data / "interlock.db")
     with pytest.raises(RecordsMissing):
@@ -362,21 +355,18 @@ def test_a_folder_is_compacted_while_another_process_has_it_open(data: Path) -> 
             await (await box.start(load_crew(HELLO), "go", run_id="after")).result()
 
     asyncio.run(story())
-    assert asyncio.run(check_up(data)).problems == []
+    assert asyncio.run(check_folder(data)).problems == []
     listed = called("runs", "list", "--data", data).stdout
     assert "second" in listed
     assert "after" in listed
 
 
-def test_a_host_program_is_refused_as_well(data: Path) -> None:
+async def test_a_host_program_is_refused_as_well(data: Path) -> None:
     (data / LOG).unlink()
 
-    async def story() -> None:
+    with pytest.raises(RecordsMissing):
         async with Interlock(data) as box:
             await box.start(load_crew(HELLO), "go")
-
-    with pytest.raises(RecordsMissing):
-        asyncio.run(story())
 
 
 def test_the_mark_is_silent_in_the_log_of_a_healthy_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

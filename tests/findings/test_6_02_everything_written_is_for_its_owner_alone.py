@@ -19,7 +19,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from interlock.adapters import private_files
+from interlock.adapters.files import private_files
 from interlock.cli.main import interlock
 
 ROOT = Path(__file__).parents[2]
@@ -163,6 +163,7 @@ WRITES: dict[str, Callable[[Place], object]] = {
     "runs delete": on_a_run("runs", "delete"),
     "runs explain": on_a_run("runs", "explain"),
     "runs export": exports,
+    "runs follow": on_a_run("runs", "follow"),
     "runs fork": forks,
     "runs import": imports_a_run,
     "runs list": lambda place: place.call("runs", "list"),
@@ -272,14 +273,14 @@ def test_a_folder_that_an_older_version_left_open_is_closed_with_a_notice(
         path.chmod(0o755 if path.is_dir() else 0o644)
     place.call("runs", "show", run)
     assert wide(place.folder / "new") == []
-    assert "for their owner alone now" in caplog.text
+    assert "only their owner may access these now" in caplog.text
     caplog.clear()
     place.call("runs", "show", run)
     assert caplog.text == ""
 
 
 def test_an_empty_folder_that_a_person_made_is_closed_and_one_with_other_things_in_it_is_not(
-    place: Place, caplog: pytest.LogCaptureFixture
+    place: Place,
 ) -> None:
     place.data.mkdir(parents=True)
     place.data.chmod(0o755)
@@ -289,9 +290,9 @@ def test_an_empty_folder_that_a_person_made_is_closed_and_one_with_other_things_
     shared.data.mkdir(parents=True)
     shared.data.chmod(0o755)
     (shared.data / "notes.txt").write_text("mine", "utf-8")
-    shared.run_hello()
+    said = shared.call("run", HELLO, "go", "--script", HELLO / "script.yaml", "--json")
     assert stat.S_IMODE(shared.data.stat().st_mode) == 0o755
-    assert "holds more than Interlock's data" in caplog.text
+    assert "holds more than Interlock's data" in said.stderr
     assert stat.S_IMODE((shared.data / "interlock.db").stat().st_mode) == 0o600
 
 

@@ -1,10 +1,9 @@
 """Answers are bounded in bytes: lists are written while they are read, pages end early, and what one key leaves unread
 is bounded."""
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, MutableMapping
+from contextlib import AbstractAsyncContextManager, ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,13 @@ import httpx2
 import pytest
 
 from interlock import Interlock, load_crew
-from interlock.adapters import bus_rows, sqlite_rows
-from interlock.adapters.server_settings import ServerSettings
+from interlock.adapters.config.server_settings import ServerSettings
+from interlock.adapters.sqlite.bus import bus_queries
+from interlock.adapters.sqlite.runs import run_queries
 from interlock.limits import PAGE_BYTES_MAX
-from interlock.server import guard, list_answers
-from interlock.server.list_answers import list_answer
-from tests.boxes import inside
-from tests.server.office import Office, office
+from interlock.server.http import guard, list_responses
+from interlock.server.http.list_responses import list_response
+from tests.server.office import Office, open_office
 from tests.server.process import PATIENT, Served, serving
 
 MB = 1024 * 1024
@@ -40,17 +39,15 @@ def memory_of(server: Served) -> int:
     return int(line.split()[1]) * 1024
 
 
-def large_broadcasts(folder: Path, count: int) -> None:
-    async def emit(box: Interlock) -> None:
+async def large_broadcasts(folder: Path, count: int) -> None:
+    async with Interlock(folder / "data") as box:
         for n in range(count):
             await box.signals.emit(f"big:{n}", LARGE)
 
-    inside(Interlock(folder / "data"), emit)
 
-
-def test_twenty_unread_lists_of_large_broadcasts_stay_far_below_what_they_hold(tmp_path: Path) -> None:
+async def test_twenty_unread_lists_of_large_broadcasts_stay_far_below_what_they_hold(tmp_path: Path) -> None:
     """The figure of the finding: 20 lists of 400 broadcasts of 250 kB took 1.7 GB; in all it must be under 600 MB."""
-    large_broadcasts(tmp_path, 400)
+    await large_broadcasts(tmp_path, 400)
     with serving(tmp_path, toml=PATIENT, crew=CREW) as server, ExitStack() as unread:
         ask = f"GET /v1/engine/signals/events?limit=400 HTTP/1.1\r\nhost: {server.address[7:]}\r\n"
         for _ in range(20):
@@ -63,10 +60,10 @@ def test_twenty_unread_lists_of_large_broadcasts_stay_far_below_what_they_hold(t
         assert memory_of(server) < 600 * MB, memory_of(server)
 
 
-def test_a_page_of_events_ends_early_and_says_where_it_goes_on(tmp_path: Path) -> None:
-    async def story(asking: Office) -> None:
+async def test_a_page_of_events_ends_early_and_says_where_it_goes_on(tmp_path: Path) -> None:
+    async with in_office(tmp_path) as asking:
         run = await asking.start("y" * 900_000)
-        await asking.box.runner.settled(run["id"])
+        await asking.box.runner.wait_until_settled(run["id"])
         seen: list[int] = []
         after: int | None = 0
         sizes = []
@@ -79,25 +76,19 @@ def test_a_page_of_events_ends_early_and_says_where_it_goes_on(tmp_path: Path) -
         assert len(sizes) > 1
         assert max(sizes) < 3 * PAGE_BYTES_MAX
 
-    in_office(tmp_path, story)
-
 
 def run_seq(answer: httpx2.Response) -> int:
     return int(answer.json()["seq"])
 
 
-def in_office(folder: Path, story: Callable[[Office], Awaitable[None]], **how: Any) -> None:
-    async def told() -> None:
-        async with office(folder, crews={"crew": CREW}, **how) as asking:
-            await story(asking)
-
-    asyncio.run(told())
+def in_office(folder: Path, **how: Any) -> AbstractAsyncContextManager[Office]:
+    return open_office(folder, crews={"crew": CREW}, **how)
 
 
-def test_every_list_is_the_same_in_pages_as_at_once(tmp_path: Path) -> None:
+async def test_every_list_is_the_same_in_pages_as_at_once(tmp_path: Path) -> None:
     """Broadcasts by pattern, the queue, what did not arrive: order and number as the contract says."""
 
-    async def story(box: Interlock) -> None:
+    async with Interlock(tmp_path / "data") as box:
         for n in range(12):
             await box.signals.emit(f"{'odd' if n % 2 else 'even'}:{n}", LARGE)
             await box.signals.schedule("later", LARGE, in_ms=(12 - n) * 1000)
@@ -105,19 +96,17 @@ def test_every_list_is_the_same_in_pages_as_at_once(tmp_path: Path) -> None:
             paged = [page async for page in box.signals.newest_pages(limit, pattern)]
             assert [each for page in paged for each in page] == list(await box.signals.newest(limit, pattern))
             assert all(size_of(page) < PAGE_BYTES_MAX + len(LARGE) + 1000 for page in paged)
-        queue = [page async for page in box.signals.bus.delayed_pages(10)]
-        assert [each for page in queue for each in page] == list(await box.signals.delayed(10))
+        queue = [page async for page in box.signals.bus.pages_of_delayed(10)]
+        assert [each for page in queue for each in page] == list(await box.signals.list_delayed(10))
         assert len(queue) == 2
-
-    inside(Interlock(tmp_path / "data"), story)
 
 
 def size_of(page: Any) -> int:
     return sum(len(each.data) for each in page)
 
 
-def test_a_key_that_reads_nothing_is_refused_and_others_are_not(tmp_path: Path) -> None:
-    async def story(asking: Office) -> None:
+async def test_a_key_that_reads_nothing_is_refused_and_others_are_not(tmp_path: Path) -> None:
+    async with in_office(tmp_path, settings=ServerSettings(unread_mb_per_key=1)) as asking:
         asking.guard._unread["owner"] += MB
         refused = await asking.get("/v1/runs")
         assert (refused.status_code, refused.json()["code"]) == (429, "too-much-unread")
@@ -126,15 +115,13 @@ def test_a_key_that_reads_nothing_is_refused_and_others_are_not(tmp_path: Path) 
         assert (await asking.get("/v1/runs")).status_code == 200
         assert asking.guard._unread.total() == 0
 
-    in_office(tmp_path, story, settings=ServerSettings(unread_mb_per_key=1))
 
-
-def test_a_document_waits_piece_by_piece_and_counts_until_it_is_taken(tmp_path: Path) -> None:
+async def test_a_document_waits_piece_by_piece_and_counts_until_it_is_taken(tmp_path: Path) -> None:
     """A reader that takes one piece at a time: no more than that is handed over, the rest counts as unread."""
 
-    async def story(asking: Office) -> None:
+    async with in_office(tmp_path) as asking:
         run = await asking.start("z" * 500_000)
-        await asking.box.runner.settled(run["id"])
+        await asking.box.runner.wait_until_settled(run["id"])
         taken: list[int] = []
 
         async def send(message: MutableMapping[str, Any]) -> None:
@@ -159,11 +146,10 @@ def test_a_document_waits_piece_by_piece_and_counts_until_it_is_taken(tmp_path: 
         assert sum(taken) > 500_000
         assert asking.guard._unread.total() == 0
 
-    in_office(tmp_path, story)
 
-
-def test_a_stream_reads_pages_of_bytes(tmp_path: Path) -> None:
-    async def story(box: Interlock) -> None:
+async def test_a_stream_reads_pages_of_bytes(tmp_path: Path) -> None:
+    tmp_path.mkdir(exist_ok=True)
+    async with Interlock(tmp_path / "data", models=lambda _: "Fine. [DONE]") as box:
         (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
         crew = load_crew(tmp_path)
         for n in range(16):
@@ -174,17 +160,14 @@ def test_a_stream_reads_pages_of_bytes(tmp_path: Path) -> None:
             assert sum(len(str(stored.record)) for stored in page[:-1]) < 2 * PAGE_BYTES_MAX
         assert seen == await box.store.newest_position()
 
-    tmp_path.mkdir(exist_ok=True)
-    inside(Interlock(tmp_path / "data", models=lambda _: "Fine. [DONE]"), story)
-
 
 # Planted faults (6.11)
 
 
-def held_at_once(folder: Path) -> int:
+async def held_at_once(folder: Path) -> int:
     """The most that a list of broadcasts has read beyond what was taken of it."""
 
-    async def story(box: Interlock) -> int:
+    async with Interlock(folder / "data") as box:
         for n in range(20):
             await box.signals.emit(f"big:{n}", LARGE)
         read = taken = most = 0
@@ -196,57 +179,52 @@ def held_at_once(folder: Path) -> int:
                 most = max(most, read - taken)
                 yield page
 
-        answer = await list_answer("events", counted(), bytes)
+        answer = await list_response("events", counted(), bytes)
         async for piece in answer.body_iterator:  # type: ignore[attr-defined]
             taken += len(piece)
         assert taken > 20 * len(LARGE)
         return most
-
-    return inside(Interlock(folder / "data"), story)
 
 
 def unbounded(items: Iterator[Any], *_: Any) -> Iterator[Any]:
     yield from items
 
 
-def test_a_list_holds_a_page_and_a_planted_fault_that_holds_all_is_found(
+async def test_a_list_holds_a_page_and_a_planted_fault_that_holds_all_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound = 3 * PAGE_BYTES_MAX
-    assert held_at_once(tmp_path / "right") < bound
-    monkeypatch.setattr(bus_rows, "PAGE_BYTES_MAX", 10**9)
-    assert held_at_once(tmp_path / "wrong") > bound
+    assert await held_at_once(tmp_path / "right") < bound
+    monkeypatch.setattr(bus_queries, "PAGE_BYTES_MAX", 10**9)
+    assert await held_at_once(tmp_path / "wrong") > bound
 
 
-def test_a_planted_fault_pages_without_bytes_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    test_a_stream_reads_pages_of_bytes(tmp_path / "right")
-    monkeypatch.setattr(sqlite_rows, "paged", unbounded)
+async def test_a_planted_fault_pages_without_bytes_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await test_a_stream_reads_pages_of_bytes(tmp_path / "right")
+    monkeypatch.setattr(run_queries, "first_page", unbounded)
     with pytest.raises(AssertionError):
-        test_a_stream_reads_pages_of_bytes(tmp_path / "wrong")
+        await test_a_stream_reads_pages_of_bytes(tmp_path / "wrong")
 
 
-def test_a_planted_fault_nothing_is_counted_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "PIECE_BYTES", 10**9)
+async def test_a_planted_fault_nothing_is_counted_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "CHUNK_BYTES", 10**9)
     with pytest.raises(AssertionError):
-        test_a_document_waits_piece_by_piece_and_counts_until_it_is_taken(tmp_path)
+        await test_a_document_waits_piece_by_piece_and_counts_until_it_is_taken(tmp_path)
 
 
-def test_a_list_that_breaks_off_is_no_document(tmp_path: Path) -> None:
+async def test_a_list_that_breaks_off_is_no_document(tmp_path: Path) -> None:
     """What fails after the first page cannot be refused any more, and must not look whole."""
 
     async def broken() -> Any:
         yield [1, 2]
         raise OSError("gone")
 
-    async def story() -> bytes:
-        answer = await list_answer("events", broken(), bytes)
-        said = b""
-        with pytest.raises(OSError, match="gone"):
-            async for piece in answer.body_iterator:  # type: ignore[attr-defined]
-                said += bytes(piece)
-        return said
-
-    assert asyncio.run(story()) == b""
-    assert list_answers.PIECE_BYTES < PAGE_BYTES_MAX
+    answer = await list_response("events", broken(), bytes)
+    said = b""
+    with pytest.raises(OSError, match="gone"):
+        async for piece in answer.body_iterator:  # type: ignore[attr-defined]
+            said += bytes(piece)
+    assert said == b""
+    assert list_responses.CHUNK_BYTES < PAGE_BYTES_MAX
     with pytest.raises(json.JSONDecodeError):
-        json.loads(asyncio.run(story()))
+        json.loads(said)

@@ -1,6 +1,5 @@
 """Secrets of every source through every door: none is in the data folder, the log, an answer, a stream or an output."""
 
-import asyncio
 import base64
 import hashlib
 import os
@@ -17,18 +16,18 @@ import msgspec
 import pytest
 
 from interlock import CrewContext, Interlock, load_crew
-from interlock.adapters import host_secrets as sources
+from interlock.adapters.config import host_secrets as sources
+from interlock.adapters.config.host_file import HostSettings, read_settings
+from interlock.adapters.config.host_secrets import host_secrets, short_secret_warnings
+from interlock.adapters.config.known_secrets import REDACTED, KnownSecrets, RedactingStream
 from interlock.adapters.cron import next_cron
-from interlock.adapters.host_file import HostSettings, read_settings
-from interlock.adapters.host_secrets import host_secrets, too_short
-from interlock.adapters.models.hiding import HidingModel
-from interlock.adapters.models.known_keys import REDACTED, HiddenStream, KnownKeys
+from interlock.adapters.models.redacting_model import RedactingModel
 from interlock.compose.crews import host_settings
 from interlock.errors import UsageError
 from interlock.ports import Delta, ModelReply, ModelRequest
-from interlock.runtime import runner
+from interlock.runtime import commit
 from interlock.runtime.run_scheduler import RunScheduler
-from interlock.server.access import OWNER, Access
+from interlock.server.auth import OWNER, Authenticator
 from interlock.server.mcp_crews import CrewTools
 from interlock.testing import ManualClock
 from tests.server.process import COMMAND, PATIENT, Served, serving, stream
@@ -255,19 +254,18 @@ def test_a_command_without_a_crew_knows_the_secrets_that_the_host_file_names(fol
     assert found_in(folder / "data", told_secrets()) == []
 
 
-def test_a_tool_over_mcp_answers_with_no_secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tool_over_mcp_answers_with_no_secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     (folder / "interlock.toml").write_text(TOML, "utf-8")
-
-    async def story() -> list[Any]:
-        async with Interlock("data", host=host_settings("interlock.toml"), models=lambda _: "") as box:
-            tools = CrewTools(box, ["office"])
-            return [await tools.resume(secret, "x", None, report) for secret in told_secrets()]
 
     async def report(_progress: float, _message: str) -> None:
         """Nobody waits for it."""
 
-    for answer in asyncio.run(story()):
+    async with Interlock("data", host=host_settings("interlock.toml"), models=lambda _: "") as box:
+        tools = CrewTools(box, ["office"])
+        answers: list[Any] = [await tools.resume(secret, "x", None, report) for secret in told_secrets()]
+    assert answers
+    for answer in answers:
         assert answer.is_error
         assert [secret for secret in told_secrets() if secret in str(answer)] == []
         assert answer.structured_content["code"] == "run-not-found"
@@ -297,22 +295,22 @@ def test_short_values_are_not_searched_for_and_doctor_and_serve_say_so(
 ) -> None:
     monkeypatch.setenv("HOUSE_CODE", "short")
     settings = read_settings_text('[providers.house]\nurl = "https://house.example/v1"\nkey_env = "HOUSE_CODE"\n')
-    (warning,) = too_short(settings, {"HOUSE_CODE": "short"})
+    (warning,) = short_secret_warnings(settings, {"HOUSE_CODE": "short"})
     assert "HOUSE_CODE" in warning
     assert "short" not in warning.replace("shorter", "")
-    assert KnownKeys(["short"]).hidden("a short word") == "a short word"
+    assert KnownSecrets(["short"]).redact("a short word") == "a short word"
     with serving(folder, toml=TOML, crew=CREW) as server:
-        assert "HOUSE_CODE holds fewer than 8 characters" in server.log
+        assert "HOUSE_CODE has fewer than 8 characters" in server.log
         assert server.stopped() == 0
-    assert "HOUSE_CODE holds fewer than 8 characters" in _said(folder, "doctor")
+    assert "HOUSE_CODE has fewer than 8 characters" in _said(folder, "doctor")
 
 
 def test_keys_of_objects_ids_and_digests_are_never_changed() -> None:
-    keys = KnownKeys(["password", "abcdef0123456789"])
-    assert keys.hidden_json('{"password": "my password"}') == f'{{"password":"my {REDACTED}"}}'
-    assert keys.hidden_value({"password": ["password", 1]}) == {"password": [REDACTED, 1]}
+    keys = KnownSecrets(["password", "abcdef0123456789"])
+    assert keys.redact_json('{"password": "my password"}') == f'{{"password":"my {REDACTED}"}}'
+    assert keys.redact_value({"password": ["password", 1]}) == {"password": [REDACTED, 1]}
     body = msgspec.json.encode({"id": "password", "crew_sha": "abcdef0123456789", "text": "password"})
-    assert msgspec.json.decode(keys.hidden_body(body)) == {
+    assert msgspec.json.decode(keys.redact_body(body)) == {
         "id": "password",
         "crew_sha": "abcdef0123456789",
         "text": REDACTED,
@@ -320,18 +318,18 @@ def test_keys_of_objects_ids_and_digests_are_never_changed() -> None:
 
 
 def test_what_servers_give_out_is_known_by_its_shape_also_in_pieces() -> None:
-    access = Access("ilk_" + "k" * 43, {}, ManualClock(), 1, port=1)
-    for secret in ("ilk_" + "Z" * 43, access.new_code(), access.new_session(OWNER)):
-        keys = KnownKeys()
-        assert keys.hidden(f"<{secret}>") == f"<{REDACTED}>"
+    access = Authenticator("ilk_" + "k" * 43, {}, ManualClock(), 1, port=1)
+    for secret in ("ilk_" + "Z" * 43, access.issue_code(), access.new_session_cookie(OWNER)):
+        keys = KnownSecrets()
+        assert keys.redact(f"<{secret}>") == f"<{REDACTED}>"
         for cut in range(1, len(secret)):
-            hidden = HiddenStream(keys)
-            assert hidden.add(f"I will {secret[:cut]}") + hidden.add(f"{secret[cut:]}.") + hidden.rest() == (
+            hidden = RedactingStream(keys)
+            assert hidden.add(f"I will {secret[:cut]}") + hidden.add(f"{secret[cut:]}.") + hidden.flush() == (
                 f"I will {REDACTED}."
             )
 
 
-def test_schedules_and_messages_of_the_host_keep_no_secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_schedules_and_messages_of_the_host_keep_no_secret(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     (folder / "crew.yaml").write_text(CREW, "utf-8")
     (folder / "interlock.toml").write_text(TOML, "utf-8")
@@ -340,24 +338,21 @@ def test_schedules_and_messages_of_the_host_keep_no_secret(folder: Path, monkeyp
     async def fail(*_: object) -> None:
         raise ValueError(text)
 
-    async def story() -> None:
-        clock = ManualClock()
-        async with Interlock("data", host=host_settings("interlock.toml"), clock=clock, models=lambda _: "") as box:
-            for times in ({"at": clock.now_ms() + 1_000}, {"cron": "* * * * *"}):
-                await box.schedules.add("office", text, **times)
-            scheduler = RunScheduler(box.store, clock, fail, next_cron, box.known_keys().hidden)
-            clock.advance(120_000)
-            await scheduler._start_due()
-            planned = await box.schedules.list()
-            assert [REDACTED in each.input and REDACTED in each.problem for each in planned] == [True, True]
-            with pytest.raises(UsageError, match="the key of a message holds a secret"):
-                await box.send_message("r", "NOTE", "clerk", key=text)
-
-    asyncio.run(story())
+    clock = ManualClock()
+    async with Interlock("data", host=host_settings("interlock.toml"), clock=clock, models=lambda _: "") as box:
+        for times in ({"at": clock.now_ms() + 1_000}, {"cron": "* * * * *"}):
+            await box.schedules.add("office", text, **times)
+        scheduler = RunScheduler(box.store, clock, fail, next_cron, box.redactor().redact)
+        clock.advance(120_000)
+        await scheduler._start_due()
+        planned = await box.schedules.list()
+        assert [REDACTED in each.input and REDACTED in each.problem for each in planned] == [True, True]
+        with pytest.raises(UsageError, match="the key of a message contains a secret"):
+            await box.send_message("r", "NOTE", "clerk", key=text)
     assert found_in(folder / "data", told_secrets()) == []
 
 
-def test_a_reply_in_pieces_leaves_nothing_to_be_closed_later() -> None:
+async def test_a_reply_in_pieces_leaves_nothing_to_be_closed_later() -> None:
     """A generator that is left open is closed by a task of its own, with every call of every run."""
     left: list[object] = []
 
@@ -367,22 +362,19 @@ def test_a_reply_in_pieces_leaves_nothing_to_be_closed_later() -> None:
             yield Delta("provider-0001.")
             yield ModelReply(text="it is sk-canary-provider-0001.")
 
-    async def story() -> None:
-        request = ModelRequest(key="k", agent="a", number=1, system="", messages=())
-        sys.set_asyncgen_hooks(finalizer=left.append)
-        pieces = HidingModel(Says(), KnownKeys(SECRETS.values())).reply(request)
-        said = [await anext(pieces), await anext(pieces), await anext(pieces)]
-        assert said == [Delta("it is "), Delta(f"{REDACTED}."), ModelReply(text=f"it is {REDACTED}.")]
-        await pieces.aclose()  # type: ignore[attr-defined]  # it is a generator
-
-    asyncio.run(story())
+    request = ModelRequest(key="k", agent="a", number=1, system="", messages=())
+    sys.set_asyncgen_hooks(finalizer=left.append)
+    pieces = RedactingModel(Says(), KnownSecrets(SECRETS.values())).reply(request)
+    said = [await anext(pieces), await anext(pieces), await anext(pieces)]
+    assert said == [Delta("it is "), Delta(f"{REDACTED}."), ModelReply(text=f"it is {REDACTED}.")]
+    await pieces.aclose()  # type: ignore[attr-defined]  # it is a generator
     assert left == []
 
 
 # Planted faults (6.11)
 
 
-def leaks(folder: Path) -> list[tuple[str, str]]:
+async def leaks(folder: Path) -> list[tuple[str, str]]:
     """The same without a server: input, memory, tools, replies, answers and broadcasts of a program."""
     text = " ".join(told_secrets())
     (folder / "crew.yaml").write_text(CREW, "utf-8")
@@ -392,25 +384,22 @@ def leaks(folder: Path) -> list[tuple[str, str]]:
     def clerk(request: ModelRequest) -> str:
         return f"{text}\n[WAIT]" if request.number == 1 else f"{text}\n[DONE]"
 
-    async def story() -> None:
-        context = CrewContext(shared_memory={"m": text})
-        settings = host_settings("interlock.toml")
-        async with Interlock("data", host=settings, models=clerk) as box:
-            run = await box.start(load_crew("."), text, context=context)
-            await run.result()
-            await (await box.resume(run.id, text)).result()
-            await box.signals.emit("told", {"deep": [text]})
-
-    asyncio.run(story())
+    context = CrewContext(shared_memory={"m": text})
+    settings = host_settings("interlock.toml")
+    async with Interlock("data", host=settings, models=clerk) as box:
+        run = await box.start(load_crew("."), text, context=context)
+        await run.result()
+        await (await box.resume(run.id, text)).result()
+        await box.signals.emit("told", {"deep": [text]})
     return found_in(folder / "data", told_secrets())
 
 
 def sees_events_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "redact_event", lambda event, _: event)
+    monkeypatch.setattr(commit, "redact_event", lambda event, _: event)
 
 
 def announces_data_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(KnownKeys, "hidden_value", lambda _, value: value)
+    monkeypatch.setattr(KnownSecrets, "redact_value", lambda _, value: value)
 
 
 def forgets_webhooks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,16 +407,16 @@ def forgets_webhooks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.adapters.models.known_keys._SHAPED", re.compile(r"(?!)"))
+    monkeypatch.setattr("interlock.adapters.config.known_secrets._SHAPED", re.compile(r"(?!)"))
 
 
 @pytest.mark.parametrize(
     "fault", [None, sees_events_as_they_come, announces_data_as_it_is, forgets_webhooks, forgets_shapes]
 )
-def test_a_planted_fault_is_found(
+async def test_a_planted_fault_is_found(
     folder: Path, monkeypatch: pytest.MonkeyPatch, fault: Callable[[pytest.MonkeyPatch], None] | None
 ) -> None:
     monkeypatch.chdir(folder)
     if fault is not None:
         fault(monkeypatch)
-    assert bool(leaks(folder)) == (fault is not None)
+    assert bool(await leaks(folder)) == (fault is not None)

@@ -9,14 +9,13 @@ import httpx2
 import pytest
 
 from interlock import Interlock, load_crew
-from interlock.adapters.models.scripted import Answer, ToolCall
-from interlock.adapters.webhook_settings import IncomingHook
-from interlock.adapters.webhook_verifying import TOKEN_HEADER, incoming_webhooks
+from interlock.adapters.config.webhook_settings import IncomingHook
+from interlock.adapters.models.scripted_model import ScriptedAnswer, ToolCall
+from interlock.adapters.webhooks.verification import TOKEN_HEADER, incoming_webhooks
 from interlock.messages import HOST, register, unregister
-from tests.boxes import inside
 from tests.findings.forged_speech import TEXTS, read_tags
 from tests.findings.puppets import Puppet, call, names, speakers
-from tests.server.office import ADDRESS, Office, played
+from tests.server.office import ADDRESS, open_office
 
 MCP_SERVER = Path(__file__).parents[1] / "adapters" / "mcp_tool_server.py"
 CHUNK = 20
@@ -43,7 +42,7 @@ settings: {language: LANGUAGE}
 """
 
 
-def test_no_text_speaks_as_another_through_a_tool_of_an_mcp_server(
+async def test_no_text_speaks_as_another_through_a_tool_of_an_mcp_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
@@ -52,25 +51,28 @@ def test_no_text_speaks_as_another_through_a_tool_of_an_mcp_server(
     config = tmp_path / "interlock.toml"
     config.write_text(f'[mcp.words]\ncommand = ["{sys.executable}", "{MCP_SERVER}"]\nenv = ["NOTES"]\n', "utf-8")
     model = Puppet()
-    calls = [Answer(tool_calls=tuple(ToolCall("words_say", {"words": text}) for text in chunk)) for chunk in CHUNKS]
+    calls = [
+        ScriptedAnswer(tool_calls=tuple(ToolCall("words_say", {"words": text}) for text in chunk)) for chunk in CHUNKS
+    ]
     model.use({"a": [*calls, "done"]})
 
-    async def story(box: Interlock) -> None:
+    async with Interlock(tmp_path / "data", host=config, models=model, durability="normal") as box:
         result = await (await box.start(load_crew(tmp_path / "crew.yaml", host=config), "go")).result()
         assert result.status == "completed", result
-
-    inside(Interlock(tmp_path / "data", host=config, models=model, durability="normal"), story)
     outputs = [message.text for message in model.requests[-1].messages if message.role == "tool"]
     assert len(outputs) == len(TEXTS) and not any(output.startswith("error:") for output in outputs)
     assert speakers(model.requests) == names("user")
 
 
 @pytest.mark.parametrize("language", ["en", "vi"])
-def test_no_text_speaks_as_another_through_a_webhook(language: str, tmp_path: Path) -> None:
+async def test_no_text_speaks_as_another_through_a_webhook(language: str, tmp_path: Path) -> None:
     model, token = Puppet(), "a plain token of some length"
     model.use({"clerk": ["x [NEXT]"], "boss": ["done"]})
 
-    async def story(office: Office) -> None:
+    hooks = incoming_webhooks({"shop": IncomingHook(types=("note:*",), token_env="TOKEN")}, {"TOKEN": token})
+    async with open_office(
+        tmp_path, incoming=hooks, crews={"crew": OFFICE.replace("LANGUAGE", language)}, model=model
+    ) as office:
         await office.box.listen(load_crew(tmp_path / "crew.yaml"))
         async with httpx2.AsyncClient(transport=httpx2.ASGITransport(office.guard), base_url=ADDRESS) as sender:
             for chunk in CHUNKS:
@@ -78,9 +80,6 @@ def test_no_text_speaks_as_another_through_a_webhook(language: str, tmp_path: Pa
                 answer = await sender.post("/v1/webhooks/shop", json=said, headers={TOKEN_HEADER: token})
                 assert answer.status_code == 201, answer.text
         assert (await office.finished("go"))["status"] == "completed"
-
-    hooks = incoming_webhooks({"shop": IncomingHook(types=("note:*",), token_env="TOKEN")}, {"TOKEN": token})
-    played(tmp_path, story, incoming=hooks, crews={"crew": OFFICE.replace("LANGUAGE", language)}, model=model)
     shown = model.requests[0].messages
     assert sum('kind="broadcast"' in message.text for message in shown) == len(CHUNKS)
     assert speakers(model.requests[:1]) == names("user", "webhook shop")
@@ -97,11 +96,11 @@ def note() -> Iterator[None]:
 
 @pytest.mark.usefixtures("note")
 @pytest.mark.parametrize(("language", "host"), [("en", "the program"), ("vi", "chương trình")])
-def test_no_text_speaks_as_another_in_messages_of_the_host(language: str, host: str, tmp_path: Path) -> None:
+async def test_no_text_speaks_as_another_in_messages_of_the_host(language: str, host: str, tmp_path: Path) -> None:
     (tmp_path / "crew.yaml").write_text(OFFICE.replace("LANGUAGE", language), "utf-8")
     crew, model = load_crew(tmp_path / "crew.yaml"), Puppet()
 
-    async def story(box: Interlock) -> None:
+    async with Interlock(tmp_path / "data", models=model, durability="normal") as box:
         for chunk in CHUNKS:
             body: dict[str, Any] = {"texts": chunk, "keys": dict.fromkeys(chunk, 1)}
             told = call("send_message", type="NOTE", to="boss", body=body)
@@ -117,5 +116,3 @@ def test_no_text_speaks_as_another_in_messages_of_the_host(language: str, host: 
             shown = [message.text for message in model.requests[-1].messages if 'kind="message"' in message.text]
             assert [read_tags(text)[0] for text in shown] == [*names(host)] * 2 + [*names("clerk")]
             assert not any(chunk[0] in text.partition("<said")[0] for text in shown)
-
-    inside(Interlock(tmp_path / "data", models=model, durability="normal"), story)

@@ -11,13 +11,12 @@ from click.testing import CliRunner
 
 from interlock import Crew, Interlock, load_crew, tool
 from interlock.cli.main import interlock
-from interlock.engine.conversation import Conversation
 from interlock.engine.events import Entry
-from interlock.engine.routing import RoutingTable
+from interlock.engine.prompt.conversation import Conversation
+from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.state import Turn
-from interlock.frames import in_frame
+from interlock.messages.frames import in_frame
 from interlock.ports import ModelRequest
-from tests.boxes import inside
 from tests.findings.forged_speech import SPEECH, TEXTS, read_members, read_reversed_tags, read_tags, tag
 from tests.findings.puppets import Puppet, call, names, speakers
 
@@ -105,13 +104,13 @@ def through_every_door_of_a_shop(text: str) -> dict[str, list[Any]]:
     }
 
 
-def test_no_text_speaks_as_another_through_user_tools_memory_members_crews_answers_or_broadcasts(
+async def test_no_text_speaks_as_another_through_user_tools_memory_members_crews_answers_or_broadcasts(
     shop: Crew, tmp_path: Path
 ) -> None:
     assert len(TEXTS) >= 300
     model, texts = Puppet(), TEXTS[:: 1 if shop.settings.language == "en" else 9]
 
-    async def story(box: Interlock) -> None:
+    async with Interlock(tmp_path, models=model, tools=[look, fail], durability="normal") as box:
         await box.listen(shop)
         for text in texts:
             model.use(through_every_door_of_a_shop(text))
@@ -122,8 +121,6 @@ def test_no_text_speaks_as_another_through_user_tools_memory_members_crews_answe
                 run = await box.resume(run.id, text)
             assert (await run.result()).status == "completed", text
             require_the_shop_was_honest(model.requests)
-
-    inside(Interlock(tmp_path, models=model, tools=[look, fail], durability="normal"), story)
 
 
 def require_the_shop_was_honest(requests: Sequence[ModelRequest]) -> None:
@@ -137,11 +134,11 @@ def require_the_shop_was_honest(requests: Sequence[ModelRequest]) -> None:
     assert [name for name in read_members(merged.text) if name in ("Ann", "Bob")] == ["Ann", "Bob"]
 
 
-def test_no_text_speaks_as_another_in_tasks_questions_answers_reports_or_verdicts(tmp_path: Path) -> None:
+async def test_no_text_speaks_as_another_in_tasks_questions_answers_reports_or_verdicts(tmp_path: Path) -> None:
     (tmp_path / "crew.yaml").write_text(TREE, "utf-8")
     crew, model = load_crew(tmp_path), Puppet()
 
-    async def story(box: Interlock) -> None:
+    async with Interlock(tmp_path / "data", models=model, durability="normal") as box:
         for text in TEXTS:
             model.use(through_every_letter(text))
             run = await box.start(crew, text)
@@ -151,8 +148,6 @@ def test_no_text_speaks_as_another_in_tasks_questions_answers_reports_or_verdict
             assert (result.status, result.reason) == ("completed", "terminal_agent"), text
             assert {request.purpose for request in model.requests} == {"", "select", "check"}
             assert speakers(model.requests) == {*names("user", "root", "kid"), ""}
-
-    inside(Interlock(tmp_path / "data", models=model, durability="normal"), story)
 
 
 def through_every_letter(text: str) -> dict[str, list[Any]]:
@@ -205,6 +200,7 @@ def test_a_name_breaks_no_frame_either() -> None:
 
 def test_what_is_left_of_a_long_text_stands_in_a_whole_frame(shop: Crew) -> None:
     narrow = msgspec.structs.replace(shop, settings=msgspec.structs.replace(shop.settings, max_context_window=900))
+    assert TEXTS
     for text in TEXTS[::5]:
         history = [Entry(role="user", author="user", text=(text + "\n") * 200, turn=0)]
         shown = Conversation(narrow, RoutingTable(narrow)).messages(history, Turn(number=1, agent="ann", history=1))

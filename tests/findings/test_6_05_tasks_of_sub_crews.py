@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from interlock import Interlock, load_crew
-from tests.boxes import inside
 from tests.findings.forged_speech import TEXTS, read_tags
 from tests.findings.puppets import Puppet, call, names, speakers
 
@@ -20,13 +19,13 @@ delegation: {children: {root: [team]}, max_follow_ups: 1, report_check: model}
 TEAM = 'version: "2.0"\nname: team\nentry_point: x\nagents: [{id: x, is_terminal: true}]\n'
 
 
-def test_each_stretch_of_a_follow_up_stands_in_a_frame_of_its_own(tmp_path: Path) -> None:
+async def test_each_stretch_of_a_follow_up_stands_in_a_frame_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "team").mkdir()
     (tmp_path / "team" / "crew.yaml").write_text(TEAM, "utf-8")
     (tmp_path / "crew.yaml").write_text(TREE, "utf-8")
     crew, model = load_crew(tmp_path / "crew.yaml"), Puppet()
 
-    async def story(box: Interlock) -> None:
+    async with Interlock(tmp_path / "data", models=model, durability="normal") as box:
         for text in TEXTS:
             model.use(replies_with(text))
             run = await box.start(crew, "go")
@@ -39,8 +38,6 @@ def test_each_stretch_of_a_follow_up_stands_in_a_frame_of_its_own(tmp_path: Path
             assert speakers(model.requests) >= {"", *names(parent, team)}
             kept = [event["input"] async for event in run.events() if event["type"] == "child.started"]
             assert kept[1].startswith(f"Your report does not complete the task: {text}\nThe task was: {text}\n")
-
-    inside(Interlock(tmp_path / "data", models=model, durability="normal"), story)
 
 
 def replies_with(text: str) -> dict[str, list[Any]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from interlock.adapters.models.providers import ProviderSettings, endpoint_of
+from interlock.adapters.models.openai.providers import ProviderSettings, endpoint_of
 from interlock.cli.main import interlock
 from interlock.crew.definition import ModelRef
 from interlock.errors import ModelRefused
@@ -75,7 +75,7 @@ def test_an_unlisted_address_is_a_warning_at_check_and_refused_before_a_connecti
     with served() as server:
         refused = run(written(tmp_path, server.url, model, version=version))
     assert (refused.exit_code, server.asked) == (2, [])
-    assert f"would be asked at {server.origin}, which interlock.toml does not list" in refused.stderr
+    assert f"would be called at {server.origin}, which interlock.toml does not list" in refused.stderr
     assert f'add hosts = ["{server.origin}"] under [providers.' in refused.stderr
     assert codes(tmp_path) == [("unlisted-host", "warning")]
 

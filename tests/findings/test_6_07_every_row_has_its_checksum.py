@@ -10,18 +10,19 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from campaign.damage import HELLO, TRAVEL, filled, given
+from campaign.full_folder import HELLO, TRAVEL, filled, given
 from interlock import Interlock, load_crew
-from interlock.adapters import migrations, questions_sqlite, sealed_tables, store_checks
-from interlock.adapters.sealed_tables import SEALED
+from interlock.adapters.sqlite import checks, migrations, sealed_tables
+from interlock.adapters.sqlite.sealed_tables import SEALED_TABLES
+from interlock.adapters.sqlite.tables import question_rows
 from interlock.cli.main import interlock
-from interlock.compose.checkup import check_up
-from interlock.compose.inspection import Inspection
-from interlock.compose.keeping import delete_run
 from interlock.compose.questions import open_questions
+from interlock.compose.upkeep.archive import delete_run
+from interlock.compose.upkeep.doctor import check_folder
+from interlock.compose.upkeep.read_only import Inspection
 from interlock.errors import DamagedRow
-from interlock.ports import Asked, Asking, OpenQuestion
-from interlock.server.paging import question_page
+from interlock.ports import IdempotentRequest, OpenQuestion, RunQuestions
+from interlock.server.http.paging import question_page
 from interlock.server.views import run_detail
 
 # Tables that have had checksums of their own from the first day.
@@ -47,57 +48,56 @@ def damage(data: Path, table: str, change: str) -> None:
 
 
 def problems_of(data: Path) -> list[str]:
-    return asyncio.run(check_up(data)).problems
+    return asyncio.run(check_folder(data)).problems
 
 
 def test_every_table_has_checksums() -> None:
-    tables = {name for kind, name in store_checks.expected_schema() if kind == "table"}
-    assert tables == {*SEALED, *CHECKED}
+    tables = {name for kind, name in checks.fresh_schema() if kind == "table"}
+    assert tables == {*SEALED_TABLES, *CHECKED}
 
 
-@pytest.mark.parametrize("table", SEALED)
+@pytest.mark.parametrize("table", SEALED_TABLES)
 def test_the_seal_covers_every_column(table: str) -> None:
     """But for a body that has a crc which is covered itself."""
-    columns = {column.split(" ")[0] for column in SEALED[table].columns}
-    covered = set(SEALED[table].covered) or columns
+    columns = {column.split(" ")[0] for column in SEALED_TABLES[table].columns}
+    covered = set(SEALED_TABLES[table].covered) or columns
     assert columns - covered == ({"body"} if "crc" in columns else set())
 
 
-@pytest.mark.parametrize("table", SEALED)
+@pytest.mark.parametrize("table", SEALED_TABLES)
 def test_a_change_in_any_column_of_any_table_is_found(filled_once: Path, table: str) -> None:
     changes = {"integer": "{0} = {0} + 1000", "text": "{0} = {0} || 'x'", "blob": "{0} = x'00'"}
     with closing(sqlite3.connect(filled_once / "interlock.db", isolation_level=None)) as connection:
-        sealed_tables.add_seals(connection)
-        assert sealed_tables.damaged(connection) == []
-        covered = SEALED[table].covered or [column.split(" ")[0] for column in SEALED[table].columns]
-        kinds = dict(column.split(" ")[:2] for column in SEALED[table].columns)
+        sealed_tables.register_seal_function(connection)
+        assert sealed_tables.damage_in_sealed_tables(connection) == []
+        covered = SEALED_TABLES[table].covered or [column.split(" ")[0] for column in SEALED_TABLES[table].columns]
+        kinds = dict(column.split(" ")[:2] for column in SEALED_TABLES[table].columns)
         for column in covered:
             connection.execute("begin")
             seal = connection.execute(f"select max(seal) from {table}").fetchone()[0]
             connection.create_function("interlock_seal", -1, lambda *_, seal=seal: seal, deterministic=True)
             connection.execute(f"update {table} set {changes[kinds[column]].format(column)} where seal = ?", (seal,))
-            sealed_tables.add_seals(connection)
-            assert sealed_tables.damaged(connection) != [], column
+            sealed_tables.register_seal_function(connection)
+            assert sealed_tables.damage_in_sealed_tables(connection) != [], column
             connection.execute("rollback")
 
 
-def test_an_answer_that_was_damaged_is_not_given_again(data: Path) -> None:
+async def test_an_answer_that_was_damaged_is_not_given_again(data: Path) -> None:
     damage(data, "requests", "body = x'7b7d'")
 
-    async def story() -> None:
-        async with Inspection(data) as box:
-            answers = 0
-            for n in range(3):
-                asked = Asked(caller="key", key=f"request{n}", fingerprint=b"", planned="", at=4_000_000_000_000 + n)
-                try:
-                    first = await box.store.remember(asked, forget_before=0)
-                except DamagedRow as error:
-                    assert "Idempotency-Key is damaged" in str(error)
-                else:
-                    answers += first.body == b'{"id": "run"}'
-            assert answers == 2
-
-    asyncio.run(story())
+    async with Inspection(data) as box:
+        answers = 0
+        for n in range(3):
+            asked = IdempotentRequest(
+                caller="key", key=f"request{n}", fingerprint=b"", planned="", at=4_000_000_000_000 + n
+            )
+            try:
+                first = await box.store.register_request(asked, forget_before=0)
+            except DamagedRow as error:
+                assert "Idempotency-Key is damaged" in str(error)
+            else:
+                answers += first.body == b'{"id": "run"}'
+        assert answers == 2
 
 
 @pytest.mark.parametrize(
@@ -117,28 +117,25 @@ def test_a_damaged_row_of_questions_hides_no_question(
     assert problems_of(data) == []
 
 
-def test_a_question_that_is_damaged_while_a_server_runs_is_listed_from_the_journal(tmp_path: Path) -> None:
+async def test_a_question_that_is_damaged_while_a_server_runs_is_listed_from_the_journal(tmp_path: Path) -> None:
     data = tmp_path / "data"
 
-    async def story() -> None:
-        async with Interlock(data, script=TRAVEL / "script.yaml") as box:
-            await (await box.start(load_crew(TRAVEL), "Plan a trip from LAX to Italy", run_id="waits")).result()
-            (right,) = await box.questions()
-            damage(data, "questions", "body = x'00'")
-            assert await box.questions() == [right]
-            await box.list_missing_questions()
-            assert list(await box.store.open_questions(10)) == [right]
-            damage(data, "questions", "body = x'00'")
-            page = await question_page(box, 10, None)
-            assert [each["id"] for each in page["questions"]] == [right.id]
-            damage(data, "questions", "body = x'00'")
-            detail = await run_detail(box, "waits")
-            assert [each["id"] for each in detail["questions"]] == [right.id]
-
-    asyncio.run(story())
+    async with Interlock(data, script=TRAVEL / "script.yaml") as box:
+        await (await box.start(load_crew(TRAVEL), "Plan a trip from LAX to Italy", run_id="waits")).result()
+        (right,) = await box.questions()
+        damage(data, "questions", "body = x'00'")
+        assert await box.questions() == [right]
+        await box.list_missing_questions()
+        assert list(await box.store.open_questions(10)) == [right]
+        damage(data, "questions", "body = x'00'")
+        page = await question_page(box, 10, None)
+        assert [each["id"] for each in page["questions"]] == [right.id]
+        damage(data, "questions", "body = x'00'")
+        detail = await run_detail(box, "waits")
+        assert [each["id"] for each in detail["questions"]] == [right.id]
 
 
-def test_reading_questions_checks_no_more_rows_than_it_gives_back(
+async def test_reading_questions_checks_no_more_rows_than_it_gives_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server reads them with every look at a run that waits."""
@@ -153,15 +150,12 @@ def test_reading_questions_checks_no_more_rows_than_it_gives_back(
         for n in range(500):
             where = {"run": "r", "crew": "c", "agent": "a", "reason": "signal:[WAIT]"}
             asked = msgspec.convert({**where, "id": "q", "question": "q", "token": f"t{n}", "since": n}, OpenQuestion)
-            questions_sqlite.keep(connection, Asking(run=f"r{n}", questions=(asked,)))
+            question_rows.store_questions(connection, RunQuestions(run=f"r{n}", questions=(asked,)))
 
-    async def story() -> None:
-        async with Interlock(tmp_path / "data") as box:
-            await box.store.write("fill", keep)
-            await box.store.read("count", lambda it: it.create_function("interlock_seal", -1, counting))
-            await question_page(box, 5, None)
-
-    asyncio.run(story())
+    async with Interlock(tmp_path / "data") as box:
+        await box.store.write("fill", keep)
+        await box.store.read("count", lambda it: it.create_function("interlock_seal", -1, counting))
+        await question_page(box, 5, None)
     assert 5 <= sealed <= 20
 
 
@@ -199,13 +193,10 @@ def test_the_doctor_compares_schema_positions_and_owners(data: Path, statement: 
     assert problem in told.stdout
 
 
-def test_a_run_that_is_deleted_leaves_no_rows_behind(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with Interlock(tmp_path / "data", script=HELLO / "script.yaml") as box:
-            await (await box.start(load_crew(HELLO), "go", run_id="r")).result()
-            await box.usage()
-            await delete_run(box, "r")
-            assert (await open_questions(box.store, box.crew_of))[0] == []
-
-    asyncio.run(story())
-    assert problems_of(tmp_path / "data") == []
+async def test_a_run_that_is_deleted_leaves_no_rows_behind(tmp_path: Path) -> None:
+    async with Interlock(tmp_path / "data", script=HELLO / "script.yaml") as box:
+        await (await box.start(load_crew(HELLO), "go", run_id="r")).result()
+        await box.usage()
+        await delete_run(box, "r")
+        assert (await open_questions(box.store, box.crew_of))[0] == []
+    assert (await check_folder(tmp_path / "data")).problems == []

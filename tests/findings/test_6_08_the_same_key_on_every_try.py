@@ -8,15 +8,15 @@ import msgspec
 import pytest
 
 from interlock import Interlock, load_crew
-from interlock.adapters.host_file import HostSettings
-from interlock.adapters.models.providers import ProviderSettings, endpoint_of
-from interlock.adapters.models.scripted import Answer, ScriptedModel, ToolCall
-from interlock.adapters.tools_python import ToolContext, tool
+from interlock.adapters.config.host_file import HostSettings
+from interlock.adapters.models.openai.providers import ProviderSettings, endpoint_of
+from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
+from interlock.adapters.tools.python_tools import ToolContext, tool
 from interlock.crew.definition import ModelRef
 from interlock.crew.host import Host
 from interlock.engine.effects import RunTool
 from interlock.engine.events import ModelReplied, RunResumed, RunStarted, ToolOutcomeLost, ToolRequest
-from interlock.engine.step import Run
+from interlock.engine.run import Run
 from tests.adapters.hostile_server import Asked, hostile_server, replies, said
 
 CREW = """\
@@ -26,40 +26,31 @@ entry_point: clerk
 agents: [{id: clerk, tools: [pay]}]
 routing: {signals: {clerk: [{signal: "[DONE]"}]}}
 """
-ANSWERS: dict[str, Any] = {"clerk": [Answer(tool_calls=(ToolCall("pay"),)), "Paid.\n[DONE]"]}
+ANSWERS: dict[str, Any] = {"clerk": [ScriptedAnswer(tool_calls=(ToolCall("pay"),)), "Paid.\n[DONE]"]}
 
 
-def test_retry_keeps_the_idempotency_key(tmp_path: Path) -> None:
+async def test_retry_keeps_the_idempotency_key(tmp_path: Path) -> None:
     (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
     crew, keys = load_crew(tmp_path, host=Host(tools=("pay",))), []
+    begun = asyncio.Event()
 
-    async def cut_off() -> None:
-        begun = asyncio.Event()
-
-        @tool
-        async def pay(context: ToolContext) -> str:
-            keys.append(context.key)
+    @tool
+    async def pay(context: ToolContext) -> str:
+        """Hangs the first time."""
+        keys.append(context.key)
+        if not begun.is_set():
             begun.set()
             await asyncio.Event().wait()
-            return "never"
+        return "done"
 
-        async with Interlock(tmp_path / "data", models=ScriptedModel(ANSWERS), tools=[pay]) as box:
-            await box.start(crew, "go", run_id="r")
-            await begun.wait()
+    async with Interlock(tmp_path / "data", models=ScriptedModel(ANSWERS), tools=[pay]) as box:
+        await box.start(crew, "go", run_id="r")
+        await begun.wait()
 
-    async def go_on() -> list[str]:
-        @tool
-        def pay(context: ToolContext) -> str:
-            keys.append(context.key)
-            return "done"
-
-        async with Interlock(tmp_path / "data", models=ScriptedModel(ANSWERS), tools=[pay]) as box:
-            asked = await (await box.resume("r")).result()
-            done = await (await box.resume("r", "retry")).result()
-            return [asked.reason, done.status]
-
-    asyncio.run(cut_off())
-    assert asyncio.run(go_on()) == ["tool_unknown_outcome", "completed"]
+    async with Interlock(tmp_path / "data", models=ScriptedModel(ANSWERS), tools=[pay]) as box:
+        asked = await (await box.resume("r")).result()
+        done = await (await box.resume("r", "retry")).result()
+        assert [asked.reason, done.status] == ["tool_unknown_outcome", "completed"]
     assert len(keys) == 2
     assert len(set(keys)) == 1
 
@@ -81,32 +72,29 @@ def test_runs_that_were_started_under_older_rules_keep_them(tmp_path: Path, rule
     ]
     assert again.key != order.key
     assert (again.idempotency_key == order.key) == keeps
-    assert run.outstanding()[0] == again
-    assert Run.restore(run.crew, run.snapshot()).outstanding()[0] == again
+    assert run.outstanding_effects()[0] == again
+    assert Run.restore(run.crew, run.snapshot()).outstanding_effects()[0] == again
 
 
-def sent(folder: Path, settings: ProviderSettings) -> list[Asked]:
+async def sent(folder: Path, settings: ProviderSettings) -> list[Asked]:
     text = CREW.replace("tools: [pay]", 'model: "house:m"')
     (folder / "crew.yaml").write_text(text, "utf-8")
     crew = load_crew(folder, host=Host(providers=("house",)))
 
-    async def story() -> list[Asked]:
-        async with hostile_server(replies(said("Fine.\n[DONE]"))) as server:
-            host = HostSettings(provider_settings={"house": msgspec.structs.replace(settings, url=server.url)})
-            async with Interlock(folder / "data", host=host) as box:
-                await (await box.start(crew, "go", run_id="r")).result()
-            return list(server.asked)
-
-    return asyncio.run(story())
+    async with hostile_server(replies(said("Fine.\n[DONE]"))) as server:
+        host = HostSettings(provider_settings={"house": msgspec.structs.replace(settings, url=server.url)})
+        async with Interlock(folder / "data", host=host) as box:
+            await (await box.start(crew, "go", run_id="r")).result()
+        return list(server.asked)
 
 
-def test_a_model_call_carries_its_key_where_the_provider_takes_one(tmp_path: Path) -> None:
-    (asked,) = sent(tmp_path, ProviderSettings(idempotency_header="Idempotency-Key"))
+async def test_a_model_call_carries_its_key_where_the_provider_takes_one(tmp_path: Path) -> None:
+    (asked,) = await sent(tmp_path, ProviderSettings(idempotency_header="Idempotency-Key"))
     assert "idempotency-key: r:" in asked.head.lower()
 
 
-def test_a_server_that_may_refuse_unknown_headers_gets_none(tmp_path: Path) -> None:
-    (asked,) = sent(tmp_path, ProviderSettings())
+async def test_a_server_that_may_refuse_unknown_headers_gets_none(tmp_path: Path) -> None:
+    (asked,) = await sent(tmp_path, ProviderSettings())
     assert "idempotency" not in asked.head.lower()
 
 

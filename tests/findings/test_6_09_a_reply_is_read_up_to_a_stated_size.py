@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 
 from interlock import Interlock, load_crew
-from interlock.engine.listening import Listener
-from interlock.engine.routing import RoutingTable
+from interlock.engine.routing.decision import RoutingTable
+from interlock.engine.routing.stream import ReplyScanner
 from interlock.limits import LAST_LINE_CHARS_MAX, READ_CHARS_MAX
 from interlock.signals import SignalMatcher
 from interlock.signals.matching import marks
 from interlock.signals.page import element_left_open
 from interlock.testing import ScriptedModel
-from tests.boxes import inside
 
 SHAPES = {
     "opening brackets": "[",
@@ -93,7 +92,7 @@ def test_what_is_behind_the_stated_size_is_hardly_any_work(shape: str) -> None:
 @pytest.mark.parametrize("size", [1, 7, 1_000])
 def test_ten_times_the_stream_is_ten_times_the_work(shape: str, size: int) -> None:
     def heard(text: str) -> None:
-        listener = Listener(table(), "a")
+        listener = ReplyScanner(table(), "a")
         for at in range(0, len(text), size):
             if listener.feed(text[at : at + size]):
                 break
@@ -123,21 +122,19 @@ routing: {signals: {a: [{signal: "[END]"}]}}
     ("end", "outcome"),
     [("[END]", ("completed", "signal:[END]")), ("```\n[END]", ("failed", "no_signal"))],
 )
-def test_a_reply_beyond_that_ends_by_its_last_line_and_the_journal_says_what_was_read(
+async def test_a_reply_beyond_that_ends_by_its_last_line_and_the_journal_says_what_was_read(
     end: str, outcome: tuple[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
     crew, reply = load_crew(tmp_path), "words\n" * 60_000 + end
 
-    async def story(box: Interlock) -> tuple[tuple[str, str], str, list[str]]:
+    model = ScriptedModel({"a": [reply] * 3})
+    async with Interlock(tmp_path / "data", models=model, durability="normal") as box:
         run = await box.start(crew, "go")
         warned = [event async for event in run.events() if event["type"] == "warning"]
         told = [event["message"] for event in warned if event["code"] == "long-reply"]
         result = await run.result()
-        return (result.status, result.reason), result.text, told
-
-    model = ScriptedModel({"a": [reply] * 3})
-    found, text, told = inside(Interlock(tmp_path / "data", models=model, durability="normal"), story)
+        found, text = (result.status, result.reason), result.text
     assert found == outcome
     assert told[0] == (
         f"the reply of a has {len(reply):,} characters; its signals are looked for in the first 300,000 and on its "

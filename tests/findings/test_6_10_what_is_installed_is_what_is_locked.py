@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from interlock.adapters.models.local_files import FETCHABLE
+from interlock.adapters.models.local.local_files import FETCHABLE
 from tests.tools import needs
 from web import locked
 

@@ -14,17 +14,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from interlock.adapters import run_files
-from interlock.adapters.crew_files import read_crew
-from interlock.adapters.journal_format import sealed_chain
-from interlock.adapters.run_files import RunFile
-from interlock.crew.definition import Crew
+from interlock.adapters.crews.crew_files import read_crew
+from interlock.adapters.files import run_files
+from interlock.adapters.files.run_files import RunFile
+from interlock.adapters.store_rules.record_format import seal_chain
+from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 from interlock.engine.events import Event, IncomingEvent, RunStarted
+from interlock.engine.run import Run, Step
 from interlock.engine.state import RunState
-from interlock.engine.step import Run, Step
 from interlock.ports import Record, RunRow
-from interlock.runtime.runner import replayed, row_of
+from interlock.runtime.runner import replay_run, row_of
 from interlock.testing import Simulation, simulate
 from tests.engine.test_scenarios import SCENARIOS, Story, steps
 
@@ -136,7 +136,7 @@ FORKED = ("examples/giao-vien", 2)
 class Told(NamedTuple):
     """A run as it was told."""
 
-    crew: Crew
+    crew: CrewDefinition
     run: str
     records: tuple[Record, ...]
     continues: str
@@ -146,7 +146,7 @@ class RecordedStory(Story):
     """A story whose runs can be kept: each under an id of its own, with its crew."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        self.name, self.runs = name, list[tuple[Crew, str, str, list[tuple[Event, ...]]]]()
+        self.name, self.runs = name, list[tuple[CrewDefinition, str, str, list[tuple[Event, ...]]]]()
         super().__init__(folder)
 
     def begin(self, run: str) -> None:
@@ -197,7 +197,7 @@ def simulations() -> Iterator[Told]:
     yield renamed(fork, f"forked_{first.crew.name}_{FORKED[1]}", f"simulated_{first.crew.name}_{FORKED[1]}")
 
 
-def crew_of(given: str) -> Crew:
+def crew_of(given: str) -> CrewDefinition:
     with tempfile.TemporaryDirectory() as scratch:
         if "\n" in given:
             (Path(scratch) / "crew.yaml").write_text(given, "utf-8")
@@ -216,14 +216,14 @@ def renamed(done: Simulation, name: str, continues: str = "") -> Told:
     return Told(crew, name, records_of(transitions), continues)
 
 
-def _keys(event: Event, old: str, new: str, crew: Crew) -> dict[str, str]:
+def _keys(event: Event, old: str, new: str, crew: CrewDefinition) -> dict[str, str]:
     if isinstance(event, RunStarted):
         return {"crew_sha": sha256(body_of(crew)).hexdigest()}
     token = getattr(event, "token", "")
     return {"token": new + token.removeprefix(old)} if token else {}
 
 
-def body_of(crew: Crew) -> bytes:
+def body_of(crew: CrewDefinition) -> bytes:
     return msgspec.json.encode(crew, order="deterministic")
 
 
@@ -238,8 +238,10 @@ def written(told: Told) -> bytes:
         continues=told.continues,
         organization=told.crew.settings.organization,
     )
-    run = replayed(told.crew, told.run, told.records)
-    return run_files.written(RunFile(row=row_of(run, row, at), crew=body, records=sealed_chain(told.run, told.records)))
+    run = replay_run(told.crew, told.run, told.records)
+    return run_files.encode_run_file(
+        RunFile(row=row_of(run, row, at), crew=body, records=seal_chain(told.run, told.records))
+    )
 
 
 def sum_of(state: RunState) -> str:
@@ -261,8 +263,10 @@ def main() -> None:
 
 
 def state_of(file: Path) -> RunState:
-    found = run_files.read(file.read_bytes(), file.name)
-    return replayed(msgspec.json.decode(found.crew, type=Crew), found.row.run, run_files.opened(found)).state
+    found = run_files.decode_run_file(file.read_bytes(), file.name)
+    return replay_run(
+        msgspec.json.decode(found.crew, type=CrewDefinition), found.row.run, run_files.unseal_records(found)
+    ).state
 
 
 def _write_unless_there(file: Path, data: bytes) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from interlock.limits import ANSWER_CHARS_MAX, CHOICES_MAX
 from interlock.messages import AnswerRules, BadAnswer, BadQuestion, UserInputValidator
-from interlock.messages.answers import require_rules, require_use, taken
+from interlock.messages.answers import require_rules, require_use, require_valid_answer
 
 NUMBER = {"type": "integer", "minimum": 1, "maximum": 9}
 TRIP = {
@@ -34,7 +34,7 @@ TRIP = {
 )
 def test_what_fits_is_taken(rules: AnswerRules, answer: str, counts: str) -> None:
     require_rules(rules)
-    assert taken(rules, answer) == counts
+    assert require_valid_answer(rules, answer) == counts
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_fits_is_taken(rules: AnswerRules, answer: str, counts: str) -> Non
 def test_what_does_not_is_asked_again_with_the_reason(rules: AnswerRules, answer: str, why: str) -> None:
     require_rules(rules)
     with pytest.raises(BadAnswer, match=why):
-        taken(rules, answer)
+        require_valid_answer(rules, answer)
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def test_a_person_is_told_in_words_what_a_schema_wants(schema: dict[str, Any], w
 @pytest.mark.parametrize("answer", ["tomorrow", "2026-02-30", "20261130", "2026-W48-1", "2026-11-30T10:00"])
 def test_a_date_is_a_day_of_the_calendar_in_one_form(answer: str) -> None:
     with pytest.raises(BadAnswer, match="should be a date such as 2026-11-30"):
-        taken(AnswerRules(schema={"format": "date"}), answer)
+        require_valid_answer(AnswerRules(schema={"format": "date"}), answer)
 
 
 def test_runs_of_older_rules_know_no_format() -> None:

@@ -19,7 +19,7 @@ from interlock.messages import (
     UnknownAddressee,
     WrongConversation,
 )
-from interlock.messages.mailbox import OUTCOMES, AgentMailbox, post
+from interlock.messages.mailbox import OUTCOMES, Mailbox, transfer_message
 
 TASK = Delegate(message_id="m1", from_="root", to="flights", task="Find flights")
 DONE = Report(message_id="m2", from_="flights", to="root", result="Three", in_response_to="m1")
@@ -27,12 +27,12 @@ ASKED = Query(message_id="m3", from_="flights", to="root", question="Price or co
 SAID = Answer(message_id="m4", from_="root", to="flights", answer="Price", in_response_to="m3")
 
 
-def pair() -> dict[str, AgentMailbox]:
-    return {name: AgentMailbox(name) for name in ("root", "flights", "hotels")}
+def pair() -> dict[str, Mailbox]:
+    return {name: Mailbox(name) for name in ("root", "flights", "hotels")}
 
 
 def test_what_asks_is_pending_until_it_is_answered() -> None:
-    box = AgentMailbox("root")
+    box = Mailbox("root")
     box.send(TASK)
     assert box.outbox == [TASK]
     assert box.pending_responses == {"m1": TASK}
@@ -44,7 +44,7 @@ def test_what_asks_is_pending_until_it_is_answered() -> None:
 
 
 def test_what_asks_for_nothing_is_never_pending() -> None:
-    box = AgentMailbox("flights")
+    box = Mailbox("flights")
     box.send(DONE)
     assert box.pending_responses == {}
     box.acknowledge("m2")
@@ -52,7 +52,7 @@ def test_what_asks_for_nothing_is_never_pending() -> None:
 
 
 def test_messages_are_received_in_the_order_in_which_they_came() -> None:
-    box = AgentMailbox("root")
+    box = Mailbox("root")
     box.send(TASK)
     box.deliver(ASKED)
     box.deliver(DONE)
@@ -60,7 +60,7 @@ def test_messages_are_received_in_the_order_in_which_they_came() -> None:
 
 
 def test_the_inbox_is_a_queue_too() -> None:
-    box = AgentMailbox("root")
+    box = Mailbox("root")
     box.inbox.put(ASKED)  # type: ignore[attr-defined]
     assert (box.inbox.empty(), box.inbox.qsize()) == (False, 1)  # type: ignore[attr-defined]
     assert box.inbox.get() == ASKED  # type: ignore[attr-defined]
@@ -70,7 +70,7 @@ def test_the_inbox_is_a_queue_too() -> None:
 def test_a_reply_is_owed_from_delivery_until_it_is_sent() -> None:
     boxes = pair()
     boxes["root"].send(TASK)
-    post(boxes, TASK)
+    transfer_message(boxes, TASK)
     assert boxes["flights"].owes == {"m1": TASK}
     boxes["flights"].send(DONE)
     assert boxes["flights"].owes == {}
@@ -80,21 +80,21 @@ def test_the_post_carries_a_conversation_back_and_forth() -> None:
     boxes = pair()
     for message in (TASK, ASKED, SAID, DONE):
         boxes[message.sender].send(message)
-        assert post(boxes, message) is None
+        assert transfer_message(boxes, message) is None
     assert boxes["root"].settled == {"m1": "answered", "m4": "answered"}
     assert boxes["flights"].settled == {"m3": "answered", "m2": "answered"}
     assert not any(box.sent or box.owes or box.outbox for box in boxes.values())
 
 
 def test_the_same_id_again_is_the_same_message() -> None:
-    box = AgentMailbox("flights")
+    box = Mailbox("flights")
     assert box.deliver(TASK) is True
     assert box.deliver(TASK) is False
     assert box.inbox == [TASK]
 
 
 def test_the_same_id_with_another_type_is_refused() -> None:
-    box = AgentMailbox("root")
+    box = Mailbox("root")
     box.deliver(ASKED)
     odd = Report(message_id="m3", from_="flights", to="root", result="x", in_response_to="m1")
     with pytest.raises(DuplicateMessage):
@@ -102,7 +102,7 @@ def test_the_same_id_with_another_type_is_refused() -> None:
 
 
 def test_nothing_is_sent_twice() -> None:
-    box = AgentMailbox("root")
+    box = Mailbox("root")
     box.send(TASK)
     with pytest.raises(DuplicateMessage, match="m1"):
         box.send(TASK)
@@ -110,19 +110,19 @@ def test_nothing_is_sent_twice() -> None:
 
 def test_nobody_sends_in_another_name() -> None:
     with pytest.raises(WrongConversation, match="'hotels' cannot send what is from 'root'"):
-        AgentMailbox("hotels").send(TASK)
+        Mailbox("hotels").send(TASK)
 
 
 def test_a_message_for_somebody_else_is_refused() -> None:
     with pytest.raises(UnknownAddressee, match="no 'flights'"):
-        AgentMailbox("hotels").deliver(TASK)
+        Mailbox("hotels").deliver(TASK)
 
 
 def test_a_message_to_nobody_is_refused_and_settled() -> None:
     boxes = pair()
     odd = Delegate(message_id="m9", from_="root", to="flihgts", task="Find")
     boxes["root"].send(odd)
-    refusal = post(boxes, odd)
+    refusal = transfer_message(boxes, odd)
     assert isinstance(refusal, UnknownAddressee)
     assert "did you mean 'flights'?" in str(refusal)
     assert refusal.code == "unknown-agent"
@@ -131,25 +131,25 @@ def test_a_message_to_nobody_is_refused_and_settled() -> None:
 
 def test_an_answer_to_what_was_never_asked_belongs_to_another_conversation() -> None:
     with pytest.raises(WrongConversation, match="'m1', which 'root' never sent"):
-        AgentMailbox("root").deliver(DONE)
+        Mailbox("root").deliver(DONE)
 
 
 def test_an_answer_from_somebody_else_is_refused() -> None:
-    box = AgentMailbox("root")
+    box = Mailbox("root")
     box.send(TASK)
     with pytest.raises(WrongConversation, match="sent to 'flights', and 'hotels' answers it"):
         box.deliver(Report(message_id="x", from_="hotels", to="root", result="mine", in_response_to="m1"))
 
 
 def test_an_answer_of_the_wrong_type_is_out_of_turn() -> None:
-    box = AgentMailbox("root")
+    box = Mailbox("root")
     box.send(TASK)
     with pytest.raises(OutOfTurn, match="a DELEGATE is answered by REPORT, not ANSWER"):
         box.deliver(Answer(message_id="x", from_="flights", to="root", answer="?", in_response_to="m1"))
 
 
 def test_one_message_is_not_acknowledged_by_the_answer_to_another() -> None:
-    root = AgentMailbox("root")
+    root = Mailbox("root")
     for id_ in ("1", "2"):
         root.send(Delegate(message_id=id_, from_="root", to="flights", task="go"))
     to_two = Report(message_id="3", from_="flights", to="root", result="x", in_response_to="2")
@@ -159,7 +159,7 @@ def test_one_message_is_not_acknowledged_by_the_answer_to_another() -> None:
 
 
 def test_what_is_undelivered_is_not_carried_any_more() -> None:
-    root = AgentMailbox("root", ack_timeout_ms=10)
+    root = Mailbox("root", ack_timeout_ms=10)
     root.send(Delegate(message_id="1", from_="root", to="flights", task="go"), now_ms=0)
     root.overdue(10)
     assert len(root.outbox) == 2, "nobody carries it"
@@ -168,7 +168,7 @@ def test_what_is_undelivered_is_not_carried_any_more() -> None:
 
 
 def test_a_late_answer_is_refused_with_what_became_of_the_question() -> None:
-    box = AgentMailbox("root", ack_timeout_ms=10, answer_timeout_ms=20)
+    box = Mailbox("root", ack_timeout_ms=10, answer_timeout_ms=20)
     box.send(TASK, now_ms=0)
     box.acknowledge("m1")
     assert box.overdue(20) == [Overdue(message=TASK, outcome="timed_out")]
@@ -179,7 +179,7 @@ def test_a_late_answer_is_refused_with_what_became_of_the_question() -> None:
 
 
 def test_a_second_report_on_a_task_is_late() -> None:
-    box = AgentMailbox("root")
+    box = Mailbox("root")
     box.send(TASK)
     box.deliver(DONE)
     with pytest.raises(LateMessage, match="answered"):
@@ -188,11 +188,11 @@ def test_a_second_report_on_a_task_is_late() -> None:
 
 def test_what_was_never_sent_cannot_be_acknowledged() -> None:
     with pytest.raises(WrongConversation, match="has sent no message 'm7'"):
-        AgentMailbox("root").acknowledge("m7")
+        Mailbox("root").acknowledge("m7")
 
 
 def test_without_an_acknowledgement_it_is_sent_again_and_then_undelivered() -> None:
-    box = AgentMailbox("root", ack_timeout_ms=30_000)
+    box = Mailbox("root", ack_timeout_ms=30_000)
     box.send(TASK, now_ms=5)
     assert box.next_due_ms == 30_005
     assert box.overdue(30_004) == []
@@ -205,7 +205,7 @@ def test_without_an_acknowledgement_it_is_sent_again_and_then_undelivered() -> N
 
 
 def test_an_acknowledged_message_has_the_longer_deadline() -> None:
-    box = AgentMailbox("root", ack_timeout_ms=30, answer_timeout_ms=600)
+    box = Mailbox("root", ack_timeout_ms=30, answer_timeout_ms=600)
     box.send(TASK)
     box.acknowledge("m1")
     assert box.next_due_ms == 600
@@ -218,7 +218,7 @@ def test_a_resent_message_that_came_through_the_first_time_is_recognised() -> No
     boxes["root"].send(TASK)
     boxes["flights"].deliver(TASK)
     assert boxes["root"].overdue(30_000) == [Overdue(message=TASK)]
-    assert post(boxes, TASK) is None
+    assert transfer_message(boxes, TASK) is None
     assert boxes["flights"].inbox == [TASK]
     assert boxes["root"].sent["m1"].acknowledged
 
@@ -226,10 +226,10 @@ def test_a_resent_message_that_came_through_the_first_time_is_recognised() -> No
 def test_it_survives_a_trip_through_json() -> None:
     boxes = pair()
     boxes["root"].send(TASK, now_ms=7)
-    post(boxes, TASK)
+    transfer_message(boxes, TASK)
     boxes["flights"].send(ASKED)
     for box in boxes.values():
-        again = AgentMailbox.restore(json.loads(json.dumps(box.snapshot())))
+        again = Mailbox.restore(json.loads(json.dumps(box.snapshot())))
         assert again == box
         assert again.snapshot() == box.snapshot()
 
@@ -244,7 +244,7 @@ Luck = st.fixed_dictionaries(
 def test_whatever_is_lost_or_doubled_every_message_is_settled_once(
     lucks: list[dict[str, bool]], ticks: list[int]
 ) -> None:
-    root, child = AgentMailbox("root", 100, 300), AgentMailbox("flights", 100, 300)
+    root, child = Mailbox("root", 100, 300), Mailbox("flights", 100, 300)
     for n, _ in enumerate(lucks):
         root.send(Delegate(message_id=f"t{n}", from_="root", to="flights", task="go"))
     now = 0

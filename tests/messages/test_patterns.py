@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.messages import BadQuestion, patterns
-from interlock.messages.patterns import pattern
+from interlock.messages.patterns import parse_pattern
 
 ATOMS = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", "[a-c]", r"\d", r"\w", r"\s", r"\.", "-"])
 REPEATS = st.sampled_from(["", "*", "+", "?", "{2}", "{1,}", "{0,2}"])
@@ -25,11 +25,11 @@ PATTERNS = st.recursive(st.tuples(ATOMS, REPEATS).map("".join), group, max_leave
 @given(PATTERNS, st.text("abc1 .-", max_size=8))
 def test_it_decides_as_the_regular_expressions_of_python_do(text: str, answer: str) -> None:
     try:
-        ours = pattern(text)
+        ours = parse_pattern(text)
     except BadQuestion as refused:
         assert "4 deep" in str(refused)
         return
-    assert ours.fits(answer) is (re.fullmatch(text, answer) is not None)
+    assert ours.matches(answer) is (re.fullmatch(text, answer) is not None)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_patterns_that_never_end_elsewhere_are_decided_with_few_looks(
         return look(places, ends)
 
     monkeypatch.setattr(patterns, "_from", counted)
-    assert not pattern(text).fits("a" * 199 + "c")
+    assert not parse_pattern(text).matches("a" * 199 + "c")
     assert 0 < looks < 20_000_000
 
 
@@ -67,7 +67,7 @@ def test_patterns_that_never_end_elsewhere_are_decided_with_few_looks(
     ("text", "answer"), [("^a$", "a"), (r"a\$", "a$"), (r"[\]\-]", "]"), ("[-a]", "-"), ("a|", "")]
 )
 def test_ends_and_escapes(text: str, answer: str) -> None:
-    assert pattern(text).fits(answer)
+    assert parse_pattern(text).matches(answer)
 
 
 @pytest.mark.parametrize(
@@ -97,4 +97,4 @@ def test_ends_and_escapes(text: str, answer: str) -> None:
 )
 def test_what_is_not_part_of_it_is_refused_with_what_is(text: str, why: str) -> None:
     with pytest.raises(BadQuestion, match=why):
-        pattern(text)
+        parse_pattern(text)

@@ -6,9 +6,13 @@ from typing import Any
 import pytest
 
 from interlock.messages import AgentSelector, BadVerdict
-from interlock.messages.selection import Child
+from interlock.messages.selection import ChildSummary
 
-CREW = [Child("flights", "finds flights"), Child("hotels", description="books\nhotels"), Child("museums")]
+CREW = [
+    ChildSummary("flights", "finds flights"),
+    ChildSummary("hotels", description="books\nhotels"),
+    ChildSummary("museums"),
+]
 
 
 def saying(*answers: Any) -> tuple[Callable[[str], Any], list[str]]:

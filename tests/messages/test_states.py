@@ -57,6 +57,7 @@ def test_from_every_state_work_can_be_given_up_or_begun_so_nothing_is_stuck() ->
 
 def test_the_diagram_has_an_arrow_for_every_move() -> None:
     text = as_mermaid()
+    assert MOVES
     for (before, cause), after in MOVES.items():
         line = next(line for line in text.splitlines() if line.startswith(f"  {before} --> {after}:"))
         assert str(cause) in line

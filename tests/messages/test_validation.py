@@ -14,7 +14,7 @@ from interlock.messages import (
     UserInputValidator,
     WrongConversation,
 )
-from interlock.messages.validation import MessageValidator
+from interlock.messages.validation import Acknowledgement
 
 TASK = Delegate(message_id="m1", from_="root", to="flights", task="Find flights")
 
@@ -27,7 +27,7 @@ def report(result: str, to: str = "m1") -> Report:
 
 
 def test_thirty_seconds_are_given_and_nothing_polls() -> None:
-    waiting = MessageValidator(TASK)
+    waiting = Acknowledgement(TASK)
     assert (waiting.message, waiting.timeout, waiting.acknowledged) == (TASK, 30, False)
     assert [waiting.wait_for_ack(seconds) for seconds in (0, 29.9, 30)] == [None, None, False]
     waiting.acknowledged = True
@@ -35,7 +35,7 @@ def test_thirty_seconds_are_given_and_nothing_polls() -> None:
 
 
 def test_an_acknowledgement_of_another_message_does_not_count() -> None:
-    waiting = MessageValidator(TASK, timeout=5)
+    waiting = Acknowledgement(TASK, timeout=5)
     with pytest.raises(WrongConversation):
         waiting.acknowledge("m9")
     assert waiting.wait_for_ack(5) is False

@@ -1,33 +1,34 @@
-"""Calls are bounded, and nobody waits for ever while others go on."""
+"""Calls are limited, and no run waits for ever while others continue."""
 
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
 
-from interlock.adapters.tools_python import PythonToolbox
-from interlock.crew.definition import Agent, Crew, Route, Settings
+from interlock.adapters.tools.python_tools import PythonToolbox
+from interlock.crew.definition import AgentDefinition, CrewDefinition, CrewSettings, RouteDefinition
 from interlock.ports import ModelReply, ModelRequest
-from interlock.runtime.runner import STEPS_IN_A_ROW, Runner
+from interlock.runtime.live_runs import STEPS_IN_A_ROW
+from interlock.runtime.runner import Runner
 from interlock.signals.definition import SignalBehavior
 from interlock.testing import ManualClock, MemoryStore
 
-LOOP = Crew(
+LOOP = CrewDefinition(
     version="2.0",
     name="loop",
     entry_point="a",
-    agents=(Agent(id="a", name="Ann"),),
+    agents=(AgentDefinition(id="a", name="Ann"),),
     routes={
         "a": (
-            Route(signal="[NEXT]", behavior=SignalBehavior.ROUTE, priority=50, target="a"),
-            Route(signal="[END]", behavior=SignalBehavior.TERMINATE, priority=100),
+            RouteDefinition(signal="[NEXT]", behavior=SignalBehavior.ROUTE, priority=50, target="a"),
+            RouteDefinition(signal="[END]", behavior=SignalBehavior.TERMINATE, priority=100),
         )
     },
-    settings=Settings(max_handoffs=1_000),
+    settings=CrewSettings(max_handoffs=1_000),
 )
 
 
 class Counting:
-    """Never waits for anything real; notes whose calls are under way."""
+    """Never waits for anything real; counts the calls in progress."""
 
     def __init__(self, steps: int, pause: bool = False) -> None:
         self.steps, self.pause = steps, pause
@@ -60,40 +61,37 @@ def runner_of(model: Counting, calls_max: int) -> Runner:
     )
 
 
-def played(model: Counting, runs: int, calls_max: int) -> None:
-    async def told() -> None:
-        async with runner_of(model, calls_max) as runner:
-            for n in range(runs):
-                await runner.start(LOOP, "", "go", run_id=f"r{n}")
-            await asyncio.gather(*(runner.settled(f"r{n}") for n in range(runs)))
-
-    asyncio.run(told())
+async def played(model: Counting, runs: int, calls_max: int) -> None:
+    async with runner_of(model, calls_max) as runner:
+        for n in range(runs):
+            await runner.start(LOOP, "", "go", run_id=f"r{n}")
+        await asyncio.gather(*(runner.wait_until_settled(f"r{n}") for n in range(runs)))
 
 
-def test_no_more_calls_are_under_way_than_the_host_allows() -> None:
+async def test_no_more_calls_are_under_way_than_the_host_allows() -> None:
     model = Counting(steps=5, pause=True)
-    played(model, runs=20, calls_max=3)
+    await played(model, runs=20, calls_max=3)
     assert model.most == 3
     assert len(model.order) == 100
 
 
-def test_runs_that_wait_for_a_slot_are_served_in_turn() -> None:
+async def test_runs_that_wait_for_a_slot_are_served_in_turn() -> None:
     model = Counting(steps=10, pause=True)
-    played(model, runs=5, calls_max=1)
+    await played(model, runs=5, calls_max=1)
     for n in range(5):
         turns = [at for at, run in enumerate(model.order) if run == f"r{n}"]
         assert max(after - before for before, after in itertools.pairwise(turns)) <= 10
 
 
-def test_a_run_that_never_waits_lets_the_others_go_on() -> None:
+async def test_a_run_that_never_waits_lets_the_others_go_on() -> None:
     model = Counting(steps=50)
-    played(model, runs=2, calls_max=10)
+    await played(model, runs=2, calls_max=10)
     first = max(at for at, run in enumerate(model.order) if run == "r0")
     second = min(at for at, run in enumerate(model.order) if run == "r1")
     assert second < first, "they took turns"
 
 
-def test_a_run_that_never_waits_does_not_stop_the_clock() -> None:
+async def test_a_run_that_never_waits_does_not_stop_the_clock() -> None:
     """Alone as it is, it gives way after so many steps."""
     model, ticks = Counting(steps=100), 0
 
@@ -103,12 +101,9 @@ def test_a_run_that_never_waits_does_not_stop_the_clock() -> None:
             ticks += 1
             await asyncio.sleep(0)
 
-    async def told() -> None:
-        async with runner_of(model, calls_max=10) as runner:
-            await runner.start(LOOP, "", "go", run_id="r")
-            task = asyncio.create_task(ticking())
-            await runner.settled("r")
-            task.cancel()
-
-    asyncio.run(told())
+    async with runner_of(model, calls_max=10) as runner:
+        await runner.start(LOOP, "", "go", run_id="r")
+        task = asyncio.create_task(ticking())
+        await runner.wait_until_settled("r")
+        task.cancel()
     assert ticks >= 100 // STEPS_IN_A_ROW

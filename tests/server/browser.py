@@ -37,7 +37,7 @@ WIDE = """document.documentElement.scrollWidth <= innerWidth ? [] : [...document
 
 
 class Looking:
-    """Somebody at a browser, and everything that should not have happened there."""
+    """A user at a browser, and everything that should not have happened there."""
 
     def __init__(self, context: BrowserContext, address: str) -> None:
         self._context, self.address = context, address
@@ -65,7 +65,7 @@ class Looking:
             self.faults.append(message.text)
 
     def require_peace(self, *pages: Page) -> None:
-        """Nothing was executed that came from an agent, and nobody else was asked for anything."""
+        """Nothing was executed that came from an agent, and no other server got a request."""
         violations = [each for page in pages for each in page.evaluate("window.violations")]
         elsewhere = [url for url in self.asked if not url.startswith((self.address, "data:"))]
         assert not violations, violations
@@ -101,7 +101,7 @@ def sign_in(page: Page, key: str) -> None:
 def start_run(page: Page, text: str) -> str:
     """The id of a run that was started on the page."""
     page.get_by_label("Input").fill(text)
-    page.get_by_role("button", name="Start a run").click()
+    page.get_by_role("button", name="Start run").click()
     page.locator(".run-head").wait_for()
     return page.url.rpartition("/")[2]
 

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from interlock import Interlock
-from interlock.broadcast.subscriptions import Subscribed
+from interlock.broadcast.subscriptions import AgentSubscription
 from interlock.limits import INBOX_MAX
 
 DEAD = "news:0"
@@ -16,7 +16,7 @@ def bury(folder: Path, crew: str = "office", agent: str = "clerk") -> None:
     async def fill() -> None:
         async with Interlock(folder / "data") as box:
             # By the bus itself: no crew is known in a folder that nothing has served yet.
-            await box.signals.bus.subscribe(Subscribed(crew=crew, agent=agent, pattern="news:*"))
+            await box.signals.bus.subscribe(AgentSubscription(crew=crew, agent=agent, pattern="news:*"))
             await asyncio.gather(*(box.signals.emit(f"news:{n}") for n in range(INBOX_MAX + 1)))
 
     folder.mkdir(exist_ok=True)

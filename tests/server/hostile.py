@@ -1,4 +1,4 @@
-"""What an agent, a tool, a file or a stranger may say to harm whoever looks at it, made of families."""
+"""What an agent, a tool, a file or a stranger may say to harm its readers, made of families."""
 
 EVIL = "https://evil.example"
 

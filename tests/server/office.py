@@ -1,8 +1,8 @@
-"""A server without a socket: a real data folder, a crew that says what it is told to, and somebody who asks."""
+"""A server without a socket: a real data folder, a crew that says what it is told to, and a client."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -10,15 +10,15 @@ from typing import Any
 import httpx2
 
 from interlock import Interlock
-from interlock.adapters.crew_files import LoadedCrew, read_crew
-from interlock.adapters.server_settings import ServerSettings
-from interlock.adapters.webhook_verifying import IncomingWebhook
+from interlock.adapters.config.server_settings import ServerSettings
+from interlock.adapters.crews.crew_files import LoadedCrew, read_crew
+from interlock.adapters.webhooks.verification import IncomingWebhook
 from interlock.ports import Clock, Delta, ModelReply, ModelRequest
-from interlock.server.access import Access
-from interlock.server.app import guarded_app
+from interlock.server.app import build_app
+from interlock.server.auth import Authenticator
 from interlock.server.crews import ServedCrews
-from interlock.server.guard import Guard
-from interlock.server.origins import Origins
+from interlock.server.http.guard import Guard
+from interlock.server.http.origins import Origins
 from interlock.server.service import Service
 
 KEY = "ilk_" + "k" * 43
@@ -89,7 +89,7 @@ class Office(httpx2.AsyncClient):
 
     async def finished(self, text: str = "hello") -> dict[str, Any]:
         run = await self.start(text)
-        await self.box.runner.settled(run["id"])
+        await self.box.runner.wait_until_settled(run["id"])
         return dict((await self.get(f"/v1/runs/{run['id']}")).json())
 
     async def events(self, path: str, **headers: str) -> "list[Sse]":
@@ -100,7 +100,7 @@ class Office(httpx2.AsyncClient):
 
 
 @asynccontextmanager
-async def office(
+async def open_office(
     folder: Path,
     *,
     settings: ServerSettings | None = None,
@@ -115,7 +115,8 @@ async def office(
     async with served(
         folder, loaded, settings or ServerSettings(), with_keys=with_keys, incoming=incoming, clock=clock, model=model
     ) as it:
-        yield it
+        async with asyncio.timeout(60):
+            yield it
 
 
 @asynccontextmanager
@@ -130,10 +131,10 @@ async def served(
     model: Any = parrot,
 ) -> AsyncIterator[Office]:
     async with Interlock(folder / "data", models=model, clock=clock, recover=True) as box:
-        closed = await box.store.closed_sessions(box.clock.now_ms())
-        access = Access(KEY, settings.keys, box.clock, settings.session_hours, port=8321, closed=closed)
+        closed = await box.store.list_closed_sessions(box.clock.now_ms())
+        access = Authenticator(KEY, settings.keys, box.clock, settings.session_hours, port=8321, closed=closed)
         service = Service(box, ServedCrews(loaded), settings, access if with_keys else None, incoming)
-        guard = guarded_app(service, Origins("127.0.0.1", 8321, settings.hosts, settings.origins, settings.public_url))
+        guard = build_app(service, Origins("127.0.0.1", 8321, settings.hosts, settings.origins, settings.public_url))
         feeding = asyncio.create_task(service.feed.run())
         transport = httpx2.ASGITransport(guard, raise_app_exceptions=False)
         headers = {"authorization": f"Bearer {KEY}"} if with_keys else {}
@@ -180,14 +181,6 @@ async def live(office: Office, path: str, **headers: str) -> AsyncIterator[Async
     finally:
         gone.set()
         await asking
-
-
-def played(folder: Path, story: Callable[[Office], Awaitable[None]], **options: Any) -> None:
-    async def play() -> None:
-        async with office(folder, **options) as asking, asyncio.timeout(60):
-            await story(asking)
-
-    asyncio.run(play())
 
 
 class Sse(dict[str, str]):

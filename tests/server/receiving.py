@@ -1,4 +1,4 @@
-"""Somebody who is sent webhooks, and answers all of them alike until told otherwise."""
+"""A receiver of webhooks that gives all of them the same answer until it is changed."""
 
 import json
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def receiving(status: int) -> Iterator[Receiver]:
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is called there
-            """Nobody reads it."""
+            """Not logged."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         receiver.address = f"http://127.0.0.1:{server.server_port}/"

@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/screens: `python -m tests.server.screens`. Somebody has to look at them.
+"""Takes the pictures of docs/screens: `python -m tests.server.screens`. A person has to look at them.
 
 With a folder, `python -m tests.server.screens /tmp/looks`, every screen is taken there in all four looks.
 """
@@ -138,7 +138,7 @@ def _announce(page: Page, address: str) -> None:
         page.get_by_label("Type").fill(kind)
         page.get_by_label("Data").fill(data)
         page.get_by_label("In seconds").fill(seconds)
-        page.get_by_role("button", name="Announce").click()
+        page.get_by_role("button", name="Schedule" if seconds else "Emit").click()
         page.get_by_text(kind).first.wait_for()
 
 

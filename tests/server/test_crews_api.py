@@ -7,18 +7,19 @@ from typing import Any
 import pytest
 
 from interlock import load_crew
-from interlock.adapters.models.scripted import Answer, ToolCall
-from interlock.adapters.script_files import read_script
-from interlock.crew.diagram import diagram_of
-from interlock.crew.diagram_text import as_text
+from interlock.adapters.crews.script_files import read_script
+from interlock.adapters.models.scripted_model import ScriptedAnswer, ToolCall
+from interlock.diagrams.builder import diagram_of
+from interlock.diagrams.text import as_text
+from interlock.errors import UsageError
 from interlock.testing import ScriptedModel
-from tests.server.office import CREW, Office, code_of, played
+from tests.server.office import CREW, code_of, open_office
 
 TRAVEL = Path(__file__).parents[2] / "examples" / "travel"
 
 
-def test_crews_are_listed_shown_drawn_and_their_problems_told(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_crews_are_listed_shown_drawn_and_their_problems_told(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         crews = (await office.get("/v1/crews")).json()["crews"]
         assert [(crew["name"], crew["sound"]) for crew in crews] == [("office", True), ("broken", False)]
         shown = (await office.get("/v1/crews/office")).json()
@@ -38,41 +39,36 @@ def test_crews_are_listed_shown_drawn_and_their_problems_told(tmp_path: Path) ->
         broken = (await office.get("/v1/crews/broken")).json()
         assert (broken["sound"], broken["signals"]) == (False, [])
 
-    played(tmp_path, story)
-
 
 @pytest.mark.parametrize(
     ("form", "kind", "begins"),
     [("text", "text/plain", "office"), ("mermaid", "text/plain", ""), ("svg", "image/svg+xml", "<svg")],
 )
-def test_a_graph_has_several_forms(tmp_path: Path, form: str, kind: str, begins: str) -> None:
-    async def story(office: Office) -> None:
+async def test_a_graph_has_several_forms(tmp_path: Path, form: str, kind: str, begins: str) -> None:
+    async with open_office(tmp_path) as office:
         answer = await office.get("/v1/crews/office/graph", params={"format": form})
         assert answer.headers["content-type"].startswith(kind)
         assert answer.text.startswith(begins)
         if form == "text":
-            assert answer.text == as_text(diagram_of(office.service.crews.of("office").crew))
+            assert answer.text == as_text(diagram_of(office.service.crews.require_crew("office").crew))
         assert code_of(await office.get("/v1/crews/office/graph", params={"format": "png"})) == (400, "bad-parameter")
 
-    played(tmp_path, story)
 
-
-def test_a_crew_that_is_not_served_is_answered_with_what_was_probably_meant(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_a_crew_that_is_not_served_is_answered_with_what_was_probably_meant(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         answer = await office.get("/v1/crews/offise")
         assert code_of(answer) == (404, "crew-not-served")
         assert "did you mean 'office'?" in answer.json()["detail"]
 
-    played(tmp_path, story)
+
+async def test_two_crews_of_one_name_cannot_be_served(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="two crews have the name 'office'"):
+        async with open_office(tmp_path, crews={"one": CREW, "two": CREW}):
+            pytest.fail("they are served")
 
 
-def test_two_crews_of_one_name_cannot_be_served(tmp_path: Path) -> None:
-    with pytest.raises(Exception, match="two of the crews are called 'office'"):
-        played(tmp_path, lambda _: None, crews={"one": CREW, "two": CREW})  # type: ignore[arg-type, return-value]
-
-
-def test_questions_of_all_runs_are_in_one_place_page_by_page(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_questions_of_all_runs_are_in_one_place_page_by_page(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         runs = [await office.finished(f"Question {n}? [WAIT]") for n in range(5)]
         await office.finished("no question")
         seen: list[str] = []
@@ -85,24 +81,20 @@ def test_questions_of_all_runs_are_in_one_place_page_by_page(tmp_path: Path) -> 
         assert seen == [f"Question {n}?" for n in reversed(range(5))]
         assert {question["id"] for question in runs[0]["questions"]} == {runs[0]["token"]}
         await office.post(f"/v1/questions/{runs[0]['token']}/answer", json={"answer": "yes"})
-        await office.box.runner.settled(runs[0]["id"])
+        await office.box.runner.wait_until_settled(runs[0]["id"])
         assert len((await office.get("/v1/questions")).json()["questions"]) == 4
-
-    played(tmp_path, story)
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "cnVubmluZyB4IHk", "bm93aGVyZSB4", "/../"])
-def test_a_cursor_that_was_never_given_out_is_refused(tmp_path: Path, cursor: str) -> None:
-    async def story(office: Office) -> None:
+async def test_a_cursor_that_was_never_given_out_is_refused(tmp_path: Path, cursor: str) -> None:
+    async with open_office(tmp_path) as office:
         for path in ("/v1/questions", "/v1/runs"):
             answer = await office.get(path, params={"cursor": cursor})
             assert code_of(answer) == (404, "cursor-not-found")
 
-    played(tmp_path, story)
 
-
-def test_counters_tell_requests_by_route_and_what_is_under_way(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_counters_tell_requests_by_route_and_what_is_under_way(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         await office.start("hang")
         await office.get("/v1/runs/none")
         await office.request("BREW", "/v1/runs")
@@ -115,8 +107,6 @@ def test_counters_tell_requests_by_route_and_what_is_under_way(tmp_path: Path) -
         counted = next(line for line in lines if line.startswith("interlock_http_request_seconds_count"))
         assert counted.endswith(" 3")
         assert f'interlock_http_request_seconds_bucket{{le="+Inf"}} {counted.split()[1]}' in lines
-
-    played(tmp_path, story)
 
 
 ASKING_CREW = """\
@@ -137,55 +127,49 @@ routing: {signals: {clerk: [{signal: "[DONE]"}]}}
         ({}, "", [], " ", "anything"),
     ],
 )
-def test_a_question_tells_what_an_answer_must_look_like_and_is_asked_again_until_one_does(
+async def test_a_question_tells_what_an_answer_must_look_like_and_is_asked_again_until_one_does(
     tmp_path: Path, rules: dict[str, Any], expects: str, choices: list[str], wrong: str, right: str
 ) -> None:
     asking = ToolCall(name="ask_user", arguments={"question": "Which?", **rules})
-    replies: list[Answer | str] = [Answer(tool_calls=(asking,)), "So. [DONE]"]
+    replies: list[ScriptedAnswer | str] = [ScriptedAnswer(tool_calls=(asking,)), "So. [DONE]"]
 
-    async def story(office: Office) -> None:
+    async with open_office(tmp_path, crews={"crew": ASKING_CREW}, model=ScriptedModel({"clerk": replies})) as office:
         run = await office.finished()
         (first,) = (await office.get("/v1/questions")).json()["questions"]
         assert first == run["questions"][0]
         assert (first["question"], first["expects"], first["choices"]) == ("Which?", expects, choices)
         await office.post(f"/v1/questions/{first['id']}/answer", json={"answer": wrong})
-        await office.box.runner.settled(run["id"])
+        await office.box.runner.wait_until_settled(run["id"])
         (again,) = (await office.get("/v1/questions")).json()["questions"]
         assert again["question"].startswith("Which?\n(")
         assert (again["expects"], again["choices"], again["id"]) == (expects, choices, first["id"])
         assert again["token"] != first["token"]
         await office.post(f"/v1/questions/{again['id']}/answer", json={"answer": right})
-        await office.box.runner.settled(run["id"])
+        await office.box.runner.wait_until_settled(run["id"])
         assert (await office.get(f"/v1/runs/{run['id']}")).json()["status"] == "completed"
 
-    played(tmp_path, story, crews={"crew": ASKING_CREW}, model=ScriptedModel({"clerk": replies}))
 
-
-def test_a_question_is_answered_by_the_id_of_its_message_too(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_a_question_is_answered_by_the_id_of_its_message_too(tmp_path: Path) -> None:
+    async with open_office(tmp_path, model=ScriptedModel(read_script(TRAVEL / "script.yaml"))) as office:
         await (await office.box.start(load_crew(TRAVEL), "Plan a trip from LAX to Italy", run_id="trip")).result()
         (asked,) = await office.box.questions()
         await office.post(f"/v1/questions/{asked.id}/answer", json={"answer": "so many"})  # it is asked again
-        await office.box.runner.settled("trip")
+        await office.box.runner.wait_until_settled("trip")
         (asked,) = await office.box.questions()
         (shown,) = (await office.get("/v1/questions")).json()["questions"]
         assert (shown["token"], shown["asked_at"]) == (asked.token, asked.since)
         assert asked.id != asked.token
         answer = await office.post(f"/v1/questions/{asked.id}/answer", json={"answer": "5"})
         assert answer.status_code == 200
-        await office.box.runner.settled("trip")
+        await office.box.runner.wait_until_settled("trip")
         assert (await office.get("/v1/questions")).json() == {"questions": [], "next": None}
-
-    played(tmp_path, story, model=ScriptedModel(read_script(TRAVEL / "script.yaml")))
 
 
 @pytest.mark.parametrize(
     "cursor",
     ["x", "x trip:1.0", "0 trip:1.0", "-1 trip:1.0", "1 ", "1 a/b:1.0", "1 trip", "1 trip:1.0 x", f"{10**18} trip:1.0"],
 )
-def test_a_forged_cursor_of_questions_is_refused(tmp_path: Path, cursor: str) -> None:
-    async def story(office: Office) -> None:
+async def test_a_forged_cursor_of_questions_is_refused(tmp_path: Path, cursor: str) -> None:
+    async with open_office(tmp_path) as office:
         forged = base64.urlsafe_b64encode(cursor.encode()).decode().rstrip("=")
         assert code_of(await office.get("/v1/questions", params={"cursor": forged})) == (404, "cursor-not-found")
-
-    played(tmp_path, story)

@@ -86,16 +86,16 @@ def test_the_slider_shows_the_past_and_a_run_is_forked_there(tmp_path: Path) -> 
         expect(page.locator(".entry")).to_have_count(1)
         status_of(page, "running")
         while page.locator(".replay-at").inner_text().split(" · ")[1] != "handoff":
-            page.get_by_role("button", name="One event on").click()
+            page.get_by_role("button", name="One event forward").click()
         expect(page.locator(".edge.is-taken")).to_have_count(1)
         page.get_by_role("button", name="Fork here").click()
-        page.get_by_text("cannot be forked after").wait_for()  # in the middle of a step
+        page.get_by_text("can't fork run").wait_for()  # in the middle of a step
         page.get_by_role("button", name="Fork after").last.click()
         page.get_by_text("Continues").wait_for()
         status_of(page, "completed")
         assert page.url.rpartition("/")[2] != run
         page.get_by_role("tab", name="Decisions").click()
-        page.get_by_text("because of [DONE]").wait_for()
+        page.get_by_text("ended the run on [DONE]").wait_for()
         page.get_by_role("tab", name="Timeline").click()
         page.locator(".lane", has_text="boss").wait_for()
         look.require_peace(page)
@@ -105,7 +105,7 @@ def test_a_run_is_cancelled_and_filters_find_it(tmp_path: Path) -> None:
     with serving(tmp_path, script=ASKING) as server, looking(server) as look:
         page = entered(look, server)
         start_run(page, "stop me")
-        page.get_by_role("button", name="Cancel the run").click()
+        page.get_by_role("button", name="Cancel run").click()
         status_of(page, "cancelled")
         page.get_by_role("link", name="Runs").click()
         page.get_by_label("Status").select_option("completed")
@@ -192,7 +192,7 @@ def test_a_server_that_goes_and_comes_back_loses_nothing_on_the_open_page(tmp_pa
             look.require_peace(page)
 
 
-# As when somebody looks at another tab, and comes back; without a screen all tabs are seen.
+# As when a user switches to another tab and back; without a screen all tabs are seen.
 HIDE = """(isHidden) => {
     Object.defineProperty(document, "hidden", { configurable: true, get: () => isHidden });
     document.dispatchEvent(new Event("visibilitychange"));
@@ -268,7 +268,7 @@ def test_the_page_fits_a_telephone_and_a_keyboard(tmp_path: Path) -> None:
     with serving(tmp_path, script=ASKING) as server, looking(server, width=360, height=740) as look:
         page = entered(look, server)
         page.keyboard.press("Tab")
-        expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
         page.keyboard.press("Enter")
         expect(page.locator("#content")).to_be_focused()
         start_run(page, "a lamp")
@@ -290,14 +290,14 @@ def test_the_page_fits_a_telephone_and_a_keyboard(tmp_path: Path) -> None:
 def test_the_door_says_what_to_do_and_opens_for_the_key(tmp_path: Path) -> None:
     with serving(tmp_path) as server, looking(server) as look:
         page = look.tab("#code=wrong")
-        page.get_by_text("was used before, or is too old").wait_for()
+        page.get_by_text("was already used, or has expired").wait_for()
         page.get_by_text("server.key").wait_for()
         page.get_by_label("Key").fill("ilk_wrong")
         page.get_by_role("button", name="Sign in").click()
         page.get_by_text("not the key of this server").wait_for()
         page.get_by_label("Key").fill(server.key)
         page.get_by_role("button", name="Sign in").click()
-        page.get_by_text("No runs yet.").wait_for()
+        page.get_by_text("No runs yet").wait_for()
         page.get_by_role("button", name="Sign out").click()
         page.get_by_label("Key").wait_for()
         look.tab().get_by_label("Key").wait_for()
@@ -308,38 +308,38 @@ def test_broadcasts_are_announced_found_delayed_changed_and_cancelled(tmp_path: 
     with serving(tmp_path) as server, looking(server) as look:
         page = entered(look, server)
         page.get_by_role("link", name="Broadcasts").click()
-        page.get_by_text("Nothing was announced yet.").wait_for()
+        page.get_by_text("No broadcasts yet").wait_for()
         page.get_by_label("Type").fill("build:x:done")
         page.get_by_label("Data").fill('{"note": "<img src=x onerror=alert(1)>"}')
-        page.get_by_role("button", name="Announce").click()
+        page.get_by_role("button", name="Emit").click()
         feed = page.get_by_role("region", name="Feed")
         feed.get_by_text("build:x:done").wait_for()
         feed.get_by_label("Pattern").fill("build:*:failed")
-        feed.get_by_text("Nothing that was announced is like that.").wait_for()
-        with server.asking() as client:  # somebody else announces, and the feed hears of it
+        feed.get_by_text("No broadcasts match this pattern.").wait_for()
+        with server.asking() as client:  # another client emits, and the feed shows it
             client.post("/v1/engine/signals", json={"type": "build:y:failed"}).raise_for_status()
         feed.get_by_text("build:y:failed").wait_for()
-        page.get_by_label("Pattern to hear").fill("build:*:done")
+        page.get_by_label("Pattern to subscribe").fill("build:*:done")
         page.get_by_role("button", name="Subscribe").click()
         page.get_by_role("cell", name="office › clerk").wait_for()
         page.get_by_role("button", name="Remove").click()
-        page.get_by_text("Nobody listens.").wait_for()
+        page.get_by_text("No subscriptions").wait_for()
         page.get_by_label("Type").fill("report:due")
         page.get_by_label("In seconds").fill("3600")
-        page.get_by_role("button", name="Announce later").click()
+        page.get_by_role("button", name="Schedule").click()
         queue = page.get_by_role("region", name="Scheduled")
         queue.get_by_role("cell", name="report:due").wait_for()
-        queue.get_by_role("button", name="Change").click()
+        queue.get_by_role("button", name="Edit").click()
         queue.get_by_label("Type").fill("report:overdue")
         queue.get_by_role("button", name="Save").click()
         queue.get_by_role("button", name="Save").wait_for(state="detached")
         queue.get_by_role("cell", name="report:overdue").wait_for()
         queue.get_by_role("cell", name="report:due").wait_for(state="detached")
         queue.get_by_role("button", name="Cancel").click()
-        queue.get_by_text("Nothing waits to be announced.").wait_for()
+        queue.get_by_text("No scheduled broadcasts").wait_for()
         page.get_by_label("Type").fill(":".join("a" * 200))
         page.get_by_label("In seconds").fill("")
-        page.get_by_role("button", name="Announce").click()
+        page.get_by_role("button", name="Emit").click()
         page.get_by_role("alert").wait_for()
         look.require_peace(page)
 
@@ -349,7 +349,7 @@ def test_usage_is_drawn_and_told(tmp_path: Path) -> None:
     with serving(tmp_path, script=json.dumps({"replies": {"clerk": [reply]}})) as server, looking(server) as look:
         page = entered(look, server)
         page.get_by_role("link", name="Usage").click()
-        page.get_by_text("No run was started in that time.").wait_for()
+        page.get_by_text("No runs in this period").wait_for()
         page.get_by_role("link", name="Runs").click()
         start_run(page, "go")
         status_of(page, "completed")
@@ -375,7 +375,7 @@ def test_an_exchange_of_messages_is_told_and_its_ways_are_lit(tmp_path: Path) ->
         page.get_by_role("dialog").get_by_text("Please enter a whole number").wait_for()
         answer(page, "5")
         status_of(page, "completed")
-        expect(page.locator(".edge-delegate.is-taken")).to_have_count(2)  # nobody needed museums
+        expect(page.locator(".edge-delegate.is-taken")).to_have_count(2)  # museums was not needed
         notes = page.locator(".entry .entry-head .quiet").all_text_contents()
         assert [note for note in notes if note.startswith("gives a task")] == [
             "gives a task to flights",

@@ -52,7 +52,7 @@ STANDS = """() => {
 
 
 def stops(page: Page, most: int) -> Iterator[dict[str, Any]]:
-    """Where the focus goes when somebody presses Tab, until it has been everywhere or so often."""
+    """Where the focus goes when a user presses Tab, until it has been everywhere or so often."""
     for _ in range(most):
         page.keyboard.press("Tab")
         yield page.evaluate(STANDS)

@@ -1,4 +1,4 @@
-"""Whatever reaches the page as text is shown as text: no script runs, no request leaves, the page goes on working."""
+"""Whatever reaches the page as text is shown as text: no script runs, no request leaves, the page keeps working."""
 
 import json
 import re
@@ -171,7 +171,7 @@ def test_hostile_words_are_words_everywhere(tmp_path: Path, monkeypatch: pytest.
 
 def see_the_run(look: Looking, page: Page) -> None:
     page.get_by_label("Input").fill(EVERYTHING)
-    page.get_by_role("button", name="Start a run").click()
+    page.get_by_role("button", name="Start run").click()
     drawer = open_question(page)
     drawer.get_by_text("<svg onload=alert(1)>").first.wait_for()
     drawer.locator(".drawer-question").get_by_role("button", name="Show all").click()
@@ -252,7 +252,7 @@ def see_the_broadcasts(look: Looking, page: Page) -> None:
     page.get_by_role("link", name="Broadcasts").click()
     page.locator(".feed-row").first.wait_for()
     page.get_by_role("region", name="Scheduled").get_by_role("cell", name="later:0 ").wait_for()
-    page.get_by_role("region", name="Webhooks that failed").get_by_text("run.finished", exact=True).click()
+    page.get_by_role("region", name="Failed webhooks").get_by_text("run.finished", exact=True).click()
     require_harmless(look, page)
     for part in range(5):
         scrolled(page, ".feed .virtual", part / 5)

@@ -17,14 +17,14 @@ KEYS = {"reader": ["read"], "runner": ["read", "run"], "answerer": ["read", "ans
 ALL = ["admin", "answer", "metrics", "read", "run"]
 ASKING = 'replies: {clerk: ["Which colour? [WAIT]", "Blue it is. [DONE]"]}\n'
 BUTTONS = {
-    "runs": {"Start a run": "run"},
+    "runs": {"Start run": "run"},
     "questions": {"Answer": "answer"},
-    "runs/{run}": {"Answer clerk": "answer", "Cancel the run": "run", "Fork here": "run"},
+    "runs/{run}": {"Answer clerk": "answer", "Cancel run": "run", "Fork here": "run"},
     "broadcasts": {
-        "Announce": "run",
+        "Emit": "run",
         "Subscribe": "run",
         "Remove": "run",
-        "Change": "run",
+        "Edit": "run",
         "Cancel": "run",
         "Deliver again": "admin",
     },
@@ -94,18 +94,18 @@ def use(look: Looking, page: Page, run: str, scopes: list[str]) -> None:
         answer(page, "blue")
         status_of(page, "completed")
     elif "run" in scopes:
-        page.get_by_role("button", name="Cancel the run").click()
+        page.get_by_role("button", name="Cancel run").click()
         status_of(page, "cancelled")
     if "admin" in scopes:
         page.goto(f"{look.address}/#/broadcasts")
         lost = page.get_by_role("region", name="Undelivered")
-        expect(lost).to_contain_text("clerk of office")
+        expect(lost).to_contain_text("clerk (office)")
         lost.get_by_role("button", name="Deliver again").click()
         page.get_by_text("None", exact=True).wait_for()
         page.get_by_text("No failed webhooks").wait_for()
     else:
         page.goto(f"{look.address}/#/broadcasts")
-        page.get_by_text("This is not shown to you.").wait_for()
+        page.get_by_text("Not available").wait_for()
 
 
 def test_who_may_not_answer_is_not_asked_and_no_keys_get_around_it(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_letters_that_a_webhook_did_not_take_are_sent_again_or_thrown_away(
             start_run(page, "go")
             status_of(page, "completed")
         page.get_by_role("link", name="Broadcasts").click()
-        letters = page.get_by_role("region", name="Webhooks that failed")
+        letters = page.get_by_role("region", name="Failed webhooks")
         expect(letters.get_by_role("row")).to_have_count(3)
         expect(letters.get_by_role("row").last).to_contain_text("410")
         letters.get_by_text("run.finished", exact=True).first.click()

@@ -12,18 +12,18 @@ import msgspec
 import pytest
 
 from interlock import Interlock, load_crew
-from interlock.adapters.journal_format import sealed_chain
-from interlock.adapters.server_settings import ServerSettings
-from interlock.adapters.webhook_settings import IncomingHook
-from interlock.adapters.webhook_verifying import TOKEN_HEADER, incoming_webhooks
+from interlock.adapters.config.server_settings import ServerSettings
+from interlock.adapters.config.webhook_settings import IncomingHook
+from interlock.adapters.store_rules.record_format import seal_chain
+from interlock.adapters.webhooks.verification import TOKEN_HEADER, incoming_webhooks
 from interlock.compose import orders
 from interlock.engine.events import ModelCalled
 from interlock.errors import JournalDiverged, NotOwner, OutOfOrder, ParentIsOver
 from interlock.messages.refusals import TooManyMessages
-from interlock.ports import Order, Posted
-from interlock.server.problems import CODES, PROBLEM_JSON, problem_of
+from interlock.ports import OrderReceipt, RunOrder
+from interlock.server.http.problems import CODES, PROBLEM_JSON, problem_of
 from interlock.testing import ManualClock
-from tests.server.office import ADDRESS, Office, code_of, crew_file, parrot, played
+from tests.server.office import ADDRESS, Office, code_of, crew_file, open_office, parrot
 
 Ask = Callable[[Office], Awaitable[httpx2.Response]]
 START = {"crew": "office", "input": "hello"}
@@ -79,7 +79,7 @@ async def missing_scope(office: Office) -> httpx2.Response:
 
 
 async def in_progress(office: Office) -> httpx2.Response:
-    office.service.once._under_way.add(("owner", "a"))
+    office.service.idempotency._in_progress.add(("owner", "a"))
     return await office.post("/v1/runs", json=START, headers={"idempotency-key": "a"})
 
 
@@ -121,7 +121,7 @@ async def internal(office: Office) -> httpx2.Response:
 
 async def deleted(office: Office) -> httpx2.Response:
     run = await office.finished()
-    await office.box.keeping.delete(run["id"], 0)
+    await office.box.archive.delete_run(run["id"], 0)
     return await office.get(f"/v1/runs/{run['id']}")
 
 
@@ -143,7 +143,7 @@ async def answered(office: Office) -> httpx2.Response:
     return await office.post(path, json={"answer": "you"})
 
 
-async def nothing(owner: str) -> list[Order]:
+async def nothing(owner: str) -> list[RunOrder]:
     return []
 
 
@@ -177,7 +177,7 @@ async def lost_order(office: Office) -> httpx2.Response:
         handle = await other.start(load_crew(crew_file(folder.parent)), "hang")
         posted = office.box.runner.orders.post
 
-        async def lose(order: Order) -> Posted:
+        async def lose(order: RunOrder) -> OrderReceipt:
             done = await posted(order)
             await office.box.runner.orders.forget(order.key)
             return done
@@ -214,7 +214,7 @@ async def diverged(office: Office) -> httpx2.Response:
     events = (*records[0].events[:-1], msgspec.structs.replace(called, attempt=7))
     told = [msgspec.structs.replace(records[0], events=events), *records[1:]]
     other = msgspec.structs.replace(row, run="other", epoch=0)
-    await office.box.keeping.add(other, sealed_chain("other", told))
+    await office.box.archive.add_run(other, seal_chain("other", told))
     return await office.post("/v1/runs/other/resume", json={"input": "me"})
 
 
@@ -235,7 +235,7 @@ async def full(office: Office) -> httpx2.Response:
 
 
 async def full_before(office: Office) -> httpx2.Response:
-    """The door is shut for a moment, reading goes on, and it opens again by itself when there is room."""
+    """New work is refused for a moment, reading continues, and work is accepted again when there is room."""
     assert code_of(await full(office)) == (507, "storage-full")
     assert (await office.get("/readyz")).json() == {"status": "storage-full"}
     assert (await office.get("/v1/runs")).status_code == 200
@@ -343,16 +343,14 @@ def test_every_code_has_a_test() -> None:
 
 
 @pytest.mark.parametrize("code", REACHED)
-def test_a_refusal_has_its_code_and_is_documented(tmp_path: Path, code: str) -> None:
-    async def story(office: Office) -> None:
-        document = (await office.get("/openapi.json")).json()
-        answer = await REACHED[code](office)
-        assert code_of(answer) == (CODES[code][0], code)
-        if code not in ("not-found", "method-not-allowed"):
-            assert _is_documented(document, answer, code), (answer.request.method, answer.request.url)
-
+async def test_a_refusal_has_its_code_and_is_documented(tmp_path: Path, code: str) -> None:
     try:
-        played(tmp_path, story, incoming=HOOKS, **OPTIONS.get(code, {}))
+        async with open_office(tmp_path, incoming=HOOKS, **OPTIONS.get(code, {})) as office:
+            document = (await office.get("/openapi.json")).json()
+            answer = await REACHED[code](office)
+            assert code_of(answer) == (CODES[code][0], code)
+            if code not in ("not-found", "method-not-allowed"):
+                assert _is_documented(document, answer, code), (answer.request.method, answer.request.url)
     except Exception as error:  # a broken store says so once more when it is closed
         assert code == "store-broken"
         assert getattr(error, "code", "") == "store-broken"
@@ -392,45 +390,37 @@ def test_an_error_that_is_not_for_callers_keeps_its_insides() -> None:
         (post("/v1/runs/none/cancel", {"why": "because"}), "bad-body"),
         (lambda office: office.request("DELETE", "/v1/session", json={"all": True}), "bad-body"),
         (get("/v1/engine/events?after=1000000"), "event-ahead"),
-        (get("/healthz", host="127.0.0.1:1@evil.example"), "host-not-allowed"),
-        (get("/healthz", host="127.0.0.1:8321:1"), "host-not-allowed"),
-        (get("/healthz", host="[::1"), "host-not-allowed"),
+        (get("/v1/crews", host="127.0.0.1:1@evil.example"), "host-not-allowed"),
+        (get("/v1/crews", host="127.0.0.1:8321:1"), "host-not-allowed"),
+        (get("/v1/crews", host="[::1"), "host-not-allowed"),
     ],
 )
-def test_what_nobody_would_read_or_could_mean_two_things_is_refused(tmp_path: Path, ask: Ask, code: str) -> None:
-    async def story(office: Office) -> None:
+async def test_what_nobody_would_read_or_could_mean_two_things_is_refused(tmp_path: Path, ask: Ask, code: str) -> None:
+    async with open_office(tmp_path) as office:
         assert code_of(await ask(office)) == (CODES[code][0], code)
 
-    played(tmp_path, story)
 
-
-def test_a_server_whose_store_is_gone_is_not_ready(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_a_server_whose_store_is_gone_is_not_ready(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         await office.box.store.close()
         ready = await office.get("/readyz")
         assert (ready.status_code, ready.json()) == (503, {"status": "store-failed"})
         assert (await office.get("/healthz")).status_code == 200
 
-    played(tmp_path, story)
 
-
-def test_a_disk_that_is_full_closes_the_door_whoever_finds_it_full(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_a_disk_that_is_full_closes_the_door_whoever_finds_it_full(tmp_path: Path) -> None:
+    async with open_office(tmp_path, incoming=HOOKS, clock=ManualClock()) as office:
         await office.box.store.limit_bytes(1)
         said = {"id": "1", "type": "known", "data": "x" * 100_000}
         headers = {TOKEN_HEADER: "token"}
         assert code_of(await office.post("/v1/webhooks/plain", json=said, headers=headers)) == (507, "storage-full")
         assert (await office.get("/readyz")).json() == {"status": "storage-full"}
 
-    played(tmp_path, story, incoming=HOOKS, clock=ManualClock())
 
-
-def test_a_refusal_names_what_is_wrong_in_the_body(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_a_refusal_names_what_is_wrong_in_the_body(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         answer = await office.post("/v1/runs", json={"crew": 7, "other": 1})
         found = {(each["in"], each["at"]) for each in answer.json()["errors"]}
         assert found == {("body", "crew"), ("body", "other")}
         advice = await office.get("/v1/runs?statu=paused")
         assert "did you mean 'status'?" in advice.json()["detail"]
-
-    played(tmp_path, story)

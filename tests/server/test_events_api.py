@@ -2,26 +2,27 @@
 
 import asyncio
 import sqlite3
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from interlock import Interlock, load_crew
-from interlock.adapters.server_settings import ServerSettings
-from interlock.compose.box import RunHandle
+from interlock.adapters.config.server_settings import ServerKey, ServerSettings
+from interlock.compose.interlock import RunHandle
 from interlock.ports import ModelRequest
-from interlock.server.feed import Feed
-from interlock.server.places import Place
-from tests.server.office import CREW, Office, PieceByPiece, code_of, crew_file, parrot, parsed, played
+from interlock.server.streaming.feed import EventFeed
+from interlock.server.streaming.positions import StreamPosition
+from tests.server.office import CREW, Office, PieceByPiece, code_of, crew_file, live, open_office, parrot, parsed
 
 
 def keys(events: list[Any]) -> list[tuple[str, int]]:
     return [(event["run"], event["seq"]) for event in events]
 
 
-def test_a_page_goes_on_where_the_one_before_ended(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_a_page_goes_on_where_the_one_before_ended(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         run = await office.finished("Over to you. [NEXT]")
         path = f"/v1/runs/{run['id']}/events"
         page: dict[str, Any] = {"next": 0}
@@ -33,11 +34,9 @@ def test_a_page_goes_on_where_the_one_before_ended(tmp_path: Path) -> None:
         assert seen[0]["type"] == "run.started"
         assert (await office.get(path, params={"after": run["seq"]})).json() == {"events": [], "next": None}
 
-    played(tmp_path, story)
 
-
-def test_a_stream_has_the_same_events_ends_with_the_run_and_says_so(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_a_stream_has_the_same_events_ends_with_the_run_and_says_so(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         run = await office.finished("Over to you. [NEXT]")
         path = f"/v1/runs/{run['id']}/events"
         page = (await office.get(path)).json()["events"]
@@ -46,23 +45,20 @@ def test_a_stream_has_the_same_events_ends_with_the_run_and_says_so(tmp_path: Pa
         assert (stream[-1]["event"], stream[-1].data["reason"]) == ("stream.closed", "run-over")
         assert int(stream[-1]["retry"]) > 0
 
-    played(tmp_path, story)
 
-
-def test_a_reader_that_is_cut_off_after_any_event_goes_on_without_gap_or_repetition(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_a_reader_that_is_cut_off_after_any_event_goes_on_without_gap_or_repetition(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         run = await office.finished("Over to you. [NEXT]")
         for path in (f"/v1/runs/{run['id']}/events", "/v1/engine/events?follow=false&after=0"):
             whole = (await office.events(path))[:-1]
+            assert len(whole) > 5
             for n in range(len(whole) - 1):
                 rest = await office.events(path, **{"last-event-id": whole[n]["id"]})
                 assert [event.data for event in rest[:-1]] == [event.data for event in whole[n + 1 :]]
 
-    played(tmp_path, story)
 
-
-def test_ids_are_positions_of_the_store_and_grow(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_ids_are_positions_of_the_store_and_grow(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         await asyncio.gather(*(office.finished("Over to you. [NEXT]") for _ in range(3)))
         events = (await office.events("/v1/engine/events?follow=false&after=0"))[:-1]
         positions = [int(event["id"].partition(".")[0]) for event in events]
@@ -70,13 +66,11 @@ def test_ids_are_positions_of_the_store_and_grow(tmp_path: Path) -> None:
         stored = await office.box.store.since(0)
         assert sorted(set(positions)) == [record.position for record in stored]
 
-    played(tmp_path, story)
 
+async def test_a_page_reads_no_more_of_a_run_than_it_shows(tmp_path: Path) -> None:
+    """What is damaged beyond the page is found by reading that page."""
 
-def test_a_page_reads_no_more_of_a_run_than_it_shows(tmp_path: Path) -> None:
-    """What is damaged beyond the page is found by whoever goes there."""
-
-    async def story(office: Office) -> None:
+    async with open_office(tmp_path) as office:
         path = f"/v1/runs/{(await office.finished('Over to you. [NEXT]'))['id']}/events"
         whole = (await office.get(path)).json()["events"]
         with sqlite3.connect(office.box.data / "interlock.db") as connection:
@@ -86,37 +80,80 @@ def test_a_page_reads_no_more_of_a_run_than_it_shows(tmp_path: Path) -> None:
         assert page == {"events": whole[:1], "next": 1}
         assert code_of(await office.get(path)) == (500, "damaged-run")
 
-    played(tmp_path, story)
+
+def damage_beginning(office: Office) -> None:
+    """Of the first run."""
+    with sqlite3.connect(office.box.data / "interlock.db") as connection:
+        connection.execute("update records set body = x'7b7d' where position = 1")
+    connection.close()
 
 
-def test_a_reader_that_has_seen_all_of_a_run_is_told_not_to_come_back(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_a_run_whose_beginning_is_damaged_does_not_end_the_streams_of_others(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        run = (await office.start("hang"))["id"]
+        damage_beginning(office)
+        async with live(office, "/v1/engine/events") as pieces:
+            await until(lambda: office.service.feed.readers == 1)
+            await office.box.cancel(run)
+            other = (await office.finished())["id"]
+            text = b""
+            async for piece in pieces:
+                text += piece
+                if text.count(b"run.finished") == 2:
+                    break
+        ended = [event.data["run"] for event in parsed(text.decode()) if event.data["type"] == "run.finished"]
+        assert ended == [run, other]
+
+
+async def test_a_stream_of_the_past_leaves_out_what_is_damaged(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        runs = [(await office.finished())["id"] for _ in range(2)]
+        damage_beginning(office)
+        *events, _ = await office.events("/v1/engine/events?follow=false&after=0")
+        assert {event.data["run"] for event in events} == set(runs)
+        assert [event.data["run"] for event in events if event.data["type"] == "run.started"] == runs[1:]
+
+
+async def test_a_key_of_a_crew_sees_its_runs_however_many_others_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of how many runs it is remembered whose they are makes no difference."""
+    monkeypatch.setattr("interlock.server.streaming.feed.PATHS_MAX", 1)
+    key = "ilk_" + "o" * 43
+    mine = ServerKey(sha256=sha256(key.encode()).hexdigest(), scopes=("read",), crews=("office",))
+
+    async with open_office(tmp_path, settings=ServerSettings(keys={"office": mine})) as office:
+        runs = [(await office.finished("wait [WAIT]"))["id"] for _ in range(3)]
+        headers = {"authorization": f"Bearer {key}"}
+        *events, _ = await office.events("/v1/engine/events?follow=false&after=0", **headers)
+        assert [event.data["run"] for event in events if event.data["type"] == "run.paused"] == runs
+
+
+async def test_a_reader_that_has_seen_all_of_a_run_is_told_not_to_come_back(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         run = await office.finished()
         path = f"/v1/runs/{run['id']}/events"
         last = (await office.events(path))[-2]["id"]
         answer = await office.get(path, headers={"accept": "text/event-stream", "last-event-id": last})
         assert (answer.status_code, answer.text) == (204, "")
 
-    played(tmp_path, story)
 
-
-def test_a_stream_begins_after_a_seq_also_in_the_middle_of_a_record(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_a_stream_begins_after_a_seq_also_in_the_middle_of_a_record(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         run = await office.finished()
         path = f"/v1/runs/{run['id']}/events"
+        assert run["seq"] > 3
         for after in range(run["seq"]):
             stream = await office.events(f"{path}?after={after}")
             assert stream[0].data["seq"] == after + 1
 
-    played(tmp_path, story)
 
-
-def test_a_stream_follows_a_run_over_a_pause_to_its_end_with_the_pieces_of_replies(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_a_stream_follows_a_run_over_a_pause_to_its_end_with_the_pieces_of_replies(tmp_path: Path) -> None:
+    async with open_office(tmp_path, model=PieceByPiece()) as office:
         run = await office.start("Which colour? [WAIT]")
         following = asyncio.create_task(office.events(f"/v1/runs/{run['id']}/events"))
         await until(lambda: office.service.feed.readers == 1)
-        await office.box.runner.settled(run["id"])
+        await office.box.runner.wait_until_settled(run["id"])
         await office.post(f"/v1/runs/{run['id']}/resume", json={"input": "blue"})
         events = [event.data for event in (await following)[:-1]]
         journal = [event for event in events if "seq" in event]
@@ -127,12 +164,12 @@ def test_a_stream_follows_a_run_over_a_pause_to_its_end_with_the_pieces_of_repli
             {"run": run["id"], "type": "model.delta", "agent": "clerk", "text": text} for text in ("blue", "[DONE]")
         ]
 
-    played(tmp_path, story, model=PieceByPiece())
 
-
-def test_everything_that_happens_is_in_one_stream_also_what_another_process_does(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
-        reader = office.service.streams.reader(Place(await office.box.store.newest_position()), deltas=False)
+async def test_everything_that_happens_is_in_one_stream_also_what_another_process_does(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        reader = office.service.streams.new_reader(
+            StreamPosition(await office.box.store.newest_position()), deltas=False
+        )
         texts: list[bytes] = []
 
         async def read() -> None:
@@ -154,19 +191,17 @@ def test_everything_that_happens_is_in_one_stream_also_what_another_process_does
         stored = await office.box.store.since(0)
         assert len(keys(events)) == len(set(keys(events))) == sum(len(each.record.events) for each in stored)
 
-    played(tmp_path, story)
-
 
 async def until(holds: Any) -> None:
-    """The loop goes on until it does; the test's own bound ends one that never will."""
+    """Loops until it does; the test's own bound ends one that never will."""
     while not holds():
         await asyncio.sleep(0)
 
 
-def test_a_slow_reader_is_dropped_told_why_and_goes_on_from_its_last_event(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
-        feed: Feed = office.service.feed
-        reader = office.service.streams.reader(Place(0), deltas=False)
+async def test_a_slow_reader_is_dropped_told_why_and_goes_on_from_its_last_event(tmp_path: Path) -> None:
+    async with open_office(tmp_path, settings=ServerSettings(stream_buffer_kb=4)) as office:
+        feed: EventFeed = office.service.feed
+        reader = office.service.streams.new_reader(StreamPosition(0), deltas=False)
         stream = feed.stream(reader, follow=True)
         taken = await anext(stream)
         asking = asyncio.ensure_future(anext(stream))
@@ -185,11 +220,9 @@ def test_a_slow_reader_is_dropped_told_why_and_goes_on_from_its_last_event(tmp_p
         assert seen
         assert rest
 
-    played(tmp_path, story, settings=ServerSettings(stream_buffer_kb=4))
 
-
-def test_one_event_larger_than_the_buffer_reaches_a_reader_that_keeps_up(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_one_event_larger_than_the_buffer_reaches_a_reader_that_keeps_up(tmp_path: Path) -> None:
+    async with open_office(tmp_path, settings=ServerSettings(stream_buffer_kb=1)) as office:
         run = await office.start("Which colour? [WAIT]")
         following = asyncio.create_task(office.events(f"/v1/runs/{run['id']}/events?deltas=false"))
         await until(lambda: office.service.feed.readers == 1)
@@ -203,20 +236,16 @@ def test_one_event_larger_than_the_buffer_reaches_a_reader_that_keeps_up(tmp_pat
         seen += events[:-1]
         assert keys([event.data for event in seen]) == [(run["id"], seq) for seq in range(1, len(seen) + 1)]
 
-    played(tmp_path, story, settings=ServerSettings(stream_buffer_kb=1))
-
 
 @pytest.mark.parametrize("place", ["x", "1.x", "-1", "1.2.3", "9" * 30])
-def test_an_id_that_was_never_given_out_is_refused(tmp_path: Path, place: str) -> None:
-    async def story(office: Office) -> None:
+async def test_an_id_that_was_never_given_out_is_refused(tmp_path: Path, place: str) -> None:
+    async with open_office(tmp_path) as office:
         answer = await office.get("/v1/engine/events", headers={"last-event-id": place})
         assert code_of(answer) == (400, "bad-event-id")
 
-    played(tmp_path, story)
 
-
-def test_streams_are_bounded_by_key_and_in_all(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_streams_are_bounded_by_key_and_in_all(tmp_path: Path) -> None:
+    async with open_office(tmp_path, settings=ServerSettings(streams_per_key_max=2)) as office:
         run = await office.start("hang")
         path = f"/v1/runs/{run['id']}/events"
         following = [asyncio.create_task(office.events(path)) for _ in range(2)]
@@ -227,8 +256,6 @@ def test_streams_are_bounded_by_key_and_in_all(tmp_path: Path) -> None:
         await office.post(f"/v1/runs/{run['id']}/cancel")
         await asyncio.gather(*following)
         assert office.service.streams.count == 0
-
-    played(tmp_path, story, settings=ServerSettings(streams_per_key_max=2))
 
 
 TEAM = """\
@@ -248,13 +275,13 @@ async def leading(request: ModelRequest) -> str:
     return "Which colour? [WAIT]" if request.number == 1 else "Blue. [DONE]"
 
 
-def test_a_stream_carries_the_events_of_runs_below_and_ends_with_its_own_last_one(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_a_stream_carries_the_events_of_runs_below_and_ends_with_its_own_last_one(tmp_path: Path) -> None:
+    async with open_office(tmp_path, crews={"crew": CREW, "team": TEAM}, model=leading) as office:
         run = (await office.post("/v1/runs", json={"crew": "team", "input": "go"})).json()
         path = f"/v1/runs/{run['id']}/events"
         following = asyncio.create_task(office.events(f"{path}?deltas=false"))
         await until(lambda: office.service.feed.readers == 1)
-        await office.box.runner.settled(run["id"])
+        await office.box.runner.wait_until_settled(run["id"])
         (question,) = (await office.get("/v1/questions")).json()["questions"]
         shown = (await office.get(f"/v1/runs/{run['id']}")).json()
         assert shown["status"] == "paused"
@@ -279,11 +306,9 @@ def test_a_stream_carries_the_events_of_runs_below_and_ends_with_its_own_last_on
         child = (await office.get(f"/v1/runs/{question['run']}")).json()
         assert (child["parent"], child["status"]) == (run["id"], "completed")
 
-    played(tmp_path, story, crews={"crew": CREW, "team": TEAM}, model=leading)
 
-
-def test_a_run_is_given_a_context_by_whoever_starts_it(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_a_run_is_given_a_context_by_whoever_starts_it(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         context = {"shared_memory": {"colour": "blue"}, "previous_results": {"other": "red"}, "original_input": "x"}
         run = await office.start("hello", context=context)
         events = (await office.get(f"/v1/runs/{run['id']}/events")).json()["events"]
@@ -291,14 +316,12 @@ def test_a_run_is_given_a_context_by_whoever_starts_it(tmp_path: Path) -> None:
         body = {"crew": "office", "continue": run["id"], "context": {}}
         assert code_of(await office.post("/v1/runs", json=body)) == (422, "bad-body")
 
-    played(tmp_path, story)
-
 
 @pytest.mark.parametrize("ahead", [1, 10**6])
-def test_a_place_that_the_store_has_not_reached_is_refused(tmp_path: Path, ahead: int) -> None:
-    """As after a restore from a backup: whoever waited there would miss everything up to it."""
+async def test_a_place_that_the_store_has_not_reached_is_refused(tmp_path: Path, ahead: int) -> None:
+    """As after a restore from a backup: a reader that waits there would miss everything up to it."""
 
-    async def story(office: Office) -> None:
+    async with open_office(tmp_path) as office:
         run = await office.finished()
         newest = await office.box.store.newest_position()
         for path in ("/v1/engine/events", f"/v1/runs/{run['id']}/events"):
@@ -308,5 +331,3 @@ def test_a_place_that_the_store_has_not_reached_is_refused(tmp_path: Path, ahead
         assert (await office.events("/v1/engine/events?follow=false", **{"last-event-id": str(newest)}))[-1].data[
             "reason"
         ] == "end"
-
-    played(tmp_path, story)

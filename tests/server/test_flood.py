@@ -1,4 +1,4 @@
-"""Ten thousand connections at once: those beyond the bound are refused, and whoever is within it notices nothing."""
+"""Ten thousand connections at once: those beyond the bound are refused, and those within it notice nothing."""
 
 import json
 import resource

@@ -7,8 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from interlock.server.problems import CODES, PROBLEM_JSON
-from tests.server.office import Office, played
+from interlock.server.http.problems import CODES, PROBLEM_JSON
+from interlock.server.shapes.crews import CrewProblems
+from interlock.server.shapes.service import ProblemBody
+from interlock.server.shapes.signals import ScheduleSignal
+from tests.server.office import open_office
 from tests.server.process import serving
 from tests.server.test_errors import BELOW
 
@@ -39,8 +42,8 @@ def test_schemathesis_finds_no_failure_of_ours_and_no_answer_that_is_not_documen
         assert server.stopped() == 0
 
 
-def test_every_route_tells_its_refusals_with_an_example_of_each_code(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_every_route_tells_its_refusals_with_an_example_of_each_code(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         document = (await office.get("/openapi.json")).json()
         told: set[str] = set()
         for operations in document["paths"].values():
@@ -53,11 +56,9 @@ def test_every_route_tells_its_refusals_with_an_example_of_each_code(tmp_path: P
                         assert (str(CODES[code][0]), example["value"]["code"]) == (status, code)
         assert set(CODES) - told == {"not-found", "method-not-allowed", *BELOW}
 
-    played(tmp_path, story)
 
-
-def test_every_post_takes_an_idempotency_key_but_for_the_one_that_opens_a_session(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_every_post_takes_an_idempotency_key_but_for_the_one_that_opens_a_session(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         document = (await office.get("/openapi.json")).json()
         posts = {path: each["post"] for path, each in document["paths"].items() if "post" in each}
         without = [
@@ -68,11 +69,9 @@ def test_every_post_takes_an_idempotency_key_but_for_the_one_that_opens_a_sessio
         assert without == ["/v1/webhooks/{hook}", "/v1/session"]
         assert len(posts) > 5
 
-    played(tmp_path, story)
 
-
-def test_the_document_names_every_scope_and_where_no_key_is_needed(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_the_document_names_every_scope_and_where_no_key_is_needed(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         document = (await office.get("/openapi.json")).json()
         free = [
             f"{method} {path}"
@@ -84,4 +83,14 @@ def test_the_document_names_every_scope_and_where_no_key_is_needed(tmp_path: Pat
         for scope in ("read", "run", "answer", "admin"):
             assert f"Needs the scope `{scope}`" in msgspec.json.encode(document).decode()
 
-    played(tmp_path, story)
+
+async def test_bodies_keep_their_names_in_the_document_whatever_their_classes_are_called(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
+        document = (await office.get("/openapi.json")).json()
+        schemas = document["components"]["schemas"]
+        for name in ("Problem", "Problems", "Schedule"):
+            assert schemas[name]["title"] == name
+        for body in (ProblemBody, CrewProblems, ScheduleSignal):
+            assert body.__name__ not in schemas
+        scheduled = document["paths"]["/v1/engine/signals/delayed"]["post"]["requestBody"]["content"]
+        assert scheduled["application/json"]["schema"] == {"$ref": "#/components/schemas/Schedule"}

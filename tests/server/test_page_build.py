@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from interlock.server.guard import CONTENT_POLICY
+from interlock.server.http.guard import CONTENT_POLICY
 from tests.tools import needs
 from web.document import FILE as DOCUMENT
 from web.document import document_text

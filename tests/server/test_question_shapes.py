@@ -4,11 +4,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from interlock.adapters.migrations import MIGRATIONS, connect
-from interlock.adapters.models.scripted import Answer, ToolCall
+from interlock.adapters.models.scripted_model import ScriptedAnswer, ToolCall
+from interlock.adapters.sqlite.migrations import MIGRATIONS, connect
 from interlock.testing import ScriptedModel
 from tests.findings.asking_crews import FORM, PROPOSED, TOML, crew_text, script, write_crews
-from tests.server.office import Office, played
+from tests.server.office import open_office
 from tests.server.process import Served, serving
 from tests.server.test_crews_api import ASKING_CREW
 
@@ -83,22 +83,18 @@ def test_a_run_tells_the_models_of_its_agents_and_of_those_below(tmp_path: Path)
         ]
 
 
-def test_questions_of_an_older_folder_get_what_they_lack(tmp_path: Path) -> None:
+async def test_questions_of_an_older_folder_get_what_they_lack(tmp_path: Path) -> None:
     """As they were listed before there was a context: the next start lists them again from the journals."""
     call = ToolCall(name="ask_user", arguments={"question": "Which?", "context": "It is urgent."})
-    model = ScriptedModel({"clerk": [Answer(tool_calls=(call,)), "So. [DONE]"]})
+    model = ScriptedModel({"clerk": [ScriptedAnswer(tool_calls=(call,)), "So. [DONE]"]})
 
-    async def first(office: Office) -> None:
+    async with open_office(tmp_path, crews={"crew": ASKING_CREW}, model=model) as office:
         await office.finished()
-
-    async def second(office: Office) -> None:
-        (question,) = (await office.get("/v1/questions")).json()["questions"]
-        assert question["context"] == "It is urgent."
-
-    played(tmp_path, first, crews={"crew": ASKING_CREW}, model=model)
     (step,) = (statements for name, statements in MIGRATIONS if name.endswith("whole_questions"))
     with closing(connect(tmp_path / "data" / "interlock.db")) as database:
         database.execute("delete from questions")
         for statement in step:
             database.execute(statement)
-    played(tmp_path, second, crews={"crew": ASKING_CREW}, model=model)
+    async with open_office(tmp_path, crews={"crew": ASKING_CREW}, model=model) as office:
+        (question,) = (await office.get("/v1/questions")).json()["questions"]
+        assert question["context"] == "It is urgent."

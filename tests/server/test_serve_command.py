@@ -83,7 +83,7 @@ def test_sigterm_takes_nothing_in_waits_for_calls_stores_them_and_lets_streams_g
         seen += list(events)
         assert seen[-1].data["reason"] == "draining"
         assert int(seen[-1]["retry"]) > 0
-        assert seen[-2].data["type"] == "model.called"  # what was under way came back, and what follows waits
+        assert seen[-2].data["type"] == "model.called"  # the call in progress came back, and the next one waits
         assert server.process.wait(60) == 0
     with serving(tmp_path, script=SLOW) as server, server.asking() as client:
         rest = list(stream(client, f"/v1/runs/{run}/events", seen[-2]["id"]))
@@ -118,7 +118,7 @@ def test_calls_that_take_longer_than_the_drain_are_given_up_and_the_exit_code_is
     with serving(tmp_path, script=ENDLESS, toml=toml) as server, server.asking() as client:
         run = started(client)
         assert server.stopped() == 0
-        assert "made again by whoever goes on" in server.log
+        assert "the next process makes them again" in server.log
     with serving(tmp_path) as server, server.asking() as client:
         assert list(stream(client, f"/v1/runs/{run}/events"))[-2].data["status"] == "completed"
 
@@ -149,13 +149,13 @@ class Following:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_restart_in_the_middle_of_100_runs_loses_nothing_and_every_reader_goes_on(
+async def test_a_restart_in_the_middle_of_100_runs_loses_nothing_and_every_reader_goes_on(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     toml = "[server]\nrequests_per_second = 100000\nstreams_per_key_max = 200\ndrain_timeout_seconds = 2\n"
     following: list[Following] = []
 
-    async def until_it_is_gone(server: Served) -> int:
+    with serving(tmp_path, script=STUCK, toml=toml) as server:
         async with server.asking_async() as client:
             starting = [client.post("/v1/runs", json={"crew": "office"}) for _ in range(100)]
             following.extend(Following(answer.json()["id"]) for answer in await asyncio.gather(*starting))
@@ -164,14 +164,11 @@ def test_a_restart_in_the_middle_of_100_runs_loses_nothing_and_every_reader_goes
                 await asyncio.sleep(0)
             server.tell(number)
             await asyncio.gather(*reading)
-            return server.process.wait(60)
-
-    with serving(tmp_path, script=STUCK, toml=toml) as server:
-        code = asyncio.run(until_it_is_gone(server))
+            code = server.process.wait(60)
         assert code == (0 if number == signal.SIGTERM else -number)
         assert not any(each.has_ended for each in following)
     with serving(tmp_path, script=SLOW, toml=toml) as server, server.asking() as client:
-        asyncio.run(all_read(server, following))
+        await all_read(server, following)
         for each in following:
             assert each.journal == [(each.run, seq) for seq in range(1, len(each.journal) + 1)]
             assert [e.data["status"] for e in each.seen if e.data.get("type") == "run.finished"] == ["completed"]
@@ -188,14 +185,14 @@ async def all_read(server: Served, following: list[Following]) -> None:
 
 def test_without_keys_only_on_the_loopback_and_said_aloud(tmp_path: Path) -> None:
     with serving(tmp_path, "--no-auth") as server:
-        assert "NO KEY IS ASKED FOR" in server.lines[1]
+        assert "authentication is off; anyone who can reach this address has full access" in server.lines[1]
         with httpx2.Client(base_url=server.address, **PLAIN) as anybody:
             assert anybody.get("/v1/runs").status_code == 200
             assert anybody.get("/v1/runs", headers={"host": "evil.example"}).status_code == 403
         assert not (tmp_path / "data" / "server.key").exists()
     refused = CliRunner().invoke(interlock, ["serve", str(tmp_path / "crew.yaml"), "--no-auth", "--host", "0.0.0.0"])
     assert refused.exit_code == 2
-    assert "loopback only" in refused.output
+    assert "only on the loopback" in refused.output
 
 
 def test_the_key_is_the_owners_alone_stays_over_a_restart_and_is_nowhere_else(tmp_path: Path) -> None:
@@ -247,7 +244,8 @@ def test_a_crew_with_problems_is_shown_and_does_not_run(tmp_path: Path) -> None:
         crews = {crew["name"]: crew["sound"] for crew in client.get("/v1/crews").json()["crews"]}
         assert crews == {"office": True, "broken": False}
         problems: dict[str, Any] = client.get("/v1/crews/broken/problems").json()
-        assert (problems["ok"], problems["problems"][0]["code"]) == (False, "unknown-target")
+        assert not problems["ok"]
+        assert "unknown-target" in {problem["code"] for problem in problems["problems"]}
         assert client.post("/v1/runs", json={"crew": "broken"}).json()["code"] == "unsound-crew"
         assert "unknown-target" in server.log
 
@@ -267,7 +265,7 @@ def test_a_crew_that_nobody_answers_for_is_said_aloud(tmp_path: Path) -> None:
     words = ["serve", "examples/travel", str(tmp_path / "none.yaml"), "--data", str(tmp_path / "data")]
     told = CliRunner().invoke(interlock, words)
     assert told.exit_code == 2
-    assert "no run of crew 'travel' can start: no model answers for 'planner', 'flights'" in told.stderr
+    assert "no run of crew 'travel' can start: no model is set for 'planner', 'flights'" in told.stderr
     with_script = CliRunner().invoke(interlock, [*words, "--script", "examples/travel/script.yaml"])
-    assert "there is no crew to show" in with_script.stderr
+    assert "fix the errors above" in with_script.stderr
     assert "no model answers" not in with_script.stderr

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.office import Office, code_of, played
+from tests.server.office import code_of, open_office
 
 SIGNALS = "/v1/engine/signals"
 
 
-def test_a_broadcast_is_announced_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_a_broadcast_is_announced_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         body = {"type": "build:x:done", "data": {"ok": True}}
         first = await office.post(SIGNALS, json=body, headers={"idempotency-key": "a"})
         again = await office.post(SIGNALS, json=body, headers={"idempotency-key": "a"})
@@ -28,29 +28,23 @@ def test_a_broadcast_is_announced_once_however_often_it_is_asked_for(tmp_path: P
         ]
         assert [event["id"] for event in chosen] == [first.json()["id"]]
 
-    played(tmp_path, story)
-
 
 @pytest.mark.parametrize("limit", [0, 1001, -1, "x"])
-def test_a_limit_outside_of_what_the_protocol_says_is_refused(tmp_path: Path, limit: object) -> None:
-    async def story(office: Office) -> None:
+async def test_a_limit_outside_of_what_the_protocol_says_is_refused(tmp_path: Path, limit: object) -> None:
+    async with open_office(tmp_path) as office:
         answer = await office.get(f"{SIGNALS}/events", params={"limit": str(limit)})
         assert code_of(answer) == (400, "bad-parameter")
 
-    played(tmp_path, story)
 
-
-def test_nobody_says_who_a_broadcast_is_from_but_us(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_nobody_says_who_a_broadcast_is_from_but_us(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         forged = {"type": "x", "source": {"type": "system"}}
         assert code_of(await office.post(SIGNALS, json=forged)) == (422, "bad-body")
         assert code_of(await office.post(SIGNALS, json={"type": "  "})) == (422, "bad-broadcast")
 
-    played(tmp_path, story)
 
-
-def test_an_agent_is_subscribed_and_not_any_more(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_an_agent_is_subscribed_and_not_any_more(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         order = {"crew": "office", "agent": "clerk", "pattern": "build:*"}
         await office.finished()  # the crew is known from now on, as with a real server from its start
         made = await office.post(f"{SIGNALS}/subscriptions", json=order)
@@ -61,11 +55,9 @@ def test_an_agent_is_subscribed_and_not_any_more(tmp_path: Path) -> None:
         gone = await office.delete(f"{SIGNALS}/subscriptions", params=order)
         assert code_of(gone) == (404, "no-such-signal")
 
-    played(tmp_path, story)
 
-
-def test_a_signal_for_later_is_queued_replaced_listed_and_cancelled(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_a_signal_for_later_is_queued_replaced_listed_and_cancelled(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         order = {"type": "report:due", "data": 1, "inMs": 60_000, "repeatKey": "daily"}
         first = (await office.post(f"{SIGNALS}/delayed", json=order)).json()
         second = (await office.post(f"{SIGNALS}/delayed", json={**order, "data": 2})).json()
@@ -79,21 +71,15 @@ def test_a_signal_for_later_is_queued_replaced_listed_and_cancelled(tmp_path: Pa
         both = {**order, "deliverAt": 1}
         assert (await office.post(f"{SIGNALS}/delayed", json=both)).status_code == 409
 
-    played(tmp_path, story)
-
 
 @pytest.mark.parametrize("at", [0, -1, 2**62, 1])
-def test_absurd_times_are_refused(tmp_path: Path, at: int) -> None:
-    async def story(office: Office) -> None:
+async def test_absurd_times_are_refused(tmp_path: Path, at: int) -> None:
+    async with open_office(tmp_path) as office:
         answer = await office.post(f"{SIGNALS}/delayed", json={"type": "x", "deliverAt": at})
         assert code_of(answer) == (422, "bad-broadcast")
 
-    played(tmp_path, story)
 
-
-def test_dead_letters_are_listed_and_one_that_is_not_there_is_said_so(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_dead_letters_are_listed_and_one_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         assert (await office.get(f"{SIGNALS}/dead")).json() == {"dead": []}
         assert code_of(await office.post(f"{SIGNALS}/dead/none/revive")) == (404, "no-such-signal")
-
-    played(tmp_path, story)

@@ -160,7 +160,7 @@ def test_a_request_that_is_none_is_refused(server: Served, request_: bytes) -> N
 
 
 def test_an_old_request_without_a_host_is_refused_by_name(server: Served) -> None:
-    said = answer_to(server, b"GET /healthz HTTP/1.0\r\n\r\n")
+    said = answer_to(server, b"GET /v1/runs HTTP/1.0\r\n\r\n")
     assert b" 403 " in said.partition(b"\r\n")[0]
     assert b"host-not-allowed" in said
 

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from interlock.testing import ManualClock
-from tests.server.office import Office, code_of, played
+from tests.server.office import code_of, open_office
 
 HOUR_MS = 3_600_000
 
 
-def test_usage_is_told_by_crew_agent_and_hour(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_usage_is_told_by_crew_agent_and_hour(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         empty = (await office.get("/v1/usage")).json()
         assert (empty["runs"], empty["crews"], empty["times"]) == (0, [], [])
         run = await office.finished("over to you [NEXT]")
@@ -25,11 +25,9 @@ def test_usage_is_told_by_crew_agent_and_hour(tmp_path: Path) -> None:
         assert (later["runs"], later["times"]) == (0, [])
         assert (await office.get("/v1/usage")).json()["step_ms"] == 24 * HOUR_MS
 
-    played(tmp_path, story)
 
-
-def test_usage_over_time_is_told_by_agent_if_asked_for(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_usage_over_time_is_told_by_agent_if_asked_for(tmp_path: Path) -> None:
+    async with open_office(tmp_path, clock=ManualClock()) as office:
         clock = office.box.clock
         assert isinstance(clock, ManualClock)
         first = await office.finished("over to you [NEXT]")
@@ -51,15 +49,11 @@ def test_usage_over_time_is_told_by_agent_if_asked_for(tmp_path: Path) -> None:
         assert {**report, "times": []} == {**by_crew, "times": []}
         assert code_of(await office.get("/v1/usage", params={"by": "colour"})) == (400, "bad-parameter")
 
-    played(tmp_path, story, clock=ManualClock())
 
-
-def test_usage_of_one_crew_and_a_wrong_time(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
+async def test_usage_of_one_crew_and_a_wrong_time(tmp_path: Path) -> None:
+    async with open_office(tmp_path) as office:
         await office.finished()
         assert (await office.get("/v1/usage", params={"crew": "nobody"})).json()["runs"] == 0
         assert (await office.get("/v1/usage", params={"crew": "office"})).json()["runs"] == 1
         refused = await office.get("/v1/usage", params={"since": -1})
         assert (refused.status_code, refused.json()["code"]) == (400, "bad-parameter")
-
-    played(tmp_path, story)

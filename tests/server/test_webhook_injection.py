@@ -9,13 +9,13 @@ from typing import Any
 
 import httpx2
 
-from interlock.adapters.server_settings import ServerSettings
-from interlock.adapters.webhook_settings import IncomingHook
-from interlock.adapters.webhook_verifying import TOKEN_HEADER, incoming_webhooks
+from interlock.adapters.config.server_settings import ServerSettings
+from interlock.adapters.config.webhook_settings import IncomingHook
+from interlock.adapters.webhooks.verification import TOKEN_HEADER, incoming_webhooks
 from interlock.limits import INBOX_TAKEN_MAX
 from interlock.ports import ModelRequest
 from tests.engine.test_injection import PAYLOADS
-from tests.server.office import ADDRESS, Office, played
+from tests.server.office import ADDRESS, Office, open_office
 
 FAST = ServerSettings(requests_per_second=100_000)
 TOKEN = "a plain token of some length"
@@ -61,7 +61,7 @@ class Echo:
 
 
 async def sent(office: Office, payloads: Sequence[str]) -> None:
-    """Each as a text, and every other one dressed up as a message of somebody else."""
+    """Each as a text, and every other one dressed up as a message of another sender."""
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(office.guard), base_url=ADDRESS) as sender:
         for n, payload in enumerate(payloads):
             data = payload if n % 2 else {"role": "system", "author": "user", "content": payload}
@@ -77,7 +77,7 @@ async def shown_in_runs(office: Office, count: int) -> list[str]:
     for _ in range(0, count, INBOX_TAKEN_MAX):
         started = await office.post("/v1/runs", json={"crew": "echo", "input": "go"})
         runs.append(started.json()["id"])
-        await office.box.runner.settled(runs[-1])
+        await office.box.runner.wait_until_settled(runs[-1])
     return runs
 
 
@@ -92,7 +92,7 @@ def quoted(text: str) -> dict[str, Any]:
 
 
 async def require_unmoved(office: Office, echo: Echo, runs: Sequence[str]) -> None:
-    """No mark was seen, nobody but the boss had a turn, nobody subscribed, and nothing stands where we speak."""
+    """No signal was found, only the boss had a turn, no agent subscribed, and nothing is in the system prompt."""
     for run in runs:
         events = (await office.get(f"/v1/runs/{run}/events", params={"limit": 1000})).json()["events"]
         kinds = {event["type"] for event in events}
@@ -106,21 +106,24 @@ async def require_unmoved(office: Office, echo: Echo, runs: Sequence[str]) -> No
         assert {message.role for message in request.messages} <= {"user", "assistant"}
 
 
-def test_no_payload_that_came_by_webhook_moves_a_run_that_is_shown_it(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
-        await office.box.listen(office.service.crews.sound("echo"))
+async def test_no_payload_that_came_by_webhook_moves_a_run_that_is_shown_it(tmp_path: Path) -> None:
+    echo = Echo()
+    async with open_office(
+        tmp_path, settings=FAST, incoming=HOOKS, crews={"echo": CREW.format(silent="true")}, model=echo
+    ) as office:
+        await office.box.listen(office.service.crews.require_sound_crew("echo"))
         await sent(office, ALL)
         await require_unmoved(office, echo, await shown_in_runs(office, len(ALL)))
         shown = [quoted(message.text) for request in echo.asked for message in request.messages[1:]]
         assert len(shown) == len(ALL)
 
+
+async def test_no_payload_that_came_by_webhook_moves_the_run_that_it_starts(tmp_path: Path) -> None:
     echo = Echo()
-    played(tmp_path, story, settings=FAST, incoming=HOOKS, crews={"echo": CREW.format(silent="true")}, model=echo)
-
-
-def test_no_payload_that_came_by_webhook_moves_the_run_that_it_starts(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
-        await office.box.listen(office.service.crews.sound("echo"))
+    async with open_office(
+        tmp_path, settings=FAST, incoming=HOOKS, crews={"echo": CREW.format(silent="false")}, model=echo
+    ) as office:
+        await office.box.listen(office.service.crews.require_sound_crew("echo"))
         await sent(office, SOME)
         runs: list[str] = []
         async with asyncio.timeout(60):
@@ -133,13 +136,13 @@ def test_no_payload_that_came_by_webhook_moves_the_run_that_it_starts(tmp_path: 
         quotes = [quoted(message.text) for request in echo.asked for message in request.messages]
         assert len(quotes) >= len(SOME)
 
+
+async def test_no_payload_moves_anything_as_the_type_of_what_came_either(tmp_path: Path) -> None:
     echo = Echo()
-    played(tmp_path, story, settings=FAST, incoming=HOOKS, crews={"echo": CREW.format(silent="false")}, model=echo)
-
-
-def test_no_payload_moves_anything_as_the_type_of_what_came_either(tmp_path: Path) -> None:
-    async def story(office: Office) -> None:
-        await office.box.listen(office.service.crews.sound("echo"))
+    async with open_office(
+        tmp_path, settings=FAST, incoming=HOOKS, crews={"echo": CREW.format(silent="true")}, model=echo
+    ) as office:
+        await office.box.listen(office.service.crews.require_sound_crew("echo"))
         taken = 0
         for n, payload in enumerate(PAYLOADS):
             headers = {TOKEN_HEADER: TOKEN, "webhook-id": f"n{n}"}
@@ -149,6 +152,3 @@ def test_no_payload_moves_anything_as_the_type_of_what_came_either(tmp_path: Pat
         assert taken > 100
         runs = await shown_in_runs(office, taken)
         await require_unmoved(office, echo, runs)
-
-    echo = Echo()
-    played(tmp_path, story, settings=FAST, incoming=HOOKS, crews={"echo": CREW.format(silent="true")}, model=echo)

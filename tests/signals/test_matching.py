@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from interlock.limits import FENCE_SIGNS_MAX, LAST_LINE_CHARS_MAX, MARK_CHARS_MAX, READ_CHARS_MAX
 from interlock.signals import Match, MatchMethod, SignalError, SignalMatcher, is_signal_name
-from interlock.signals.matching import marks, normalized
+from interlock.signals.matching import marks, normal_form
 
 EXACT, CASELESS, NORMALIZED = MatchMethod
 quick = settings(max_examples=300, derandomize=True, deadline=None, database=None)
@@ -226,7 +226,7 @@ def test_changing_case_alone_is_at_least_case_insensitive(name: str, recase: typ
 def test_what_a_level_takes_for_equal_every_lower_level_does_too(one: str, other: str) -> None:
     for name, text in ((one, other), (one, one), (one, one.swapcase()), (one, f"[ {other[1:-1]} ]")):
         inner, mark = name[1:-1], text[1:-1]
-        levels = [inner == mark, inner.casefold() == mark.casefold(), normalized(inner) == normalized(mark)]
+        levels = [inner == mark, inner.casefold() == mark.casefold(), normal_form(inner) == normal_form(mark)]
         assert levels == sorted(levels)
         expected = MatchMethod.EXACT if levels[0] else CASELESS if levels[1] else NORMALIZED if levels[2] else None
         assert methods(name, text) == ([expected] if expected else [])
@@ -235,24 +235,28 @@ def test_what_a_level_takes_for_equal_every_lower_level_does_too(one: str, other
 @quick
 @given(st.text(LETTERS + "_-*~ \t\n", max_size=30))
 def test_normalizing_twice_changes_nothing(inner: str) -> None:
-    once = normalized(inner)
-    assert normalized(once) == once
+    once = normal_form(inner)
+    assert normal_form(once) == once
 
 
 @quick
 @given(st.text())
 def test_any_text_can_be_searched(text: str) -> None:
     matcher = SignalMatcher(["[END]", "[KẾT_THÚC]", "[A]"])
-    for match in matcher.find(text):
-        assert normalized(text[match.start + 1 : match.end - 1]) == normalized(match.signal[1:-1])
+    told = f"[kết thúc]\n\n{text}"
+    found = matcher.find(told)
+    assert (found[0].signal, found[0].start) == ("[KẾT_THÚC]", 0)
+    for match in found:
+        assert normal_form(told[match.start + 1 : match.end - 1]) == normal_form(match.signal[1:-1])
 
 
 @quick
 @given(st.text(st.characters(exclude_categories=()), max_size=30), st.text("[]`\\()>\n~ENDx:/", max_size=40))
 def test_lone_surrogates_and_control_characters_do_no_harm(strange: str, signs: str) -> None:
     matcher = SignalMatcher(["[END]"])
-    matcher.find(strange + signs)
-    matcher.find(f"[{strange}]{signs}")
+    for harm in (strange + signs, f"[{strange}]{signs}"):
+        assert matcher.find(f"[END]\n\n{harm}")[0].start == 0, "what was said before is found"
+        matcher.find(harm)
 
 
 @quick
@@ -308,6 +312,7 @@ def test_two_hundred_kilobytes_of_anything_are_searched_in_one_pass(piece: str) 
     matcher = SignalMatcher(["[END]", "[END EXAM]"])
     for whole in (text, f"{text}\n[END]", f"{text}[END]", f"[END]{text}"):
         matcher.find(whole)
+    assert matcher.find(f"[END]\n\n{text}")[0].start == 0
 
 
 def test_a_megabyte_of_mixed_signs_is_searched() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.signals.matching import SignalMatcher, marks
-from interlock.signals.page import Page
+from interlock.signals.page import MarkdownPage
 
 MATCHER = SignalMatcher(["[END]", "[NEXT]", "[END EXAM]"])
 
@@ -198,7 +198,7 @@ def test_questions_may_skip_any_number_of_lines() -> None:
 
 
 def test_a_page_answers_for_two_lines_of_one_mark() -> None:
-    page = Page("`x` [END\nEXAM] `[A]`")
+    page = MarkdownPage("`x` [END\nEXAM] `[A]`")
     assert page.shows(4, 13)
     assert not page.shows(16, 18)
 

@@ -3,7 +3,7 @@
 import re
 
 from interlock.signals import SignalDefinition, SignalRegistry, SignalValidator, load_default_signals
-from interlock.signals.report import emitted_line, routed_line, unknown_target_line
+from interlock.signals.report import emission_line, routing_line, unknown_target_line
 
 GROUPS = ["terminate", "route", "pause", "parallel", "broadcast", "external", "sub_crew"]
 
@@ -87,10 +87,10 @@ def test_an_empty_registry_has_a_report() -> None:
 def test_log_lines_are_word_for_word_those_of_the_protocol() -> None:
     end_exam = load_default_signals().get("[END_EXAM]")
     assert end_exam is not None
-    assert emitted_line("teacher", end_exam, "exact") == (
+    assert emission_line("teacher", end_exam, "exact") == (
         "[SIGNAL-EVENT] Agent 'teacher' emitted '[END_EXAM]' (exact) - Terminates exam workflow"
     )
-    assert routed_line("teacher", "reporter", "[QUESTION]") == (
+    assert routing_line("teacher", "reporter", "[QUESTION]") == (
         "[SIGNAL-SUCCESS] Agent 'teacher' routed to 'reporter' via signal [QUESTION]"
     )
     assert unknown_target_line("teacher", "[UNKNOWN]", "agent_x") == (
@@ -99,5 +99,5 @@ def test_log_lines_are_word_for_word_those_of_the_protocol() -> None:
 
 
 def test_a_signal_without_a_description_leaves_no_loose_end_in_the_log() -> None:
-    line = emitted_line("a", SignalDefinition(name="[X]"), "normalized")
+    line = emission_line("a", SignalDefinition(name="[X]"), "normalized")
     assert line == "[SIGNAL-EVENT] Agent 'a' emitted '[X]' (normalized)"

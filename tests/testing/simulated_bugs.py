@@ -8,22 +8,27 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.adapters import journal_format
-from interlock.adapters.journal_format import Tip
-from interlock.crew.definition import Crew
-from interlock.engine import joining, nesting, steering, step, turns, waiting
+from interlock.adapters.store_rules import record_format
+from interlock.adapters.store_rules.record_format import Tip
+from interlock.crew.definition import CrewDefinition
+from interlock.engine import run as step
 from interlock.engine.effects import CallModel, Effect, SetTimer, StartChild
 from interlock.engine.events import ChildReturned, IncomingEvent, ModelReplied, ParkRequested, RunResumed, Usage
-from interlock.engine.moves import Conclude, Depart, Finish
-from interlock.engine.routing import Verb
-from interlock.engine.step import Run, Step
+from interlock.engine.flow import control, groups, sub_crews, waits
+from interlock.engine.kinds import RunStatus
+from interlock.engine.moves import ConcludeTurn, FinishRun, TransferControl
+from interlock.engine.routing.candidates import Verb
+from interlock.engine.run import Run, Step
 from interlock.engine.transition import Transition
+from interlock.engine.turns import model_calls
 from interlock.errors import OutOfOrder, RunError, StoreFailed
-from interlock.ports import Alongside, Appended, Record, RunRow
-from interlock.runtime import runner
-from interlock.runtime.live import LiveRun
-from interlock.runtime.performing import Performer
-from interlock.runtime.runner import Runner
+from interlock.ports import AppendResult, AtomicWrites, Record, RunRow
+from interlock.runtime import commit, live_runs, replay
+from interlock.runtime.calls.effects import EffectRunner
+from interlock.runtime.commit import Committer
+from interlock.runtime.lifecycle.resumption import Resumption
+from interlock.runtime.live_runs import LiveRun, LiveRuns
+from interlock.runtime.runner import GivenAnswer, Runner
 from interlock.testing import Faults, MemoryStore
 
 PARKED_OFTEN = Faults(parked=0.5, crash=0.01, stalled=0)
@@ -33,38 +38,38 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def acts_before_it_stores(patch: pytest.MonkeyPatch) -> None:
-    apply, perform, steps = Run.apply, Performer.perform, dict[Run, Step]()
-    transit = Runner.transit
+    apply, perform, steps = Run.apply, EffectRunner.run_effects, dict[Run, Step]()
+    transit = Committer.commit_event
 
     def noting(self: Run, event: IncomingEvent) -> Step:
         steps[self] = apply(self, event)
         return steps[self]
 
-    async def hasty(self: Runner, live: LiveRun, event: IncomingEvent, *, first: bool = False) -> None:
+    async def hasty(self: Committer, live: LiveRun, event: IncomingEvent, *, first: bool = False) -> None:
         acting = asyncio.get_running_loop().call_soon(lambda: _act(self, live))
         await transit(self, live, event, first=first)
         acting.cancel()
 
-    def _act(self: Runner, live: LiveRun) -> None:
+    def _act(self: Committer, live: LiveRun) -> None:
         if live.run in steps:
-            perform(self.performer, live, steps.pop(live.run).effects)
+            perform(self._effect_runner, live, steps.pop(live.run).effects)
 
-    def once(self: Performer, live: LiveRun, effects: Sequence[Effect], *more: Any) -> None:
+    def once(self: EffectRunner, live: LiveRun, effects: Sequence[Effect], *more: Any) -> None:
         if steps.pop(live.run, None) is not None:
             perform(self, live, effects, *more)
 
     patch.setattr(Run, "apply", noting)
-    patch.setattr(Runner, "transit", hasty)
-    patch.setattr(Performer, "perform", once)
+    patch.setattr(Committer, "commit_event", hasty)
+    patch.setattr(EffectRunner, "run_effects", once)
 
 
 def acknowledges_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     append = MemoryStore.append
 
-    async def hasty(self: MemoryStore, row: RunRow, record: Record, also: Alongside) -> Appended:
+    async def hasty(self: MemoryStore, row: RunRow, record: Record, also: AtomicWrites) -> AppendResult:
         await self.row(row.run)
         asyncio.get_running_loop().call_later(0.2, lambda: _write(append(self, row, record, also)))
-        return Appended(0)
+        return AppendResult(0)
 
     patch.setattr(MemoryStore, "append", hasty)
 
@@ -81,17 +86,17 @@ def lets_anybody_append(patch: pytest.MonkeyPatch) -> None:
         if record.seq != tip.seq + 1:
             raise OutOfOrder(row.run, tip.seq, record.seq)
 
-    patch.setattr(journal_format, "require_next", careless)
+    patch.setattr(record_format, "require_next", careless)
 
 
 def asks_a_finished_call_again(patch: pytest.MonkeyPatch) -> None:
     """A recovering process overlooks the last record."""
-    replayed = runner.replayed
+    replayed = replay.replay_run
 
-    def overlooking(crew: Crew, run: str, records: Sequence[Record], *more: Any) -> Run:
+    def overlooking(crew: CrewDefinition, run: str, records: Sequence[Record], *more: Any) -> Run:
         return replayed(crew, run, records[:-1] if len(records) > 1 else records, *more)
 
-    patch.setattr(runner, "replayed", overlooking)
+    patch.setattr(live_runs, "replay_run", overlooking)
 
 
 def forgets_timers(patch: pytest.MonkeyPatch) -> None:
@@ -103,34 +108,34 @@ def forgets_calls(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forgets(patch: pytest.MonkeyPatch, kind: type) -> None:
-    outstanding = Run.outstanding
+    outstanding = Run.outstanding_effects
 
     def forgetful(self: Run) -> tuple[Effect, ...]:
         return tuple(effect for effect in outstanding(self) if not isinstance(effect, kind))
 
-    patch.setattr(Run, "outstanding", forgetful)
+    patch.setattr(Run, "outstanding_effects", forgetful)
 
 
 def allows_one_handoff_more(patch: pytest.MonkeyPatch) -> None:
-    def generous(t: Transition, move: Depart) -> Any:
+    def generous(t: Transition, move: TransferControl) -> Any:
         t.state.handoffs -= 1
         try:
-            return steering.depart(t, move)
+            return control.transfer_control(t, move)
         finally:
             t.state.handoffs += 1
 
-    patch.setitem(step._CARRIED_OUT, Depart, generous)
+    patch.setitem(step._MOVE_HANDLERS, TransferControl, generous)
 
 
 def does_not_count_groups(patch: pytest.MonkeyPatch) -> None:
-    def forgetful(t: Transition, move: Depart) -> Any:
+    def forgetful(t: Transition, move: TransferControl) -> Any:
         before = t.state.handoffs
-        follows = steering.depart(t, move)
+        follows = control.transfer_control(t, move)
         if move.decision.verb is Verb.FORK:
             t.state.handoffs = before
         return follows
 
-    patch.setitem(step._CARRIED_OUT, Depart, forgetful)
+    patch.setitem(step._MOVE_HANDLERS, TransferControl, forgetful)
 
 
 def takes_a_reply_twice(patch: pytest.MonkeyPatch) -> None:
@@ -152,71 +157,71 @@ def takes_an_answer_twice(patch: pytest.MonkeyPatch) -> None:
     def forgetful(t: Transition, event: RunResumed) -> Any:
         wait = t.wait_with(event.token)
         assert wait is not None, "stale tokens are turned away before"
-        follows = waiting.resumed(t, event)
+        follows = waits.answer_wait(t, event)
         t.state.waits.append(wait)
         return follows
 
-    patch.setitem(step._RECEIVED, RunResumed, forgetful)
+    patch.setitem(step._EVENT_HANDLERS, RunResumed, forgetful)
 
 
 def loses_an_answer(patch: pytest.MonkeyPatch) -> None:
     """A person is told that her answer is taken before it is stored."""
 
-    async def hasty(self: Runner, crew: Crew, run_id: str, token: str, text: str) -> None:
-        live = self.live.get(run_id) or await self._take(crew, run_id)
-        live.inbox.put_nowait(RunResumed(token=token, input=text))
-        self.drive(live)
+    async def hasty(self: Runner, crew: CrewDefinition, run_id: str, answer: GivenAnswer) -> None:
+        live = await self.live_runs.get_or_claim(run_id, crew)
+        live.inbox.put_nowait(RunResumed(token=answer.token or "", input=answer.text))
+        self.live_runs.drive(live)
 
     patch.setattr(Runner, "resume", hasty)
 
 
 def pays_again(patch: pytest.MonkeyPatch) -> None:
-    def eager(self: Performer, live: LiveRun, effects: Sequence[Effect]) -> None:
-        self.perform(live, effects)
+    def eager(self: EffectRunner, live: LiveRun, effects: Sequence[Effect]) -> None:
+        self.run_effects(live, effects)
 
-    patch.setattr(Performer, "lose_tools", eager)
+    patch.setattr(EffectRunner, "report_lost_tools", eager)
 
 
 def lets_tools_steer(patch: pytest.MonkeyPatch) -> None:
-    def gullible(t: Transition, move: Conclude) -> Any:
+    def gullible(t: Transition, move: ConcludeTurn) -> Any:
         said = [message.text for message in move.turn.said if message.role == "tool"]
-        return steering.conclude(t, Conclude(move.turn, "\n".join([*said, move.reply])))
+        return control.route_reply(t, ConcludeTurn(move.turn, "\n".join([*said, move.reply])))
 
-    patch.setitem(step._CARRIED_OUT, Conclude, gullible)
+    patch.setitem(step._MOVE_HANDLERS, ConcludeTurn, gullible)
 
 
 def lets_calls_go_on(patch: pytest.MonkeyPatch) -> None:
-    """What nobody wants any longer is not stopped."""
-    patch.setattr(LiveRun, "give_up", lambda self, key: None)
+    """Calls that are not needed any more are not stopped."""
+    patch.setattr(LiveRun, "cancel_work", lambda self, key: None)
 
 
 def drops_a_result(patch: pytest.MonkeyPatch) -> None:
-    merged = joining._merged
-    patch.setattr(joining, "_merged", lambda t, done: merged(t, done[:-1] or done))
+    merged = groups._merge_member_replies
+    patch.setattr(groups, "_merge_member_replies", lambda t, done: merged(t, done[:-1] or done))
 
 
 def pauses_while_others_work(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(waiting, "_is_working", lambda t: False)
+    patch.setattr(waits, "_is_working", lambda t: False)
 
 
 def nudges_on_and_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(steering, "NUDGES_MAX", 4)
+    patch.setattr(control, "NUDGES_MAX", 4)
 
 
 def retries_on_and_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(turns, "RETRIES_MAX", 9)
+    patch.setattr(model_calls, "RETRIES_MAX", 9)
 
 
 def counts_time_twice(patch: pytest.MonkeyPatch) -> None:
     """A process that takes a run up counts the time before as if it had worked on it."""
-    take = Runner._take
+    take = LiveRuns.claim_run
 
-    async def greedy(self: Runner, crew: Crew, run_id: str) -> LiveRun:
-        live = await take(self, crew, run_id)
+    async def greedy(self: LiveRuns, run_id: str, crew: CrewDefinition | None = None) -> LiveRun:
+        live = await take(self, run_id, crew)
         live.last_ms = 0
         return live
 
-    patch.setattr(Runner, "_take", greedy)
+    patch.setattr(LiveRuns, "claim_run", greedy)
 
 
 def uses_a_key_twice(patch: pytest.MonkeyPatch) -> None:
@@ -225,7 +230,7 @@ def uses_a_key_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def ends_without_a_reason(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(step._CARRIED_OUT, Finish, lambda t, move: steering.finish(t, Finish(move.status, "")))
+    patch.setitem(step._MOVE_HANDLERS, FinishRun, lambda t, move: control.finish_run(t, FinishRun(move.status, "")))
 
 
 def forgets_children(patch: pytest.MonkeyPatch) -> None:
@@ -233,41 +238,41 @@ def forgets_children(patch: pytest.MonkeyPatch) -> None:
 
 
 def leaves_children_behind(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(steering, "stop_child", lambda t, child: None)
+    patch.setattr(control, "stop_child", lambda t, child: None)
 
 
 def wakes_a_child_alone(patch: pytest.MonkeyPatch) -> None:
-    async def nobody(self: Runner, child: LiveRun) -> None:
+    async def wake_nothing(self: Resumption, child: LiveRun) -> None:
         return None
 
-    patch.setattr(Runner, "_woken_parent", nobody)
+    patch.setattr(Resumption, "_wake_parent", wake_nothing)
 
 
 def forgets_what_children_cost(patch: pytest.MonkeyPatch) -> None:
     def free(t: Transition, event: ChildReturned) -> Any:
-        return nesting.child_returned(t, msgspec.structs.replace(event, usage=Usage()))
+        return sub_crews.on_child_returned(t, msgspec.structs.replace(event, usage=Usage()))
 
-    patch.setitem(step._RECEIVED, ChildReturned, free)
+    patch.setitem(step._EVENT_HANDLERS, ChildReturned, free)
 
 
 def tells_a_parent_too_late(patch: pytest.MonkeyPatch) -> None:
     """That a child waits is told when its parent gets round to it, and may be true no more."""
 
-    async def later(self: Runner, live: LiveRun, event: IncomingEvent) -> None:
-        asyncio.get_running_loop().call_later(0.5, live.tell, event)
+    async def later(self: LiveRuns, live: LiveRun, event: IncomingEvent) -> None:
+        asyncio.get_running_loop().call_later(0.5, live.enqueue_event, event)
 
-    patch.setattr(Runner, "take_in", later)
+    patch.setattr(LiveRuns, "inject_event", later)
 
 
 def works_on_although_it_is_parked(patch: pytest.MonkeyPatch) -> None:
     def careless(t: Transition, event: ParkRequested) -> None:
-        t.state.parked, t.state.status = t.new_token(), "paused"
+        t.state.parked, t.state.status = t.new_token(), RunStatus.PAUSED
 
-    patch.setitem(step._RECEIVED, ParkRequested, careless)
+    patch.setitem(step._EVENT_HANDLERS, ParkRequested, careless)
 
 
 def lets_go_of_what_it_holds(patch: pytest.MonkeyPatch) -> None:
-    """After five minutes the driver gives up, and the call is made again by whoever takes the run up."""
+    """After five minutes the driver gives up, and the call is made again by the process that recovers the run."""
 
     async def impatient(clock: Any, ask: Callable[[], Any]) -> Any:
         for _ in range(600):
@@ -277,7 +282,7 @@ def lets_go_of_what_it_holds(patch: pytest.MonkeyPatch) -> None:
                 await clock.sleep_until(clock.monotonic_ms() + 500)
         raise StoreFailed("it was away for five minutes")
 
-    patch.setattr(runner, "while_away", impatient)
+    patch.setattr(commit, "retry_while_store_away", impatient)
 
 
 @dataclass(frozen=True)
@@ -319,7 +324,7 @@ BUGS = (
 BUGS_OF_TREES = (
     Planted(forgets_children, ("every run comes to its end", "what is ordered is done")),
     Planted(leaves_children_behind, ("nothing outlives its run",), {"faults": Faults(cancelled=0.2)}),
-    Planted(wakes_a_child_alone, ("whoever waits can be answered",)),
+    Planted(wakes_a_child_alone, ("every wait can be answered",)),
     Planted(forgets_what_children_cost, ("what children cost counts",)),
-    Planted(tells_a_parent_too_late, ("every run comes to its end", "whoever waits can be answered")),
+    Planted(tells_a_parent_too_late, ("every run comes to its end", "every wait can be answered")),
 )

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import leaving
+from interlock.engine.flow.waits import agents_at_work
 from interlock.engine.state import Task
 from interlock.engine.transition import Transition
-from interlock.engine.waiting import agents_at_work
+from interlock.engine.turns import cancellation
 from interlock.ids import CHILD_MARK
 from interlock.messages.mailbox import OUTCOMES
-from interlock.ports import Alongside
-from interlock.runtime.live import LiveRun
-from interlock.runtime.switchboard import Switchboard
+from interlock.ports import AtomicWrites
+from interlock.runtime.broadcasts import BroadcastHub
+from interlock.runtime.live_runs import LiveRun
 from tests.testing.trees import events_of, mail_of, simulated
 
 TREES = 200
@@ -63,15 +63,15 @@ def test_the_same_seed_talks_the_same_way() -> None:
 @pytest.mark.parametrize("lane", range(2))
 def test_who_is_at_work_is_known_without_looking_at_everybody(lane: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bus is told of those whom an event concerns; they are all for whom something has changed."""
-    looked, alongside = list[int](), Switchboard.alongside
+    looked, alongside = list[int](), BroadcastHub.with_bus_writes
 
-    def compared(board: Switchboard, live: LiveRun, *what: Any) -> Alongside:
+    def compared(board: BroadcastHub, live: LiveRun, *what: Any) -> AtomicWrites:
         also = alongside(board, live, *what)
         looked.append(len(live.at_work))
         assert live.at_work == agents_at_work(live.run.state)
         return also
 
-    monkeypatch.setattr(Switchboard, "alongside", compared)
+    monkeypatch.setattr(BroadcastHub, "with_bus_writes", compared)
     for seed in range(lane, TREES, 20):
         simulated(seed).require_lawful()
     assert max(looked) > 1
@@ -82,6 +82,6 @@ def test_an_agent_that_nobody_looks_at_when_it_is_free_is_found(monkeypatch: pyt
         del t.state.tasks[task.worker]
 
     monkeypatch.setattr(Transition, "drop_task", dropped)
-    monkeypatch.setattr(leaving, "stop", lambda t, turn: None)
+    monkeypatch.setattr(cancellation, "stop_turn", lambda t, turn: None)
     found = {law for seed in range(TREES // 4) for law in (v.law for v in simulated(seed).violations)}
-    assert "nobody is left who could go on" in found
+    assert "no idle agent could continue" in found

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from interlock import tool
-from interlock.adapters.crew_files import read_crew
-from interlock.crew.definition import Crew
+from interlock.adapters.crews.crew_files import read_crew
+from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
-from interlock.runtime.watching import Public, public_events
+from interlock.runtime.following import PublicEvent, public_events
 from interlock.testing import Simulation, simulate
 
 
@@ -83,7 +83,7 @@ def write_crews(folder: Path, seed: int, depth: int = 0) -> None:
 
 
 @cache
-def crew_of(seed: int) -> Crew:
+def crew_of(seed: int) -> CrewDefinition:
     with TemporaryDirectory() as folder:
         write_crews(Path(folder), seed)
         loaded = read_crew(folder, host=Host(tools=("look", "pay")))
@@ -96,7 +96,7 @@ def simulated(seed: int) -> Simulation:
     return simulate(crew_of(seed), seed=seed, tools=TOOLS)
 
 
-def events_of(simulation: Simulation) -> Iterator[Public]:
+def events_of(simulation: Simulation) -> Iterator[PublicEvent]:
     """Of the run and of all below it."""
     yield from simulation.events
     for run, records in simulation.below.items():

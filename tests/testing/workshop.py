@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from interlock.adapters.tools_python import tool
+from interlock.adapters.tools.python_tools import tool
 from interlock.crew.definition import (
-    Agent,
     AgentBehavior,
-    Crew,
-    Group,
+    AgentDefinition,
+    CrewDefinition,
+    CrewSettings,
+    GroupDefinition,
     HistoryShare,
-    Route,
-    Settings,
-    SubCrew,
+    RouteDefinition,
     SubCrewCaps,
+    SubCrewDefinition,
 )
 from interlock.signals.definition import SignalBehavior
 
@@ -21,19 +21,19 @@ FORK, EXTERNAL, BROADCAST = SignalBehavior.PARALLEL, SignalBehavior.EXTERNAL, Si
 CALL = SignalBehavior.SUB_CREW
 
 
-def _route(signal: str, behavior: SignalBehavior, target: str = "", **more: Any) -> Route:
-    return Route(signal=signal, behavior=behavior, priority=50, target=target, **more)
+def _route(signal: str, behavior: SignalBehavior, target: str = "", **more: Any) -> RouteDefinition:
+    return RouteDefinition(signal=signal, behavior=behavior, priority=50, target=target, **more)
 
 
-WORKSHOP = Crew(
+WORKSHOP = CrewDefinition(
     version="2.0",
     name="workshop",
     entry_point="foreman",
     agents=(
-        Agent(id="foreman", name="Foreman", tools=("pay", "look_up")),
-        Agent(id="smith", name="Smith", tools=("pay",)),
-        Agent(id="joiner", name="Joiner", tools=("look_up", "pay")),
-        Agent(id="clerk", name="Clerk", tools=("pay",)),
+        AgentDefinition(id="foreman", name="Foreman", tools=("pay", "look_up")),
+        AgentDefinition(id="smith", name="Smith", tools=("pay",)),
+        AgentDefinition(id="joiner", name="Joiner", tools=("look_up", "pay")),
+        AgentDefinition(id="clerk", name="Clerk", tools=("pay",)),
     ),
     routes={
         "foreman": (
@@ -51,18 +51,18 @@ WORKSHOP = Crew(
     },
     behaviors={"foreman": AgentBehavior(auto_route=True), "clerk": AgentBehavior(wait_for_signal=True)},
     groups={
-        "both": Group(name="both", agents=("smith", "joiner"), next_agent="clerk"),
-        "first": Group(name="first", agents=("smith", "joiner"), wait_for_all=False, timeout_seconds=20),
+        "both": GroupDefinition(name="both", agents=("smith", "joiner"), next_agent="clerk"),
+        "first": GroupDefinition(name="first", agents=("smith", "joiner"), wait_for_all=False, timeout_seconds=20),
     },
-    settings=Settings(signal_position="anywhere", max_handoffs=6, max_rounds=6, loop_window=0),
+    settings=CrewSettings(signal_position="anywhere", max_handoffs=6, max_rounds=6, loop_window=0),
 )
 
 
-OFFICE = Crew(
+OFFICE = CrewDefinition(
     version="2.0",
     name="office",
     entry_point="porter",
-    agents=(Agent(id="porter", name="Porter", tools=("memory_write", "memory_read")),),
+    agents=(AgentDefinition(id="porter", name="Porter", tools=("memory_write", "memory_read")),),
     routes={
         "porter": (
             _route("[DOWN]", CALL, target_crew="workshop", on_error="return"),
@@ -71,21 +71,21 @@ OFFICE = Crew(
         )
     },
     sub_crews={
-        "workshop": SubCrew(
+        "workshop": SubCrewDefinition(
             name="workshop", config_path="w", crew=WORKSHOP, settings=SubCrewCaps(max_handoffs=3, max_calls_per_run=12)
         )
     },
-    settings=Settings(signal_position="anywhere", max_handoffs=4, loop_window=0),
+    settings=CrewSettings(signal_position="anywhere", max_handoffs=4, loop_window=0),
 )
 
 # Crews that call crews, two levels deep, alone, several at once and as members of a group.
-GUILD = Crew(
+GUILD = CrewDefinition(
     version="2.0",
     name="guild",
     entry_point="master",
     agents=(
-        Agent(id="master", name="Master", tools=("memory_write", "memory_read")),
-        Agent(id="scribe", name="Scribe", tools=("memory_read",)),
+        AgentDefinition(id="master", name="Master", tools=("memory_write", "memory_read")),
+        AgentDefinition(id="scribe", name="Scribe", tools=("memory_read",)),
     ),
     routes={
         "master": (
@@ -100,14 +100,14 @@ GUILD = Crew(
         "scribe": (_route("[BACK]", ROUTE, "master"), _route("[END]", END)),
     },
     groups={
-        "all": Group(name="all", agents=("office", "scribe", "shop")),
-        "race": Group(name="race", agents=("office", "shop"), wait_for_all=False, timeout_seconds=60),
+        "all": GroupDefinition(name="all", agents=("office", "scribe", "shop")),
+        "race": GroupDefinition(name="race", agents=("office", "shop"), wait_for_all=False, timeout_seconds=60),
     },
     sub_crews={
-        "office": SubCrew(name="office", config_path="o", crew=OFFICE),
-        "shop": SubCrew(name="shop", config_path="w", crew=WORKSHOP),
+        "office": SubCrewDefinition(name="office", config_path="o", crew=OFFICE),
+        "shop": SubCrewDefinition(name="shop", config_path="w", crew=WORKSHOP),
     },
-    settings=Settings(signal_position="anywhere", max_handoffs=5, loop_window=0, max_calls_per_run=80),
+    settings=CrewSettings(signal_position="anywhere", max_handoffs=5, loop_window=0, max_calls_per_run=80),
 )
 
 

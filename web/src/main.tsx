@@ -9,7 +9,7 @@ import "./style/run.css";
 import "./style/text.css";
 import "./style/questions.css";
 import { App } from "./App";
-import { enter } from "./state/session";
+import { startSession } from "./state/auth";
 
 const root = document.getElementById("root");
 if (root) {
@@ -18,5 +18,5 @@ if (root) {
       <App />
     </StrictMode>,
   );
-  void enter();
+  void startSession();
 }

@@ -1,1 +1,1 @@
-"""One file per outside thing."""
+"""Adapters: one folder or file per external system."""

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from interlock.adapters.installing import needs_extra
+from interlock.adapters.config.extras import missing_extra_message
 from interlock.errors import UsageError
 
 # Minute, hour, day, month, day of the week; the library would also read one for seconds.
@@ -11,11 +11,11 @@ FIELDS = 5
 
 
 def next_cron(expression: str, zone: str, after_ms: int) -> int:
-    """The first instant of the expression after another one; `UsageError` says what is wrong with it."""
+    """The first instant of the expression after another one; raises `UsageError` with the fault."""
     try:
         from cronsim import CronSim, CronSimError
     except ModuleNotFoundError as error:
-        sentence = needs_extra("a cron expression", "server", error.name or "")
+        sentence = missing_extra_message("a cron expression", "server", error.name or "")
         raise UsageError(f"{sentence}; or use --daily or --every") from error
     try:
         moment = datetime.fromtimestamp(after_ms / 1000, UTC).astimezone(ZoneInfo(zone))

@@ -1,4 +1,4 @@
-"""Ids of broadcasts that no run makes: cuid2, as the protocol asks for."""
+"""Ids of broadcasts that are not made by a run: cuid2, as the protocol requires."""
 
 from functools import cache
 

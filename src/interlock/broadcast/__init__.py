@@ -1,4 +1,4 @@
-"""Announcements any agent may hear. PURE."""
+"""Broadcasts: announcements that any agent may subscribe to. PURE."""
 
 from interlock.broadcast.pattern import matches
 

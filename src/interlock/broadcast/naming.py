@@ -1,7 +1,7 @@
-"""Ids and types that follow from other names.
+"""Ids and types that are derived from other names.
 
-Rule 1: what a run announces has an id that follows from the run and the place in it, so that a replay, or a second try
-after a crash, announces the same thing. It has the form of a cuid2: 24 letters and digits, a letter first.
+Rule 1: the id of a run's broadcast is derived from the run and the place in it, so that a replay, or a retry after a
+crash, announces the same thing. It has the form of a cuid2: 24 letters and digits, a letter first.
 """
 
 import unicodedata
@@ -19,16 +19,16 @@ NAME_CHARS = 13
 PLACES_MAX, AT_A_PLACE_MAX = 16**7, 16**4
 
 
-def derived_id(key: str) -> str:
-    """The same for the same key, on every machine."""
+def stable_id(key: str) -> str:
+    """An id that is the same for the same key on every machine."""
     number = int.from_bytes(sha3_256(key.encode("utf-8", "surrogatepass")).digest())
     number, letter = divmod(number, 26)
     rest, low = divmod(number, _HALF)
-    return (_DIGITS[10 + letter] + _twelve(low) + _twelve(rest % _HALF))[:ID_CHARS]
+    return (_DIGITS[10 + letter] + _twelve_digits(low) + _twelve_digits(rest % _HALF))[:ID_CHARS]
 
 
-def _twelve(number: int) -> str:
-    """Twelve digits, the lowest first, of a number that the machine divides by itself: every turn announces two."""
+def _twelve_digits(number: int) -> str:
+    """Twelve digits, the lowest first, by machine-size division: this runs twice per turn."""
     number, a = divmod(number, 1296)
     number, b = divmod(number, 1296)
     number, c = divmod(number, 1296)
@@ -38,14 +38,14 @@ def _twelve(number: int) -> str:
 
 
 def series_name(key: str) -> str:
-    """How the ids of a series begin."""
-    return derived_id(key)[:NAME_CHARS]
+    """The prefix of the ids of a series."""
+    return stable_id(key)[:NAME_CHARS]
 
 
 def id_in_series(name: str, place: int, n: int = 0) -> str:
-    """An id of the same form; those of one series stand in the order of their places.
+    """An id of the same form; ids of one series sort by their places.
 
-    So an index has them on the same page: every turn announces two, and an id by chance would touch a page each.
+    So an index has them on the same page: every turn announces two, and random ids would touch one page each.
     """
     assert place < PLACES_MAX and n < AT_A_PLACE_MAX, "there is room for all that can be"
     return f"{name}{place:07x}{n:04x}"
@@ -56,7 +56,7 @@ def is_broadcast_id(text: str) -> bool:
 
 
 def crew_type(crew: str, signal: str) -> str:
-    """What a broadcast-type mark of a crew publishes: `[BUILD DONE]` of crew ci is `crew:ci:build_done`."""
+    """The type that a broadcast signal of a crew publishes: `[BUILD DONE]` of crew ci is `crew:ci:build_done`."""
     name = unicodedata.normalize("NFC", signal.strip("[]")).lower().replace(" ", "_")
     return f"crew:{crew}:{name}"
 

@@ -2,14 +2,14 @@
 
 Rule 1: both sides are trimmed; an empty one never matches.
 Rule 2: segments are split on `:`; a segment may be empty.
-Rule 3: `*` alone is exactly one segment, any segment. There are no other wildcards.
+Rule 3: `*` alone matches exactly one segment. There are no other wildcards.
 """
 
 from interlock.limits import BROADCAST_SEGMENTS_MAX, BROADCAST_TYPE_CHARS_MAX
 
 
 def matches(pattern: str, type: str) -> bool:  # noqa: A002 - the contract's name
-    """Whether a subscription to `pattern` hears a broadcast of `type`."""
+    """True if a subscription to `pattern` receives a broadcast of `type`."""
     wanted, given = pattern.strip().split(":"), type.strip().split(":")
     if [""] in (wanted, given):
         return False
@@ -17,13 +17,13 @@ def matches(pattern: str, type: str) -> bool:  # noqa: A002 - the contract's nam
 
 
 def wildcard_fault(pattern: str) -> str | None:
-    """Why a pattern says something else than its author meant: `matches` takes such a `*` for an ordinary letter."""
+    """The fault of a pattern with a misplaced `*`, which `matches` treats as an ordinary letter, or None."""
     odd = next((segment for segment in pattern.strip().split(":") if "*" in segment and segment != "*"), None)
     return None if odd is None else f"has '*' within the segment '{odd}'; '*' stands alone, for exactly one segment"
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """Why a pattern cannot be subscribed to, or None if it can."""
+    """The fault of a pattern that cannot be subscribed to, or None."""
     if not pattern.strip():
         return "is empty and would never match"
     if len(pattern) > BROADCAST_TYPE_CHARS_MAX:

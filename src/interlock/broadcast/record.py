@@ -1,8 +1,8 @@
-"""What a broadcast is, who it can be from, and what it may hold.
+"""The broadcast: its fields, its source and its limits.
 
-Rule 1: Interlock says who a broadcast is from. Whoever names another source than their own is refused.
-Rule 2: what goes out is what the protocol asks for: `id`, `type`, `source`, `data` if there is any, `createdAt`.
-Rule 3: what cannot be kept whole is refused before it is kept: too long, too deep, no JSON.
+Rule 1: Interlock sets the source of a broadcast. A caller that names another source than its own is refused.
+Rule 2: the fields are those of the protocol: `id`, `type`, `source`, `data` if there is any, `createdAt`.
+Rule 3: data that cannot be stored whole is refused first: too long, too deep, not JSON.
 """
 
 import math
@@ -26,7 +26,7 @@ UNSET = msgspec.UNSET
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a broadcast comes from. Agents always have an id, the system never has one."""
+    """The source of a broadcast. Agents always have an id, the system never has one."""
 
     type: SourceType
     id: str = ""
@@ -37,7 +37,7 @@ PROCESS = Source(type="process")
 
 
 class Broadcast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An announcement, as it is kept and shown."""
+    """An announcement, as it is stored and shown."""
 
     id: str
     type: str
@@ -47,9 +47,9 @@ class Broadcast(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Emission(msgspec.Struct, frozen=True, kw_only=True):
-    """A broadcast on its way into the store: whose own it is, if an agent's, and how many broadcasts led to it.
+    """A broadcast on its way into the store: the agent that sent it, if any, and how many broadcasts led to it.
 
-    `told` are agents of that crew who hear of it in another way.
+    `told` are agents of that crew that are notified in another way.
     """
 
     broadcast: Broadcast
@@ -59,8 +59,8 @@ class Emission(msgspec.Struct, frozen=True, kw_only=True):
     told: tuple[str, ...] = ()
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
-    """A broadcast as somebody gets it; what they announce because of it has one hop more."""
+class ReceivedBroadcast(msgspec.Struct, frozen=True, kw_only=True):
+    """A broadcast as a subscriber gets it; broadcasts that it causes have one hop more."""
 
     broadcast: Broadcast
     hops: int = 0
@@ -70,13 +70,13 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Broadcast)
 
 
-def encoded(broadcast: Broadcast) -> bytes:
+def encode_broadcast(broadcast: Broadcast) -> bytes:
     """One compact line of JSON, without its end."""
     return _encoder.encode(broadcast)
 
 
-def decoded(body: bytes) -> Broadcast:
-    """`ValueError` if the body is not that of a broadcast."""
+def decode_broadcast(body: bytes) -> Broadcast:
+    """Reads a broadcast; `ValueError` if the body is not one."""
     try:
         return _decoder.decode(body)
     except RecursionError as error:
@@ -84,7 +84,7 @@ def decoded(body: bytes) -> Broadcast:
 
 
 def type_fault(kind: str) -> str | None:
-    """Why nothing can be announced under this type, or None if it can."""
+    """The reason why a broadcast type is invalid, or None."""
     if not kind.strip():
         return "is empty, and nobody could hear it"
     if len(kind) > BROADCAST_TYPE_CHARS_MAX or len(kind.encode("utf-8", "surrogatepass")) > BROADCAST_TYPE_CHARS_MAX:
@@ -97,7 +97,7 @@ def type_fault(kind: str) -> str | None:
 
 
 def data_fault(data: Any) -> str | None:
-    """Why this cannot be announced, or None if it can."""
+    """The reason why broadcast data is invalid, or None."""
     if data is UNSET:
         return None
     fault = _value_fault(data, BROADCAST_DATA_DEPTH_MAX)
@@ -134,8 +134,8 @@ def _first_fault(values: Iterable[Any], depth: int) -> str | None:
     return next((fault for value in values if (fault := _value_fault(value, depth - 1)) is not None), None)
 
 
-def checked_type(kind: object) -> str:
-    """The type as it is kept, trimmed; `BadBroadcast` if it cannot be."""
+def require_broadcast_type(kind: object) -> str:
+    """Returns the trimmed type; raises `BadBroadcast` if it is invalid."""
     if not isinstance(kind, str):
         raise BadBroadcast("type", str(kind)[:80], "is no text")
     if fault := type_fault(kind):
@@ -143,14 +143,14 @@ def checked_type(kind: object) -> str:
     return kind.strip()
 
 
-def checked_data(data: Any) -> Any:
+def require_broadcast_data(data: Any) -> Any:
     if fault := data_fault(data):
         raise BadBroadcast("data", "", fault)
     return data
 
 
-def checked_source(claimed: Any, own: Source) -> Source:
-    """The caller's own source. What a caller says of it must be that, or nothing."""
+def require_own_source(claimed: Any, own: Source) -> Source:
+    """Returns the caller's own source; a source that the caller names must be the same."""
     if claimed is None or claimed is UNSET:
         return own
     try:
@@ -158,17 +158,19 @@ def checked_source(claimed: Any, own: Source) -> Source:
     except msgspec.ValidationError as error:
         raise BadBroadcast("source", str(claimed)[:80], f"is none: {error}") from error
     if source.type != own.type or source.id not in ("", own.id):
-        raise BadBroadcast("source", said(source), f"is not yours; leave it out, it is set to {said(own)}")
+        raise BadBroadcast(
+            "source", source_label(source), f"is not yours; leave it out, it is set to {source_label(own)}"
+        )
     return own
 
 
-def checked_id(name: str) -> str:
-    """The id of a process or webhook."""
+def require_source_id(name: str) -> str:
+    """Returns the id of a process or webhook; raises `BadBroadcast` if it is invalid."""
     if len(name) > ID_CHARS_MAX or not name.isprintable():
         raise BadBroadcast("source", name[:80], f"is longer than {ID_CHARS_MAX} characters, or cannot be printed")
     return name
 
 
-def said(source: Source) -> str:
-    """For people: `agent writer`, `system`."""
+def source_label(source: Source) -> str:
+    """The source in words: `agent writer`, `system`."""
     return f"{source.type} {source.id}" if source.id else source.type

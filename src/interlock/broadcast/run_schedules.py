@@ -1,7 +1,7 @@
 """Schedules that start runs. Pure rules; time arrives as a value.
 
-Rule 1: an occurrence is named by its schedule and the instant it is planned for, so that its run has one id and is
-started once, however often and by however many processes it is tried.
+Rule 1: an occurrence is named by its schedule and its planned time, so that its run has one id and is started once,
+even if several processes try it.
 Rule 2: occurrences that were missed while no server was running come once, not once each.
 Rule 3: a clock that was ahead and was set back delays no occurrence: the next one is planned again.
 Rule 4: an occurrence whose run cannot start is tried again a few times; then the schedule waits for the next one.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from interlock.broadcast.naming import derived_id
+from interlock.broadcast.naming import stable_id
 from interlock.broadcast.schedules import Schedule, next_after
 from interlock.limits import DELIVERY_PAUSES_MS
 
@@ -20,9 +20,9 @@ NextCron = Callable[[str, str, int], int]
 
 
 class RunSchedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Starts a run of a crew at `next_at`, then again by `repeat` or `cron` if it has one of them.
+    """A schedule that starts a run of a crew at `next_at`, then again by `repeat` or `cron` if it has one of them.
 
-    `problem` says why the last occurrence did not start; it is empty after one that did.
+    `problem` is the reason why the last occurrence did not start; it is empty after one that did.
     """
 
     id: str
@@ -50,16 +50,16 @@ class RunSchedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def is_over(self) -> bool:
-        """Whether it had one occurrence, and that was started or given up."""
+        """True if its only occurrence was started or given up."""
         return not self.is_repeated and self.last_at >= self.next_at
 
 
 def run_id_of(schedule: RunSchedule) -> str:
     """The id of the run that the next occurrence starts."""
-    return f"{schedule.next_at:012x}{derived_id(f'{schedule.id}:{schedule.next_at}')[:8]}"
+    return f"{schedule.next_at:012x}{stable_id(f'{schedule.id}:{schedule.next_at}')[:8]}"
 
 
-def first_time(repeat: Schedule | None, cron: str, zone: str, now: int, next_cron: NextCron) -> int:
+def first_occurrence(repeat: Schedule | None, cron: str, zone: str, now: int, next_cron: NextCron) -> int:
     """The first occurrence after now of a schedule that repeats."""
     if repeat is not None:
         return next_after(repeat, now)
@@ -77,7 +77,7 @@ def after_start(schedule: RunSchedule, run: str, now: int, next_cron: NextCron) 
 
 
 def after_failure(schedule: RunSchedule, problem: str, now: int, next_cron: NextCron) -> RunSchedule:
-    """As it is tried again, or as it waits for the next occurrence if this one was tried often enough."""
+    """The schedule for the next try, or for the next occurrence if this one was tried often enough."""
     if schedule.attempts < len(DELIVERY_PAUSES_MS):
         pause = DELIVERY_PAUSES_MS[schedule.attempts]
         return msgspec.structs.replace(schedule, attempts=schedule.attempts + 1, try_at=now + pause, problem=problem)
@@ -99,8 +99,8 @@ def _after_occurrence(
     )
 
 
-def replanned(schedule: RunSchedule, now: int, next_cron: NextCron) -> RunSchedule:
-    """As it should stand at this time of the clock."""
+def after_clock_change(schedule: RunSchedule, now: int, next_cron: NextCron) -> RunSchedule:
+    """The schedule, corrected for this time of the clock."""
     if not schedule.is_repeated or schedule.next_at <= now:
         return schedule
     then = min(schedule.next_at, _time_after(schedule, now, next_cron))
@@ -108,7 +108,7 @@ def replanned(schedule: RunSchedule, now: int, next_cron: NextCron) -> RunSchedu
 
 
 def with_pause(schedule: RunSchedule, paused: bool, now: int, next_cron: NextCron) -> RunSchedule:
-    """Occurrences that fell into a pause do not come afterwards."""
+    """The schedule paused or resumed; occurrences during a pause are skipped."""
     then = schedule.next_at
     if not paused and schedule.is_repeated and then <= now:
         then = _time_after(schedule, now, next_cron)

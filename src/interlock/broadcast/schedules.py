@@ -1,7 +1,7 @@
-"""Signals that come again: every so often, or at a local time of day.
+"""Repeating schedules: at an interval, or at a local time of day.
 
 Rule 1: a local time that the clocks skip is the next instant that exists; one that they show twice is the first.
-Rule 2: the instants of a schedule only grow, so that none comes twice, whatever the clocks do.
+Rule 2: the times of a schedule only grow, so that none comes twice, even if clocks change.
 """
 
 import re
@@ -32,8 +32,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     days: tuple[str, ...] = ()
 
 
-def checked_schedule(schedule: Schedule) -> Schedule:
-    """`BadBroadcast` unless it says when."""
+def require_schedule(schedule: Schedule) -> Schedule:
+    """Raises `BadBroadcast` if the schedule has no valid time."""
     if bool(schedule.every_ms) == bool(schedule.at):
         raise BadBroadcast("schedule", "", "needs either an interval or a local time")
     if schedule.every_ms:
@@ -62,6 +62,11 @@ def next_after(schedule: Schedule, after_ms: int, start_ms: int | None = None) -
         raise BadBroadcast("schedule", schedule.at, "has no next time before the year 10000") from error
 
 
+def local_ms(local: datetime, zone: str) -> int:
+    """The instant when clocks of the zone show this date and time."""
+    return (_instant(_zone(zone), local.date(), local.time()) - _EPOCH) // _MILLISECOND
+
+
 def _next_local(schedule: Schedule, after: datetime) -> int:
     zone, at = _zone(schedule.zone), time.fromisoformat(schedule.at)
     day = after.astimezone(zone).date() - _DAY
@@ -82,7 +87,7 @@ def _zone(name: str) -> ZoneInfo:
 
 
 def _instant(zone: ZoneInfo, day: date, at: time) -> datetime:
-    """When clocks of the zone show this time on this day, in UTC."""
+    """The instant when clocks of the zone show this time on this day, in UTC."""
     local = datetime.combine(day, at)
     instant = local.replace(tzinfo=zone).astimezone(UTC)  # the first of two, if they show it twice
     if instant.astimezone(zone).replace(tzinfo=None) == local:
@@ -91,7 +96,7 @@ def _instant(zone: ZoneInfo, day: date, at: time) -> datetime:
 
 
 def _end_of_gap(zone: ZoneInfo, local: datetime) -> datetime:
-    """The first instant after the clocks were put forward over a local time."""
+    """The first instant after the clocks skip a local time."""
     before = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
     after = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
     offset = after.astimezone(zone).utcoffset()
@@ -104,6 +109,6 @@ def _end_of_gap(zone: ZoneInfo, local: datetime) -> datetime:
     return after
 
 
-def said_time(ms: int) -> str:
-    """For models and people: `2026-11-16T10:31:49.000Z`."""
+def iso_time(ms: int) -> str:
+    """The time for models and people: `2026-11-16T10:31:49.000Z`."""
     return (_EPOCH + ms * _MILLISECOND).isoformat(timespec="milliseconds").replace("+00:00", "Z")

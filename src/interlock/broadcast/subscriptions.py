@@ -1,8 +1,8 @@
-"""Who hears what.
+"""Subscriptions of agents to broadcasts.
 
-Rule 1: a subscription is (crew, agent, pattern); the same one again changes how it is heard, and nothing else.
-Rule 2: an agent hears a broadcast once however many of its patterns match: aloud, if one of them is.
-Rule 3: an agent never hears its own.
+Rule 1: a subscription is (crew, agent, pattern); the same one again only changes `silent`.
+Rule 2: an agent receives a broadcast once even if several of its patterns match; it is silent only if all of them are.
+Rule 3: an agent never receives its own broadcasts.
 """
 
 from typing import Literal
@@ -16,8 +16,8 @@ from interlock.errors import BadPattern
 Origin = Literal["file", "tool", "api"]
 
 
-class Subscribed(msgspec.Struct, frozen=True, kw_only=True):
-    """One subscription as it is kept. `origin` says who made it: those of a crew file go when the file drops them."""
+class AgentSubscription(msgspec.Struct, frozen=True, kw_only=True):
+    """One stored subscription. `origin` is its source: those of a crew file end when the file no longer has them."""
 
     crew: str
     agent: str
@@ -30,65 +30,65 @@ class Subscribed(msgspec.Struct, frozen=True, kw_only=True):
         return self.crew, self.agent, self.pattern
 
 
-class Hearer(msgspec.Struct, frozen=True):
-    """An agent that a broadcast is for."""
+class Subscriber(msgspec.Struct, frozen=True):
+    """An agent that receives a broadcast."""
 
     crew: str
     agent: str
     silent: bool
 
 
-class Directory:
-    """All subscriptions, ready to be asked."""
+class SubscriptionIndex:
+    """All subscriptions, indexed by pattern."""
 
     def __init__(self) -> None:
-        self._all: dict[tuple[str, str, str], Subscribed] = {}
-        self._trie: PatternTrie[Hearer] = PatternTrie()
-        self._answers: dict[str, tuple[Hearer, ...]] = {}
+        self._all: dict[tuple[str, str, str], AgentSubscription] = {}
+        self._trie: PatternTrie[Subscriber] = PatternTrie()
+        self._answers: dict[str, tuple[Subscriber, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def add(self, subscribed: Subscribed) -> None:
+    def add(self, subscribed: AgentSubscription) -> None:
         self.remove(subscribed.key)
         self._all[subscribed.key] = subscribed
-        self._trie.add(subscribed.pattern, Hearer(subscribed.crew, subscribed.agent, subscribed.silent))
+        self._trie.add(subscribed.pattern, Subscriber(subscribed.crew, subscribed.agent, subscribed.silent))
 
     def remove(self, key: tuple[str, str, str]) -> bool:
-        """Whether there was such a subscription."""
+        """Removes a subscription; true if there was one."""
         before = self._all.pop(key, None)
         self._answers.clear()
         if before is not None:
-            self._trie.remove(before.pattern, Hearer(before.crew, before.agent, before.silent))
+            self._trie.remove(before.pattern, Subscriber(before.crew, before.agent, before.silent))
         return before is not None
 
-    def all(self) -> list[Subscribed]:
+    def all(self) -> list[AgentSubscription]:
         return [self._all[key] for key in sorted(self._all)]
 
-    def hearers(self, kind: str, *, crew: str = "", agent: str = "") -> tuple[Hearer, ...]:
-        """Whom the broadcast is for, but for the agent that it is from; in the order of their names."""
+    def subscribers_of(self, kind: str, *, crew: str = "", agent: str = "") -> tuple[Subscriber, ...]:
+        """The subscribers of a broadcast without its sender, sorted by name."""
         found = self._answers.get(kind)
         if found is None:
-            found = self._answers[kind] = _once_each(self._trie.match(kind))
-            if len(self._answers) > len(self._all) + 1_000:  # more types than anybody hears: forget them
+            found = self._answers[kind] = _one_per_agent(self._trie.match(kind))
+            if len(self._answers) > len(self._all) + 1_000:  # more types than a cache is for: clear it
                 self._answers = {kind: found}
         if agent and any(hearer.agent == agent and hearer.crew == crew for hearer in found):
             return tuple(hearer for hearer in found if (hearer.crew, hearer.agent) != (crew, agent))
         return found
 
 
-def _once_each(found: tuple[Hearer, ...]) -> tuple[Hearer, ...]:
+def _one_per_agent(found: tuple[Subscriber, ...]) -> tuple[Subscriber, ...]:
     if not found:
         return ()
     modes: dict[tuple[str, str], bool] = {}
     for hearer in found:
         key = hearer.crew, hearer.agent
         modes[key] = modes.get(key, True) and hearer.silent
-    return tuple(Hearer(crew, agent, modes[crew, agent]) for crew, agent in sorted(modes))
+    return tuple(Subscriber(crew, agent, modes[crew, agent]) for crew, agent in sorted(modes))
 
 
-def checked_pattern(pattern: object) -> str:
-    """The pattern as it is kept, trimmed; `BadPattern` if it cannot be."""
+def require_pattern(pattern: object) -> str:
+    """Returns the trimmed pattern; raises `BadPattern` if it is invalid."""
     if not isinstance(pattern, str):
         raise BadPattern(str(pattern)[:80], "is not a text")
     if fault := pattern_fault(pattern):

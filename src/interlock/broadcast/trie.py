@@ -1,24 +1,24 @@
-"""Many patterns at once: whoever asks what hears a type pays for the type's segments, not for the patterns.
+"""An index of patterns: the cost of a lookup depends on the segments of the type, not on the number of patterns.
 
-Rule 1: it answers as `matches` would for each pattern alone; a test compares the two.
-Rule 2: answers are remembered until a pattern is added or removed.
+Rule 1: it gives the same result as `matches` for each pattern alone; a test compares the two.
+Rule 2: results are cached until a pattern is added or removed.
 """
 
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-# Types whose answer is remembered. A busy crew announces dozens of types.
+# Types whose result is cached. A busy crew announces dozens of types.
 ANSWERS_MAX = 10_000
 
 _Node = dict[Any, Any]
 
-# Under this key a node holds what was added with the pattern that ends there. No segment is None.
+# The key of a node's values, added with the pattern that ends there. No segment is None.
 _HERE = None
 
 
 class PatternTrie(Generic[T]):
-    """Values by pattern. A value may be added with several patterns, and with each once."""
+    """Values by pattern. A value may be added with several patterns, once with each."""
 
     def __init__(self) -> None:
         self._root: _Node = {}
@@ -29,7 +29,7 @@ class PatternTrie(Generic[T]):
         return self._count
 
     def add(self, pattern: str, value: T) -> bool:
-        """Whether it was not there before. An empty pattern hears nothing, and is not kept."""
+        """Adds a value; true if it is new. An empty pattern matches nothing and is not stored."""
         segments = _segments(pattern)
         if not segments:
             return False
@@ -45,7 +45,7 @@ class PatternTrie(Generic[T]):
         return True
 
     def remove(self, pattern: str, value: T) -> bool:
-        """Whether it was there."""
+        """Removes a value; true if it was there."""
         path: list[tuple[_Node, str]] = []
         node = self._root
         for segment in _segments(pattern):
@@ -62,22 +62,22 @@ class PatternTrie(Generic[T]):
         return True
 
     def match(self, kind: str) -> tuple[T, ...]:
-        """The values of every pattern that hears the type; one that was added with several of them comes as often."""
+        """The values of all patterns that match the type; a value is repeated for each of its patterns that match."""
         found = self._answers.get(kind)
         if found is None:
             if len(self._answers) >= ANSWERS_MAX:
                 self._answers.clear()
-            found = self._answers[kind] = self._matched(kind)
+            found = self._answers[kind] = self._find_matches(kind)
         return found
 
-    def _matched(self, kind: str) -> tuple[T, ...]:
+    def _find_matches(self, kind: str) -> tuple[T, ...]:
         segments = _segments(kind)
         if not segments:
             return ()
         nodes = [self._root]
         for segment in segments:
             following = []
-            for node in nodes:  # most have neither: asking with `in` is cheaper than `get`
+            for node in nodes:  # most have neither, and `in` is cheaper than `get`
                 if segment in node:
                     following.append(node[segment])
                 if "*" in node and segment != "*":
@@ -98,7 +98,7 @@ def _segments(text: str) -> list[str]:
 
 
 def _prune(node: _Node, path: list[tuple[_Node, str]]) -> None:
-    """Leaves no empty node behind, so that subscribing and unsubscribing for ever costs no memory."""
+    """Removes empty nodes, so that repeated subscribing and unsubscribing costs no memory."""
     if not node.get(_HERE):
         node.pop(_HERE, None)
     for parent, segment in reversed(path):

@@ -1,4 +1,4 @@
-"""`--log-level`, `--verbose`, `--quiet` and `--log-format`: what a command logs on standard error."""
+"""`--log-level`, `--verbose`, `--quiet` and `--log-format`: the log of a command on standard error."""
 
 import functools
 from collections.abc import Callable
@@ -6,18 +6,18 @@ from typing import Any
 
 import click
 
-from interlock.adapters.log_settings import FORMATS, LEVELS
-from interlock.adapters.logging_setup import LogChoice
+from interlock.adapters.config.log_settings import FORMATS, LEVELS
+from interlock.adapters.log.log_setup import LogChoice
 from interlock.errors import UsageError
 
 
 def log_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives the command one argument, `log`, for these options."""
+    """Add these options to a command; it gets them as one argument, `log`."""
 
-    @click.option("--log-level", type=click.Choice(LEVELS), help="The least that standard error shows.")
-    @click.option("--verbose", is_flag=True, help="The same as --log-level info.")
-    @click.option("--quiet", is_flag=True, help="The same as --log-level error.")
-    @click.option("--log-format", type=click.Choice(FORMATS), help="How standard error shows it.")
+    @click.option("--log-level", type=click.Choice(LEVELS), help="Lowest level shown on standard error.")
+    @click.option("--verbose", is_flag=True, help="Same as --log-level info.")
+    @click.option("--quiet", is_flag=True, help="Same as --log-level error.")
+    @click.option("--log-format", type=click.Choice(FORMATS), help="Format of the log on standard error.")
     @functools.wraps(command)
     def with_log(
         *args: Any, log_level: str | None, verbose: bool, quiet: bool, log_format: str | None, **more: Any
@@ -29,7 +29,7 @@ def log_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _level(level: str | None, verbose: bool, quiet: bool) -> str:
     if sum((level is not None, verbose, quiet)) > 1:
-        raise UsageError("--log-level, --verbose and --quiet say the same thing; give one of them")
+        raise UsageError("--log-level, --verbose and --quiet set the same thing; give one of them")
     if verbose or quiet:
         return "info" if verbose else "error"
     return level or ""

@@ -1,6 +1,6 @@
-"""The entrance of the command line. A command's module loads when the command is used.
+"""The entry point of the command line. A command's module is loaded when the command is used.
 
-Exit codes: 0 fine, 1 the crew has problems or the run did not complete, 2 wrong use or unreadable file,
+Exit codes: 0 success, 1 the crew has errors or the run did not complete, 2 wrong use or unreadable file,
 3 the run is paused.
 """
 
@@ -14,36 +14,36 @@ from interlock import __version__
 from interlock.errors import InterlockError, RunNotFound, nearest
 
 _COMMANDS = {
-    "backup": ("interlock.cli.doctor", "backup"),
-    "broadcast": ("interlock.cli.broadcast", "broadcast"),
-    "check": ("interlock.cli.check", "check"),
-    "compact": ("interlock.cli.doctor", "compact"),
-    "demo": ("interlock.cli.demo", "demo"),
-    "doctor": ("interlock.cli.doctor", "doctor"),
-    "explain": ("interlock.cli.explain", "explain"),
-    "graph": ("interlock.cli.graph", "graph"),
-    "init": ("interlock.cli.init", "init"),
-    "key": ("interlock.cli.serve", "key"),
-    "mcp": ("interlock.cli.mcp", "mcp"),
-    "migrate": ("interlock.cli.migrate", "migrate"),
-    "model": ("interlock.cli.models", "model"),
-    "resume": ("interlock.cli.run", "resume"),
-    "run": ("interlock.cli.run", "run"),
-    "runs": ("interlock.cli.runs", "runs"),
-    "schedule": ("interlock.cli.schedule", "schedule"),
-    "schema": ("interlock.cli.schema", "schema"),
-    "serve": ("interlock.cli.serve", "serve"),
-    "signals": ("interlock.cli.signals", "signals"),
-    "test": ("interlock.cli.crew_tests", "test"),
+    "backup": ("interlock.cli.commands.doctor", "backup"),
+    "broadcast": ("interlock.cli.commands.broadcast", "broadcast"),
+    "check": ("interlock.cli.commands.check", "check"),
+    "compact": ("interlock.cli.commands.doctor", "compact"),
+    "demo": ("interlock.cli.commands.demo", "demo"),
+    "doctor": ("interlock.cli.commands.doctor", "doctor"),
+    "explain": ("interlock.cli.commands.explain", "explain"),
+    "graph": ("interlock.cli.commands.graph", "graph"),
+    "init": ("interlock.cli.commands.init", "init"),
+    "key": ("interlock.cli.commands.serve", "key"),
+    "mcp": ("interlock.cli.commands.mcp", "mcp"),
+    "migrate": ("interlock.cli.commands.migrate", "migrate"),
+    "model": ("interlock.cli.commands.model", "model"),
+    "resume": ("interlock.cli.commands.run", "resume"),
+    "run": ("interlock.cli.commands.run", "run"),
+    "runs": ("interlock.cli.commands.runs.runs", "runs"),
+    "schedule": ("interlock.cli.commands.schedule", "schedule"),
+    "schema": ("interlock.cli.commands.schema", "schema"),
+    "serve": ("interlock.cli.commands.serve", "serve"),
+    "signals": ("interlock.cli.commands.signals", "signals"),
+    "test": ("interlock.cli.commands.test", "test"),
 }
 
 
-# Refusals that are not wrong use: the run is there, and did not do what was asked.
+# Errors that are not wrong use: the run exists, but the action failed.
 NOT_DONE = ("already-resumed", "damaged-run", "journal-diverged", "not-waiting", "parked", "records-missing")
 
 
-class _Refused(click.ClickException):
-    """What Interlock raises on purpose, as one clear message."""
+class _CommandError(click.ClickException):
+    """An Interlock error, printed as one message."""
 
     exit_code = 2
 
@@ -51,7 +51,7 @@ class _Refused(click.ClickException):
         click.echo(f"interlock: {self.message}", err=True, file=file)
 
 
-class _NotDone(_Refused):
+class _NotDoneError(_CommandError):
     exit_code = 1
 
 
@@ -72,41 +72,41 @@ class _LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
             advice = nearest(args[0], sorted(_COMMANDS), "'interlock --help' lists them")
-            raise _Refused(f"there is no command '{args[0]}'; {advice}")
+            raise _CommandError(f"unknown command '{args[0]}'; {advice}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except InterlockError as error:
-            refusal = _NotDone if error.code in NOT_DONE else _Refused
-            elsewhere = "; --data DIR looks in another folder" if isinstance(error, RunNotFound) else ""
+            refusal = _NotDoneError if error.code in NOT_DONE else _CommandError
+            elsewhere = "; use --data DIR for another folder" if isinstance(error, RunNotFound) else ""
             raise refusal(_redact(f"{error}{elsewhere}")) from error
         except click.ClickException as error:
-            vars(error)["message"] = _redact(error.message)  # of whatever kind it is, it is shown as that
+            vars(error)["message"] = _redact(error.message)  # keeps the kind, and with it the exit code
             raise
         except BrokenPipeError:
-            raise  # click knows what to do when nobody reads on
+            raise  # click handles a closed pipe
         except OSError as error:
-            raise _Refused(_redact(_told(error))) from error
+            raise _CommandError(_redact(_write_error_text(error))) from error
 
 
 def _redact(message: str) -> str:
-    """An error may repeat what was typed, and be kept in the log of a build: without the secrets of this host."""
-    from interlock.adapters.host_file import HostSettings
-    from interlock.adapters.host_secrets import host_secrets
-    from interlock.adapters.models.known_keys import KnownKeys
+    """Remove this host's secrets from an error: it may quote what was typed and end up in a build log."""
+    from interlock.adapters.config.host_file import HostSettings
+    from interlock.adapters.config.host_secrets import host_secrets
+    from interlock.adapters.config.known_secrets import KnownSecrets
     from interlock.compose.crews import host_settings
 
     try:
         settings = host_settings(None)
-    except InterlockError:  # it may be what the message is about
+    except InterlockError:  # the settings may be the cause of the message
         settings = HostSettings()
-    return KnownKeys(secret.value for secret in host_secrets(settings, os.environ)).hidden(message)
+    return KnownSecrets(secret.value for secret in host_secrets(settings, os.environ)).redact(message)
 
 
-def _told(error: OSError) -> str:
-    """Commands say themselves what they cannot read; what is left over is a place that they cannot write to."""
+def _write_error_text(error: OSError) -> str:
+    """The text of a write error. Commands report read errors themselves, so the rest are writes."""
     where = f" {os.fsdecode(error.filename)!r}" if isinstance(error.filename, str | bytes) else ""
     return f"cannot write{where}: {error.strerror or error}"
 
@@ -115,6 +115,6 @@ def _told(error: OSError) -> str:
 @click.version_option(__version__, prog_name="interlock")
 @click.pass_context
 def interlock(ctx: click.Context) -> None:
-    """Crews of language-model agents, proven sound before they run."""
+    """Run crews of language-model agents that are checked before they start."""
     if os.environ.get("NO_COLOR"):
         ctx.color = False

@@ -1,8 +1,8 @@
-"""A crew's own tests: each runs in a data folder of its own that is gone afterwards, and calls no model.
+"""The tests of a crew: each runs in a temporary data folder, and calls no model.
 
-Rule 1: agents of crews that are called are named with the way to them, `alpha/x`. A test that names none of them
-compares the crew's own turns.
-Rule 2: the routes of every crew count once, however many ways lead to it; they are named by the first.
+Rule 1: agents of sub-crews are named with their path, `alpha/x`. A test that names none of them compares the turns of
+the crew itself.
+Rule 2: the routes of every crew count once, even if several paths lead to it; they are named by the first path.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,24 +11,24 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from interlock.adapters.crew_tests import CrewTest
-from interlock.adapters.host_file import HostSettings
-from interlock.adapters.mcp_settings import McpServer
-from interlock.adapters.models.scripted import ScriptedModel
-from interlock.adapters.run_scripts import turns_of
-from interlock.adapters.tools_python import PythonTool
-from interlock.compose.box import Interlock
+from interlock.adapters.config.host_file import HostSettings
+from interlock.adapters.config.mcp_settings import McpServer
+from interlock.adapters.crews.crew_test_files import CrewTest
+from interlock.adapters.files.run_scripts import turns_of
+from interlock.adapters.models.scripted_model import ScriptedModel
+from interlock.adapters.tools.python_tools import PythonTool
+from interlock.compose.interlock import Interlock
 from interlock.compose.results import Result
-from interlock.crew.definition import Crew, Route
+from interlock.crew.definition import CrewDefinition, RouteDefinition
 from interlock.engine.events import Decided, RunStarted, SignalSeen
-from interlock.ids import placed
+from interlock.ids import full_name
 from interlock.ports import StoredRecord
 
 NO_SERVERS: Mapping[str, McpServer] = {}
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a test: how it differs from what was expected, and which marks did something."""
+class CrewTestResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a test: differences from what it expects, and the routes that it used."""
 
     name: str
     differences: tuple[str, ...]
@@ -36,21 +36,24 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def run_crew_test(
-    crew: Crew, test: CrewTest, tools: Sequence[PythonTool] = (), servers: Mapping[str, McpServer] = NO_SERVERS
-) -> Outcome:
+    crew: CrewDefinition,
+    test: CrewTest,
+    tools: Sequence[PythonTool] = (),
+    servers: Mapping[str, McpServer] = NO_SERVERS,
+) -> CrewTestResult:
     with TemporaryDirectory(prefix="interlock-test-") as folder:
         model, host = ScriptedModel(test.script), HostSettings(mcp=dict(servers))
         async with Interlock(Path(folder), models=model, tools=tools, host=host, durability="normal") as box:
-            result, given = await _played(box, crew, test)
+            result, given = await _run_test(box, crew, test)
             tree = await box.journal.tree(result.run)
     differences = _differences(test, result, turns_of(tree))
     if given < len(test.answers):
         differences.append(f"answers: expected {len(test.answers)} to be asked for, got {given}")
-    return Outcome(name=test.name, differences=tuple(differences), taken=_taken(crew, tree))
+    return CrewTestResult(name=test.name, differences=tuple(differences), taken=_routes_taken(crew, tree))
 
 
-async def _played(box: Interlock, crew: Crew, test: CrewTest) -> tuple[Result, int]:
-    """How the run stands in the end, and how many of the answers it took."""
+async def _run_test(box: Interlock, crew: CrewDefinition, test: CrewTest) -> tuple[Result, int]:
+    """The result of the run, and the number of answers that it used."""
     result, given = await (await box.start(crew, test.input)).result(), 0
     while result.status == "paused" and given < len(test.answers):
         result = await (await box.resume(result.run, test.answers[given], token=result.token)).result()
@@ -73,8 +76,8 @@ def _differences(test: CrewTest, result: Result, turns: Sequence[str]) -> list[s
     return found
 
 
-def _taken(crew: Crew, tree: Sequence[StoredRecord]) -> frozenset[tuple[str, str]]:
-    """The marks that decided, and those that were seen where seeing them is all they are for."""
+def _routes_taken(crew: CrewDefinition, tree: Sequence[StoredRecord]) -> frozenset[tuple[str, str]]:
+    """Signals that decided, and signals that only notify or acknowledge and were seen."""
     decided, seen = set(), set()
     names: dict[str, tuple[str, ...]] = {}
     for stored in tree:
@@ -83,17 +86,17 @@ def _taken(crew: Crew, tree: Sequence[StoredRecord]) -> frozenset[tuple[str, str
                 names[stored.run] = _first_way(crew, event.path)
             elif isinstance(event, Decided) and event.verb:
                 won = (event.signal, *(each.signal for each in event.candidates if each.outcome == "joined"))
-                decided |= {(placed(names[stored.run], event.agent), signal) for signal in won}
+                decided |= {(full_name(names[stored.run], event.agent), signal) for signal in won}
             elif isinstance(event, SignalSeen):
-                seen.add((placed(names[stored.run], event.agent), event.signal))
+                seen.add((full_name(names[stored.run], event.agent), event.signal))
     noted = {(agent, route.signal) for agent, route in routes_of(crew) if route.is_tell or route.acknowledges}
     return frozenset(decided | (seen & noted))
 
 
-def _ways(crew: Crew) -> dict[int, tuple[tuple[str, ...], Crew]]:
-    """Each crew of the tree, by identity, with the first way to it."""
-    found: dict[int, tuple[tuple[str, ...], Crew]] = {id(crew): ((), crew)}
-    ahead: list[tuple[tuple[str, ...], Crew]] = [((), crew)]
+def _ways(crew: CrewDefinition) -> dict[int, tuple[tuple[str, ...], CrewDefinition]]:
+    """Each crew of the tree, by identity, with the first path to it."""
+    found: dict[int, tuple[tuple[str, ...], CrewDefinition]] = {id(crew): ((), crew)}
+    ahead: list[tuple[tuple[str, ...], CrewDefinition]] = [((), crew)]
     for path, each in ahead:
         for name, sub in each.sub_crews.items():
             if sub.crew is not None and id(sub.crew) not in found:
@@ -102,7 +105,7 @@ def _ways(crew: Crew) -> dict[int, tuple[tuple[str, ...], Crew]]:
     return found
 
 
-def _first_way(crew: Crew, path: Sequence[str]) -> tuple[str, ...]:
+def _first_way(crew: CrewDefinition, path: Sequence[str]) -> tuple[str, ...]:
     inner = crew
     for name in path:
         called = inner.sub_crews[name].crew
@@ -111,17 +114,17 @@ def _first_way(crew: Crew, path: Sequence[str]) -> tuple[str, ...]:
     return _ways(crew)[id(inner)][0]
 
 
-def routes_of(crew: Crew) -> list[tuple[str, Route]]:
-    """Those of the crew and of all that it calls, each with its agent."""
+def routes_of(crew: CrewDefinition) -> list[tuple[str, RouteDefinition]]:
+    """The routes of the crew and of its sub-crews, each with its agent."""
     return [
-        (placed(path, agent), route)
+        (full_name(path, agent), route)
         for path, each in _ways(crew).values()
         for agent, routes in each.routes.items()
         for route in routes
     ]
 
 
-def untaken(crew: Crew, outcomes: Sequence[Outcome]) -> list[tuple[str, Route]]:
-    """The routes that no test took, in the order of the crew's file."""
+def routes_not_taken(crew: CrewDefinition, outcomes: Sequence[CrewTestResult]) -> list[tuple[str, RouteDefinition]]:
+    """The routes that no test used, in the order of the crew's file."""
     taken = {mark for outcome in outcomes for mark in outcome.taken}
     return [(agent, route) for agent, route in routes_of(crew) if (agent, route.signal) not in taken]

@@ -1,4 +1,4 @@
-"""Crews and the host's file, from disk."""
+"""Loads crews and interlock.toml from disk."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlock.adapters.crew_files import read_crew
-from interlock.adapters.host_file import HostSettings, host_of, read_settings
-from interlock.adapters.models.providers import unset_keys
-from interlock.adapters.tools_python import PythonTool, PythonToolbox
-from interlock.crew.definition import Crew
+from interlock.adapters.config.host_file import HostSettings, host_of, read_settings
+from interlock.adapters.crews.crew_files import read_crew
+from interlock.adapters.models.openai.providers import missing_key_variables
+from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
+from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 from interlock.crew.unsound import UnreadableCrew, UnsoundCrew
 from interlock.errors import UsageError
@@ -19,29 +19,29 @@ from interlock.errors import UsageError
 HOST_FILE = "interlock.toml"
 
 
-# A path to interlock.toml, or what was read from one.
+# The path of an interlock.toml, or the settings that were read from one.
 AnyHost = str | os.PathLike[str] | Host | HostSettings
 
 
 def host_settings(config: str | os.PathLike[str] | None = None) -> HostSettings:
-    """What interlock.toml says: the named file, or the one in the working folder if there is one."""
+    """Settings of interlock.toml: the named file, or the one in the working folder if there is one."""
     file = find_host_file(config).path
     return read_settings(file) if file is not None else HostSettings()
 
 
 class HostFile(NamedTuple):
-    """The interlock.toml that counts, and those beside crews that do not."""
+    """The interlock.toml that is used, and those beside crews that are not."""
 
     path: Path | None
     passed_over: tuple[Path, ...] = ()
 
 
 def find_host_file(config: str | os.PathLike[str] | None, crews: Sequence[str | os.PathLike[str]] = ()) -> HostFile:
-    """The file that was named, the one in the working folder, or the one in the folder of the crews.
+    """Finds the named file, the one in the working folder, or the one in the folder of the crews.
 
-    `UsageError` where crews have different ones and none was chosen.
+    Raises `UsageError` if crews have different ones and none was chosen.
     """
-    beside = _beside(crews)
+    beside = _host_files_beside(crews)
     if config is not None:
         return HostFile(Path(config))
     if Path(HOST_FILE).exists():
@@ -50,12 +50,12 @@ def find_host_file(config: str | os.PathLike[str] | None, crews: Sequence[str | 
         return HostFile(Path(HOST_FILE), tuple(others))
     if len(beside) > 1:
         files = " and ".join(map(str, beside))
-        raise UsageError(f"these crews have different host files: {files}; name the one that counts with --config")
+        raise UsageError(f"these crews have different host files: {files}; choose one with --config")
     return HostFile(beside[0] if beside else None)
 
 
-def _beside(crews: Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """The host files in the folders of crews, each once."""
+def _host_files_beside(crews: Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """Host files in the folders of crews, each once."""
     files = {Path(os.path.realpath(file)): file for file in (_folder_of(crew) / HOST_FILE for crew in crews)}
     return [file for real, file in files.items() if os.path.isfile(real)]  # noqa: PTH113 - never raises
 
@@ -65,7 +65,7 @@ def _folder_of(crew: str | os.PathLike[str]) -> Path:
 
 
 def settings_from(host: AnyHost | None) -> HostSettings:
-    """The settings behind whatever was given as a host; without one, those of no file."""
+    """Settings for any kind of host; the defaults without one."""
     if host is None:
         return HostSettings()
     if isinstance(host, HostSettings):
@@ -74,13 +74,13 @@ def settings_from(host: AnyHost | None) -> HostSettings:
         return read_settings(Path(host.file)) if host.file else HostSettings()
     if isinstance(host, str | os.PathLike):
         return read_settings(Path(host))
-    raise UsageError(f"host must be the path of an {HOST_FILE}, or what load_host gives, not {type(host).__name__}")
+    raise UsageError(f"host must be the path of an {HOST_FILE}, or a value of load_host, not {type(host).__name__}")
 
 
 def load_host(config: str | os.PathLike[str] | None = None, crew: str | os.PathLike[str] | None = None) -> Host:
-    """What interlock.toml and the environment set up; the modules of its tools are read and not executed.
+    """Loads the host from interlock.toml and the environment; the modules of its tools are read, not executed.
 
-    The file is `config`, the one in the working folder, or the one in the crew's.
+    The file is `config`, the one in the working folder, or the one in the crew's folder.
     """
     crews = () if crew is None else (crew,)
     file = find_host_file(config, crews).path
@@ -91,11 +91,11 @@ def load_host(config: str | os.PathLike[str] | None = None, crew: str | os.PathL
 
 
 def _host_of(settings: HostSettings) -> Host:
-    unset = unset_keys(settings.provider_settings, os.environ)
+    unset = missing_key_variables(settings.provider_settings, os.environ)
     return msgspec.structs.replace(host_of(settings), unset_keys=unset, needs_models=True)
 
 
-def _known_host(host: AnyHost | None, crew: str | os.PathLike[str]) -> Host:
+def _resolve_host(host: AnyHost | None, crew: str | os.PathLike[str]) -> Host:
     if isinstance(host, Host):
         return host
     return load_host(crew=crew) if host is None else _host_of(settings_from(host))
@@ -106,15 +106,15 @@ def load_crew(
     *,
     host: AnyHost | None = None,
     tools: Sequence[PythonTool | Callable[..., Any]] = (),
-) -> Crew:
-    """A crew that is proven sound; otherwise `UnsoundCrew` with every problem, or `UnreadableCrew`.
+) -> CrewDefinition:
+    """Loads a crew and checks it; raises `UnsoundCrew` with every problem, or `UnreadableCrew`.
 
-    `host` is the path of an interlock.toml, as for `Interlock`; without it the one in the working folder counts, else
+    `host` is the path of an interlock.toml, as for `Interlock`. Without it the one in the working folder is used, else
     the one in the crew's folder, as for the commands. `tools` are those that the program will give to `Interlock`.
     """
     if not isinstance(path, str | os.PathLike):
         raise UsageError(f"load_crew takes the path of a crew, not {type(path).__name__}")
-    known = _known_host(host, path)
+    known = _resolve_host(host, path)
     loaded = read_crew(path, msgspec.structs.replace(known, tools=(*known.tools, *PythonToolbox(tools).names)))
     if not loaded.readable:
         raise UnreadableCrew(os.fspath(path), loaded.problems)

@@ -1,50 +1,58 @@
-"""Orders from here: what is asked of a run is done by this process, or by the one that drives the run.
+"""Orders to runs: this process carries them out, or the process that drives the run.
 
-Rule 1: a run that no living process drives is taken by this one, and the order carried out here.
-Rule 2: one that another process drives gets an order. Its driver carries it out; if it dies first, rule 1 holds.
-Rule 3: after `WAIT_MS` without an outcome the caller is told that the order is posted and not yet taken.
+Rule 1: if no living process drives the run, this process claims it and carries the order out.
+Rule 2: if another process drives the run, the order is posted for it. If that process dies first, rule 1 holds.
+Rule 3: after `WAIT_MS` without an outcome, `OrderPending` tells the caller that the order is posted.
 """
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from interlock.errors import InterlockError, OrderCarriedOut, OrderPending, OwnedElsewhere
 from interlock.ids import root_of
-from interlock.ports import Order, OrderOutcome
-from interlock.runtime.ordering import require_not_refused
+from interlock.ports import OrderOutcome, RunOrder
+from interlock.runtime.orders import require_not_refused
 from interlock.runtime.runner import Runner
 
-# How long the outcome of an order is waited for.
+# The longest wait for the outcome of an order.
 WAIT_MS = 10_000
 
-# How often it is looked whether the driver lives: that it died is no change in the store.
+# The interval of checks that the driver lives: its death changes nothing in the store.
 LOOK_MS = 1_000
 
-# Does what an order asks, in this process; gets the order's key, or nothing if none is posted.
+# The caller, in journals, of what a program does with its `Interlock`.
+BY_HOST = "host"
+
+# Carries an order out in this process; gets the key of the order, or "" if none is posted.
 Act = Callable[[str], Awaitable[str]]
 
 
 class OrderDesk:
-    """Has orders carried out, wherever their runs are driven."""
+    """Gets orders carried out, in whichever process their runs are driven."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
 
     async def is_driven_elsewhere(self, run: str) -> bool:
-        """Whether another process drives the run, or the tree that it belongs to."""
+        """True if another process drives the run, or the tree that it belongs to."""
         runner, root = self._runner, root_of(run)
         if run in runner.live or root in runner.live:
             return False
         return await runner.owners.is_owned(run) or (root != run and await runner.owners.is_owned(root))
 
-    async def ensure(self, order: Order, act: Act) -> str:
-        """Has the order carried out, and gives its value; raises why it was refused, here or elsewhere.
+    def new_order(self, run: str, kind: str, body: bytes = b"", *, by: str = BY_HOST) -> RunOrder:
+        now = self._runner.clock.now_ms()
+        return RunOrder(key=f"{now:012x}{secrets.token_hex(8)}", run=run, kind=kind, body=body, by=by, at=now)
 
-        `OrderPending` if the process that drives the run does not carry it out in time.
+    async def ensure(self, order: RunOrder, act: Act) -> str:
+        """Gets the order carried out, and gives its value; raises the reason if it was refused, here or elsewhere.
+
+        Raises `OrderPending` if the process that drives the run does not carry it out in time.
         """
         if not await self.is_driven_elsewhere(order.run):
-            with suppress(OwnedElsewhere):  # another process was quicker
+            with suppress(OwnedElsewhere):  # another process was first
                 return await act("")
         orders = self._runner.orders
         try:
@@ -58,23 +66,23 @@ class OrderDesk:
         require_not_refused(order.run, outcome)
         return outcome.value
 
-    async def _wait(self, order: Order, act: Act) -> OrderOutcome:
+    async def _wait(self, order: RunOrder, act: Act) -> OrderOutcome:
         runner, news = self._runner, asyncio.Event()
         until = runner.clock.monotonic_ms() + WAIT_MS
-        runner.order_taker.wake()  # this process may be about to have the run itself
-        stop = runner.board.bus.watch(news.set)
+        runner.order_taker.wake()  # this process may be about to claim the run itself
+        stop = runner.hub.bus.watch(news.set)
         try:
             while (outcome := await self._outcome(order, act)) is None:
                 if runner.clock.monotonic_ms() >= until:
                     raise OrderPending(order.run, order.kind, WAIT_MS // 1000)
-                await self._rest(news)
+                await self._wait_for_news(news)
                 news.clear()
             return outcome
         finally:
             stop()
 
-    async def _outcome(self, order: Order, act: Act) -> OrderOutcome | None:
-        """What became of it so far. If nobody drives the run any more, it is carried out by this process."""
+    async def _outcome(self, order: RunOrder, act: Act) -> OrderOutcome | None:
+        """The outcome so far. If no process drives the run any more, this process carries the order out."""
         orders = self._runner.orders
         if (outcome := await orders.outcome(order.key)) is not None:
             return outcome
@@ -84,16 +92,16 @@ class OrderDesk:
             return OrderOutcome(value=await act(order.key))
         except OrderCarriedOut:
             return await orders.outcome(order.key)
-        except OwnedElsewhere:  # yet another process was quicker
+        except OwnedElsewhere:  # another process was first
             return None
 
-    async def _rest(self, news: asyncio.Event) -> None:
-        """Until another process has written something, or it is time to look whether the driver lives."""
+    async def _wait_for_news(self, news: asyncio.Event) -> None:
+        """Waits until another process has written something, or it is time to check that the driver lives."""
         clock = self._runner.clock
         sleeping = asyncio.ensure_future(clock.sleep_until(clock.monotonic_ms() + LOOK_MS))
-        told = asyncio.ensure_future(news.wait())
+        notified = asyncio.ensure_future(news.wait())
         try:
-            await asyncio.wait((sleeping, told), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((sleeping, notified), return_when=asyncio.FIRST_COMPLETED)
         finally:
             sleeping.cancel()
-            told.cancel()
+            notified.cancel()

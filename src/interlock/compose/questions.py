@@ -1,6 +1,6 @@
-"""What people are asked, over all runs of a folder, and who waits for whom within one.
+"""Open questions of all runs of a folder, and the waits within one run.
 
-Rule 1: what is open is kept by the store with the record that changed it; no journal is read to list it.
+Rule 1: the store keeps a list of open questions, written with the record that changed it; listing reads no journal.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,28 +9,28 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from interlock.compose.recovery import SetAside
-from interlock.crew.definition import Crew
+from interlock.compose.results import SetAsideRun
+from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import MessageSent
+from interlock.engine.kinds import TimerKind
 from interlock.engine.state import RunState
-from interlock.engine.timing import ACK, ANSWER
 from interlock.errors import InterlockError, NotWaiting
 from interlock.messages.wire import USER
-from interlock.ports import Asking, Journal, OpenQuestion, Questions, Record, RunRow
-from interlock.runtime.asking import Asked
-from interlock.runtime.runner import replayed
+from interlock.ports import Journal, OpenQuestion, Questions, Record, RunQuestions, RunRow
+from interlock.runtime.calls.question_log import QuestionLog
+from interlock.runtime.runner import replay_run
 
 T = TypeVar("T")
 
 # The crew of a run as it was when the run started.
-CrewOf = Callable[[RunRow], Awaitable[Crew]]
+CrewOf = Callable[[RunRow], Awaitable[CrewDefinition]]
 
-# Questions read in one go.
+# Questions per read.
 PAGE = 1_000
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """Who waits for whom, with what. `left_ms` is working time, and None where only a person's clock counts."""
+    """A wait of an agent for an answer. `left_ms` is working time, and None if only wall-clock time counts."""
 
     agent: str
     of: str
@@ -41,77 +41,77 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     until: int = 0
 
 
-class Store(Journal, Questions, Protocol):
-    """Runs, and what they ask."""
+class QuestionStore(Journal, Questions, Protocol):
+    """A store of runs and of their open questions."""
 
 
-async def open_questions(store: Store, crew_of: CrewOf) -> tuple[list[OpenQuestion], tuple[SetAside, ...]]:
-    """Those of every run that is not over, the oldest first; and the runs that cannot be read, with the reason."""
-    found = {each.token: each for each in await listed_questions(store)}
-    aside: list[SetAside] = []
-    for run in await store.unlisted():
+async def open_questions(store: QuestionStore, crew_of: CrewOf) -> tuple[list[OpenQuestion], tuple[SetAsideRun, ...]]:
+    """Open questions of all runs, the oldest first; and the runs that cannot be read, with the reason."""
+    found = {each.token: each for each in await list_open_questions(store)}
+    aside: list[SetAsideRun] = []
+    for run in await store.runs_without_question_list():
         try:
-            asking = await asking_of(store, crew_of, await store.row(run))
+            asking = await questions_of_run(store, crew_of, await store.row(run))
             found |= {each.token: each for each in asking.questions}
         except InterlockError as error:
-            aside.append(SetAside(run=run, reason=str(error)))
+            aside.append(SetAsideRun(run=run, reason=str(error)))
     return sorted(found.values(), key=lambda question: (question.since, question.id)), tuple(aside)
 
 
-async def listed_questions(store: Questions, run: str | None = None) -> list[OpenQuestion]:
-    """As the store has them, the newest first: all, or those of a run and the ones below it."""
+async def list_open_questions(store: Questions, run: str | None = None) -> list[OpenQuestion]:
+    """Open questions in the store's list, the newest first: all, or those of a run and the runs below it."""
     found: list[OpenQuestion] = []
     before: tuple[int, str] | None = None
     while page := await store.open_questions(PAGE, before=before, run=run):
         last = (page[-1].since, page[-1].token)
-        if before is not None and last >= before:  # a list that is damaged in what it is sorted by has no end
+        if before is not None and last >= before:  # the sort key is damaged: the list would not end
             break
         found += page
         before = last
     return found
 
 
-async def list_unlisted(store: Store, crew_of: CrewOf) -> None:
-    """What a folder of an older Interlock, and runs that came in whole, ask is found out once.
+async def store_missing_questions(store: QuestionStore, crew_of: CrewOf) -> None:
+    """Adds missing lists of questions: of folders of an older Interlock, and of imported runs.
 
-    A run that cannot be read stays as it is: whoever lists questions, and `interlock doctor`, says so.
+    A run that cannot be read stays as it is: listing questions and `interlock doctor` report it.
     """
-    for run in await store.unlisted():
-        with suppress(Exception):  # a journal that the engine cannot take must not keep the folder closed
+    for run in await store.runs_without_question_list():
+        with suppress(Exception):  # a journal that cannot be replayed must not keep the folder from being opened
             row = await store.row(run)
-            await store.list_questions(await asking_of(store, crew_of, row), row.seq)
+            await store.store_questions(await questions_of_run(store, crew_of, row), row.seq)
 
 
-async def read_listed(store: Store, crew_of: CrewOf, read: Callable[[], Awaitable[T]]) -> T:
-    """What `read` finds in the store's lists; if something is missing from them, it reads again once that is listed."""
+async def read_with_complete_lists(store: QuestionStore, crew_of: CrewOf, read: Callable[[], Awaitable[T]]) -> T:
+    """Reads the store's lists; if some are missing, adds them and reads again."""
     found = await read()
-    if not await store.unlisted():
+    if not await store.runs_without_question_list():
         return found
-    await list_unlisted(store, crew_of)
+    await store_missing_questions(store, crew_of)
     return await read()
 
 
-async def asking_of(store: Store, crew_of: CrewOf, row: RunRow) -> Asking:
-    """What a run asks, as its journal tells it."""
+async def questions_of_run(store: QuestionStore, crew_of: CrewOf, row: RunRow) -> RunQuestions:
+    """The open questions of a run, from its journal."""
     records = await store.records(row.run)
-    state = replayed(await crew_of(row), row.run, records).state
-    return Asking(run=row.run, questions=Asked(records).open(state, row.crew))
+    state = replay_run(await crew_of(row), row.run, records).state
+    return RunQuestions(run=row.run, questions=QuestionLog(records).open_questions(state, row.crew))
 
 
-async def runs_with_deadlines(store: Store, crew_of: CrewOf) -> list[str]:
-    """The runs that rest, and have a question to a person that will not be open for ever."""
-    asking = dict.fromkeys(question.run for question in await listed_questions(store) if question.until)
+async def runs_with_deadlines(store: QuestionStore, crew_of: CrewOf) -> list[str]:
+    """The paused runs with a question to a person that has a deadline."""
+    asking = dict.fromkeys(question.run for question in await list_open_questions(store) if question.until)
     found = []
     for run in asking:
-        with suppress(InterlockError):  # whoever takes it up says what is wrong with it
+        with suppress(InterlockError):  # recovery reports what is wrong with it
             row = await store.row(run)
-            if row.status == "paused" and (await asking_of(store, crew_of, row)).questions:
+            if row.status == "paused" and (await questions_of_run(store, crew_of, row)).questions:
                 found.append(run)
     return found
 
 
-def _asked_at(records: Sequence[Record]) -> dict[str, int]:
-    """When each message was first sent."""
+def _first_sent_at(records: Sequence[Record]) -> dict[str, int]:
+    """The time of the first try of each message."""
     sent: dict[str, int] = {}
     for record in records:
         for event in record.events:
@@ -121,20 +121,20 @@ def _asked_at(records: Sequence[Record]) -> dict[str, int]:
 
 
 def waits_of(state: RunState, records: Sequence[Record], crew: str) -> list[Waiting]:
-    """Everything that is waited for, the oldest first: answers of agents, then of people."""
-    since = _asked_at(records)
+    """All waits of a run, the oldest first: for agents, then for people."""
+    since = _first_sent_at(records)
     people = [
         Waiting(agent=q.agent, of=USER, what=q.reason, id=q.id, since=q.since, until=q.until)
-        for q in Asked(records).open(state, crew)
+        for q in QuestionLog(records).open_questions(state, crew)
     ]
     agents = [
         Waiting(
             agent=sent.message.sender,
             of=sent.message.addressee,
-            what=sent.message.type if sent.acknowledged else f"{sent.message.type}, not taken up",
+            what=sent.message.type if sent.acknowledged else f"{sent.message.type}, not acknowledged",
             id=id_,
             since=since[id_],
-            left_ms=_left(state, f"{ANSWER}{id_}" if sent.acknowledged else f"{ACK}{id_}"),
+            left_ms=_remaining_ms(state, (TimerKind.ANSWER if sent.acknowledged else TimerKind.ACK).of(id_).key),
         )
         for box in state.mailboxes.values()
         for id_, sent in box.sent.items()
@@ -143,7 +143,7 @@ def waits_of(state: RunState, records: Sequence[Record], crew: str) -> list[Wait
     return sorted(agents, key=lambda wait: wait.since) + people
 
 
-def _left(state: RunState, purpose: str) -> int | None:
+def _remaining_ms(state: RunState, purpose: str) -> int | None:
     timer = state.timers.get(purpose)
     if timer is None:
         return None
@@ -151,7 +151,7 @@ def _left(state: RunState, purpose: str) -> int | None:
 
 
 def token_of(state: RunState, question: str) -> str:
-    """The token that answers a question now, or that answered it; `NotWaiting` if there is neither."""
+    """The token that answers a question now, or that answered it; raises `NotWaiting` if there is neither."""
     for wait in state.waits:
         if question in (wait.message, wait.again_of, wait.token):
             return wait.token

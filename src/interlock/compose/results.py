@@ -1,8 +1,8 @@
-"""How a run stands, read from its journal."""
+"""Results of runs, read from their journals."""
 
 import msgspec
 
-from interlock.engine.accounting import add_usage
+from interlock.engine.budgets.usage import add_usage
 from interlock.engine.events import (
     Event,
     InputGiven,
@@ -13,21 +13,21 @@ from interlock.engine.events import (
     RunPaused,
     Usage,
 )
-from interlock.engine.parking import SET_ASIDE
+from interlock.engine.flow.parking import SET_ASIDE
 from interlock.ids import run_of
 from interlock.ports import Journal, Record, RunRow
 
-# Records of a journal that are read at once, at most.
+# Records of a journal per read.
 PAGE = 1_000
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run stands: over, or paused with the token of its oldest wait. `continues` is the run it goes on from.
+    """The result of a run: over, or paused with the token of its oldest wait. `continues` is the run it continues.
 
-    `text` of a paused run is what a person is asked, and `context` why an agent asks it.
+    `text` of a paused run is the question to a person, and `context` the reason why an agent asks it.
 
-    `usage_by_agent` says what the calls of each agent have cost, in the order of their first. `detail` is the reason in
-    a sentence, where a budget stopped the run or a process could not drive it.
+    `usage_by_agent` is the cost of the calls of each agent, in the order of their first calls. `detail` is the reason
+    in a sentence, if a budget stopped the run or a process could not drive it.
     """
 
     run: str
@@ -44,8 +44,15 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     usage_by_agent: dict[str, Usage] = {}
 
 
-class _Seen:
-    """What of a journal tells how its run stands; the rest is not kept."""
+class SetAsideRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that this process cannot drive, and the reason."""
+
+    run: str
+    reason: str
+
+
+class _JournalDigest:
+    """The parts of a journal that make a result; the rest is not kept."""
 
     def __init__(self) -> None:
         self.spent: dict[str, Usage] = {}
@@ -71,7 +78,7 @@ class _Seen:
             self.hindrance = event.hindrance
 
     def question(self, token: str) -> tuple[str, str]:
-        """What is asked under a token, and why; both empty if nothing is."""
+        """The question of a token, and its context; both empty if there is none."""
         asked = self._questions.get(token)
         return ("", "") if asked is None else (asked.question, asked.context)
 
@@ -81,8 +88,8 @@ async def result_of(journal: Journal, run: str) -> Result:
 
 
 async def result_from(journal: Journal, row: RunRow) -> Result:
-    """The same, for whoever has read the row already. The journal is read page by page."""
-    seen = await _seen(journal, row)
+    """The result of a run whose row is already read. The journal is read page by page."""
+    seen = await _read_journal(journal, row)
     result = Result(
         run=row.run,
         status=row.status,
@@ -97,8 +104,8 @@ async def result_from(journal: Journal, row: RunRow) -> Result:
     if seen.last is None or row.status != "paused":
         return result
     pause = seen.last
-    asking = run_of(pause.token)  # perhaps a run of a crew that was called
-    there = seen if asking == row.run else await _seen(journal, await journal.row(asking))
+    asking = run_of(pause.token)  # may be the run of a sub-crew
+    there = seen if asking == row.run else await _read_journal(journal, await journal.row(asking))
     question, context = there.question(pause.token)
     return msgspec.structs.replace(
         result,
@@ -111,9 +118,9 @@ async def result_from(journal: Journal, row: RunRow) -> Result:
     )
 
 
-async def _seen(journal: Journal, row: RunRow) -> _Seen:
-    """Of the journal as far as the row tells of it."""
-    seen, after = _Seen(), 0
+async def _read_journal(journal: Journal, row: RunRow) -> _JournalDigest:
+    """The digest of a journal, up to the seq of the row."""
+    seen, after = _JournalDigest(), 0
     while after < row.seq:
         for record in await journal.records(row.run, after, PAGE):
             if record.seq <= row.seq:

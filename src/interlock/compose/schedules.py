@@ -4,20 +4,20 @@ from collections.abc import Callable, Sequence
 
 from interlock.adapters.cron import next_cron
 from interlock.adapters.new_ids import new_broadcast_id
-from interlock.broadcast.delayed import checked_time
-from interlock.broadcast.run_schedules import RunSchedule, first_time, with_pause
-from interlock.broadcast.schedules import Schedule, checked_schedule
+from interlock.broadcast.delayed import require_time
+from interlock.broadcast.run_schedules import RunSchedule, first_occurrence, with_pause
+from interlock.broadcast.schedules import Schedule, require_schedule
 from interlock.errors import NoSuchSchedule, UsageError
 from interlock.ports import Clock, RunSchedules
 
 
 class Schedules:
-    """Add, list, pause and delete. A server on the folder, or a host opened with `recover`, starts the runs."""
+    """Adds, lists, pauses and deletes schedules. A server, or a host opened with `recover`, starts the runs."""
 
     def __init__(
         self, store: RunSchedules, clock: Clock, on_change: Callable[[], None], redact: Callable[[str], str]
     ) -> None:
-        """`redact` takes the secrets of the host out of what is stored."""
+        """`redact` removes the secrets of the host from text that is stored."""
         self._store, self._clock, self._on_change, self._redact = store, clock, on_change, redact
 
     async def add(
@@ -31,16 +31,16 @@ class Schedules:
         zone: str = "UTC",
         id: str = "",  # noqa: A002 - the word of every other listing
     ) -> RunSchedule:
-        """Starts a run of a crew that is known in this folder at a time, or again and again.
+        """Schedules runs of a crew that is known in this folder, once or repeatedly.
 
-        Adding under an id that exists gives that schedule.
+        If the id exists already, gives that schedule.
         """
         if (at is not None) + (repeat is not None) + bool(cron) != 1:
             raise UsageError("give one of a time, an interval, a time of day or a cron expression")
         now = self._clock.now_ms()
         if repeat is not None:
-            checked_schedule(repeat)
-        first = checked_time(at, now) if at is not None else first_time(repeat, cron, zone, now, next_cron)
+            require_schedule(repeat)
+        first = require_time(at, now) if at is not None else first_occurrence(repeat, cron, zone, now, next_cron)
         schedule = RunSchedule(
             id=id or new_broadcast_id(),
             crew=crew,
@@ -59,12 +59,12 @@ class Schedules:
         return schedule
 
     async def list(self) -> Sequence[RunSchedule]:
-        """The next one first."""
+        """All schedules, the next one first."""
         return await self._store.run_schedules()
 
     async def pause(self, name: str, *, paused: bool = True) -> RunSchedule:
-        """Also ends a pause; what would have come in a pause does not come afterwards."""
-        while True:  # the scheduler may move it on at this moment
+        """Pauses a schedule, or ends its pause; runs that were due during a pause do not start."""
+        while True:  # the scheduler may advance it at this moment
             old = await self._schedule(name)
             new = with_pause(old, paused, self._clock.now_ms(), next_cron)
             if await self._store.replace_schedule(old, new):
@@ -78,7 +78,7 @@ class Schedules:
         return schedule
 
     async def _schedule(self, name: str) -> RunSchedule:
-        """By its id, or by how it begins if that is enough."""
+        """Finds a schedule by its id, or by the beginning of its id."""
         schedules = await self._store.run_schedules()
         found = [each for each in schedules if each.id.startswith(name)] if name else []
         exact = [each for each in found if each.id == name]

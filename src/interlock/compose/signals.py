@@ -1,7 +1,7 @@
 """Broadcasts for the program that embeds Interlock, the command line and the server: `box.signals`.
 
-Rule 1: Interlock says who a broadcast is from: this process, unless it is asked for as somebody else by whoever may.
-Rule 2: whoever listens reads the store, so that somebody slow misses nothing and holds up nobody.
+Rule 1: Interlock sets the source of a broadcast: this process, unless an authorized caller asks for another one.
+Rule 2: subscribers read the store, so that a slow one misses nothing and delays no other.
 """
 
 import asyncio
@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from interlock.adapters.models.known_keys import KnownKeys
+from interlock.adapters.config.known_secrets import KnownSecrets
+from interlock.adapters.files.signal_import import SignalImport
 from interlock.adapters.new_ids import new_broadcast_id
-from interlock.adapters.signal_import import Found
-from interlock.broadcast.delayed import Dead, Delayed, checked_repeat_key, checked_time
+from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast, require_repeat_key, require_time
 from interlock.broadcast.pattern import matches
 from interlock.broadcast.record import (
     PROCESS,
@@ -21,100 +21,100 @@ from interlock.broadcast.record import (
     Broadcast,
     Emission,
     Source,
-    checked_data,
-    checked_id,
-    checked_source,
-    checked_type,
+    require_broadcast_data,
+    require_broadcast_type,
+    require_own_source,
+    require_source_id,
 )
-from interlock.broadcast.schedules import Schedule, checked_schedule, next_after
-from interlock.broadcast.subscriptions import Subscribed, checked_pattern
-from interlock.crew.definition import Crew
+from interlock.broadcast.schedules import Schedule, next_after, require_schedule
+from interlock.broadcast.subscriptions import AgentSubscription, require_pattern
+from interlock.crew.definition import CrewDefinition
 from interlock.errors import BadBroadcast, UnknownSubscriber, UsageError, nearest
 from interlock.limits import BROADCASTS_LISTED_MAX
-from interlock.ports import Bus, Clock, of_file
-from interlock.runtime.switchboard import Switchboard
+from interlock.ports import Bus, Clock, subscriptions_of_file
+from interlock.runtime.broadcasts import BroadcastHub
 
-# Read at a time by whoever listens.
+# Broadcasts per read of a stream.
 PAGE = 500
 
-Kept = TypeVar("Kept", Broadcast, Delayed)
+Kept = TypeVar("Kept", Broadcast, DelayedBroadcast)
 
-# A crew as it was kept under its sha.
-CrewOf = Callable[[str], Awaitable[Crew]]
+# Gives a stored crew by its sha.
+CrewOf = Callable[[str], Awaitable[CrewDefinition]]
 
 
 class Signals:
-    """Announce, listen, subscribe agents, and see to signals for later."""
+    """Emits broadcasts, reads them, subscribes agents, and manages delayed signals."""
 
     def __init__(
-        self, board: Switchboard, clock: Clock, keys: KnownKeys, crew_of: CrewOf, own: Source = PROCESS
+        self, hub: BroadcastHub, clock: Clock, keys: KnownSecrets, crew_of: CrewOf, own: Source = PROCESS
     ) -> None:
-        self._board, self._clock, self._keys, self._crew_of, self._own = board, clock, keys, crew_of, own
+        self._hub, self._clock, self._keys, self._crew_of, self._own = hub, clock, keys, crew_of, own
         self._declared: dict[str, str] = {}
 
     @property
     def bus(self) -> Bus:
-        return self._board.bus
+        return self._hub.bus
 
     def as_process(self, name: str) -> "Signals":
-        """The same, from a process of this name."""
-        return self._as(Source(type="process", id=checked_id(name)))
+        """The same signals, with a named process as the source."""
+        return self._with_source(Source(type="process", id=require_source_id(name)))
 
     def as_webhook(self, name: str) -> "Signals":
-        """The same, from a webhook; for the server that has verified it."""
-        return self._as(Source(type="webhook", id=checked_id(name)))
+        """The same signals, with a webhook as the source; for the server, which has verified it."""
+        return self._with_source(Source(type="webhook", id=require_source_id(name)))
 
-    def _as(self, own: Source) -> "Signals":
-        return Signals(self._board, self._clock, self._keys, self._crew_of, own)
+    def _with_source(self, own: Source) -> "Signals":
+        return Signals(self._hub, self._clock, self._keys, self._crew_of, own)
 
     # Announcing and listening
 
     async def emit(self, type: str, data: Any = UNSET, *, source: Any = None) -> Broadcast:  # noqa: A002
-        """It is kept, and before all who hear it, when this returns."""
-        own = checked_source(source, self._own)
+        """Emits a broadcast; when this returns it is stored and queued for all subscribers."""
+        own = require_own_source(source, self._own)
         broadcast, _ = await self.announce(new_broadcast_id(), type, data, own)
         return broadcast
 
     async def announce(self, id: str, type: str, data: Any, source: Source) -> tuple[Broadcast, bool]:  # noqa: A002
-        """The same under an id, once however often it is asked for; with whether it is news."""
+        """Emits a broadcast with an id, at most once; also gives True if it is new."""
         broadcast = Broadcast(
             id=id,
-            type=self._without_secret("type", checked_type(type)),
+            type=self._require_no_secret("type", require_broadcast_type(type)),
             source=source,
-            data=self._keys.hidden_value(checked_data(data)),
+            data=self._keys.redact_value(require_broadcast_data(data)),
             created_at=self._clock.now_ms(),
         )
         outcome = await self.bus.emit(Emission(broadcast=broadcast))
-        self._board.announced(outcome)
+        self._hub.on_broadcasts(outcome)
         return broadcast, outcome.news
 
-    def _without_secret(self, what: str, name: str) -> str:
-        """A name is compared, so that nothing of it can be replaced: one that holds a secret is refused."""
-        if self._keys.hidden(name) != name:
-            raise BadBroadcast(what, self._keys.hidden(name)[:80], "holds a secret of this host")
+    def _require_no_secret(self, what: str, name: str) -> str:
+        """Refuses a name that contains a secret: names are compared, so they cannot be redacted."""
+        if self._keys.redact(name) != name:
+            raise BadBroadcast(what, self._keys.redact(name)[:80], "contains a secret of this host")
         return name
 
     async def newest(self, limit: int = 200, pattern: str | None = None) -> Sequence[Broadcast]:
-        """The oldest of them first."""
+        """The newest broadcasts, the oldest of them first."""
         _require_limit(limit)
-        return await self.bus.newest(limit, None if pattern is None else checked_pattern(pattern))
+        return await self.bus.newest(limit, None if pattern is None else require_pattern(pattern))
 
     def newest_pages(self, limit: int = 200, pattern: str | None = None) -> AsyncIterator[Sequence[Broadcast]]:
-        """The same page by page, for lists that may be larger than should be held at once."""
+        """The newest broadcasts page by page, for lists too large for memory."""
         _require_limit(limit)
-        return self.bus.newest_pages(limit, None if pattern is None else checked_pattern(pattern))
+        return self.bus.newest_pages(limit, None if pattern is None else require_pattern(pattern))
 
     async def subscribe(self, pattern: str, *, after: int | None = None) -> AsyncIterator[Broadcast]:
-        """What is announced after a position, or from its first step on, by whomever; it ends with the box."""
-        checked, position = checked_pattern(pattern), await self.bus.head() if after is None else after
+        """Broadcasts after a position, or from now on, from any process; ends when the box closes."""
+        checked, position = require_pattern(pattern), await self.bus.head() if after is None else after
         async for _, broadcast in self.stream(position):
             if matches(checked, broadcast.type):
                 yield broadcast
 
     async def stream(self, position: int) -> AsyncIterator[tuple[int, Broadcast]]:
-        """Everything after a position, each with its own."""
-        with self._board.listening() as listener:
-            while self._board.is_open:
+        """Broadcasts after a position, each with its own position."""
+        with self._hub.listening() as listener:
+            while self._hub.is_open:
                 listener.clear()
                 while page := await self.bus.since(position, PAGE):
                     for position, broadcast in page:
@@ -123,10 +123,10 @@ class Signals:
 
     # Who hears what
 
-    async def add(self, crew: str, agent: str, pattern: str, *, silent: bool = True) -> Subscribed:
-        """Subscribes an agent; `UnknownSubscriber` unless the crew was run, served or listened for in this folder."""
-        pattern = self._without_secret("pattern", checked_pattern(pattern))
-        subscribed = Subscribed(crew=crew, agent=agent, pattern=pattern, silent=silent)
+    async def add(self, crew: str, agent: str, pattern: str, *, silent: bool = True) -> AgentSubscription:
+        """Subscribes an agent; raises `UnknownSubscriber` unless the crew was run, served or listened for here."""
+        pattern = self._require_no_secret("pattern", require_pattern(pattern))
+        subscribed = AgentSubscription(crew=crew, agent=agent, pattern=pattern, silent=silent)
         await self._require_agent(crew, agent)
         await self.bus.subscribe(subscribed)
         return subscribed
@@ -143,20 +143,20 @@ class Signals:
             raise UnknownSubscriber(f"crew '{crew}' has no agent '{agent[:80]}'; {advice}")
 
     async def remove(self, crew: str, agent: str, pattern: str) -> bool:
-        """Whether there was such a subscription."""
-        return await self.bus.unsubscribe(crew, agent, pattern.strip())  # also one that older versions took
+        """Removes a subscription; False if there was none."""
+        return await self.bus.unsubscribe(crew, agent, pattern.strip())  # also one that older versions accepted
 
-    async def subscriptions(self) -> Sequence[Subscribed]:
+    async def subscriptions(self) -> Sequence[AgentSubscription]:
         return await self.bus.subscriptions()
 
-    async def declare(self, crew: Crew, sha: str) -> None:
-        """What the file of a crew, and of those it calls, subscribes to. Asking again costs nothing."""
+    async def declare_subscriptions(self, crew: CrewDefinition, sha: str) -> None:
+        """Stores the subscriptions of a crew's file and of its sub-crews. Repeating it costs nothing."""
         crews = crew.whole_tree()
         shas = {id(entry.crew): entry.crew_sha for each in crews for entry in each.sub_crews.values()}
         for each in crews:
             own = shas.get(id(each), sha)
             if self._declared.get(each.name) != own:
-                await self.bus.declare(each.name, own, of_file(each))
+                await self.bus.declare_subscriptions(each.name, own, subscriptions_of_file(each))
                 self._declared[each.name] = own
 
     # Later
@@ -172,61 +172,61 @@ class Signals:
         repeat_key: str | None = None,
         source: Any = None,
         id: str = "",  # noqa: A002
-    ) -> Delayed:
-        """Queues a signal: `at` a time, in so many milliseconds, or when its schedule says first.
+    ) -> DelayedBroadcast:
+        """Queues a signal: `at` a time, after `in_ms`, or at the first time of its schedule.
 
-        What is scheduled twice under the same id is there once.
+        A signal that is scheduled twice with the same id is queued once.
         """
         now = self._clock.now_ms()
-        entry = Delayed(
+        entry = DelayedBroadcast(
             id=id or new_broadcast_id(),
-            type=self._without_secret("type", checked_type(type)),
-            source=checked_source(source, self._own),
-            deliver_at=_first(at, in_ms, repeat, now),
+            type=self._require_no_secret("type", require_broadcast_type(type)),
+            source=require_own_source(source, self._own),
+            deliver_at=_first_time(at, in_ms, repeat, now),
             created_at=now,
             updated_at=now,
-            data=self._keys.hidden_value(checked_data(data)),
+            data=self._keys.redact_value(require_broadcast_data(data)),
             repeat_key=self._repeat_key(repeat_key),
             schedule=repeat,
         )
         await self.bus.schedule(entry)
-        self._board.scheduled()
+        self._hub.on_queue_changed()
         return entry
 
     def _repeat_key(self, repeat_key: str | None) -> str | None:
-        checked = checked_repeat_key(repeat_key)
-        return checked if checked is None else self._without_secret("repeatKey", checked)
+        checked = require_repeat_key(repeat_key)
+        return checked if checked is None else self._require_no_secret("repeatKey", checked)
 
-    async def cancel(self, id: str = "", *, type: str = "", repeat_key: str = "") -> Delayed | None:  # noqa: A002
-        """By id, or by type and repeatKey; gives what was cancelled."""
+    async def cancel(self, id: str = "", *, type: str = "", repeat_key: str = "") -> DelayedBroadcast | None:  # noqa: A002
+        """Cancels delayed signals by id, or by type and repeatKey; gives the cancelled ones."""
         if bool(id) == bool(type and repeat_key):
-            raise UsageError("name either the id of a delayed signal, or its type and its repeatKey")
+            raise UsageError("give either the id of a delayed signal, or its type and its repeatKey")
         gone = await self.bus.cancel(id, type=type, repeat_key=repeat_key)
-        self._board.scheduled()
+        self._hub.on_queue_changed()
         return gone
 
-    async def delayed(self, limit: int | None = None) -> Sequence[Delayed]:
-        return await self.bus.delayed(limit)
+    async def list_delayed(self, limit: int | None = None) -> Sequence[DelayedBroadcast]:
+        return await self.bus.list_delayed(limit)
 
-    async def dead(self, limit: int = 200) -> Sequence[Dead]:
-        """What could not be delivered, the newest first."""
-        return await self.bus.dead(limit)
+    async def dead_letters(self, limit: int = 200) -> Sequence[BroadcastDeadLetter]:
+        """Dead letters, the newest first."""
+        return await self.bus.dead_letters(limit)
 
-    async def revive(self, id: str) -> int:  # noqa: A002
+    async def retry_dead_letters(self, id: str) -> int:  # noqa: A002
         """Delivers dead letters again."""
-        number = await self.bus.revive(id)
-        self._board.scheduled()
+        number = await self.bus.retry_dead_letters(id)
+        self._hub.on_queue_changed()
         return number
 
-    async def take_in(self, found: Found) -> tuple[int, int]:
-        """What files of the original program hold: broadcasts that were not known, and signals for later."""
-        new = await self.bus.restore([self._redacted(each) for each in found.broadcasts])
-        await asyncio.gather(*(self.bus.schedule(self._redacted(entry)) for entry in found.delayed))
-        self._board.scheduled()
+    async def import_signals(self, found: SignalImport) -> tuple[int, int]:
+        """Imports files of the original program; counts new broadcasts and delayed signals."""
+        new = await self.bus.restore([self._redact(each) for each in found.broadcasts])
+        await asyncio.gather(*(self.bus.schedule(self._redact(entry)) for entry in found.delayed))
+        self._hub.on_queue_changed()
         return new, len(found.delayed)
 
-    def _redacted(self, kept: Kept) -> Kept:
-        return msgspec.structs.replace(kept, data=self._keys.hidden_value(kept.data))
+    def _redact(self, kept: Kept) -> Kept:
+        return msgspec.structs.replace(kept, data=self._keys.redact_value(kept.data))
 
 
 def _require_limit(limit: int) -> None:
@@ -234,13 +234,13 @@ def _require_limit(limit: int) -> None:
         raise UsageError(f"a limit of {limit} is not between 1 and {BROADCASTS_LISTED_MAX}")
 
 
-def _first(at: int | None, in_ms: int | None, repeat: Schedule | None, now: int) -> int:
+def _first_time(at: int | None, in_ms: int | None, repeat: Schedule | None, now: int) -> int:
     if repeat is not None:
-        checked_schedule(repeat)
+        require_schedule(repeat)
     if at is not None and in_ms is not None:
-        raise UsageError("say when either by a time or by a delay, not by both")
+        raise UsageError("give either a time or a delay, not both")
     if at is None and in_ms is None:
         if repeat is None:
-            raise UsageError("say when: at a time, after a delay, or by a schedule")
+            raise UsageError("give one of --in, --at, --every, --daily (in Python: in_ms, at or repeat)")
         return next_after(repeat, now)
-    return checked_time(at if at is not None else now + (in_ms or 0), now)
+    return require_time(at if at is not None else now + (in_ms or 0), now)

@@ -2,29 +2,29 @@
 
 from collections.abc import Mapping, Sequence
 
-from interlock.adapters.mcp_settings import McpServer
-from interlock.adapters.tools_mcp import McpToolbox
-from interlock.adapters.tools_python import PythonToolbox
-from interlock.compose.fitness import require_tools
-from interlock.crew.definition import Crew
+from interlock.adapters.config.mcp_settings import McpServer
+from interlock.adapters.tools.mcp_tools import McpToolbox
+from interlock.adapters.tools.python_tools import PythonToolbox
+from interlock.compose.preflight import require_tools
+from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import BUILT_IN_TOOLS
 from interlock.errors import UsageError
 from interlock.ports import ToolSchema
 
 
 class HostTools:
-    """One toolbox of two. No two tools have one name: the servers' are refused where they clash."""
+    """One toolbox made of two. Tool names are unique: a tool of a server is refused if its name is used already."""
 
-    def __init__(self, functions: PythonToolbox, servers: Mapping[str, McpServer]) -> None:
-        self._functions = functions
+    def __init__(self, functions: PythonToolbox, servers: Mapping[str, McpServer], *, has_file: bool = True) -> None:
+        self._functions, self._has_file = functions, has_file
         self._served = McpToolbox(servers, taken=(*functions.names, *BUILT_IN_TOOLS))
 
-    async def require(self, crew: Crew, run: str = "") -> None:
-        """Refuses a crew that names what is not there; otherwise all that it names can be called afterwards."""
-        require_tools(crew, self._functions, run)
+    async def require(self, crew: CrewDefinition, run: str = "") -> None:
+        """Refuses a crew that names missing tools; afterwards all that it names can be called."""
+        require_tools(crew, self._functions, run, has_file=self._has_file)
         named = [tool for agent in crew.agents for tool in agent.tools]
         try:
-            await self._served.ready(named, lenient=crew.version == "1.0")
+            await self._served.ensure_started(named, lenient=crew.version == "1.0")
         except UsageError as error:
             if not run:
                 raise

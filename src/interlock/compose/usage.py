@@ -1,8 +1,8 @@
-"""What the runs of a data folder have cost, crew by crew and agent by agent.
+"""The cost of the runs of a data folder, by crew and by agent.
 
-Rule 1: it is read from the journals, about 20 µs a record, and what a run that does not move has cost is kept: a run
-is added up once. Nothing is kept for it while runs go on.
-Rule 2: a call counts once. What a fork has from the run that it was made of was paid for there.
+Rule 1: it is read from the journals, about 20 µs per record. The total of a run that does not run is stored, so it is
+added up once. Nothing is stored while a run is running.
+Rule 2: a call counts once. The past that a fork shares counts for the original run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,19 +11,19 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from interlock.compose.recovery import pages
-from interlock.engine.accounting import usage_by_agent
+from interlock.compose.recovery import run_pages
+from interlock.engine.budgets.usage import usage_by_agent
 from interlock.engine.events import RunStarted, Usage
 from interlock.errors import DamagedRun, RunNotFound, StoreFailed
-from interlock.ports import Journal, Record, RunRow, SpentByRun, Sums
+from interlock.ports import Journal, Record, RunRow, RunUsage, UsageTotals
 
-# Rows read in one go.
+# Rows per read.
 PAGE = 1_000
 DAY_MS = 24 * 3_600_000
 
 
-class CrewUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs of one crew have cost, by agent; who has cost most comes first."""
+class CrewCost(msgspec.Struct, frozen=True, kw_only=True):
+    """The cost of the runs of one crew, by agent, the highest first."""
 
     crew: str
     runs: int
@@ -31,8 +31,8 @@ class CrewUsage(msgspec.Struct, frozen=True, kw_only=True):
     agents: dict[str, Usage]
 
 
-class SpentAt(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent has cost in the runs of its crew that were started in the time that begins with `at`."""
+class CostInPeriod(msgspec.Struct, frozen=True, kw_only=True):
+    """The cost of an agent in the runs of its crew that started in the period that begins at `at`."""
 
     at: int
     crew: str
@@ -40,28 +40,30 @@ class SpentAt(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage
 
 
-class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs have cost. `unread` are damaged runs, of which nobody knows."""
+class CostReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The cost of runs. `unread` are damaged runs, whose cost is unknown."""
 
     runs: int
     usage: Usage
-    crews: tuple[CrewUsage, ...]
-    times: tuple[SpentAt, ...] = ()
+    crews: tuple[CrewCost, ...]
+    times: tuple[CostInPeriod, ...] = ()
     unread: tuple[str, ...] = ()
 
 
-class Store(Journal, Sums, Protocol):
-    """Where runs are, and what they have cost."""
+class UsageStore(Journal, UsageTotals, Protocol):
+    """A store of runs and of their cost."""
 
 
-async def spent_in(store: Store, *, crew: str | None = None, since_ms: int = 0, step_ms: int = DAY_MS) -> Spent:
-    """By all runs that were started since then, of one crew or of every one; `times` are so long."""
+async def cost_report(
+    store: UsageStore, *, crew: str | None = None, since_ms: int = 0, step_ms: int = DAY_MS
+) -> CostReport:
+    """The cost of all runs started since a time, of one crew or of all; each of `times` is `step_ms` long."""
     counted: dict[str, list[Mapping[str, Usage]]] = {}
     times: dict[tuple[int, str, str], Usage] = {}
     unread: list[str] = []
-    async for page in pages(store, PAGE, crew=crew):
+    async for page in run_pages(store, PAGE, crew=crew):
         rows = [row for row in page if row.created_at >= since_ms]
-        added_up = await _added_up(store, rows)
+        added_up = await _add_up_usage(store, rows)
         unread += added_up.unread
         for row in rows:
             if (found := added_up.spent.get(row.run)) is not None:
@@ -72,59 +74,61 @@ async def spent_in(store: Store, *, crew: str | None = None, since_ms: int = 0, 
     crews = sorted(
         (_of_crew(name, runs) for name, runs in counted.items()), key=lambda each: _order(each.crew, each.usage)
     )
-    return Spent(
+    return CostReport(
         runs=sum(each.runs for each in crews),
         usage=sum((each.usage for each in crews), Usage()),
         crews=tuple(crews),
-        times=tuple(SpentAt(at=at, crew=of, agent=who, usage=used) for (at, of, who), used in sorted(times.items())),
+        times=tuple(
+            CostInPeriod(at=at, crew=of, agent=who, usage=used) for (at, of, who), used in sorted(times.items())
+        ),
         unread=tuple(unread),
     )
 
 
-class _AddedUp(NamedTuple):
-    """What runs have cost by agent; those that were deleted meanwhile are not there."""
+class _UsageByRun(NamedTuple):
+    """The cost of runs by agent, without runs that were deleted meanwhile."""
 
     spent: dict[str, Mapping[str, Usage]]
     unread: list[str]
 
 
-async def _added_up(store: Store, rows: Sequence[RunRow]) -> _AddedUp:
-    known, unread, new = dict(await store.spent(rows)), [], []
+async def _add_up_usage(store: UsageStore, rows: Sequence[RunRow]) -> _UsageByRun:
+    known, unread, new = dict(await store.usage_by_run(rows)), [], []
     for row in rows:
         if row.run in known:
             continue
         try:
-            now, records = await store.whole(row.run)
+            now, records = await store.row_with_records(row.run)
         except DamagedRun:
             unread.append(row.run)
         except RunNotFound:
             continue
         else:
-            agents = usage_by_agent(record.events for record in records[_inherited(now, records) :])
+            agents = usage_by_agent(record.events for record in records[_count_inherited(now, records) :])
             known[row.run] = agents
             if now.status != "running":
-                new.append(SpentByRun(run=row.run, seq=now.seq, agents=agents))
+                new.append(RunUsage(run=row.run, seq=now.seq, agents=agents))
     if new:
-        with suppress(StoreFailed):  # a disk that is full, or a folder that can only be read, may be asked all the same
-            await store.keep_spent(new)
-    return _AddedUp(known, unread)
+        with suppress(StoreFailed):  # the report works also on a full disk or a read-only folder
+            await store.store_usage(new)
+    return _UsageByRun(known, unread)
 
 
-def _inherited(row: RunRow, records: Sequence[Record]) -> int:
-    """How many records a fork has from another run: its row names that one, and its first record, copied, does not."""
+def _count_inherited(row: RunRow, records: Sequence[Record]) -> int:
+    """The number of records that a fork copied: its row names the original run, its first record does not."""
     first = records[0].events[0]
     if not row.continues or (isinstance(first, RunStarted) and first.continues == row.continues):
         return 0
     return sum(record.at < row.created_at for record in records)
 
 
-def _of_crew(name: str, runs: Sequence[Mapping[str, Usage]]) -> CrewUsage:
+def _of_crew(name: str, runs: Sequence[Mapping[str, Usage]]) -> CrewCost:
     agents: dict[str, Usage] = {}
     for run in runs:
         for agent, usage in run.items():
             agents[agent] = agents.get(agent, Usage()) + usage
     in_order = dict(sorted(agents.items(), key=lambda item: _order(*item)))
-    return CrewUsage(crew=name, runs=len(runs), usage=sum(agents.values(), Usage()), agents=in_order)
+    return CrewCost(crew=name, runs=len(runs), usage=sum(agents.values(), Usage()), agents=in_order)
 
 
 def _order(name: str, usage: Usage) -> tuple[int, int, str]:

@@ -1,1 +1,1 @@
-"""What a crew is, and whether it makes sense. PURE."""
+"""Crew definitions: parsing and checks. PURE."""

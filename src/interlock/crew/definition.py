@@ -1,7 +1,7 @@
-"""Crew, agent, route, group: what a run is made of. Frozen, plain data, the same after a trip through JSON.
+"""Crew, agent, route, group: the parts of a run. Frozen, plain data, unchanged by a round trip through JSON.
 
 Rule 1: nothing here has a hidden meaning; an empty target in a file is a behaviour here.
-Rule 2: defaults stand here and nowhere else.
+Rule 2: all defaults are here.
 """
 
 from functools import cached_property
@@ -22,12 +22,12 @@ class ModelRef(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def at_address(self) -> str:
-        """Its name, with the address that a crew file names for it."""
+        """Its name, with the address from the crew file."""
         return f"{self.name} {self.provider_url}".strip()
 
     @property
     def server(self) -> str:
-        """Whoever fails together: the provider, or the address that a crew file names for it."""
+        """The server that answers: the provider, or the address from the crew file. Its models fail together."""
         return f"{self.provider} {self.provider_url}".strip()
 
 
@@ -47,7 +47,7 @@ class ErrorLimits(msgspec.Struct, frozen=True, kw_only=True):
     block_on_error_exceed: bool = True
 
 
-class Agent(msgspec.Struct, frozen=True, kw_only=True):
+class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     role: str = ""
@@ -77,14 +77,14 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoryShare(msgspec.Struct, frozen=True, kw_only=True):
-    """How much history a sub-crew gets, and gives back: 0 is none, -1 is all."""
+    """The amount of history that a sub-crew gets and returns: 0 is none, -1 is all."""
 
     history: int = 0
     return_history: int = 0
 
 
-class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """What one mark of one agent does."""
+class RouteDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """The effect of one signal of one agent."""
 
     signal: str
     behavior: SignalBehavior
@@ -98,16 +98,16 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     input_template: str = ""
     on_error: str = "fail"
     context: HistoryShare = HistoryShare()
-    acknowledges: bool = False  # it is noted, and steers nothing
+    acknowledges: bool = False  # it is recorded and has no other effect
 
     @property
     def is_tell(self) -> bool:
-        """Whether control goes on as if the mark were not there."""
+        """True if the flow of control ignores the signal."""
         behavior = self.behavior
         return behavior is SignalBehavior.BROADCAST or (behavior is SignalBehavior.EXTERNAL and not self.pause)
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
+class GroupDefinition(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     agents: tuple[str, ...]
     wait_for_all: bool = True
@@ -129,7 +129,7 @@ _NO_BEHAVIOR = AgentBehavior()
 
 
 class SubCrewCaps(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds of a child that are tighter than its own."""
+    """Limits of a child that are tighter than its own."""
 
     max_handoffs: int | None = None
     timeout_seconds: float | None = None
@@ -138,16 +138,16 @@ class SubCrewCaps(msgspec.Struct, frozen=True, kw_only=True):
     max_cost_per_run: float | None = None
 
 
-class SubCrew(msgspec.Struct, frozen=True, kw_only=True):
+class SubCrewDefinition(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     config_path: str
     description: str = ""
     settings: SubCrewCaps = SubCrewCaps()
-    crew: "Crew | None" = None
-    crew_sha: str = ""  # of the crew as the store keeps it
+    crew: "CrewDefinition | None" = None
+    crew_sha: str = ""  # of the stored crew
 
 
-class Delegation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class DelegationDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     root: str
     children: dict[str, tuple[str, ...]]
     select: str = "model"
@@ -160,18 +160,18 @@ class Delegation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def parents(self) -> dict[str, str]:
-        """Who may delegate to each child; one that stands under two is the first one's."""
+        """The parent of each child; a child of two parents belongs to the first."""
         pairs = [(child, parent) for parent, children in self.children.items() for child in children]
         return dict(reversed(pairs))
 
 
-class Subscription(msgspec.Struct, frozen=True, kw_only=True):
+class SubscriptionDefinition(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     pattern: str
     silent: bool = True
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class CrewSettings(msgspec.Struct, frozen=True, kw_only=True):
     config_mode: str = "permissive"
     signal_registration: str = "required"
     signal_position: str = "last_line"
@@ -220,38 +220,38 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_consecutive_errors: int | None = None
 
 
-# What a 1.0 file means where it says nothing; the defaults above are those of 2.0.
+# Defaults of 1.0 files where they differ; the defaults above are those of 2.0.
 VERSION_1_SETTINGS = {"signal_registration": "inferred", "signal_position": "anywhere"}
 
-# Who serves a model of which a file of this version names no provider.
+# The provider of models without one, by version of the file.
 DEFAULT_PROVIDERS = {"1.0": "openai"}
 
 
-class Crew(msgspec.Struct, frozen=True, kw_only=True):
+class CrewDefinition(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     name: str
     entry_point: str
-    agents: tuple[Agent, ...]
+    agents: tuple[AgentDefinition, ...]
     description: str = ""
     signals: tuple[SignalDefinition, ...] = ()
-    routes: dict[str, tuple[Route, ...]] = {}
+    routes: dict[str, tuple[RouteDefinition, ...]] = {}
     defaults: dict[str, str] = {}
     behaviors: dict[str, AgentBehavior] = {}
-    groups: dict[str, Group] = {}
-    sub_crews: dict[str, SubCrew] = {}
-    delegation: Delegation | None = None
-    subscriptions: tuple[Subscription, ...] = ()
-    settings: Settings = Settings()
+    groups: dict[str, GroupDefinition] = {}
+    sub_crews: dict[str, SubCrewDefinition] = {}
+    delegation: DelegationDefinition | None = None
+    subscriptions: tuple[SubscriptionDefinition, ...] = ()
+    settings: CrewSettings = CrewSettings()
 
-    def agent(self, id: str) -> Agent | None:  # noqa: A002 - ids are called id everywhere
+    def agent(self, id: str) -> AgentDefinition | None:  # noqa: A002 - ids are called id everywhere
         return next((agent for agent in self.agents if agent.id == id), None)
 
     @property
     def agent_ids(self) -> tuple[str, ...]:
         return tuple(agent.id for agent in self.agents)
 
-    def whole_tree(self) -> "list[Crew]":
-        """This crew and all that it calls, each once."""
+    def whole_tree(self) -> "list[CrewDefinition]":
+        """This crew and all its sub-crews, each once."""
         found, known = [self], {id(self)}
         for crew in found:
             for sub in crew.sub_crews.values():
@@ -263,5 +263,5 @@ class Crew(msgspec.Struct, frozen=True, kw_only=True):
     def behavior_of(self, agent: str) -> AgentBehavior:
         return self.behaviors.get(agent, _NO_BEHAVIOR)
 
-    def is_terminal(self, agent: Agent) -> bool:
+    def is_terminal(self, agent: AgentDefinition) -> bool:
         return agent.is_terminal or self.behavior_of(agent.id).is_terminal

@@ -1,7 +1,7 @@
-"""A crew as the document that would give it, so that the rules for files can judge crews that come from no file.
+"""A crew as a document, so that the rules for files can check crews that were built in Python.
 
-Rule 1: only what differs from a default is written, since some rules ask what an author wrote.
-Rule 2: it is not read back into a crew; whoever judges a crew judges the crew itself, with paths into this.
+Rule 1: only values that differ from a default are written, since some rules ask what an author wrote.
+Rule 2: it is not parsed back; checks look at the crew itself, and use the document for paths.
 """
 
 from collections.abc import Sequence as Listed
@@ -9,17 +9,25 @@ from typing import Any
 
 import msgspec
 
-from interlock.crew.definition import VERSION_1_SETTINGS, Agent, Crew, Group, HistoryShare, Route, Settings
+from interlock.crew.definition import (
+    VERSION_1_SETTINGS,
+    AgentDefinition,
+    CrewDefinition,
+    CrewSettings,
+    GroupDefinition,
+    HistoryShare,
+    RouteDefinition,
+)
 from interlock.crew.keys import KEYS_OF_BEHAVIOR, STRICT_SETTINGS
-from interlock.crew.nodes import Mapping, Node, Place, Scalar, Sequence
+from interlock.crew.nodes import Mapping, Node, Scalar, Sequence, SourceLocation
 from interlock.signals.builtin import BUILT_IN
 from interlock.signals.definition import SignalDefinition
 
 _BUILT_IN = {definition.name: definition for definition in BUILT_IN}
 
 
-def document_of(crew: Crew) -> Mapping:
-    """The crew's file as it could have been written. Everything stands at line 0 of a file that does not exist."""
+def document_of(crew: CrewDefinition) -> Mapping:
+    """The crew as the file that would define it. All places are line 0 of a file that does not exist."""
     words = {
         **_fields_of(crew, "version", "name", "entry_point", "description"),
         "agents": [_agent(agent) for agent in crew.agents],
@@ -42,13 +50,13 @@ def document_of(crew: Crew) -> Mapping:
         "subscriptions": _subscriptions(crew),
         "settings": _settings(crew.settings),
     }
-    node = _node(words, Place(f"crew '{crew.name}'", 0, 0))
+    node = _as_node(words, SourceLocation(f"crew '{crew.name}'", 0, 0))
     assert isinstance(node, Mapping), "a document of a mapping is one"
     return node
 
 
 def _fields_of(struct: msgspec.Struct, *names: str) -> dict[str, Any]:
-    """The fields of a definition that differ from their defaults, or those of them that are named."""
+    """The fields of a definition that differ from their defaults; with names, only those of them."""
     found = {}
     for field in msgspec.structs.fields(struct):
         value = getattr(struct, field.name)
@@ -57,7 +65,7 @@ def _fields_of(struct: msgspec.Struct, *names: str) -> dict[str, Any]:
     return found
 
 
-def _agent(agent: Agent) -> dict[str, Any]:
+def _agent(agent: AgentDefinition) -> dict[str, Any]:
     inner = {
         key: _fields_of(value)
         for key in ("primary", "backup", "cost_limits", "error_limits")
@@ -70,11 +78,11 @@ def _definition(definition: SignalDefinition) -> dict[str, Any]:
     built_in = _BUILT_IN.get(definition.name)
     found = {name: value for name, value in msgspec.structs.asdict(definition).items() if value is not None}
     if built_in is not None and definition.behavior == built_in.behavior:
-        del found["behavior"]  # a built-in signal that is only described differs from one that is defined as a route
+        del found["behavior"]  # a built-in signal with a new description differs from one that is defined as a route
     return found
 
 
-def _route(route: Route, crew: Crew) -> dict[str, Any]:
+def _route(route: RouteDefinition, crew: CrewDefinition) -> dict[str, Any]:
     found = _fields_of(route)
     for name in ("behavior", "target", "acknowledges", "context"):
         found.pop(name, None)
@@ -88,29 +96,29 @@ def _route(route: Route, crew: Crew) -> dict[str, Any]:
     return {**found, "type": route.behavior}
 
 
-def _group(group: Group) -> dict[str, Any]:
+def _group(group: GroupDefinition) -> dict[str, Any]:
     found = _fields_of(group)
     del found["name"]
     return found
 
 
-def _subscriptions(crew: Crew) -> dict[str, list[dict[str, Any]]]:
+def _subscriptions(crew: CrewDefinition) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for each in crew.subscriptions:
         found.setdefault(each.agent, []).append({"pattern": each.pattern, "silent": each.silent})
     return found
 
 
-def _settings(settings: Settings) -> dict[str, Any]:
+def _settings(settings: CrewSettings) -> dict[str, Any]:
     always = (*VERSION_1_SETTINGS, *(STRICT_SETTINGS if settings.config_mode == "strict" else ()))
     found = {name: getattr(settings, name) for name in always}
     return {name: value for name, value in {**found, **_fields_of(settings)}.items() if value is not None}
 
 
-def _node(value: Any, place: Place) -> Node:
+def _as_node(value: Any, place: SourceLocation) -> Node:
     if isinstance(value, dict):
-        entries = ((Scalar(str(name), str(name), place), _node(inner, place)) for name, inner in value.items())
+        entries = ((Scalar(str(name), str(name), place), _as_node(inner, place)) for name, inner in value.items())
         return Mapping(tuple(entries), place)
     if isinstance(value, Listed) and not isinstance(value, str):
-        return Sequence(tuple(_node(inner, place) for inner in value), place)
+        return Sequence(tuple(_as_node(inner, place) for inner in value), place)
     return Scalar(value, str(value), place)

@@ -1,4 +1,4 @@
-"""What a crew may name without defining it: things the host set up, and what Interlock brings along."""
+"""Names that a crew may use without defining them: set up by the host, or built in."""
 
 import msgspec
 
@@ -23,7 +23,7 @@ BUILT_IN_TOOLS = (
     "signal_unsubscribe",
 )
 
-# Who can serve a model. A host adds its own under [providers.<id>] in interlock.toml.
+# Known providers. A host adds its own under [providers.<id>] in interlock.toml.
 PROVIDERS = (
     "anthropic",
     "azure",
@@ -49,12 +49,12 @@ PROVIDERS = (
 )
 
 
-# Those that run at the user's own place: free, unless prices are given. Scripts say themselves what they cost.
+# Providers on the user's own machine: free unless prices are given. Scripts state their own costs.
 FREE_PROVIDERS = ("llama.cpp", "local", "ollama", "scripted", "vllm")
 
 
 class ProviderFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What checks need to know of a provider in interlock.toml."""
+    """The facts about a provider in interlock.toml that checks need."""
 
     url: str = ""
     hosts: tuple[str, ...] = ()
@@ -73,32 +73,32 @@ class UncallableTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
-    """What interlock.toml, or the program that embeds Interlock, has set up. `file` is that interlock.toml, if any."""
+    """The setup from interlock.toml (`file`, if there is one), or from the program that embeds Interlock."""
 
     file: str = ""
-    searched: tuple[str, ...] = ()  # the folders in which there is no such file
-    model: ModelRef | None = None  # for agents of crews that name none
-    needs_models: bool = False  # runs call what files name; False where a program may give models of its own
+    searched: tuple[str, ...] = ()  # the folders that were searched for the file
+    model: ModelRef | None = None  # for agents of crews without a model
+    needs_models: bool = False  # runs call the models of the files; False where a program may provide models
     tools: tuple[str, ...] = ()
     uncallable_tools: tuple[UncallableTool, ...] = ()
     mcp_servers: tuple[str, ...] = ()
-    # For the servers of which crews may use some tools alone.
+    # For servers of which crews may use only some tools.
     mcp_tools: dict[str, tuple[str, ...]] = {}
     providers: tuple[str, ...] = ()
     provider_facts: dict[str, ProviderFacts] = {}
-    unset_keys: dict[str, str] = {}  # by provider: the environment variable for its key, which is not set here
-    installs: dict[str, str] = {}  # by provider: the command that installs what it needs and is not here
-    bad_addresses: dict[str, str] = {}  # by provider_url of the crew: what is wrong with it
-    unlisted_addresses: dict[str, str] = {}  # by server of a model of the crew: why it is not asked there, and the fix
-    unconstrained: tuple[str, ...] = ()  # servers of models of the crew that cannot be held to marks
-    unconstrained_with_tools: tuple[str, ...] = ()  # those that cannot in a call that offers tools
-    priced_models: tuple[str, ...] = ()  # models of the crew, and of those it calls, whose prices are known here
-    table_install: str = ""  # the command that installs a table of prices
-    has_prices: bool = False  # there is a table of prices; what is not in it has none
+    unset_keys: dict[str, str] = {}  # by provider: the environment variable for its key, if it is not set
+    installs: dict[str, str] = {}  # by provider: the command that installs its missing packages
+    bad_addresses: dict[str, str] = {}  # by provider_url of the crew: its fault
+    unlisted_addresses: dict[str, str] = {}  # by server of a model of the crew: why it is not called there, and the fix
+    unconstrained: tuple[str, ...] = ()  # servers of models of the crew that cannot constrain replies
+    unconstrained_with_tools: tuple[str, ...] = ()  # those that cannot do so in a call with tools
+    priced_models: tuple[str, ...] = ()  # models of the crew and its sub-crews whose prices are known
+    table_install: str = ""  # the command that installs a price table
+    has_prices: bool = False  # there is a price table; a model that is not in it has no price
 
     @property
     def file_to_edit(self) -> str:
-        """The interlock.toml, for a fix; without one, where it was looked for and how another is named."""
+        """The interlock.toml, for a fix; without one, where it was searched and how to name another."""
         if self.file or not self.searched:
             return self.file or "interlock.toml"
         return f"interlock.toml (there is none in {' or '.join(self.searched)}; --config FILE names another)"

@@ -1,6 +1,6 @@
 """Keys one level too high or too low: reported once, and read where they belong.
 
-Rule: a misplaced key is one problem. What depends on it is judged as if it stood in its place, so that nothing follows.
+Rule: a misplaced key is one problem. Everything else is checked as if the key were in its place.
 """
 
 from interlock.crew.keys import CREW, ROUTING
@@ -10,18 +10,18 @@ from interlock.crew.shapes import Section
 
 Entry = tuple[Scalar, Node]
 
-# The sections that a key may have slipped out of or into.
+# The sections that a key may have moved out of or into by mistake.
 _SECTIONS = {key.name: key.shape for key in CREW.keys if isinstance(key.shape, Section)}
 _CREW_KEYS = {key.name for key in CREW.keys}
 _ROUTING_KEYS = {key.name for key in ROUTING.keys}
 
 
-def move_home(root: Mapping, problems: Problems) -> Mapping:
-    """The document with every misplaced key in its section; each is a problem."""
+def move_misplaced_keys(root: Mapping, problems: Problems) -> Mapping:
+    """Moves every misplaced key to its section; each is a problem."""
     moved: dict[str, list[Entry]] = {}
     kept: list[Entry] = []
     for key, node in root.entries:
-        home = _home_of(key.text)
+        home = _section_for_key(key.text)
         if key.text not in _CREW_KEYS and home:
             _report("a crew", key, (key.text,), home, problems)
             moved.setdefault(home, []).append((key, node))
@@ -33,11 +33,11 @@ def move_home(root: Mapping, problems: Problems) -> Mapping:
 
 
 def _without_strays(section: str, node: Mapping, moved: dict[str, list[Entry]], problems: Problems) -> Mapping:
-    """A section without the keys that belong beside it, or into another one."""
+    """The section without the keys that belong beside it, or in another one."""
     own = [key.name for key in _SECTIONS[section].keys]
     kept: list[Entry] = []
     for key, inner in node.entries:
-        home = _home_of(key.text)
+        home = _section_for_key(key.text)
         if key.text in _CREW_KEYS and not isinstance(inner, Mapping):
             home = ""  # signals are a list in a crew, and a mapping in its routing
         if key.text not in own and (home or key.text in _CREW_KEYS):
@@ -51,7 +51,7 @@ def _without_strays(section: str, node: Mapping, moved: dict[str, list[Entry]], 
 
 
 def _without_routing_keys(signals: Mapping, moved: dict[str, list[Entry]], problems: Problems) -> Mapping:
-    """`routing.signals` holds lists by agent: a mapping under the name of its neighbour is that neighbour."""
+    """`routing.signals` without other keys of `routing`: it has lists by agent, so a mapping there is misplaced."""
     kept: list[Entry] = []
     for key, inner in signals.entries:
         if key.text in _ROUTING_KEYS and isinstance(inner, Mapping):
@@ -62,7 +62,7 @@ def _without_routing_keys(signals: Mapping, moved: dict[str, list[Entry]], probl
     return Mapping(tuple(kept), signals.place)
 
 
-def _home_of(name: str) -> str:
+def _section_for_key(name: str) -> str:
     """The only section that has this key."""
     homes = [
         section
@@ -84,19 +84,19 @@ def _report(where: str, key: Scalar, path: Path, home: str, problems: Problems) 
 
 
 def _with_moved(root: Mapping, kept: list[Entry], moved: dict[str, list[Entry]]) -> Mapping:
-    entries = [(key, _joined(node, moved.pop(key.text, []))) for key, node in kept]
+    entries = [(key, _merge_entries(node, moved.pop(key.text, []))) for key, node in kept]
     top = moved.pop("", [])
-    new = [_section_of(home, found) for home, found in moved.items()]
+    new = [_new_section(home, found) for home, found in moved.items()]
     return Mapping((*entries, *top, *new), root.place)
 
 
-def _section_of(home: str, found: list[Entry]) -> Entry:
+def _new_section(home: str, found: list[Entry]) -> Entry:
     place = found[0][0].place
     return Scalar(home, home, place), Mapping(tuple(found), place)
 
 
-def _joined(node: Node, found: list[Entry]) -> Node:
-    """What stands in its place already counts before what was moved there."""
+def _merge_entries(node: Node, found: list[Entry]) -> Node:
+    """The node with the moved entries after its own, so that its own win."""
     if not found:
         return node
     own = node.entries if isinstance(node, Mapping) else ()

@@ -1,4 +1,4 @@
-"""A document as it was written: values with their places. An adapter reads YAML into this; nothing here knows YAML."""
+"""A document as it was written: values with their places. An adapter reads YAML into this form."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ PathPart = str | int
 Path = tuple[PathPart, ...]
 
 
-# A document has tens of thousands of these two. They hold nothing that could lead back to them, so that the garbage
-# collector need not look at all of them again and again while a document is read.
-class Place(msgspec.Struct, frozen=True, gc=False):
-    """Where something stands; line and column count from 1."""
+# A document has tens of thousands of these two. They cannot be part of a reference cycle, so the garbage collector
+# need not scan them while a document is read.
+class SourceLocation(msgspec.Struct, frozen=True, gc=False):
+    """A place in a file; line and column count from 1."""
 
     file: str
     line: int
@@ -20,25 +20,25 @@ class Place(msgspec.Struct, frozen=True, gc=False):
 
 
 class Scalar(msgspec.Struct, frozen=True, gc=False):
-    """One value. `text` is its spelling, for values that are text whatever they look like."""
+    """One value. `text` is its spelling, for keys that are text even if the value looks like a number."""
 
     value: str | int | float | bool | None
     text: str
-    place: Place
+    place: SourceLocation
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
     items: tuple["Node", ...]
-    place: Place
+    place: SourceLocation
 
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """Keys in file order; a key that stands twice is reported by the reader, and the first one counts."""
+    """Keys in file order; the reader reports a duplicate key, and the first one is used."""
 
     entries: tuple[tuple[Scalar, "Node"], ...]
-    place: Place
+    place: SourceLocation
     _index: dict[str, tuple[Scalar, "Node"]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ Node = Scalar | Sequence | Mapping
 
 
 def node_at(root: Node, path: Path) -> Node | None:
-    """What `path` leads to, if it was written."""
+    """The node at `path`, if it was written."""
     node: Node | None = root
     for part in path:
         if isinstance(node, Mapping) and isinstance(part, str):
@@ -73,14 +73,14 @@ def node_at(root: Node, path: Path) -> Node | None:
     return node
 
 
-def place_of(root: Node, path: Path) -> Place:
-    """The place of what `path` leads to, or of the innermost part of it that was written."""
+def location_of(root: Node, path: Path) -> SourceLocation:
+    """The place of the node at `path`, or of the innermost part of the path that was written."""
     while path and node_at(root, path) is None:
         path = path[:-1]
     node = node_at(root, path)
     assert node is not None, "the empty path leads to the root"
     holder = node_at(root, path[:-1]) if path else None
-    # A container, or a value of no width, is best pointed at by its key.
+    # For a container, or an empty value, the key is the better place to point at.
     if isinstance(holder, Mapping) and (not isinstance(node, Scalar) or not node.text):
         key = holder.key(str(path[-1]))
         assert key is not None, "the holder gave the node by this key"
@@ -88,7 +88,7 @@ def place_of(root: Node, path: Path) -> Place:
     return node.place
 
 
-def written(path: Path) -> str:
+def path_text(path: Path) -> str:
     """`routing.signals.teacher[2].target`"""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")

@@ -1,21 +1,21 @@
-"""What a check finds. The code names the fact, the severity says how bad it is here."""
+"""Problems found by checks. The code names the fact; the severity tells how bad it is here."""
 
 from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
 
-from interlock.crew.nodes import Path, Place, written
+from interlock.crew.nodes import Path, SourceLocation, path_text
 
 
 class Severity(StrEnum):
     ERROR = "error"  # the crew does not load
-    WARNING = "warning"  # it loads, and something in it will disappoint
-    NOTE = "note"  # it loads, and this is how it was understood
+    WARNING = "warning"  # it loads, but something in it will not work as expected
+    NOTE = "note"  # it loads; this is how it was understood
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding: what, where, and what now."""
+    """One problem: its fact, its place and its fix."""
 
     code: str
     severity: Severity
@@ -28,7 +28,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problems:
-    """Collects findings while a crew is read and checked."""
+    """Collects problems while a crew is read and checked."""
 
     def __init__(self) -> None:
         self.found: list[Problem] = []
@@ -38,7 +38,7 @@ class Problems:
         code: str,
         message: str,
         *,
-        place: Place,
+        place: SourceLocation,
         path: Path = (),
         fix: str,
         severity: Severity = Severity.ERROR,
@@ -51,14 +51,14 @@ class Problems:
                 file=place.file,
                 line=place.line,
                 column=place.column,
-                path=written(path),
+                path=path_text(path),
                 fix=fix,
             )
         )
 
 
 def in_file_order(problems: Iterable[Problem]) -> list[Problem]:
-    """As a person reads: file by file in the order they were opened, each from top to bottom."""
+    """The problems in reading order: by file in the order they were opened, each from top to bottom."""
     problems = list(problems)
     opened = {file: n for n, file in enumerate(dict.fromkeys(p.file for p in problems))}
     return sorted(dict.fromkeys(problems), key=lambda p: (opened[p.file], p.line, p.column))

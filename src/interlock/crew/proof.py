@@ -1,16 +1,16 @@
-"""Whether a crew that comes from anywhere is sound: the rules for files, asked of a crew.
+"""Checks a crew from any source with the rules for files.
 
-Rule 1: what a host must have (tools, models, servers) is not asked here: whoever drives the crew asks that.
-Rule 2: the crew that is judged is the crew that runs, not one read back from its document.
+Rule 1: the host's tools, models and servers are not checked here; the process that runs the crew checks them.
+Rule 2: the crew that is checked is the crew that runs, not one parsed back from its document.
 """
 
 import msgspec
 
 from interlock.crew.checks import check_crew
-from interlock.crew.definition import Crew, SubCrew
+from interlock.crew.definition import CrewDefinition, SubCrewDefinition
 from interlock.crew.document import document_of
 from interlock.crew.host import Host
-from interlock.crew.nodes import Place
+from interlock.crew.nodes import SourceLocation
 from interlock.crew.parse import parse_crew
 from interlock.crew.problem import Problem, Problems, is_sound
 from interlock.crew.source import CrewSource
@@ -18,9 +18,9 @@ from interlock.crew.unsound import UnsoundCrew
 from interlock.limits import CREW_DEPTH_MAX
 
 
-def require_sound_crew(crew: Crew) -> None:
-    """Refuses a crew that is not sound, or that calls one that is not, with every problem of all of them."""
-    misfit = _misfit(crew)
+def require_sound_crew(crew: CrewDefinition) -> None:
+    """Raises `UnsoundCrew` with all problems if the crew, or one that it calls, has errors."""
+    misfit = _type_problem(crew)
     found = [misfit] if misfit else [problem for each in crew.whole_tree() for problem in problems_of(each)]
     if not misfit and _levels(crew, {}) > CREW_DEPTH_MAX + 1:
         found.append(_problem(crew, "too-deep", f"crews are nested deeper than {CREW_DEPTH_MAX} levels", "nest fewer"))
@@ -28,8 +28,8 @@ def require_sound_crew(crew: Crew) -> None:
         raise UnsoundCrew(_name_of(crew), found)
 
 
-def problems_of(crew: Crew) -> list[Problem]:
-    """Every problem of one crew, without those of the crews that it calls. Their paths are those of its file."""
+def problems_of(crew: CrewDefinition) -> list[Problem]:
+    """All problems of one crew, without those of its sub-crews. Their paths are those of its file."""
     problems = Problems()
     source = CrewSource(document_of(crew), crew.name, is_file=False)
     read = parse_crew(source, problems)
@@ -37,14 +37,14 @@ def problems_of(crew: Crew) -> list[Problem]:
     check_crew(crew if is_readable else read, source, problems, _host_for(crew))
     for name, sub in crew.sub_crews.items():
         if sub.crew is None:
-            place, path = source.place(()), ("sub_crews", name)
+            place, path = source.location(()), ("sub_crews", name)
             message, fix = f"sub-crew '{name}' holds no crew", "give it one, or load the crew from its file"
             problems.add("bad-path", message, place=place, path=path, fix=fix)
     return problems.found
 
 
-def _misfit(crew: Crew) -> Problem | None:
-    """A value of a type that the definition does not allow: such a crew could not be stored, nor judged."""
+def _type_problem(crew: CrewDefinition) -> Problem | None:
+    """The first value of a wrong type: such a crew can be neither stored nor checked."""
     queue, known = [crew], {id(crew): crew}
     for each in queue:
         try:
@@ -57,44 +57,44 @@ def _misfit(crew: Crew) -> Problem | None:
     return None
 
 
-def _require_types(crew: Crew) -> None:
-    """Looks at one crew without those inside it, since one that many call would be looked at once per call."""
-    if not isinstance(crew, Crew):
+def _require_types(crew: CrewDefinition) -> None:
+    """Checks one crew without its sub-crews, since a shared one would be checked once per use."""
+    if not isinstance(crew, CrewDefinition):
         raise TypeError(f"it is of type {type(crew).__name__}; load_crew reads a crew from its file")
     alone = crew
     if isinstance(crew.sub_crews, dict):
         subs = {name: _without_crew(sub) for name, sub in crew.sub_crews.items()}
         alone = msgspec.structs.replace(crew, sub_crews=subs)
-    msgspec.convert(msgspec.to_builtins(alone), Crew)
-    msgspec.json.encode(alone)  # a text that is no Unicode cannot be stored
+    msgspec.convert(msgspec.to_builtins(alone), CrewDefinition)
+    msgspec.json.encode(alone)  # a text that is not Unicode cannot be stored
 
 
 def _without_crew(sub: object) -> object:
-    return msgspec.structs.replace(sub, crew=None) if isinstance(sub, SubCrew) else sub
+    return msgspec.structs.replace(sub, crew=None) if isinstance(sub, SubCrewDefinition) else sub
 
 
-def _problem(crew: Crew, code: str, message: str, fix: str) -> Problem:
+def _problem(crew: CrewDefinition, code: str, message: str, fix: str) -> Problem:
     problems = Problems()
-    problems.add(code, message, place=Place(f"crew '{_name_of(crew)}'", 0, 0), fix=fix)
+    problems.add(code, message, place=SourceLocation(f"crew '{_name_of(crew)}'", 0, 0), fix=fix)
     return problems.found[0]
 
 
-def _name_of(crew: Crew) -> str:
-    """Its name, of what may be anything."""
+def _name_of(crew: CrewDefinition) -> str:
+    """The name of the crew, even if it is not a crew at all."""
     return str(getattr(crew, "name", crew)).encode("utf-8", "backslashreplace").decode()
 
 
-def _levels(crew: Crew, known: dict[int, int]) -> int:
-    """How many levels of crews there are, this one included; a crew that stands in many places is counted once."""
+def _levels(crew: CrewDefinition, known: dict[int, int]) -> int:
+    """The number of levels of crews, including this one; a crew that is used often is counted once."""
     if id(crew) not in known:
-        known[id(crew)] = CREW_DEPTH_MAX + 1  # what it counts for if it contains itself
+        known[id(crew)] = CREW_DEPTH_MAX + 1  # the result if it contains itself
         inner = [sub.crew for sub in crew.sub_crews.values() if sub.crew is not None]
         known[id(crew)] = 1 + max((_levels(each, known) for each in inner), default=0)
     return known[id(crew)]
 
 
-def _host_for(crew: Crew) -> Host:
-    """A host that has all that the crew names."""
+def _host_for(crew: CrewDefinition) -> Host:
+    """A host that has everything the crew names."""
     tools = [tool for agent in crew.agents for tool in agent.tools]
     models = [model for agent in crew.agents for model in (agent.primary, agent.backup) if model is not None]
     return Host(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, assert_never
 
-from interlock.crew.definition import Settings
+from interlock.crew.definition import CrewSettings
 from interlock.crew.keys import AGENT, CREW, KEYS_OF_BEHAVIOR, SETTINGS, STRICT_SETTINGS
 from interlock.crew.shapes import (
     Anything,
@@ -26,7 +26,7 @@ Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 # Words of letters, digits, '_' and '-' with single spaces between them, at least one letter or digit among them.
-# Editors know letters of other scripts only as whatever is not ASCII.
+# For editors, letters of other scripts are all characters that are not ASCII.
 _WORD = r"[^\x00-\x2c\x2e\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x7f]+"
 _LETTER = r"[^\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f]"
 _SIGNAL_PATTERN = rf"^\[(?=[^\]]*{_LETTER}){_WORD}(?: {_WORD})*\]$(?!\n)"
@@ -61,7 +61,7 @@ def _if(key: str, value: str, then: Schema) -> Schema:
 
 
 def _route_rules() -> Iterator[Schema]:
-    """What the stated type of a route asks for and rules out."""
+    """The keys that the type of a route requires and excludes."""
     yield _if("type", "sub_crew", {"required": ["target_crew"]})
     yield _if("type", "terminate", {"properties": {"target": {"enum": ["", None]}}})
     for behavior in SignalBehavior:
@@ -69,7 +69,7 @@ def _route_rules() -> Iterator[Schema]:
         yield _if("type", behavior, {"properties": dict.fromkeys(idle, False)})
 
 
-# What goes beyond single keys, by the section's title.
+# Rules about several keys, by the section's title.
 _RULES: dict[str, Schema] = {
     "a route": {"allOf": list(_route_rules())},
     "settings": {"allOf": [_if("config_mode", "strict", {"required": list(STRICT_SETTINGS)})]},
@@ -78,13 +78,13 @@ _RULES: dict[str, Schema] = {
 
 def _key(key: Key, section: Section, definitions: dict[str, Schema]) -> Schema:
     if key.legacy:
-        return {"description": f"Does nothing here: {key.legacy}.", "deprecated": True}
+        return {"description": f"Has no effect: {key.legacy}.", "deprecated": True}
     schema = {**_shape(key.shape, definitions), "description": key.doc}
     if section.title in ("a crew", "a parallel group") and key.name == "agents":
         schema |= {"type": "array", "minItems": 1}
     if section is CREW and key.name == "agents":
         schema |= {"type": "array", "minItems": 1}
-    default = getattr(Settings(), key.name, None) if section is SETTINGS else None
+    default = getattr(CrewSettings(), key.name, None) if section is SETTINGS else None
     return {**schema, "default": default} if default is not None else schema
 
 
@@ -115,7 +115,7 @@ def _container(shape: ListOf | MapOf | Section | Either, definitions: dict[str, 
             return {"type": ["object", "null"], "additionalProperties": _shape(shape.value, definitions)}
         case Section():
             return _reference(shape, definitions)
-        case Either():  # a file may leave the id to its name, a definition in place may not
+        case Either():  # a file may use its name as the id, an inline definition may not
             section = {**_reference(shape.section, definitions), "type": "object", "required": ["id"]}
             return {"anyOf": [_text(shape.text), section]}
         case _:
@@ -125,7 +125,7 @@ def _container(shape: ListOf | MapOf | Section | Either, definitions: dict[str, 
 def _reference(section: Section, definitions: dict[str, Schema]) -> Schema:
     name = section.title.removeprefix("a ").removeprefix("an ").replace(" ", "_")
     if name not in definitions:
-        definitions[name] = {}  # taken, before the section's own keys are looked at
+        definitions[name] = {}  # reserved before the section's own keys are read
         body = _section(section, definitions)
         definitions[name] = body if "required" in body else {**body, "type": ["object", "null"]}
     return {"$ref": f"#/$defs/{name}"}

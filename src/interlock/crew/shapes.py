@@ -1,7 +1,7 @@
 """The shapes that values of a crew file may have, and how a value is read as one.
 
-Rule 1: reading never raises; what does not fit becomes a problem with its place, and `MISSING`.
-Rule 2: a shape knows nothing of crews; `keys` says which key has which shape.
+Rule 1: reading never raises; a value that does not fit becomes a problem with its place, and `MISSING`.
+Rule 2: a shape knows nothing about crews; `keys` tells which key has which shape.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from interlock.signals.definition import is_signal_name
 
 
 class Missing:
-    """What was not written, or could not be read."""
+    """The value of a key that was not written or could not be read."""
 
 
 MISSING: Final = Missing()
@@ -23,7 +23,7 @@ Read = Any  # the value in its Python form, or MISSING
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string. `blank` allows an empty one (and null, which is the same); `loose` takes numbers as written."""
+    """A string. `blank` allows an empty one (and null, which is the same); `loose` accepts numbers as written."""
 
     blank: bool = False
     loose: bool = False
@@ -31,7 +31,7 @@ class Text:
 
     def read(self, node: Node, path: Path, problems: Problems) -> Read:
         if not isinstance(node, Scalar):
-            return _misfit(node, path, problems, self)
+            return _report_misfit(node, path, problems, self)
         if node.value is None and self.blank:
             return ""
         if isinstance(node.value, str):
@@ -39,11 +39,11 @@ class Text:
         elif self.loose and node.value is not None:
             value = node.text
         else:
-            return _misfit(node, path, problems, self)
+            return _report_misfit(node, path, problems, self)
         if not value.strip() and not self.blank:
-            return _misfit(node, path, problems, self)
+            return _report_misfit(node, path, problems, self)
         if self.options and value not in self.options:
-            return _no_option(node, value, self.options, path, problems)
+            return _report_unknown_option(node, value, self.options, path, problems)
         return value
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class SignalText:
         if not isinstance(node, Scalar) or not isinstance(node.value, str):
             # `[END]` without quotes is a YAML list; say what happened instead of "must be text".
             hint = "write it in quotes: in YAML, plain [END] is a list" if isinstance(node, Sequence) else ""
-            return _misfit(node, path, problems, self, fix=hint)
+            return _report_misfit(node, path, problems, self, fix=hint)
         if not is_signal_name(node.value):
             problems.add(
                 "bad-format",
@@ -86,17 +86,17 @@ class Number:
     def read(self, node: Node, path: Path, problems: Problems) -> Read:
         value = node.value if isinstance(node, Scalar) else None
         if isinstance(value, bool) or not isinstance(value, int | float):
-            return _misfit(node, path, problems, self)
+            return _report_misfit(node, path, problems, self)
         if self.whole and value != int(value):
-            return _misfit(node, path, problems, self)
+            return _report_misfit(node, path, problems, self)
         if not self.least <= value <= self.most or (self.above and value == self.least):
             fix = f"write at most {_plain(self.most)}" if value > self.most else ""
-            return _misfit(node, path, problems, self, fix=fix)
+            return _report_misfit(node, path, problems, self, fix=fix)
         return int(value) if self.whole else value
 
     def __str__(self) -> str:
         noun = "a whole number" if self.whole else "a number"
-        if self.most >= 1e9:  # a guard against nonsense, not worth a word
+        if self.most >= 1e9:  # a guard against nonsense, not worth mentioning
             return f"{noun} above {self.least:g}" if self.above else f"{noun} from {self.least:g}"
         return f"{noun} {'above' if self.above else 'from'} {self.least:g} to {_plain(self.most)}"
 
@@ -106,7 +106,7 @@ class Flag:
     def read(self, node: Node, path: Path, problems: Problems) -> Read:
         if isinstance(node, Scalar) and isinstance(node.value, bool):
             return node.value
-        return _misfit(node, path, problems, self)
+        return _report_misfit(node, path, problems, self)
 
     def __str__(self) -> str:
         return "true or false"
@@ -114,7 +114,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How much history is shared: none, all, or the last N entries."""
+    """An amount of history: none, all, or the last N entries."""
 
     all_allowed: bool = True
 
@@ -126,7 +126,7 @@ class Share:
             return -1
         if not isinstance(value, bool) and isinstance(value, int | float) and value in range(100_001):
             return int(value)
-        return _misfit(node, path, problems, self)
+        return _report_misfit(node, path, problems, self)
 
     def __str__(self) -> str:
         return "none, all or a number of entries" if self.all_allowed else "none or a number of entries"
@@ -140,7 +140,7 @@ class ListOf:
         if isinstance(node, Scalar) and node.value is None:
             return ()
         if not isinstance(node, Sequence):
-            return _misfit(node, path, problems, self)
+            return _report_misfit(node, path, problems, self)
         items = [self.item.read(item, (*path, n), problems) for n, item in enumerate(node.items)]
         return tuple(item for item in items if item is not MISSING)
 
@@ -150,7 +150,7 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class MapOf:
-    """Names of the author's choosing, each with a value of one shape."""
+    """Names chosen by the author, each with a value of one shape."""
 
     value: "Shape"
     keys: str
@@ -159,7 +159,7 @@ class MapOf:
         if isinstance(node, Scalar) and node.value is None:
             return {}
         if not isinstance(node, Mapping):
-            return _misfit(node, path, problems, self)
+            return _report_misfit(node, path, problems, self)
         found = {name: self.value.read(inner, (*path, name), problems) for name, _, inner in node}
         return {name: value for name, value in found.items() if value is not MISSING}
 
@@ -169,7 +169,7 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a section. `legacy` is the reason why it means nothing here."""
+    """One key of a section. `legacy` is the reason why it has no effect."""
 
     name: str
     shape: "Shape"
@@ -179,7 +179,7 @@ class Key:
 
 
 class Values(dict[str, Any]):
-    """What a section held, and where it stood."""
+    """The values of a section, with its path."""
 
     def __init__(self, values: dict[str, Any], path: Path) -> None:
         super().__init__(values)
@@ -197,22 +197,22 @@ class Section:
         if isinstance(node, Scalar) and node.value is None and not any(key.required for key in self.keys):
             return Values({}, path)
         if not isinstance(node, Mapping):
-            return _misfit(node, path, problems, self)
+            return _report_misfit(node, path, problems, self)
         known = {key.name: key for key in self.keys}
         values: dict[str, Any] = {}
         for name, scalar, inner in node:
             if name not in known:
-                self._unknown(name, scalar, path, problems)
+                self._report_unknown_key(name, scalar, path, problems)
             elif known[name].legacy:
-                _legacy(known[name], scalar, path, problems)
+                _report_legacy_key(known[name], scalar, path, problems)
             else:
                 values[name] = known[name].shape.read(inner, (*path, name), problems)
-        self._require(node, path, problems)
+        self._report_missing_keys(node, path, problems)
         return Values({name: value for name, value in values.items() if value is not MISSING}, path)
 
-    def _unknown(self, name: str, scalar: Scalar, path: Path, problems: Problems) -> None:
+    def _report_unknown_key(self, name: str, scalar: Scalar, path: Path, problems: Problems) -> None:
         names = [key.name for key in self.keys]
-        home, near = self._home_of(name), closest(name, names)
+        home, near = self._section_for_key(name), closest(name, names)
         advice = f"; did you mean '{near}'?" if near else ""
         if home:
             advice = f"; it belongs under '{home}'"
@@ -224,12 +224,12 @@ class Section:
             fix=_advice(name, names, home, near),
         )
 
-    def _home_of(self, name: str) -> str | None:
+    def _section_for_key(self, name: str) -> str | None:
         """The section below this one that has the key."""
         inner = ((key.name, key.shape.keys) for key in self.keys if isinstance(key.shape, Section))
         return next((home for home, keys in inner if any(key.name == name for key in keys)), None)
 
-    def _require(self, node: Mapping, path: Path, problems: Problems) -> None:
+    def _report_missing_keys(self, node: Mapping, path: Path, problems: Problems) -> None:
         for key in self.keys:
             if key.required and node.get(key.name) is None:
                 problems.add(
@@ -246,7 +246,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """A name, or a definition in place."""
+    """A name, or an inline definition."""
 
     text: Text
     section: Section
@@ -261,7 +261,7 @@ class Either:
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """A value that nothing reads: the shape of legacy keys."""
+    """A value that is never read: the shape of legacy keys."""
 
     def read(self, node: Node, path: Path, problems: Problems) -> Read:
         return MISSING
@@ -277,8 +277,8 @@ def _plain(number: float) -> str:
     return f"{int(number):,}" if number == int(number) else f"{number:g}"
 
 
-def described(node: Node) -> str:
-    """What was written, in a few words."""
+def summary_of(node: Node) -> str:
+    """A short description of the value as written."""
     if isinstance(node, Mapping):
         return "a mapping"
     if isinstance(node, Sequence):
@@ -296,13 +296,13 @@ def _advice(name: str, names: list[str], home: str | None, near: str | None) -> 
     return f"write '{near}'" if near else f"remove it; the keys are {', '.join(names)}"
 
 
-def _misfit(node: Node, path: Path, problems: Problems, shape: Shape, *, fix: str = "") -> Missing:
+def _report_misfit(node: Node, path: Path, problems: Problems, shape: Shape, *, fix: str = "") -> Missing:
     what = path[-1] if path and isinstance(path[-1], str) else "this value"
     if isinstance(shape, Text) and not shape.options and isinstance(node, Scalar) and node.value not in (None, ""):
         fix = fix or f'put it in quotes: "{node.text}"'
     problems.add(
         "bad-value",
-        f"{what} must be {shape}, got {described(node)}",
+        f"{what} must be {shape}, got {summary_of(node)}",
         place=node.place,
         path=path,
         fix=fix or f"write {shape}",
@@ -310,7 +310,9 @@ def _misfit(node: Node, path: Path, problems: Problems, shape: Shape, *, fix: st
     return MISSING
 
 
-def _no_option(node: Scalar, value: str, options: tuple[str, ...], path: Path, problems: Problems) -> Missing:
+def _report_unknown_option(
+    node: Scalar, value: str, options: tuple[str, ...], path: Path, problems: Problems
+) -> Missing:
     near = closest(value, options)
     problems.add(
         "bad-value",
@@ -323,13 +325,13 @@ def _no_option(node: Scalar, value: str, options: tuple[str, ...], path: Path, p
     return MISSING
 
 
-def _legacy(key: Key, scalar: Scalar, path: Path, problems: Problems) -> None:
+def _report_legacy_key(key: Key, scalar: Scalar, path: Path, problems: Problems) -> None:
     problems.add(
         "legacy-key",
-        f"'{key.name}' does nothing here: {key.legacy}",
+        f"'{key.name}' has no effect: {key.legacy}",
         place=scalar.place,
         path=(*path, key.name),
-        fix="remove it when you like",
+        fix="remove it",
         severity=Severity.NOTE,
     )
 

@@ -1,4 +1,4 @@
-"""Placeholders. There is no template engine: a fixed list of fields, and any other one is a problem at load."""
+"""Placeholders. There is no template engine: the fields are fixed, and any other is a problem at load."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -7,21 +7,21 @@ PROMPT_FIELDS = ("backstory", "description", "name", "role")
 INPUT_FIELDS = ("Input", "OriginalInput", "PreviousResult")
 INPUT_FIELD_FAMILIES = ("PreviousResults", "SharedMemory")
 
-# In a prompt double braces may be anything, JSON for instance; a word, dotted or piped too, is meant as a field.
+# In a prompt double braces may be anything, such as JSON; a word, also with a dot or pipe, is meant as a field.
 _PROMPT_FIELD = re.compile(r"\{\{[ \t]*\.?([A-Za-z_][\w.\-]*(?:[ \t]*\|[^{}\n]*)?)[ \t]*\}\}")
 _KNOWN_FIELD = re.compile(rf"\{{\{{[ \t]*\.?({'|'.join(PROMPT_FIELDS)})[ \t]*\}}\}}")
 _INPUT_FIELD = re.compile(r"\{\{([^{}]*)\}\}")
 
 
 def unknown_prompt_fields(prompt: str) -> Iterator[str]:
-    """Fields of a prompt that nothing fills."""
+    """The unknown fields of a prompt."""
     for field in _PROMPT_FIELD.finditer(prompt):
         if field[1].strip() not in PROMPT_FIELDS:
             yield field[0]
 
 
-def filled_prompt(prompt: str, values: object) -> str:
-    """The prompt with its fields filled from what an agent is called and is, in one pass."""
+def fill_prompt(prompt: str, values: object) -> str:
+    """The prompt with its fields filled from the agent's definition, in one pass."""
     return _KNOWN_FIELD.sub(lambda field: str(getattr(values, field[1])), prompt)
 
 
@@ -32,14 +32,14 @@ def fields_of_prompt(prompt: str) -> Iterator[str]:
 
 
 def fields_of_input(template: str) -> Iterator[tuple[str, str]]:
-    """The fields that an input template uses, each with what stands behind its dot."""
+    """The fields that an input template uses, each with the part after its dot."""
     for field in _INPUT_FIELD.finditer(template):
         name, _, key = field[1].strip().removeprefix(".").partition(".")
         yield name, key
 
 
 def unknown_input_fields(template: str, crews: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Fields of an input template that nothing fills, each with what to write instead."""
+    """The unknown fields of an input template, each with a fix."""
     for field in _INPUT_FIELD.finditer(template):
         name = field[1].strip()
         if name.startswith(".") and name[1:] in INPUT_FIELDS:
@@ -57,10 +57,10 @@ def as_placeholder(field: str, key: str) -> str:
     return f"{{{{.{field}.{key}}}}}" if key else f"{{{{.{field}}}}}"
 
 
-def filled(template: str, value_of: Callable[[str, str], str]) -> str:
-    """The template with its fields filled in one pass; what is filled in is never looked at again.
+def fill_template(template: str, value_of: Callable[[str, str], str]) -> str:
+    """The template with its fields filled in one pass; filled values are never expanded again.
 
-    `value_of` takes a field and, where it is of a family, what stands behind the dot.
+    `value_of` takes a field and the part after its dot, if it has one.
     """
 
     def value(field: re.Match[str]) -> str:

@@ -1,6 +1,6 @@
-"""How many tokens a text is at most, where no provider has counted them: one estimate for checks and for runs."""
+"""An upper estimate of the tokens of a text, for checks and for runs, where no provider has counted them."""
 
-# A token is rarely shorter than three bytes; taking it so keeps the estimate on the safe side.
+# A token is rarely shorter than three bytes, so the estimate is on the safe side.
 BYTES_PER_TOKEN = 3
 
 

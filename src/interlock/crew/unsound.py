@@ -1,4 +1,4 @@
-"""A crew that was refused, with every reason."""
+"""The error for a crew with problems."""
 
 from collections.abc import Sequence
 
@@ -20,11 +20,11 @@ class UnsoundCrew(CrewError):
 
 
 def _where(problem: Problem) -> str:
-    """A line of a file; of a crew that comes from no file, the path to what is wrong."""
+    """The line of a file; for a crew without a file, the path of the problem."""
     return f"{problem.file}:{problem.line}" if problem.line else f"{problem.file}, {problem.path or 'as a whole'}"
 
 
 class UnreadableCrew(UnsoundCrew):
-    """There is no crew to read at the path, or it is no YAML."""
+    """There is no crew at the path, or it is not YAML."""
 
     code = "unreadable-crew"

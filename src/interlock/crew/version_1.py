@@ -1,36 +1,36 @@
-"""What a sound crew of version 1.0 means where 2.0 would refuse it.
+"""The meaning of a crew of version 1.0 where 2.0 would refuse it.
 
-Rule 1: an agent that can never get a turn is left out, with all that the file says of it.
-Rule 2: an agent with no way on is terminal.
-Rule 3: nothing here reports: `checks.flow` warns of both, and proves the rest of the crew.
+Rule 1: an agent that can never get a turn is left out, with everything the file says about it.
+Rule 2: an agent that is a dead end is terminal.
+Rule 3: nothing here reports: `checks.flow` warns about both, and checks the rest of the crew.
 """
 
 from collections.abc import Iterable
 
 import msgspec
 
-from interlock.crew.definition import Agent, Crew, Group, Route
+from interlock.crew.definition import AgentDefinition, CrewDefinition, GroupDefinition, RouteDefinition
 from interlock.crew.graph import ControlGraph, control, present
 from interlock.signals.definition import SignalBehavior, SignalDefinition
 
 
-def as_meant(crew: Crew) -> Crew:
+def as_meant(crew: CrewDefinition) -> CrewDefinition:
     """The sound crew as it runs. A crew of version 2.0 is returned as it is."""
     if crew.version != "1.0":
         return crew
     graph = ControlGraph(crew)
-    reached = graph.reached()
+    reached = graph.reachable_points()
     unreached = {agent for agent in graph.agents if control(agent) not in reached and present(agent) not in reached}
     dead_ends = [agent for agent in graph.agents if control(agent) in reached and graph.is_dead_end(agent)]
-    return _with_endings(_without(crew, unreached) if unreached else crew, dead_ends)
+    return _with_endings(_without_agents(crew, unreached) if unreached else crew, dead_ends)
 
 
-def _with_endings(crew: Crew, agents: Iterable[str]) -> Crew:
+def _with_endings(crew: CrewDefinition, agents: Iterable[str]) -> CrewDefinition:
     endings = {agent: msgspec.structs.replace(crew.behavior_of(agent), is_terminal=True) for agent in agents}
     return msgspec.structs.replace(crew, behaviors={**crew.behaviors, **endings}) if endings else crew
 
 
-def _without(crew: Crew, agents: set[str]) -> Crew:
+def _without_agents(crew: CrewDefinition, agents: set[str]) -> CrewDefinition:
     groups = {name: group for name, group in crew.groups.items() if not _names_any(group, agents)}
     gone = agents | (crew.groups.keys() - groups.keys())
     routes = {
@@ -51,24 +51,24 @@ def _without(crew: Crew, agents: set[str]) -> Crew:
     )
 
 
-def _without_handoffs(agent: Agent, gone: set[str]) -> Agent:
-    """A group's member never hands over, so what its handoff targets name may be gone."""
+def _without_handoffs(agent: AgentDefinition, gone: set[str]) -> AgentDefinition:
+    """The agent without handoff targets: a group member never hands over, and its targets may be gone."""
     if gone.isdisjoint(agent.handoff_targets):
         return agent
     targets = tuple(target for target in agent.handoff_targets if target not in gone)
     return msgspec.structs.replace(agent, handoff_targets=targets)
 
 
-def _names_any(group: Group, agents: set[str]) -> bool:
-    """A group that names an agent which is never reached is never started."""
+def _names_any(group: GroupDefinition, agents: set[str]) -> bool:
+    """True if the group has one of these agents. A group with an agent that is never reached never starts."""
     return group.next_agent in agents or any(member in agents for member in group.agents)
 
 
-def _without_goal(route: Route, gone: set[str]) -> Route:
-    """A mark of a group's member that would lead to what is gone: it never steers, so it acknowledges."""
+def _without_goal(route: RouteDefinition, gone: set[str]) -> RouteDefinition:
+    """The route of a group member whose target is gone: it never routes, so it only acknowledges."""
     if gone.isdisjoint((route.target, route.return_to, route.on_error)):
         return route
-    return Route(
+    return RouteDefinition(
         signal=route.signal,
         behavior=SignalBehavior.ROUTE,
         priority=route.priority,
@@ -78,7 +78,7 @@ def _without_goal(route: Route, gone: set[str]) -> Route:
 
 
 def _without_names(definition: SignalDefinition, gone: set[str], routed: set[str]) -> SignalDefinition:
-    """A signal that only agents which are gone have routed is not required of the others."""
+    """The signal without agents that are gone; if only they routed it, it is not required."""
     return msgspec.structs.replace(
         definition,
         allowed_agents=[agent for agent in definition.allowed_agents if agent not in gone],

@@ -1,20 +1,20 @@
-"""What a run orders. Imperative, frozen; each has a key of its own, and the driver answers with an event.
+"""Effects: what a run orders the driver to do. Frozen; each has its own key, and the driver answers with an event.
 
 Rule 1: effects carry references, not prompts: the driver builds those from the run.
-Rule 2: a key is never used twice, also not by a run that was resumed, recovered or forked.
+Rule 2: a key is never used twice, not even by a run that was resumed, recovered or forked.
 """
 
 from typing import Any
 
 import msgspec
 
-from interlock.engine.bounds import Given
+from interlock.engine.budgets.inherited_limits import Allowance
 from interlock.engine.events import Usage
-from interlock.frames import Frame
+from interlock.messages.frames import Frame
 
 
 class Reserve(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask the store whether the crew's budgets have room for a call; made in the transaction of its transition."""
+    """Reserve room for a call in the crew's budgets, in the transaction of the transition."""
 
     key: str
     agent: str
@@ -22,7 +22,7 @@ class Reserve(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settle(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that was reserved under this key is over. Without a usage nobody knows, and what was held counts."""
+    """Settle the reservation of a call that is over. Without a usage, the reserved estimate counts."""
 
     key: str
     agent: str
@@ -32,11 +32,11 @@ class Settle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallModel(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask the agent's model, showing shared history up to `history` and what happened in the turn so far.
+    """Call the agent's model with shared history up to `history` and the turn so far.
 
-    `model` names the agent's backup, where that is the one to ask. `purpose` is what the call is for, if not the turn
-    itself: `select` children for a task, `check` a report. A host's function may answer those. `number` counts all
-    calls of the agent, `purpose_number` those for the same purpose.
+    `model` names the agent's backup, if that is to be called. `purpose` is empty for the turn itself, else `select`
+    (children for a task) or `check` (a report); a function of the host may answer those. `number` counts all calls of
+    the agent, `purpose_number` those for the same purpose.
     """
 
     key: str
@@ -51,10 +51,10 @@ class CallModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that needs approval is run only if it is `approved`; else the answer is that it was held.
+    """Run a tool. One that needs approval and is not `approved` is answered by `tool.held`.
 
-    So it is if a person has `edited` the arguments and it cannot take them. `idempotency_key` is that of
-    the first try, which the tool is given on every try; empty on the first one.
+    The same holds if a person `edited` the arguments and they do not fit. `idempotency_key` is the key of the first
+    try, which the tool gets on every try; it is empty on the first one.
     """
 
     key: str
@@ -67,10 +67,10 @@ class RunTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartChild(msgspec.Struct, frozen=True, kw_only=True):
-    """Start a sub-crew under this id, or take the child up where it stands, and say what came of it.
+    """Start a sub-crew under this id, or continue it if it exists, and report its result.
 
-    It is shown the `history` newest of the entries up to `until`, and gives back as many as `returns` says. `name` is
-    that of the crew, with a number if others of it are under way.
+    It sees the newest `history` entries up to `until`, and returns `returns` of its own. `name` is the crew's name,
+    with a number if other runs of it are in progress.
     """
 
     key: str
@@ -82,12 +82,12 @@ class StartChild(msgspec.Struct, frozen=True, kw_only=True):
     until: int
     history: int
     returns: int
-    given: tuple[Given, ...]
+    given: tuple[Allowance, ...]
     hops: int = 0
 
 
 class StopChild(msgspec.Struct, frozen=True, kw_only=True):
-    """Cancel a child that was started under this key, and say what it cost."""
+    """Cancel a child that was started under this key, and report its cost."""
 
     key: str
     child: str
@@ -101,7 +101,7 @@ class SetTimer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SetAlarm(msgspec.Struct, frozen=True, kw_only=True):
-    """Say when this much time has passed since the question was asked, whether or not anybody worked."""
+    """Report when this much wall-clock time has passed since the question was asked."""
 
     key: str
     token: str
@@ -109,12 +109,12 @@ class SetAlarm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cancel(msgspec.Struct, frozen=True, kw_only=True):
-    """Give up the effect with this key: its answer is no longer wanted."""
+    """Cancel the effect with this key: its answer is no longer needed."""
 
     key: str
 
 
-class Tell(msgspec.Struct, frozen=True, kw_only=True):
+class SendExternalSignal(msgspec.Struct, frozen=True, kw_only=True):
     """Hand an external signal to the host."""
 
     key: str
@@ -125,8 +125,8 @@ class Tell(msgspec.Struct, frozen=True, kw_only=True):
     token: str = ""  # of the wait that an answer ends
 
 
-class Announce(msgspec.Struct, frozen=True, kw_only=True):
-    """Publish a broadcast, in the transaction of its transition. `told` are agents that the run tells by itself."""
+class PublishBroadcast(msgspec.Struct, frozen=True, kw_only=True):
+    """Publish a broadcast in the transaction of the transition. `told` are agents that the run itself notifies."""
 
     key: str
     id: str
@@ -137,22 +137,22 @@ class Announce(msgspec.Struct, frozen=True, kw_only=True):
     told: tuple[str, ...] = ()
 
 
-class TakeMail(msgspec.Struct, frozen=True, kw_only=True):
-    """Take what is in the agent's inbox, in the transaction of its transition; answered by an event."""
+class ClaimInbox(msgspec.Struct, frozen=True, kw_only=True):
+    """Claim the contents of the agent's inbox in the transaction of the transition; answered by an event."""
 
     key: str
     agent: str
 
 
-class MailRead(msgspec.Struct, frozen=True, kw_only=True):
-    """What was taken under this key is in the journal from now on; or, put back, nobody will see it here."""
+class AckInbox(msgspec.Struct, frozen=True, kw_only=True):
+    """Acknowledge what was claimed under this key, or put it back if the run cannot show it."""
 
     key: str
     put_back: bool = False
 
 
-class HandBack(msgspec.Struct, frozen=True, kw_only=True):
-    """The run ends before the agent could act on a broadcast: it is for whoever comes next."""
+class HandBackBroadcast(msgspec.Struct, frozen=True, kw_only=True):
+    """Return a broadcast that the run ended without acting on; another run may receive it."""
 
     key: str
     agent: str
@@ -169,9 +169,9 @@ Effect = (
     | SetTimer
     | SetAlarm
     | Cancel
-    | Tell
-    | Announce
-    | TakeMail
-    | MailRead
-    | HandBack
+    | SendExternalSignal
+    | PublishBroadcast
+    | ClaimInbox
+    | AckInbox
+    | HandBackBroadcast
 )

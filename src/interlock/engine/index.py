@@ -1,13 +1,13 @@
-"""What is looked up in a run's state by something other than its name, so that nothing is searched for.
+"""Lookups into a run's state by other keys, so that nothing is searched.
 
-Rule 1: all of it follows from the state, and is no part of it. Whoever changes the one changes the other.
+Rule 1: the index is derived from the state and not part of it. Code that changes one changes the other.
 """
 
 from interlock.engine.state import RunState, turns_of
 
 
 class Index:
-    """What a timer is for and whose a tool is, by the keys of both; how old a mailbox is among all."""
+    """The purpose of a timer and the agent of a tool, by key; the age rank of a mailbox, by agent."""
 
     def __init__(self, state: RunState) -> None:
         self.ticking = {timer.key: purpose for purpose, timer in state.timers.items() if timer.key}

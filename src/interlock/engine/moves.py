@@ -1,52 +1,53 @@
-"""What follows within one transition. Each move is carried out, and may lead to one more; none waits."""
+"""Moves: the steps of one transition. Each move is carried out at once and may lead to the next."""
 
 import msgspec
 
 from interlock.engine.events import ChildReturned
-from interlock.engine.routing import Decision
+from interlock.engine.kinds import RunStatus, WorkStatus
+from interlock.engine.routing.decision import Decision
 from interlock.engine.state import Branch, Task, Turn
 
 
-class Begin(msgspec.Struct, frozen=True):
-    """Give the agent the floor."""
+class StartTurn(msgspec.Struct, frozen=True):
+    """Start a turn of the agent as the current one."""
 
     agent: str
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """Call the model of the turn's agent once more."""
+    """Call the model of the turn's agent."""
 
     turn: Turn
 
 
-class Conclude(msgspec.Struct, frozen=True):
-    """The turn is over with this reply; let it steer."""
+class ConcludeTurn(msgspec.Struct, frozen=True):
+    """End the turn with this reply, and route by it."""
 
     turn: Turn
     reply: str
 
 
-class Follow(msgspec.Struct, frozen=True):
-    """Do what was decided."""
+class ApplyDecision(msgspec.Struct, frozen=True):
+    """Carry out a routing decision."""
 
     decision: Decision
     by_member: bool = False
 
 
-class Depart(msgspec.Struct, frozen=True):
-    """Leave for an agent or a group; this is what max_handoffs counts. What members decide is no end of a turn."""
+class TransferControl(msgspec.Struct, frozen=True):
+    """Hand control to an agent, a group or sub-crews; max_handoffs counts these. `by_member`: no turn has ended."""
 
     decision: Decision
     by_member: bool = False
 
 
-class Fork(msgspec.Struct, frozen=True):
+class StartGroup(msgspec.Struct, frozen=True):
     """Start a group."""
 
     decision: Decision
 
 
-class Call(msgspec.Struct, frozen=True):
+class CallSubCrews(msgspec.Struct, frozen=True):
     """Start the sub-crews that a reply called."""
 
     decision: Decision
@@ -54,86 +55,86 @@ class Call(msgspec.Struct, frozen=True):
 
 class CloseBranch(msgspec.Struct, frozen=True):
     branch: Branch
-    status: str
+    status: WorkStatus
     error: str = ""
 
 
-class Join(msgspec.Struct, frozen=True):
-    """The group is complete, or out of time."""
+class JoinGroup(msgspec.Struct, frozen=True):
+    """Join a group that is complete or out of time."""
 
 
-class Rest(msgspec.Struct, frozen=True):
-    """The turn has nothing else to do than to wait for mail, if there is any to wait for."""
+class SuspendTurn(msgspec.Struct, frozen=True):
+    """Suspend a turn that only waits for messages."""
 
     turn: Turn
 
 
 class CloseTask(msgspec.Struct, frozen=True):
-    """A delegated task is over: reported, or failed with this error."""
+    """End a delegated task that has reported, or failed with this error."""
 
     task: Task
     error: str = ""
 
 
-class CrewReturned(msgspec.Struct, frozen=True):
-    """A sub-crew has come back from a delegated task; how, the event says."""
+class ReportCrewResult(msgspec.Struct, frozen=True):
+    """Report the result of a sub-crew that worked on a delegated task."""
 
     task: Task
     event: ChildReturned
 
 
-class CloseErrand(msgspec.Struct, frozen=True):
-    """Nothing came of a selection or a check."""
+class FailAdvisoryCall(msgspec.Struct, frozen=True):
+    """End a selection or a check that failed."""
 
     turn: Turn
     error: str
 
 
-class Judged(msgspec.Struct, frozen=True):
-    """A report was checked: it is handed over, or sent back."""
+class ReportVerdict(msgspec.Struct, frozen=True):
+    """Hand over a checked report, or send it back."""
 
     task: Task
     ok: bool
     reason: str = ""
 
 
-class StepAside(msgspec.Struct, frozen=True):
-    """Let those who heard a broadcast act on it, before the run goes on."""
+class StartSideTurns(msgspec.Struct, frozen=True):
+    """Run the queued side turns before the run continues."""
 
-    then: "Begin | Follow"
+    then: "StartTurn | ApplyDecision"
 
 
-class EndAside(msgspec.Struct, frozen=True):
-    """The side turn is over; with an error, if it could not come to an end."""
+class EndSideTurn(msgspec.Struct, frozen=True):
+    """End a side turn, with an error if it failed."""
 
     error: str = ""
 
 
-class Finish(msgspec.Struct, frozen=True):
-    status: str
+class FinishRun(msgspec.Struct, frozen=True):
+    status: RunStatus
     reason: str
-    above: int = 0  # whose bound it is: the run's own, or that of a caller so many levels up
+    above: int = 0  # the owner of the limit: 0 is the run, 1 its caller, and so on
     detail: str = ""
 
 
 Move = (
-    Begin
+    StartTurn
     | Ask
-    | Conclude
-    | Follow
-    | Depart
-    | Fork
-    | Call
+    | ConcludeTurn
+    | ApplyDecision
+    | TransferControl
+    | StartGroup
+    | CallSubCrews
     | CloseBranch
-    | Join
-    | StepAside
-    | EndAside
-    | Rest
+    | JoinGroup
+    | StartSideTurns
+    | EndSideTurn
+    | SuspendTurn
     | CloseTask
-    | CrewReturned
-    | CloseErrand
-    | Judged
-    | StepAside
-    | EndAside
-    | Finish
+    | ReportCrewResult
+    | FailAdvisoryCall
+    | ReportVerdict
+    | StartSideTurns
+    | EndSideTurn
+    | FinishRun
 )

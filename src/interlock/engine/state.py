@@ -1,26 +1,27 @@
-"""All that a run is at one moment. Plain data; only `step` changes it."""
+"""The state of a run at one moment. Plain data; only `Run.apply` changes it."""
 
 from typing import Any
 
 import msgspec
 
-from interlock.broadcast.record import Heard
-from interlock.engine.bounds import UNBOUNDED, Bounds, Given
+from interlock.broadcast.record import ReceivedBroadcast
+from interlock.engine.budgets.inherited_limits import UNBOUNDED, Allowance, InheritedLimits
 from interlock.engine.events import Entry, ToolRequest, Usage
-from interlock.engine.routing import Decision
-from interlock.frames import Frame
+from interlock.engine.kinds import OPEN, RunStatus, TurnKind, WaitKind, WorkStatus
+from interlock.engine.routing.decision import Decision
 from interlock.messages.answers import AnswerRules
+from interlock.messages.frames import Frame
 from interlock.messages.host_types import MessageType
-from interlock.messages.mailbox import AgentMailbox
+from interlock.messages.mailbox import Mailbox
 from interlock.messages.states import AgentState
 from interlock.messages.wire import Report
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something said within a turn that only its own agent sees: tool rounds, nudges, mail, what came before one.
+class TurnMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message within a turn that only its own agent sees: tool rounds, nudges, and messages of others.
 
-    `author` is who wrote it, if that is neither the agent nor Interlock. `frames` are the stretches of what Interlock
-    composed that others have said; in a prompt they are drawn in the text.
+    `author` is set if neither the agent nor Interlock wrote it. `frames` mark the parts of a composed text that others
+    have said; a prompt shows them.
     """
 
     role: str
@@ -36,17 +37,18 @@ class OpenTool(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     request: ToolRequest
     key: str
-    first_key: str = ""  # that of the first try, where this is another; the tool is given the same one every time
+    first_key: str = ""  # of the first try, if this is another; the tool gets the same key on every try
     output: str | None = None
     approved: bool = False
-    edited: str = ""  # the arguments that a person put in place of the model's
-    asked_as: str = ""  # the first token under which a person was asked to approve it
+    edited: str = ""  # the arguments that a person gave instead of the model's
+    asked_as: str = ""  # the first token of its approval
 
 
 class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One agent working until it hands over, on a delegated task (`kind` is task), or on an errand (select, check).
+    """One agent at work: on its turn until it hands over, on a delegated task, or on an advisory call (select, check).
 
-    A suspended turn waits for mail. `about` says whom an errand is for: who selects, whose report is checked.
+    A suspended turn waits for messages. `about` is the agent that an advisory call is for: the one that selects, or the
+    one whose report is checked.
     """
 
     number: int
@@ -54,36 +56,36 @@ class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
     history: int
     rounds: int = 0
     nudges: int = 0
-    owes: bool = False  # it was shown a message of the host's types that asks for an answer
+    owes: bool = False  # it was shown a host message that needs an answer
     attempt: int = 0
     call: str = ""
     call_number: int = 0
-    purpose_number: int = 0  # among calls for the same purpose; 0 where the agent's calls have one purpose
+    purpose_number: int = 0  # among calls for the same purpose; 0 if the agent's calls have one purpose
     reserving: str = ""
     reserved: str = ""
     held_tokens: int = 0
     held_micros: int = 0
     called_ms: int = 0
     trimmed: bool = False
-    backup: bool = False  # the agent's primary model has failed, and this turn goes on with the other
-    taking: str = ""  # its agent's mail is on its way
-    hops: int = 0  # how many broadcasts led to what is announced here
+    backup: bool = False  # the agent's primary model has failed, and this turn continues with the backup
+    taking: str = ""  # the key of the claim of its agent's inbox
+    hops: int = 0  # how many broadcasts led to this turn
     told: list[str] = []
-    said: list[Message] = []
+    said: list[TurnMessage] = []
     tools: list[OpenTool] = []
     emits: tuple[ToolRequest, ...] = ()
-    kind: str = ""
+    kind: TurnKind = TurnKind.FLOOR
     about: str = ""
     suspended: bool = False
-    rests: bool = False  # the reply called nothing but tools that wait for mail
-    notices: list[str] = []  # what became of what it waited for, where that is no message
-    children: tuple[str, ...] | None = None  # whom it may delegate to; None until that is known
+    rests: bool = False  # the reply called only tools that wait for messages
+    notices: list[str] = []  # outcomes of what it waited for that are not messages
+    children: tuple[str, ...] | None = None  # the agents it may delegate to; None until selected
 
 
-class Child(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A sub-crew at work for this run: `working`, `waiting` for a person, or over as `ok` or `failed`.
+class ChildRun(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A run of a sub-crew that this run has started.
 
-    `message` is the id of the DELEGATE that it works on, if it was not called by a signal or as a member.
+    `message` is the id of its DELEGATE message, if it works on a delegated task.
     """
 
     key: str
@@ -91,65 +93,65 @@ class Child(msgspec.Struct, kw_only=True, omit_defaults=True):
     run: str
     input: str
     until: int
-    frames: tuple[Frame, ...] = ()  # of the input: who said which stretch of it
+    frames: tuple[Frame, ...] = ()  # of the input: the parts that others have said
     message: str = ""
     shows: int = 0
     returns: int = 0
     signal: str = ""
     hops: int = 0  # how many broadcasts led to it
-    number: int = 1  # of those of the same crew that are under way beside each other
-    given: tuple[Given, ...] = ()
-    status: str = "working"
+    number: int = 1  # among the runs of the same crew in progress at the same time
+    given: tuple[Allowance, ...] = ()
+    status: WorkStatus = WorkStatus.WORKING
     text: str = ""
     memory: dict[str, Any] = {}
     history: tuple[Entry, ...] = ()
 
 
 class Task(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A DELEGATE at work: an agent has a turn for it, a sub-crew a run. `parent` is the turn that waits for the report.
+    """A delegated task in progress: a turn of an agent, or a run of a sub-crew. `parent` is the delegating turn.
 
-    `message` is its id, and `given_as` that of the first where follow-ups have come after it. A sub-crew that is sent
-    back begins anew, so what it was told is kept in `context`.
+    `message` is the id of its DELEGATE message, `given_as` that of the first one if follow-ups came after it. A
+    sub-crew restarts for a follow-up, so `context` keeps what it was given.
     """
 
     worker: str
     message: str
     parent: int
-    assigned: str  # what was to be done, without what follow-ups add
+    assigned: str  # the task text, without what follow-ups add
     turn: Turn | None = None
-    taken_up: int = 0  # the number of an agent's first turn for it; follow-ups have others
-    child: Child | None = None
+    taken_up: int = 0  # the number of an agent's first turn for it
+    child: ChildRun | None = None
     context: dict[str, Any] = {}
     given_as: str = ""
     follow_ups: int = 0
     report: Report | None = None  # being checked
-    refused: bool = False  # the report came too late
+    refused: bool = False  # the report was too late
 
 
-class Calling(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The sub-crews that one reply called, in file order; control comes back when all of them are over."""
+class SubCrewCalls(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The sub-crews that one reply called, in file order; control returns when all of them are over."""
 
     agent: str
     signal: str
-    children: list[Child]
+    children: list[ChildRun]
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PendingEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the run ends once its children have stopped."""
 
-    status: str
+    status: RunStatus
     reason: str
     above: int = 0
     detail: str = ""
 
 
 class Branch(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One member of a group at work: an agent with its turn, or a sub-crew."""
+    """One member of a running group: an agent with its turn, or a sub-crew."""
 
     member: str
     turn: Turn | None = None
-    child: Child | None = None
-    status: str = "working"
+    child: ChildRun | None = None
+    status: WorkStatus = WorkStatus.WORKING
     reply: str = ""
     error: str = ""
 
@@ -161,7 +163,7 @@ class GroupState(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Wait(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Something only a person, or the host, can end."""
+    """An open wait for a person or the host."""
 
     token: str
     reason: str
@@ -171,27 +173,31 @@ class Wait(msgspec.Struct, kw_only=True, omit_defaults=True):
     target: str = ""
     calls: tuple[str, ...] = ()  # the sub-crew signals that are held
     tool: str = ""
-    message: str = ""  # the id of the question, where an agent asked it
-    again_of: str = ""  # the first token of an approval that is asked again
+    message: str = ""  # the id of the question, if an agent asked it
+    again_of: str = ""  # the first token of a repeated approval
     question: str = ""
-    context: str = ""  # why the agent asks
+    context: str = ""  # the agent's reason to ask
     rules: AnswerRules = AnswerRules()
     deadline_ms: int = 0
     default: str | None = None
     alarm: str = ""  # the key of the alarm at its deadline
-    child: str = ""  # the key of the child that waits; its token answers there
+    child: str = ""  # the key of the child run that waits; the answer goes there
+
+    @property
+    def kind(self) -> WaitKind:
+        return WaitKind.of_reason(self.reason)
 
 
 class SideTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent is to act on a broadcast after the current turn. `delivered` if the bus brought it."""
+    """A queued turn of an agent that is to act on a broadcast. `delivered`: it came from the bus."""
 
     agent: str
-    heard: Heard
+    heard: ReceivedBroadcast
     delivered: bool
 
 
-class Aside(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the run goes on with after side turns, and how many there are still before that."""
+class AfterSideTurns(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the run continues with after the side turns, and how many are left."""
 
     left: int
     begin: str = ""
@@ -200,7 +206,7 @@ class Aside(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Timer(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Working time that is left for something. It stands still while `key` is empty."""
+    """The working time left for something. It is stopped while `key` is empty."""
 
     left_ms: int
     key: str = ""
@@ -208,21 +214,21 @@ class Timer(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The fold of a run's events. `endings` says at which handoffs an agent ended a turn with the same words.
+    """The fold of a run's events. `endings` lists the handoffs per agent and reply, to detect loops.
 
-    `calls` counts those of agents, and as `crew/agent` those of sub-crews.
+    `calls` counts model calls by agent, and by `crew/agent` for sub-crews.
     """
 
     run: str
-    rules: int = 1  # those that it was started under, and keeps
+    rules: int = 1  # of its journal; they stay as they were at the start
     seq: int = 0
-    status: str = "new"
+    status: RunStatus = RunStatus.NEW
     reason: str = ""
     agent: str = ""
     output: str = ""
     text: str = ""  # the output without marks, once the run is over
-    above: int = 0  # whose bound ended it
-    detail: str = ""  # the reason in a sentence, where a budget stopped it
+    above: int = 0  # the owner of the limit that ended it
+    detail: str = ""  # the reason as a sentence, if a budget stopped it
     worked_ms: int = 0
     turns: int = 0
     handoffs: int = 0
@@ -231,74 +237,74 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     history: list[Entry] = []
     turn: Turn | None = None
     group: GroupState | None = None
-    calling: Calling | None = None
-    leaving: list[Child] = []  # children that were given up and have not stopped yet
-    ending: Ending | None = None
+    calling: SubCrewCalls | None = None
+    leaving: list[ChildRun] = []  # children that were cancelled and have not stopped yet
+    ending: PendingEnd | None = None
     waits: list[Wait] = []
     answered: dict[str, str] = {}
-    parked: str = ""  # the token that ends the rest of a run whose process a person stopped
-    is_set_aside: bool = False  # it is parked because the process that found it could not drive it
+    parked: str = ""  # the token that resumes a parked run
+    is_set_aside: bool = False  # parked, because the process that found it could not drive it
     timers: dict[str, Timer] = {}
     steered: dict[str, int] = {}
     scales: dict[str, int] = {}
     unconstrained: list[str] = []
-    unpriced: list[str] = []  # agents of whose unknown prices it was warned
+    unpriced: list[str] = []  # agents with a warning about their unknown price
     endings: dict[str, list[int]] = {}
-    hops: int = 0  # of all turns, if a broadcast started the run or one that called it
+    hops: int = 0  # of every turn, if a broadcast started this run or one above it
     side: list[SideTurn] = []
-    aside: Aside | None = None  # the turn under way is a side turn
+    aside: AfterSideTurns | None = None  # set while the current turn is a side turn
     input: str = ""
     original_input: str = ""
     path: tuple[str, ...] = ()
     way: tuple[str, ...] = ()
-    bounds: Bounds = UNBOUNDED
+    bounds: InheritedLimits = UNBOUNDED
     results: dict[str, str] = {}  # of sub-crews, by name, the newest of each
     last_result: str = ""
     memory: dict[str, Any] = {}
-    tasks: dict[str, Task] = {}  # by who works on it, in the order in which they were taken up
-    errands: dict[str, Turn] = {}  # by whom each is about
-    mailboxes: dict[str, AgentMailbox] = {}
+    tasks: dict[str, Task] = {}  # by worker, in the order in which they started
+    errands: dict[str, Turn] = {}  # advisory calls, by `about`
+    mailboxes: dict[str, Mailbox] = {}
     agents: dict[str, AgentState] = {}
     messages: int = 0
-    remarks: dict[str, str] = {}  # what is to be said with a message, by its id
-    message_types: dict[str, MessageType] = {}  # of the host, as they were when the run started
-    given: dict[str, str] = {}  # messages of the host, by the key under which they were sent
-    asked: dict[str, str] = {}  # the token of the answer that counted, by the id of its question
-    written: list[str] = []  # keys of the memory that this run has written, or that came back to it
+    remarks: dict[str, str] = {}  # shown together with a message, by its id
+    message_types: dict[str, MessageType] = {}  # of the host, as of the start of the run
+    given: dict[str, str] = {}  # ids of host messages, by idempotency key
+    asked: dict[str, str] = {}  # the token of the accepted answer, by the id of its question
+    written: list[str] = []  # memory keys that this run or its children wrote
 
 
-def tokens_of(state: RunState) -> tuple[str, ...]:
-    """Of what people are asked, and of what children wait for."""
+def wait_tokens_of(state: RunState) -> tuple[str, ...]:
+    """The tokens of all open waits, those of children included."""
     return tuple([wait.token for wait in state.waits]) if state.waits else ()
 
 
-def children_of(state: RunState) -> list[Child]:
-    """The children under way, those that wait for a person included."""
+def child_runs_of(state: RunState) -> list[ChildRun]:
+    """The child runs in progress, those that wait for a person included."""
     group, calling = state.group, state.calling
     of_group = [branch.child for branch in group.branches if branch.child is not None] if group is not None else []
     of_call = calling.children if calling is not None else []
     of_tasks = [task.child for task in state.tasks.values() if task.child is not None]
-    return [child for child in (*of_group, *of_call, *of_tasks) if child.status in ("working", "waiting")]
+    return [child for child in (*of_group, *of_call, *of_tasks) if child.status in OPEN]
 
 
 def turns_of(state: RunState) -> list[Turn]:
-    """The turns under way: the one with the floor or those of the group's members at work, tasks and errands."""
-    turns = with_the_floor(state)
+    """The turns in progress: the current one or those of the group's members, tasks and advisory calls."""
+    turns = foreground_turns(state)
     if state.tasks or state.errands:
         turns += [task.turn for task in state.tasks.values() if task.turn is not None and task.report is None]
         turns += state.errands.values()
     return turns
 
 
-def with_the_floor(state: RunState) -> list[Turn]:
+def foreground_turns(state: RunState) -> list[Turn]:
     if state.group is not None:
-        return [b.turn for b in state.group.branches if b.turn is not None and b.status == "working"]
+        return [b.turn for b in state.group.branches if b.turn is not None and b.status is WorkStatus.WORKING]
     return [state.turn] if state.turn is not None else []
 
 
 def turn_of(state: RunState, agent: str) -> Turn | None:
-    """The agent's turn under way, errands aside: it has one at a time."""
-    for turn in with_the_floor(state):
+    """The agent's turn in progress, advisory calls excluded: it has at most one."""
+    for turn in foreground_turns(state):
         if turn.agent == agent:
             return turn
     task = state.tasks.get(agent)
@@ -306,8 +312,8 @@ def turn_of(state: RunState, agent: str) -> Turn | None:
 
 
 def turns_by(state: RunState, agent: str) -> list[Turn]:
-    """All that the agent has under way: its turn and its errands."""
-    turns = [turn for turn in with_the_floor(state) if turn.agent == agent]
+    """The agent's turn in progress and its advisory calls."""
+    turns = [turn for turn in foreground_turns(state) if turn.agent == agent]
     if state.tasks or state.errands:
         task = state.tasks.get(agent)
         if task is not None and task.turn is not None and task.report is None:

@@ -1,9 +1,9 @@
-"""Directed messages between two agents, or an agent and a person. PURE, but for the two names below.
+"""Directed messages between two agents, or an agent and a person. PURE, except for the two names below.
 
 from interlock.messages import AgentMailbox, Delegate, from_wire
 
-`AgentMailbox` and `MessageValidator` are those that programs await. They live in `runtime` and are imported when they
-are first asked for, so that this package stays light; the engine uses the pure ones of `messages.mailbox` and
+`AgentMailbox` and `MessageValidator` are async, for programs. They are in `runtime` and are imported on first use, so
+that this package stays light; the engine uses the pure ones of `messages.mailbox` and
 `messages.validation`.
 """
 
@@ -11,7 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from interlock.messages.answers import AnswerRules
-from interlock.messages.host_types import ANY, MessageType, register, registered, unregister
+from interlock.messages.host_types import ANY, MessageType, register, unregister
+from interlock.messages.host_types import message_types as registered
 from interlock.messages.mailbox import Overdue
 from interlock.messages.refusals import (
     BadAnswer,

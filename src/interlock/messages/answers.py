@@ -1,10 +1,10 @@
-"""What a person's answer must look like, where the question says so.
+"""The form of a person's answer, if the question defines one.
 
 Rule 1: choices, a pattern, or a part of JSON Schema: `type` (string, integer, number, boolean, array, object), `enum`,
 `minimum`, `maximum`, `minLength`, `maxLength`, `pattern`, `format` (date), `items`, `minItems`, `maxItems`,
 `properties`, `required`.
-Any other keyword is refused, not ignored, and so is one of another type.
-Rule 2: a fault is said in words for the person who answers.
+Any other keyword, and a keyword for another type, is refused, not ignored.
+Rule 2: faults are written for the person who answers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +20,14 @@ from interlock.limits import (
     SCHEMA_DEPTH_MAX,
     SCHEMA_NODES_MAX,
 )
-from interlock.messages.patterns import pattern
+from interlock.messages.patterns import parse_pattern
 from interlock.messages.reading import read_json
 from interlock.messages.refusals import BadAnswer, BadQuestion
 from interlock.messages.schema_words import schema_words
 
 
 class AnswerRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """At most one of the three; without any, an answer only may not be blank."""
+    """The rules of an answer: at most one of the three; without any, every answer that is not blank is valid."""
 
     choices: tuple[str, ...] = ()
     pattern: str = ""
@@ -35,7 +35,7 @@ class AnswerRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def in_words(self) -> str:
-        """What is expected, for whoever is asked; empty where anything is."""
+        """The expected form in words, for the person who answers; empty if any text is valid."""
         if self.choices:
             return f"one of: {', '.join(self.choices)}"
         if self.pattern:
@@ -44,7 +44,7 @@ class AnswerRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def require_rules(rules: AnswerRules, *, formats: bool = True) -> None:
-    """`BadQuestion` unless an answer could be checked by them. Runs of older rules know no `format`."""
+    """Raises `BadQuestion` if answers cannot be checked by the rules. Runs under older rules have no `format`."""
     if sum(map(bool, (rules.choices, rules.pattern, rules.schema))) > 1:
         raise BadQuestion("a question has choices, a pattern or a schema, and not two of them")
     if len(rules.choices) > CHOICES_MAX or any(not choice.strip() for choice in rules.choices):
@@ -52,13 +52,13 @@ def require_rules(rules: AnswerRules, *, formats: bool = True) -> None:
     if len({choice.strip().casefold() for choice in rules.choices}) < len(rules.choices):
         raise BadQuestion("two choices differ by nothing but case or spaces")
     if rules.pattern:
-        pattern(rules.pattern)
+        parse_pattern(rules.pattern)
     if rules.schema:
         _require_schema(rules.schema, _KEYWORDS if formats else _WITHOUT_FORMAT)
 
 
 def require_use(schema: Mapping[str, Any]) -> None:
-    """`BadQuestion` where a keyword would never be looked at, or no answer could fit."""
+    """Raises `BadQuestion` if a keyword has no effect, or no answer could be valid."""
     kind = schema.get("type", "string")
     idle = [keyword for keyword in schema if keyword in _OF_TYPES and kind not in _OF_TYPES[keyword]]
     if idle:
@@ -69,20 +69,20 @@ def require_use(schema: Mapping[str, Any]) -> None:
     for least, most in (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems")):
         if least in schema and most in schema and schema[least] > schema[most]:
             raise BadQuestion(f"'{least}' of a schema is more than its '{most}'")
-    for inner in _inner(schema):
+    for inner in _inner_schemas(schema):
         require_use(inner)
 
 
-def taken(rules: AnswerRules, answer: str) -> str:
-    """The answer as it counts, in the spelling of its choice; `BadAnswer` says what is wrong with it."""
+def require_valid_answer(rules: AnswerRules, answer: str) -> str:
+    """Returns the answer, in the spelling of its choice; raises `BadAnswer` with the fault."""
     text = answer.strip()
     if not text:
         raise BadAnswer("the answer is blank")
     if len(answer) > ANSWER_CHARS_MAX:
         raise BadAnswer(f"the answer has {len(answer):,} characters; at most {ANSWER_CHARS_MAX:,} are taken")
     if rules.choices:
-        return _choice(rules.choices, text)
-    if rules.pattern and (len(text) > PATTERN_ANSWER_CHARS_MAX or not pattern(rules.pattern).fits(text)):
+        return _require_choice(rules.choices, text)
+    if rules.pattern and (len(text) > PATTERN_ANSWER_CHARS_MAX or not parse_pattern(rules.pattern).matches(text)):
         raise BadAnswer(f"the answer is not {rules.in_words}")
     if rules.schema:
         fault = _fault(rules.schema, _value(rules.schema, text), "the answer")
@@ -91,7 +91,7 @@ def taken(rules: AnswerRules, answer: str) -> str:
     return text if rules.pattern or rules.schema else answer
 
 
-def _choice(choices: Sequence[str], text: str) -> str:
+def _require_choice(choices: Sequence[str], text: str) -> str:
     found = [choice for choice in choices if choice.strip().casefold() == text.casefold()]
     if not found:
         raise BadAnswer(f"'{text[:80]}' is none of the choices; answer with one of: {', '.join(choices)}")
@@ -99,7 +99,7 @@ def _choice(choices: Sequence[str], text: str) -> str:
 
 
 def _value(schema: Mapping[str, Any], text: str) -> Any:
-    """What the text means: itself where a string is wanted, else JSON."""
+    """The value of the text: the text itself if a string is expected, else JSON."""
     if schema.get("type", "string") == "string":
         return text
     try:
@@ -109,7 +109,7 @@ def _value(schema: Mapping[str, Any], text: str) -> Any:
         raise BadAnswer(f"the answer should be {schema_words(schema)}{why}") from error
 
 
-# What a value must be, by the name that JSON Schema has for it. A boolean is no number.
+# The Python types of values, by their name in JSON Schema. A boolean is not a number.
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
@@ -126,7 +126,7 @@ def _is_count(value: object) -> bool:
 
 _Keywords = Mapping[str, Callable[[Any], bool]]
 
-# What each keyword must hold.
+# The valid values of each keyword.
 _WITHOUT_FORMAT: dict[str, Callable[[Any], bool]] = {
     "type": lambda value: isinstance(value, str) and value in _TYPES,
     "enum": lambda value: isinstance(value, list) and 0 < len(value) <= CHOICES_MAX,
@@ -146,7 +146,7 @@ _WITHOUT_FORMAT: dict[str, Callable[[Any], bool]] = {
 _KEYWORDS = {**_WITHOUT_FORMAT, "format": lambda value: value == "date"}
 
 
-# The types of which a keyword says something.
+# The types that a keyword applies to.
 _OF_TYPES: dict[str, tuple[str, ...]] = {
     "minimum": ("integer", "number"),
     "maximum": ("integer", "number"),
@@ -169,12 +169,12 @@ def _require_schema(schema: Mapping[str, Any], keywords: _Keywords) -> None:
         for each in level:
             _require_keywords(each, keywords)
         nodes += len(level)
-        level = [inner for each in level for inner in _inner(each)]
+        level = [inner for each in level for inner in _inner_schemas(each)]
     if level or nodes > SCHEMA_NODES_MAX:
         raise BadQuestion(f"a schema has at most {SCHEMA_DEPTH_MAX} levels and {SCHEMA_NODES_MAX} parts")
 
 
-def _inner(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _inner_schemas(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     items = [schema["items"]] if "items" in schema else []
     return [*items, *schema.get("properties", {}).values()]
 
@@ -187,11 +187,11 @@ def _require_keywords(schema: Mapping[str, Any], keywords: _Keywords) -> None:
         if not keywords[keyword](value):
             raise BadQuestion(f"'{keyword}' of a schema cannot be {msgspec.json.encode(value).decode()[:80]}")
     if "pattern" in schema:
-        pattern(schema["pattern"])
+        parse_pattern(schema["pattern"])
 
 
 def _fault(schema: Mapping[str, Any], value: Any, where: str) -> str:
-    """What is wrong with a value, or nothing."""
+    """The fault of a value, or empty."""
     kind = schema.get("type", "string")
     if not _TYPES[kind](value):
         return f"{where} should be {schema_words(schema)}"
@@ -220,7 +220,7 @@ def _fault_of_text(schema: Mapping[str, Any], value: str, where: str) -> str:
         return f"{where} should be {schema_words(schema)}"
     if size or "pattern" not in schema:
         return size
-    fits = len(value) <= PATTERN_ANSWER_CHARS_MAX and pattern(schema["pattern"]).fits(value)
+    fits = len(value) <= PATTERN_ANSWER_CHARS_MAX and parse_pattern(schema["pattern"]).matches(value)
     return "" if fits else f"{where} should have the form {schema['pattern']}"
 
 

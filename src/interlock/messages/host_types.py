@@ -1,6 +1,6 @@
 """Message types of the host program: registered before a run starts, and written into its `run.started`.
 
-Rule 1: a run knows the types that were registered when it started, so that a replay needs no registry.
+Rule 1: a run has the types that were registered when it started, so that a replay needs no registry.
 Rule 2: a body is an object of the type's schema; keys that every message has are not part of it.
 Rule 3: the host sends as `HOST`; no agent can have that name.
 """
@@ -12,21 +12,21 @@ from typing import Any
 import msgspec
 
 from interlock.errors import nearest
-from interlock.messages.answers import AnswerRules, require_rules, require_use, taken
+from interlock.messages.answers import AnswerRules, require_rules, require_use, require_valid_answer
 from interlock.messages.refusals import BadAnswer, BadMessage, BadQuestion
 from interlock.messages.wire import EVERY_KEY, HOST, TYPES
 
 # Every agent of the crew.
 ANY = "*"
 
-# A program that registers more than this does so in a loop.
+# A program that registers more is in a loop.
 TYPES_MAX = 100
 
 _NAME = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
 
 class MessageType(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who may send it to whom, and what its body looks like."""
+    """A message type: its senders, its receivers and the schema of its body."""
 
     type: str
     schema: dict[str, Any]
@@ -52,7 +52,7 @@ def register(
     to: str | Iterable[str],
     requires_response: bool = False,
 ) -> MessageType:
-    """Makes a message type known to the runs that start from now on; `BadMessage` if it cannot be.
+    """Registers a message type for runs that start from now on; raises `BadMessage` if it is invalid.
 
     `from_` names agents, `"*"` for all of them, or `HOST` for the program itself; `to` names agents or `"*"`.
     """
@@ -69,11 +69,11 @@ def register(
 
 
 def unregister(type: str) -> None:  # noqa: A002
-    """Runs that started with the type keep it."""
+    """Removes a message type; runs that started with it keep it."""
     _registered.pop(type, None)
 
 
-def registered() -> tuple[MessageType, ...]:
+def message_types() -> tuple[MessageType, ...]:
     return tuple(_registered.values())
 
 
@@ -99,7 +99,7 @@ def _require_type(made: MessageType) -> None:
 
 
 def require_body(known: Mapping[str, MessageType], type: str, body: Any) -> MessageType:  # noqa: A002
-    """`BadMessage` for a type that is not known, and for a body that has not its form."""
+    """Raises `BadMessage` if the type is unknown or the body does not fit its schema."""
     made = known.get(type)
     if made is None:
         names = tuple(known)
@@ -107,7 +107,7 @@ def require_body(known: Mapping[str, MessageType], type: str, body: Any) -> Mess
         raise BadMessage(f"{type!r} is not a message type of this run; {advice}")
     try:
         text = msgspec.json.encode(body).decode()
-        taken(AnswerRules(schema=made.schema), text)
+        require_valid_answer(AnswerRules(schema=made.schema), text)
     except (BadAnswer, TypeError, ValueError, RecursionError) as fault:
         raise BadMessage(f"the body of {type} does not fit its schema: {fault}") from fault
     return made

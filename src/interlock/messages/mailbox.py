@@ -1,10 +1,10 @@
-"""One agent's mail: what came in, what goes out, which replies are owed, and until when.
+"""The mailbox of one agent: its inbox, its outbox, open replies and their deadlines.
 
-Rule 1: acknowledged means received. An answer is something else, and each has a deadline of its own.
-Rule 2: time comes in as a value. Nothing here waits; whoever knows the time asks what is overdue.
+Rule 1: acknowledged means received. An answer is something else, and each has its own deadline.
+Rule 2: time is passed as a value. Nothing here waits; the caller knows the time and asks what is overdue.
 Rule 3: every message that was sent is settled once, as answered, refused, undelivered or timed out. One that asks for
 nothing is answered when it is received.
-Rule 4: a message is recognised by its id. The second of the same id is the first one again.
+Rule 4: a message is recognised by its id. A second one with the same id is a duplicate.
 """
 
 from collections import Counter
@@ -21,20 +21,20 @@ from interlock.messages.refusals import (
     UnknownAddressee,
     WrongConversation,
 )
-from interlock.messages.wire import AnyMessage, answered_by
+from interlock.messages.wire import AnyMessage, answer_type_of
 
 ACK_TIMEOUT_MS = 30_000
 ANSWER_TIMEOUT_MS = 600_000
 
-# A message that is not acknowledged is sent again so often, and then is undelivered.
+# How often a message that is not acknowledged is sent again; after that it is undelivered.
 RESENDS_MAX = 1
 
 ANSWERED, REFUSED, UNDELIVERED, TIMED_OUT = "answered", "refused", "undelivered", "timed_out"
 OUTCOMES = (ANSWERED, REFUSED, UNDELIVERED, TIMED_OUT)
 
 
-class Letters(list[AnyMessage]):
-    """Messages in the order in which they came, and how many there are of each type."""
+class MessageList(list[AnyMessage]):
+    """Messages in order of arrival, with a count per type."""
 
     def __init__(self, messages: Iterable[AnyMessage] = ()) -> None:
         super().__init__(messages)
@@ -53,7 +53,7 @@ class Letters(list[AnyMessage]):
         return message
 
     def remove(self, message: AnyMessage) -> None:
-        """The newest is looked at first: it is the one that is most often taken back."""
+        """Removes a message. The search begins at the newest, which is the one that is usually removed."""
         self.pop(-1 if self and self[-1] is message else self.index(message))
 
     def put(self, message: AnyMessage) -> None:
@@ -69,7 +69,7 @@ class Letters(list[AnyMessage]):
         return len(self)
 
 
-class Sent(msgspec.Struct, kw_only=True):
+class UnsettledMessage(msgspec.Struct, kw_only=True):
     """A message that is not settled yet."""
 
     message: AnyMessage
@@ -80,17 +80,17 @@ class Sent(msgspec.Struct, kw_only=True):
     acknowledged: bool = False
 
 
-class Unsettled(dict[str, Sent]):
-    """What was sent and is not settled, by its id, and how many there are of each type."""
+class UnsettledMessages(dict[str, UnsettledMessage]):
+    """Sent messages that are not settled, by id, with a count per type."""
 
-    def __init__(self, sent: Mapping[str, Sent] | None = None) -> None:
+    def __init__(self, sent: Mapping[str, UnsettledMessage] | None = None) -> None:
         super().__init__(sent or {})
         self._counts = Counter(type(each.message) for each in self.values())
 
     def count_of(self, *kinds: type[AnyMessage]) -> int:
         return sum(self._counts.get(kind, 0) for kind in kinds)
 
-    def __setitem__(self, id_: str, sent: Sent) -> None:
+    def __setitem__(self, id_: str, sent: UnsettledMessage) -> None:
         super().__setitem__(id_, sent)
         self._counts[type(sent.message)] += 1
 
@@ -106,47 +106,51 @@ class Overdue(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str = ""
 
 
-class AgentMailbox(msgspec.Struct):
-    """The mail of one agent."""
+class Mailbox(msgspec.Struct):
+    """The mailbox of one agent."""
 
     agent_id: str
     ack_timeout_ms: int = ACK_TIMEOUT_MS
     answer_timeout_ms: int = ANSWER_TIMEOUT_MS
-    inbox: list[AnyMessage] = msgspec.field(default_factory=Letters)
-    outbox: list[AnyMessage] = msgspec.field(default_factory=Letters)
-    sent: dict[str, Sent] = msgspec.field(default_factory=Unsettled)
-    owes: dict[str, AnyMessage] = {}  # what others wait for an answer to
-    received: dict[str, str] = {}  # the type of what came in, by id
-    settled: dict[str, str] = {}  # what became of what was sent, by id
+    inbox: list[AnyMessage] = msgspec.field(default_factory=MessageList)
+    outbox: list[AnyMessage] = msgspec.field(default_factory=MessageList)
+    sent: dict[str, UnsettledMessage] = msgspec.field(default_factory=UnsettledMessages)
+    owes: dict[str, AnyMessage] = {}  # messages that others wait for an answer to
+    received: dict[str, str] = {}  # the type of each received message, by id
+    settled: dict[str, str] = {}  # the outcome of each sent message, by id
 
     def __post_init__(self) -> None:
-        self.inbox, self.outbox, self.sent = Letters(self.inbox), Letters(self.outbox), Unsettled(self.sent)
+        self.inbox, self.outbox, self.sent = (
+            MessageList(self.inbox),
+            MessageList(self.outbox),
+            UnsettledMessages(self.sent),
+        )
 
-    def has_in_inbox(self, *kinds: type[AnyMessage]) -> int:
-        """How many of these types came and were not taken out."""
-        assert isinstance(self.inbox, Letters), "made so, and kept so"
+    def count_in_inbox(self, *kinds: type[AnyMessage]) -> int:
+        """The number of messages of these types in the inbox."""
+        assert isinstance(self.inbox, MessageList), "made so, and kept so"
         return self.inbox.count_of(*kinds)
 
-    def has_open(self, *kinds: type[AnyMessage]) -> int:
-        """How many of these types were sent and are not settled."""
-        assert isinstance(self.sent, Unsettled), "made so, and kept so"
+    def count_open(self, *kinds: type[AnyMessage]) -> int:
+        """The number of messages of these types that were sent and are not settled."""
+        assert isinstance(self.sent, UnsettledMessages), "made so, and kept so"
         return self.sent.count_of(*kinds)
 
     @property
     def pending_responses(self) -> dict[str, AnyMessage]:
-        """What was sent, asks for an answer, and has none yet."""
+        """The sent messages that still wait for an answer."""
         return {id_: sent.message for id_, sent in self.sent.items() if sent.message.asks}
 
     # Sending
 
     def send(self, message: AnyMessage, now_ms: int = 0) -> None:
-        """Into the outbox; from now on its acknowledgement is owed, and an answer if it asks for one."""
+        """Puts a message into the outbox; its deadlines for acknowledgement and answer start now."""
         id_ = message.message_id
         if message.sender != self.agent_id:
             raise WrongConversation(id_, f"'{self.agent_id}' cannot send what is from '{message.sender}'")
         if id_ in self.sent or id_ in self.settled:
             raise DuplicateMessage(id_)
-        self.sent[id_] = Sent(
+        self.sent[id_] = UnsettledMessage(
             message=message,
             sent_ms=now_ms,
             ack_due_ms=now_ms + self.ack_timeout_ms,
@@ -156,8 +160,8 @@ class AgentMailbox(msgspec.Struct):
         self.owes.pop(message.answers, None)
 
     def acknowledge(self, message_id: str, response: AnyMessage | None = None) -> None:
-        """The addressee has received it; with a response it has answered as well."""
-        sent = self._sent(message_id)
+        """Records that the addressee has received a message; with a response, that it has answered too."""
+        sent = self._require_unsettled(message_id)
         if response is not None:
             self._require_answer(response)
             if response.answers != message_id:
@@ -170,15 +174,15 @@ class AgentMailbox(msgspec.Struct):
             self.settle(message_id, ANSWERED)
 
     def settle(self, message_id: str, outcome: str) -> None:
-        """What became of a message; once. What is settled is not on its way any more."""
+        """Records the outcome of a message, once, and removes it from the outbox."""
         assert outcome in OUTCOMES, "a message ends in one of four ways"
-        message = self._sent(message_id).message
+        message = self._require_unsettled(message_id).message
         while message in self.outbox:
             self.outbox.remove(message)
         del self.sent[message_id]
         self.settled[message_id] = outcome
 
-    def _sent(self, message_id: str) -> Sent:
+    def _require_unsettled(self, message_id: str) -> UnsettledMessage:
         sent = self.sent.get(message_id)
         if sent is None and message_id in self.settled:
             raise LateMessage(message_id, message_id, self.settled[message_id])
@@ -189,7 +193,7 @@ class AgentMailbox(msgspec.Struct):
     # Receiving
 
     def deliver(self, message: AnyMessage) -> bool:
-        """Into the inbox, and True; False if it came before. A typed refusal if it is not for here, or not now."""
+        """Puts a message into the inbox; false if it came before. Raises a refusal if it is not valid here or now."""
         if message.addressee != self.agent_id:
             raise UnknownAddressee(message.message_id, message.addressee, [self.agent_id])
         if message.message_id in self.received:
@@ -206,27 +210,29 @@ class AgentMailbox(msgspec.Struct):
         return True
 
     def _require_answer(self, message: AnyMessage) -> None:
-        """`message` answers something that is still open, is of the right type, and comes from whom it was asked of."""
+        """Refuses an answer unless its question is open, its type is right, and its sender is the one who was asked."""
         id_, to = message.message_id, message.answers
         if to in self.settled:
             raise LateMessage(id_, to, self.settled[to])
         if to not in self.sent:
             raise WrongConversation(id_, f"it answers '{to}', which '{self.agent_id}' never sent")
         asked = self.sent[to].message
-        if answered_by(asked) != message.type:
-            raise OutOfTurn(id_, f"a {asked.type} is answered by {answered_by(asked) or 'nothing'}, not {message.type}")
+        if answer_type_of(asked) != message.type:
+            raise OutOfTurn(
+                id_, f"a {asked.type} is answered by {answer_type_of(asked) or 'nothing'}, not {message.type}"
+            )
         if asked.addressee != message.sender:
             raise WrongConversation(id_, f"'{to}' was sent to '{asked.addressee}', and '{message.sender}' answers it")
 
     def receive(self) -> AnyMessage | None:
-        """The next message, the oldest first; None where there is none."""
+        """Takes the oldest message out of the inbox; None if it is empty."""
         return self.inbox.pop(0) if self.inbox else None
 
     # Deadlines
 
-    def missed_ack(self, message_id: str) -> str:
-        """Nobody took it in time: it is sent again, and the next time it is undelivered. Gives that outcome, or ''."""
-        sent = self._sent(message_id)
+    def on_ack_timeout(self, message_id: str) -> str:
+        """Sends an unacknowledged message again; the next time it is undelivered. Returns that outcome, or ''."""
+        sent = self._require_unsettled(message_id)
         if sent.sends > RESENDS_MAX:
             self.settle(message_id, UNDELIVERED)
             return UNDELIVERED
@@ -234,31 +240,31 @@ class AgentMailbox(msgspec.Struct):
         self.outbox.append(sent.message)
         return ""
 
-    def missed_answer(self, message_id: str) -> None:
+    def on_answer_timeout(self, message_id: str) -> None:
         self.settle(message_id, TIMED_OUT)
 
     def overdue(self, now_ms: int) -> list[Overdue]:
-        """Every deadline that has passed by now, with what follows from it."""
+        """All deadlines that have passed by now, with their consequences."""
         passed = []
         for id_, sent in list(self.sent.items()):
             if not sent.acknowledged and now_ms >= sent.ack_due_ms:
-                passed.append(Overdue(message=sent.message, outcome=self.missed_ack(id_)))
+                passed.append(Overdue(message=sent.message, outcome=self.on_ack_timeout(id_)))
                 sent.ack_due_ms = now_ms + self.ack_timeout_ms
             elif sent.acknowledged and now_ms >= sent.answer_due_ms:
-                self.missed_answer(id_)
+                self.on_answer_timeout(id_)
                 passed.append(Overdue(message=sent.message, outcome=TIMED_OUT))
         return passed
 
     @property
     def next_due_ms(self) -> int | None:
-        """When to ask again what is overdue."""
+        """The time of the next deadline."""
         due = [sent.answer_due_ms if sent.acknowledged else sent.ack_due_ms for sent in self.sent.values()]
         return min(due, default=None)
 
     # Keeping
 
     def snapshot(self) -> object:
-        """As plain JSON values."""
+        """The mailbox as plain JSON values."""
         return msgspec.to_builtins(self)
 
     @classmethod
@@ -266,10 +272,10 @@ class AgentMailbox(msgspec.Struct):
         return msgspec.convert(snapshot, cls)
 
 
-def post(mailboxes: dict[str, AgentMailbox], message: AnyMessage) -> MessageRefused | None:
-    """Carries a message from its sender's outbox to its addressee's inbox, and the acknowledgement back.
+def transfer_message(mailboxes: dict[str, Mailbox], message: AnyMessage) -> MessageRefused | None:
+    """Delivers a message from its sender's outbox to its addressee's inbox, and returns the acknowledgement.
 
-    A refusal settles the message, and is given to whoever wants to write it down.
+    A refusal settles the message and is returned, so that the caller can record it.
     """
     sender = mailboxes[message.sender]
     try:

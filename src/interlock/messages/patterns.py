@@ -1,9 +1,9 @@
-"""Patterns for answers: a part of regular expressions that is matched in bounded time, whatever the pattern.
+"""Patterns for answers: a subset of regular expressions, matched in bounded time.
 
 Rule 1: letters, `.`, classes `[a-z]`, `\\d \\w \\s` and their opposites, groups, `|`, `* + ? {n} {n,} {n,m}`. Nothing
-looks back or ahead. `^` and `$` stand at the ends alone: a pattern is about the whole answer.
-Rule 2: no backtracking. A part of a pattern says once, for each place of the answer, where it may end if it begins
-there; so the cost grows with the pattern and the answer, and not with what is nested in what.
+looks back or ahead. `^` and `$` are allowed only at the ends: a pattern must match the whole answer.
+Rule 2: no backtracking. For each place of the answer, a part of a pattern computes once where it may end if it begins
+there; so the cost grows with the pattern and the answer, not with the nesting.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,28 +28,28 @@ _SETS: dict[str, Callable[[str], bool]] = {
 _BREAKS = {"n": "\n", "t": "\t", "r": "\r"}
 
 
-class Pattern(msgspec.Struct, frozen=True):
-    """A pattern that was understood."""
+class AnswerPattern(msgspec.Struct, frozen=True):
+    """A parsed pattern."""
 
     text: str
     part: Part
 
-    def fits(self, answer: str) -> bool:
+    def matches(self, answer: str) -> bool:
         return bool(self.part(answer)[0] >> len(answer) & 1)
 
 
-def pattern(text: str) -> Pattern:
-    """`BadQuestion` if it is not one of ours."""
+def parse_pattern(text: str) -> AnswerPattern:
+    """Parses a pattern; raises `BadQuestion` if it is not supported."""
     if len(text) > PATTERN_CHARS_MAX:
         raise BadQuestion(f"a pattern has at most {PATTERN_CHARS_MAX} characters, this one {len(text)}")
     body = text.removeprefix("^")
     if body.endswith("$") and not body.endswith("\\$"):
         body = body[:-1]
-    reader = _Reader(body, text)
+    reader = _PatternParser(body, text)
     part = reader.alternatives(0)
     if reader.peek():
-        raise reader.refused(f"'{reader.peek()}' closes nothing")
-    return Pattern(text, part)
+        raise reader.refusal(f"'{reader.peek()}' closes nothing")
+    return AnswerPattern(text, part)
 
 
 class _Bounds(NamedTuple):
@@ -57,13 +57,13 @@ class _Bounds(NamedTuple):
     most: int | None
 
 
-class _Reader:
+class _PatternParser:
     """Reads a pattern from left to right."""
 
     def __init__(self, body: str, whole: str) -> None:
         self.body, self.whole, self.at = body, whole, 0
 
-    def refused(self, why: str) -> BadQuestion:
+    def refusal(self, why: str) -> BadQuestion:
         return BadQuestion(
             f"the pattern '{self.whole}' is not understood: {why}; use letters, '.', [a-z], \\d \\w \\s, groups, '|' "
             "and repeats such as * + ? {2,5}"
@@ -72,16 +72,16 @@ class _Reader:
     def peek(self) -> str:
         return self.body[self.at : self.at + 1]
 
-    def take(self) -> str:
+    def next_char(self) -> str:
         char = self.peek()
         if not char:
-            raise self.refused("it ends too early")
+            raise self.refusal("it ends too early")
         self.at += 1
         return char
 
     def alternatives(self, depth: int) -> Part:
         if depth > PATTERN_NESTING_MAX:
-            raise self.refused(f"groups nest more than {PATTERN_NESTING_MAX} deep")
+            raise self.refusal(f"groups nest more than {PATTERN_NESTING_MAX} deep")
         ways = [self.sequence(depth)]
         while self.peek() == "|":
             self.at += 1
@@ -91,41 +91,41 @@ class _Reader:
     def sequence(self, depth: int) -> Part:
         parts = []
         while self.peek() and self.peek() not in "|)":
-            parts.append(self.repeated(self.atom(depth)))
-        return _one_after_the_other(parts)
+            parts.append(self.with_repeats(self.atom(depth)))
+        return _in_sequence(parts)
 
     def atom(self, depth: int) -> Part:
-        char = self.take()
+        char = self.next_char()
         if char == "(":
             return self.group(depth)
         if char == "[":
-            return _one(self.char_class())
+            return _one_char(self.char_class())
         if char == "\\":
-            return _one(self.escaped())
+            return _one_char(self.escape_sequence())
         if char == ".":
-            return _one(lambda found: found != "\n")
+            return _one_char(lambda found: found != "\n")
         if char in "*+?{^$":
-            raise self.refused(f"'{char}' stands where nothing can be repeated or begun")
-        return _one(lambda found: found == char)
+            raise self.refusal(f"'{char}' stands where nothing can be repeated or begun")
+        return _one_char(lambda found: found == char)
 
     def group(self, depth: int) -> Part:
         if self.body.startswith("?:", self.at):
             self.at += 2
         elif self.peek() == "?":
-            raise self.refused("groups that look ahead, look back or have a name are not part of it")
+            raise self.refusal("groups that look ahead, look back or have a name are not part of it")
         inner = self.alternatives(depth + 1)
         if self.peek() != ")":
-            raise self.refused("a group is not closed")
+            raise self.refusal("a group is not closed")
         self.at += 1
         return inner
 
-    def escaped(self) -> Callable[[str], bool]:
-        char = self.take()
+    def escape_sequence(self) -> Callable[[str], bool]:
+        char = self.next_char()
         if char.lower() in _SETS:
             holds = _SETS[char.lower()]
             return holds if char.islower() else lambda found: not holds(found)
         if char.isalnum() and char not in _BREAKS:
-            raise self.refused(f"'\\{char}' is not part of it")
+            raise self.refusal(f"'\\{char}' is not part of it")
         wanted = _BREAKS.get(char, char)
         return lambda found: found == wanted
 
@@ -134,27 +134,27 @@ class _Reader:
         self.at += negated
         tests = list(self.class_items())
         if not tests:
-            raise self.refused("a class [] is empty")
+            raise self.refusal("a class [] is empty")
         return lambda found: any(test(found) for test in tests) is not negated
 
     def class_items(self) -> Iterator[Callable[[str], bool]]:
         while self.peek() != "]":
-            char = self.take()
+            char = self.next_char()
             if char == "\\":
-                yield self.escaped()
+                yield self.escape_sequence()
             elif self.peek() == "-" and self.body[self.at + 1 : self.at + 2] not in ("]", ""):
                 self.at += 1
-                yield self.span(char, self.take())
+                yield self.span(char, self.next_char())
             else:
                 yield lambda found, wanted=char: found == wanted  # type: ignore[misc]
         self.at += 1
 
     def span(self, first: str, last: str) -> Callable[[str], bool]:
         if last == "\\" or last < first:
-            raise self.refused(f"'{first}-{last}' is no span of characters")
+            raise self.refusal(f"'{first}-{last}' is no span of characters")
         return lambda found: first <= found <= last
 
-    def repeated(self, part: Part) -> Part:
+    def with_repeats(self, part: Part) -> Part:
         bounds = {"*": _Bounds(0, None), "+": _Bounds(1, None), "?": _Bounds(0, 1)}.get(self.peek())
         if bounds is not None:
             self.at += 1
@@ -163,26 +163,26 @@ class _Reader:
         if bounds is None:
             return part
         if self.peek() and self.peek() in "*+?{":
-            raise self.refused(f"'{self.peek()}' repeats a repeat")
+            raise self.refusal(f"'{self.peek()}' repeats a repeat")
         return _repeat(part, bounds)
 
     def braces(self) -> _Bounds:
         end = self.body.find("}", self.at)
         least, comma, most = self.body[self.at + 1 : max(end, 0)].partition(",")
         if end < 0 or not least.isdecimal() or (most and not most.isdecimal()):
-            raise self.refused("a repeat in braces is {n}, {n,} or {n,m}")
+            raise self.refusal("a repeat in braces is {n}, {n,} or {n,m}")
         self.at = end + 1
         bounds = _Bounds(int(least), int(most) if most else None if comma else int(least))
         if max(bounds.least, bounds.most or 0) > PATTERN_REPEATS_MAX or bounds.least > (bounds.most or bounds.least):
-            raise self.refused(f"a repeat goes from few to many, and to at most {PATTERN_REPEATS_MAX}")
+            raise self.refusal(f"a repeat goes from few to many, and to at most {PATTERN_REPEATS_MAX}")
         return bounds
 
 
-def _one(test: Callable[[str], bool]) -> Part:
+def _one_char(test: Callable[[str], bool]) -> Part:
     return lambda text: (*(1 << at + 1 if test(char) else 0 for at, char in enumerate(text)), 0)
 
 
-def _one_after_the_other(parts: list[Part]) -> Part:
+def _in_sequence(parts: list[Part]) -> Part:
     return lambda text: reduce(_then, (part(text) for part in parts), _nothing(len(text) + 1))
 
 
@@ -195,7 +195,7 @@ def _repeat(part: Part, bounds: _Bounds) -> Part:
         once = part(text)
         at_least = _times(once, bounds.least)
         if bounds.most is None:
-            return _then(at_least, _however_often(once))
+            return _then(at_least, _any_number_of_times(once))
         return _then(at_least, _times(_either(once, _nothing(len(once))), bounds.most - bounds.least))
 
     return ends
@@ -214,7 +214,7 @@ def _then(first: Ends, second: Ends) -> Ends:
 
 
 def _from(places: int, ends: Sequence[int]) -> int:
-    """Where a part may end that begins at any of these places."""
+    """The places where a part may end that begins at any of these places."""
     found = 0
     while places:
         lowest = places & -places
@@ -224,7 +224,7 @@ def _from(places: int, ends: Sequence[int]) -> int:
 
 
 def _times(once: Ends, count: int) -> Ends:
-    """So often one after the other: twice as often with every round, until more of the same changes nothing."""
+    """Repeats a part: each round doubles the number of repeats, until nothing changes."""
     done = _nothing(len(once))
     while count > 0:
         twice = _then(once, once)
@@ -235,8 +235,8 @@ def _times(once: Ends, count: int) -> Ends:
     return done
 
 
-def _however_often(once: Ends) -> Ends:
-    """From the last place to the first: where a part ends it may begin again, and nothing leads back."""
+def _any_number_of_times(once: Ends) -> Ends:
+    """Repeats a part any number of times. From the last place to the first, since parts only lead forward."""
     ends = [0] * len(once)
     for at in reversed(range(len(once))):
         here = 1 << at

@@ -1,7 +1,9 @@
-"""Why a message, a move or an answer is not taken. Typed, with a stable code; journals and agents are told both.
+"""Refusals of messages, moves and answers. Typed, with a stable code; journals and agents get code and text.
 
-MessageError ─┬─ BadMessage  BadQuestion  BadAnswer  BadVerdict        what was written cannot be read
-              ├─ IllegalMove  Deadlock                                 the conversation cannot go on so
+The texts are part of journals: a change would make old runs replay differently.
+
+MessageError ─┬─ BadMessage  BadQuestion  BadAnswer  BadVerdict        the text cannot be read
+              ├─ IllegalMove  Deadlock                                 the conversation cannot continue
               └─ MessageRefused ─┬─ UnknownAddressee  WrongConversation  OutOfTurn
                                  └─ LateMessage  DuplicateMessage  TooManyMessages
 """
@@ -12,19 +14,19 @@ from interlock.errors import InterlockError, nearest
 
 
 class MessageError(InterlockError):
-    """Whoever sent, answered or asked acts."""
+    """The sender of the message, question or answer acts."""
 
     code = "message-error"
 
 
 class BadMessage(MessageError):
-    """It has not the form of its type."""
+    """The message does not have the form of its type."""
 
     code = "bad-message"
 
 
 class BadQuestion(MessageError):
-    """What an answer must look like cannot be understood, or could take for ever to check."""
+    """The form of the answer is invalid, or too expensive to check."""
 
     code = "bad-question"
 
@@ -36,13 +38,13 @@ class BadAnswer(MessageError):
 
 
 class BadVerdict(MessageError):
-    """A model was asked for JSON of a certain form, and said something else."""
+    """A model did not answer with JSON of the requested form."""
 
     code = "bad-verdict"
 
 
 class IllegalMove(MessageError):
-    """The table of moves has none from this state for this cause."""
+    """The table of moves has no entry for this state and cause."""
 
     code = "illegal-move"
 
@@ -52,7 +54,7 @@ class IllegalMove(MessageError):
 
 
 class Deadlock(MessageError):
-    """Agents wait for each other in a circle, and nothing is on its way to any of them."""
+    """Agents wait for each other in a circle, and no message is on its way to any of them."""
 
     code = "deadlock"
 
@@ -63,7 +65,7 @@ class Deadlock(MessageError):
 
 
 class MessageRefused(MessageError):
-    """`message_id` says which; the message is written down, and has no effect."""
+    """The message `message_id` is recorded and has no effect."""
 
     code = "message-refused"
 
@@ -73,7 +75,7 @@ class MessageRefused(MessageError):
 
 
 class UnknownAddressee(MessageRefused):
-    """There is nobody of this name to send it to."""
+    """There is no addressee of this name."""
 
     code = "unknown-agent"
 
@@ -84,19 +86,19 @@ class UnknownAddressee(MessageRefused):
 
 
 class WrongConversation(MessageRefused):
-    """It answers something that was never asked of its sender, or belongs to somebody else."""
+    """The sender was never asked this, or the question belongs to another agent."""
 
     code = "wrong-conversation"
 
 
 class OutOfTurn(MessageRefused):
-    """Its sender cannot send this now."""
+    """The sender cannot send this now."""
 
     code = "out-of-turn"
 
 
 class LateMessage(MessageRefused):
-    """What it answers is settled already."""
+    """The question is already settled."""
 
     code = "late"
 
@@ -115,7 +117,7 @@ class DuplicateMessage(MessageRefused):
 
 
 class TooManyMessages(MessageRefused):
-    """More than a run may send, or than one agent may have open at once."""
+    """A run has too many messages, or an agent too many open ones."""
 
     code = "too-many-messages"
 

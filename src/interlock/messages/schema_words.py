@@ -1,4 +1,4 @@
-"""What a schema for answers asks for, in words for the person who answers."""
+"""Schemas for answers, in words for the person who answers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ _NUMBERS = {"integer": "a whole number", "number": "a number"}
 
 
 def schema_words(schema: Mapping[str, Any]) -> str:
-    """Such as 'a whole number from 1 to 30'. What has parts is shown as JSON as well: it must be answered in JSON."""
+    """The schema in words, such as 'a whole number from 1 to 30'. Lists and objects are answered in JSON."""
     kind = schema.get("type", "string")
     if "enum" in schema:
         return f"one of: {', '.join(str(value) if kind == 'string' else _json(value) for value in schema['enum'])}"

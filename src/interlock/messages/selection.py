@@ -1,4 +1,4 @@
-"""Which children a task needs. The model names ids; ids that nobody has are refused, and it may try once more."""
+"""Selection of children for a task. The model names ids; unknown ids are refused, and it may try once more."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -6,16 +6,16 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from interlock.errors import nearest
-from interlock.frames import in_frame
+from interlock.messages.frames import in_frame
 from interlock.messages.refusals import BadVerdict
 from interlock.messages.validation import json_of
 
-# A model that did not answer with a list of known ids is asked again so often.
+# How often a model is asked again if it did not answer with a list of known ids.
 REPAIRS_MAX = 1
 
 
 class Selectable(Protocol):
-    """Whoever can be given a task. What it is good for is read from `role` and `description`, if it has them."""
+    """An agent that can get a task. Its `role` and `description` are shown, if it has them."""
 
     @property
     def id(self) -> str: ...
@@ -24,7 +24,7 @@ class Selectable(Protocol):
 A = TypeVar("A", bound=Selectable)
 
 
-class Child(msgspec.Struct, frozen=True):
+class ChildSummary(msgspec.Struct, frozen=True):
     """A child in a few words."""
 
     id: str
@@ -33,27 +33,27 @@ class Child(msgspec.Struct, frozen=True):
 
 
 class AgentSelector:
-    """Determines which agents a task needs; never all of them because nobody asked.
+    """Selects the agents that a task needs; never all of them by default.
 
-    The model's answer may be given to `select_agents`, or asked for by `ask_model`. Without either nobody is named.
+    The model's answer may be given to `select_agents`, or asked for by `ask_model`. Without either none is.
     """
 
     def __init__(self, ask_model: Callable[[str], Any] | None = None) -> None:
         self.ask_model = ask_model
 
     def select_agents(self, task: str, available_agents: Sequence[A], answer: Any = None) -> list[A]:
-        """In the order in which they are available; `BadVerdict` if the answer cannot be used, after one repair."""
+        """The agents, in the order of `available_agents`; `BadVerdict` if the answer is invalid after one retry."""
         if answer is not None:
-            return self._named(answer, available_agents)
+            return self._agents_named_in(answer, available_agents)
         if not self._has_model or not available_agents:
             return []
         prompt = self.prompt(task, available_agents)
         for _ in range(REPAIRS_MAX):
             try:
-                return self._named(self.llm_select(prompt), available_agents)
+                return self._agents_named_in(self.llm_select(prompt), available_agents)
             except BadVerdict as fault:
-                prompt = f"{prompt}\n\n{repair(fault)}"
-        return self._named(self.llm_select(prompt), available_agents)
+                prompt = f"{prompt}\n\n{repair_prompt(fault)}"
+        return self._agents_named_in(self.llm_select(prompt), available_agents)
 
     def llm_select(self, prompt: str) -> Any:
         assert self.ask_model is not None, "asked only where there is a model"
@@ -63,36 +63,36 @@ class AgentSelector:
     def _has_model(self) -> bool:
         return self.ask_model is not None or type(self).llm_select is not AgentSelector.llm_select
 
-    def _named(self, answer: Any, available: Sequence[A]) -> list[A]:
+    def _agents_named_in(self, answer: Any, available: Sequence[A]) -> list[A]:
         ids = read_selection(answer, [agent.id for agent in available])
         return [agent for agent in available if agent.id in ids]
 
     def prompt(self, task: str, available_agents: Sequence[Selectable]) -> str:
-        """What a model is asked. The task is data: it stands in a frame."""
+        """The prompt for the model. The task is data, so it is in a frame."""
         return (
-            f"Task:\n{in_frame('', 'task', task)}\n\nAvailable agents:\n{_listed(available_agents)}\n\n"
+            f"Task:\n{in_frame('', 'task', task)}\n\nAvailable agents:\n{_agent_list(available_agents)}\n\n"
             "Which agents are needed for this task? Return a JSON array of agent IDs, and nothing else.\n"
             "Only select agents that are NECESSARY. Don't select all agents. An empty array means that you do it alone."
         )
 
 
-def _listed(agents: Sequence[Selectable]) -> str:
-    return "\n".join(f"- {agent.id}{_good_for(agent)}" for agent in agents)
+def _agent_list(agents: Sequence[Selectable]) -> str:
+    return "\n".join(f"- {agent.id}{_description_of(agent)}" for agent in agents)
 
 
-def _good_for(agent: Selectable) -> str:
+def _description_of(agent: Selectable) -> str:
     words = [str(getattr(agent, name, "") or "") for name in ("role", "description")]
-    told = "; ".join(" ".join(word.split()) for word in words if word.strip())
-    return f": {told}" if told else ""
+    summary = "; ".join(" ".join(word.split()) for word in words if word.strip())
+    return f": {summary}" if summary else ""
 
 
-def repair(fault: BadVerdict) -> str:
-    """What a model is told whose answer could not be used. The fault may quote it, so it stands in a frame."""
+def repair_prompt(fault: BadVerdict) -> str:
+    """The prompt after an invalid answer. The fault may quote the answer, so it is in a frame."""
     return f"Your answer could not be used:\n{in_frame('', 'fault', str(fault))}"
 
 
 def read_selection(answer: Any, known: Sequence[str]) -> tuple[str, ...]:
-    """The ids that a model, or a host, named, in the order of `known`; `BadVerdict` if there is another among them."""
+    """Reads the ids that a model or host named, in the order of `known`; `BadVerdict` if one is unknown."""
     named = json_of(answer) if isinstance(answer, str) else answer
     if not isinstance(named, list | tuple) or not all(isinstance(id_, str) for id_ in named):
         raise BadVerdict('this is no list of ids; answer with a JSON array such as ["a", "b"], or []')

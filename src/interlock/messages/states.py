@@ -1,4 +1,4 @@
-"""What an agent is doing. Rule 1: every move is in MOVES, anything else is refused. Rule 2: the diagram is MOVES."""
+"""Agent states. Rule 1: every move is in MOVES, any other is refused. Rule 2: the diagram is drawn from MOVES."""
 
 from enum import StrEnum
 
@@ -17,21 +17,21 @@ class AgentState(StrEnum):
 
 
 class Cause(StrEnum):
-    """What moves an agent from one state to another: messages it sends or gets, and what becomes of its work."""
+    """The causes of a change of state: messages that an agent sends or gets, and the outcome of its work."""
 
-    TASK = "task"  # a person's words, a DELEGATE, or the floor
-    WORK = "work"  # it knows who is needed, and begins
-    DELEGATE = "DELEGATE"  # it has delegated, and has nothing else to do
+    TASK = "task"  # input of a person, a DELEGATE, or control
+    WORK = "work"  # it has selected its children, and starts
+    DELEGATE = "DELEGATE"  # it has delegated, and has no other work
     QUERY_PARENT = "QUERY to parent"
     REQUEST_USER_INPUT = "REQUEST_USER_INPUT"
     REPORT = "REPORT"
     QUERY = "QUERY"
     ANSWER = "ANSWER"
     USER_RESPONSE = "USER_RESPONSE"
-    NO_ANSWER = "no answer"  # what it waited for is undelivered, out of time, refused, or a deadlock
+    NO_ANSWER = "no answer"  # its message is undelivered, timed out, refused, or in a deadlock
     DONE = "done"
     FAILED = "failed"
-    GIVEN_UP = "given up"  # nobody wants its work any more
+    GIVEN_UP = "given up"  # its work is no longer needed
 
 
 _S, _C = AgentState, Cause
@@ -47,11 +47,11 @@ MOVES: dict[tuple[AgentState, Cause], AgentState] = {
     (_S.EXECUTING, _C.QUERY_PARENT): _S.WAITING_FOR_PARENT,
     (_S.EXECUTING, _C.REQUEST_USER_INPUT): _S.WAITING_FOR_USER,
     (_S.EXECUTING, _C.DONE): _S.COMPLETED,
-    # A child that asks back is no deadlock: its parent goes on, and can answer.
+    # A question of a child is not a deadlock: its parent continues, and can answer.
     (_S.WAITING_FOR_CHILD, _C.REPORT): _S.EXECUTING,
     (_S.WAITING_FOR_CHILD, _C.QUERY): _S.EXECUTING,
     (_S.WAITING_FOR_CHILD, _C.NO_ANSWER): _S.EXECUTING,
-    # Who waits for its parent or for a person may have children at work too.
+    # An agent that waits for its parent or a person may have working children too.
     (_S.WAITING_FOR_PARENT, _C.ANSWER): _S.EXECUTING,
     (_S.WAITING_FOR_PARENT, _C.REPORT): _S.EXECUTING,
     (_S.WAITING_FOR_PARENT, _C.QUERY): _S.EXECUTING,
@@ -67,7 +67,7 @@ MOVES: dict[tuple[AgentState, Cause], AgentState] = {
 
 
 def move(state: AgentState, cause: Cause) -> AgentState:
-    """Where the cause leads; `IllegalMove` where it leads nowhere."""
+    """The state that the cause leads to; raises `IllegalMove` if there is none."""
     after = MOVES.get((state, cause))
     if after is None:
         raise IllegalMove(state, cause, [str(known) for before, known in MOVES if before is state])

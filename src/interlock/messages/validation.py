@@ -1,4 +1,4 @@
-"""Whether a message was received, a task done, a question answered. Time and models' words come in as values.
+"""Validation of acknowledgements, reports and answers. Time and model replies are passed as values.
 
 Rule 1: acknowledged means received; it is not the answer.
 Rule 2: a model's verdict is never the only gate: the rules come first.
@@ -9,21 +9,21 @@ from typing import Any
 
 import msgspec
 
-from interlock.frames import in_frame
 from interlock.limits import ANSWER_CHARS_MAX
-from interlock.messages.answers import AnswerRules, require_rules, require_use, taken
+from interlock.messages.answers import AnswerRules, require_rules, require_use, require_valid_answer
+from interlock.messages.frames import in_frame
 from interlock.messages.reading import read_json
 from interlock.messages.refusals import BadAnswer, BadVerdict, WrongConversation
 from interlock.messages.wire import Delegate, Message, Report, RequestUserInput
 
 ACK_TIMEOUT_SECONDS = 30
 
-# Asks a model, and gives what it said.
+# Asks a model and returns its reply.
 AskModel = Callable[[str], Any]
 
 
-class MessageValidator:
-    """Waits for one message to be acknowledged: nothing polls, whoever knows the time asks."""
+class Acknowledgement:
+    """The acknowledgement of one message. Nothing polls; the caller knows the time and asks."""
 
     def __init__(self, message: Message, timeout: float = ACK_TIMEOUT_SECONDS) -> None:
         self.message = message
@@ -31,20 +31,20 @@ class MessageValidator:
         self.acknowledged = False
 
     def acknowledge(self, message_id: str | None = None) -> None:
-        """The addressee has it. With an id, only that of this very message counts."""
+        """Records that the addressee has the message. An id, if given, must be that of this message."""
         if message_id is not None and message_id != self.message.message_id:
             raise WrongConversation(message_id, f"this waits for '{self.message.message_id}' to be acknowledged")
         self.acknowledged = True
 
     def wait_for_ack(self, waited_seconds: float = 0) -> bool | None:
-        """After so long: True once acknowledged, False if its time is up, None while it may still come."""
+        """The result after this time: True if acknowledged, False if timed out, None while it may still come."""
         if self.acknowledged:
             return True
         return False if waited_seconds >= self.timeout else None
 
 
 class ValidationResult(msgspec.Struct, frozen=True, kw_only=True):
-    """True where the task was done. `by` says who found so: rules, or model."""
+    """The result of a check, true if the task was done. `by` is what decided: rules or model."""
 
     completed: bool
     reason: str = ""
@@ -55,9 +55,9 @@ class ValidationResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskValidator:
-    """Whether a report addresses its task: by rules, and by a model if there is one to ask.
+    """Checks that a report addresses its task: by rules, and by a model if there is one.
 
-    A verdict may be given to `validate_report` as the model wrote it, or asked for by `ask_model`.
+    The model's verdict may be given to `validate_report`, or asked for by `ask_model`.
     """
 
     def __init__(self, ask_model: AskModel | None = None, *, least_chars: int = 1) -> None:
@@ -66,7 +66,7 @@ class TaskValidator:
     def validate_report(
         self, task: str | Delegate, report: str | Report, verdict: str | Mapping[str, Any] | None = None
     ) -> ValidationResult:
-        """`BadVerdict` if a model was asked and did not answer as it should."""
+        """Validates a report; raises `BadVerdict` if the model's answer is invalid."""
         fault = self._fault(task, report)
         if fault:
             return ValidationResult(completed=False, reason=fault)
@@ -93,7 +93,7 @@ class TaskValidator:
         return ""
 
     def prompt(self, task: str | Delegate, report: str | Report) -> str:
-        """What a model is asked. Both texts are data: they stand in frames, and nothing in them is an order."""
+        """The prompt for the model. Both texts are data, so they are in frames."""
         assigned, by = (task.task, task.from_) if isinstance(task, Delegate) else (task, "")
         reporter = report.from_ if isinstance(report, Report) else ""
         return (
@@ -109,7 +109,7 @@ def _result(report: str | Report) -> str:
 
 
 def read_verdict(verdict: str | Mapping[str, Any] | ValidationResult) -> ValidationResult:
-    """A model's verdict on a report; `BadVerdict` if it is none."""
+    """Reads a model's verdict on a report; raises `BadVerdict` if it is invalid."""
     if isinstance(verdict, ValidationResult):
         return verdict
     body = json_of(verdict) if isinstance(verdict, str) else verdict
@@ -120,7 +120,7 @@ def read_verdict(verdict: str | Mapping[str, Any] | ValidationResult) -> Validat
 
 
 def json_of(said: str) -> Any:
-    """The JSON that a model was asked for, also where it stands in a code fence."""
+    """Reads the JSON of a model's reply, also from a code fence."""
     text = said.strip()
     if text.startswith("```") and text.endswith("```"):
         text = text.removesuffix("```").partition("\n")[2].strip()
@@ -131,7 +131,7 @@ def json_of(said: str) -> Any:
 
 
 class UserInputValidator:
-    """Whether an answer addresses its question: not blank, and of the form that the question asks for."""
+    """Checks that an answer fits its question: not blank, and of the form that the question defines."""
 
     def __init__(
         self, *, choices: tuple[str, ...] = (), pattern: str = "", schema: Mapping[str, Any] | None = None
@@ -144,9 +144,9 @@ class UserInputValidator:
         return not self.fault(question, answer)
 
     def fault(self, question: str | RequestUserInput, answer: str) -> str:
-        """What is wrong with the answer, in words for whoever is asked again; empty if nothing is."""
+        """The fault of the answer, in words for the person; empty if it is valid."""
         try:
-            taken(self.rules, answer)
+            require_valid_answer(self.rules, answer)
         except BadAnswer as error:
             asked = question.question if isinstance(question, RequestUserInput) else question
             return f"{error}; the question was: {asked}"

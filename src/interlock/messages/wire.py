@@ -1,7 +1,7 @@
-"""The six messages, in the form in which they travel.
+"""The six messages in their wire format.
 
-Rule 1: `to_wire` gives exactly the keys of the protocol, in its order; `from_wire` takes no other.
-Rule 2: a message is checked when it is made, whoever makes it; what is wrong is said with what would be right.
+Rule 1: `to_wire` gives exactly the keys of the protocol, in its order; `from_wire` accepts no other.
+Rule 2: a message is checked when it is made; the error tells what would be right.
 Rule 3: people have one name here, `user`: a question to them has no `to`, an answer of theirs no `from`.
 """
 
@@ -12,7 +12,7 @@ import msgspec
 
 from interlock.errors import nearest
 from interlock.limits import MESSAGE_ID_CHARS_MAX
-from interlock.messages.reading import read_json, repeated_key
+from interlock.messages.reading import duplicate_key, read_json
 from interlock.messages.refusals import BadMessage
 
 USER = "user"
@@ -24,11 +24,11 @@ _NAMES: dict[type, str] = {str: "a text", dict: "an object", bool: "true or fals
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True):
-    """What all messages have in common. `Message.from_wire` reads any of them."""
+    """The base of all messages. `Message.from_wire` reads any of them."""
 
     message_id: str
 
-    # The fields that may not be blank, and what the others hold.
+    # The fields that must not be blank, and the types of the others.
     filled: ClassVar[tuple[str, ...]] = ("message_id",)
     holds: ClassVar[dict[str, type]] = {}
 
@@ -58,12 +58,12 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbi
 
     @property
     def answers(self) -> str:
-        """The id of the message that this one answers; empty where it answers none."""
+        """The id of the message that this one answers; empty if it answers none."""
         return str(getattr(self, "in_response_to", ""))
 
     @property
     def asks(self) -> bool:
-        """Whether its sender waits for an answer."""
+        """True if its sender waits for an answer."""
         return bool(getattr(self, "requires_response", False) or getattr(self, "awaiting_response", False))
 
     def to_wire(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbi
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any] | str | bytes) -> Self:
-        """Of a mapping, or of JSON; `BadMessage` says what is wrong."""
+        """Reads a message from a mapping or JSON; raises `BadMessage` with the fault."""
         message = from_wire(wire)
         if not isinstance(message, cls):
             raise BadMessage(f"this is a {message.type}, and a {cls.__struct_config__.tag} was expected")
@@ -93,7 +93,7 @@ class Delegate(Message, frozen=True, kw_only=True, tag="DELEGATE"):
 
 
 class Report(Message, frozen=True, kw_only=True, tag="REPORT"):
-    """A child says what came of its task."""
+    """A child reports the result of its task."""
 
     from_: str = msgspec.field(name="from")
     to: str
@@ -178,7 +178,7 @@ class HostNote(Message, frozen=True, kw_only=True, tag="HOST_NOTE"):
 
 
 class HostRequest(HostNote, frozen=True, kw_only=True, tag="HOST_REQUEST"):
-    """The same, where its sender waits for an ANSWER."""
+    """A HostNote whose sender waits for an ANSWER."""
 
     @property
     def asks(self) -> bool:
@@ -190,7 +190,7 @@ AnyMessage = Delegate | Report | RequestUserInput | UserResponse | Query | Answe
 # The program that embeds Interlock, as a sender; no agent can have this name.
 HOST = "@host"
 
-# What every message of the host's types has besides its body.
+# The keys of every message of a host type besides its body.
 EVERY_KEY = ("type", "from", "to", "message_id", "requires_response", "in_response_to")
 
 TYPES: dict[str, type[AnyMessage]] = {
@@ -212,17 +212,17 @@ WIRE_KEYS: dict[str, tuple[str, ...]] = {
     "ANSWER": ("type", "from", "to", "answer", "message_id", "in_response_to"),
 }
 
-# Which type answers which.
+# The type of the answer, by type of the question.
 ANSWERED_BY: dict[str, str] = {"DELEGATE": "REPORT", "QUERY": "ANSWER", "REQUEST_USER_INPUT": "USER_RESPONSE"}
 
 
-def answered_by(message: Message) -> str:
-    """The type of what answers it; empty where nothing does."""
+def answer_type_of(message: Message) -> str:
+    """The type of its answer; empty if it has none."""
     return "ANSWER" if isinstance(message, HostRequest) else ANSWERED_BY.get(message.type, "")
 
 
 def from_journal(wire: Mapping[str, Any]) -> AnyMessage:
-    """A message as a run has recorded it; a type that is not registered here was registered there."""
+    """Reads a recorded message; its type was registered when it was recorded."""
     if wire.get("type") in TYPES:
         return from_wire(wire)
     body = {key: value for key, value in wire.items() if key not in EVERY_KEY}
@@ -235,8 +235,8 @@ def to_wire(message: Message) -> dict[str, Any]:
 
 
 def from_wire(wire: Mapping[str, Any] | str | bytes) -> AnyMessage:
-    """Any message; `BadMessage` says what is wrong with it."""
-    body = _decoded(wire) if isinstance(wire, str | bytes) else wire
+    """Reads any message; raises `BadMessage` with the fault."""
+    body = _decode_json(wire) if isinstance(wire, str | bytes) else wire
     if not isinstance(body, Mapping):
         raise BadMessage(f"a message is an object with the key 'type', got {type(body).__name__}")
     kind = body.get("type")
@@ -253,13 +253,13 @@ def from_wire(wire: Mapping[str, Any] | str | bytes) -> AnyMessage:
         raise BadMessage(f"{kind} cannot be read: {error}; its keys are {keys}") from error
 
 
-def _decoded(text: str | bytes) -> Any:
+def _decode_json(text: str | bytes) -> Any:
     try:
         text = text if isinstance(text, str) else text.decode()
         body = read_json(text)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadMessage(f"a message is a JSON object, and this is no JSON: {error}") from error
-    if (key := repeated_key(text)) is not None:
+    if (key := duplicate_key(text)) is not None:
         raise BadMessage(f"the key '{key}' stands there more than once; say it once")
     return body
 

@@ -1,14 +1,13 @@
 """Mailboxes and acknowledgements for programs that await them, as in the protocol. The rules are those of `messages`.
 
-Rule 1: nothing polls. Whoever waits is woken by the acknowledgement, or by its deadline.
+Rule 1: nothing polls. A waiting program is woken by the acknowledgement, or by its deadline.
 """
 
 import asyncio
 import time
 
-from interlock.messages.mailbox import AgentMailbox as Mailbox
-from interlock.messages.validation import ACK_TIMEOUT_SECONDS
-from interlock.messages.validation import MessageValidator as Acknowledgement
+from interlock.messages.mailbox import Mailbox
+from interlock.messages.validation import ACK_TIMEOUT_SECONDS, Acknowledgement
 from interlock.messages.wire import AnyMessage, Message
 
 
@@ -48,7 +47,7 @@ class AgentMailbox(Mailbox, dict=True):
         self._waiting: dict[str, MessageValidator] = {}
 
     async def send(self, message: AnyMessage, now_ms: int | None = None) -> MessageValidator:  # type: ignore[override]
-        """Into the outbox; its acknowledgement is owed, and an answer if it asks for one. Gives what waits for it."""
+        """Puts a message into the outbox; gives the validator that waits for its acknowledgement."""
         super().send(message, time.monotonic_ns() // 1_000_000 if now_ms is None else now_ms)
         validator = MessageValidator(message, self.ack_timeout_ms / 1000)
         self._waiting[message.message_id] = validator
@@ -60,15 +59,15 @@ class AgentMailbox(Mailbox, dict=True):
 
     def acknowledge(self, message_id: str, response: AnyMessage | None = None) -> None:
         super().acknowledge(message_id, response)
-        self._tell(message_id)
+        self._resolve_ack(message_id)
 
     def deliver(self, message: AnyMessage) -> bool:
         is_new = super().deliver(message)
         if is_new and message.answers:  # an answer says that the question was received
-            self._tell(message.answers)
+            self._resolve_ack(message.answers)
         return is_new
 
-    def _tell(self, message_id: str) -> None:
+    def _resolve_ack(self, message_id: str) -> None:
         validator = self._waiting.pop(message_id, None)
         if validator is not None:
             validator.acknowledge()

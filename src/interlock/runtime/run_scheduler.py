@@ -1,6 +1,6 @@
-"""One task that starts the runs of schedules when their time has come.
+"""One task that starts the runs of schedules when they are due.
 
-Rule 1: start, then move on. A crash between the two tries the same occurrence again, whose run then exists already.
+Rule 1: start the run, then advance the schedule. After a crash between the two, the run exists already.
 Rule 2: the wall clock may be set at any time, so it is read every 30 seconds at least.
 Rule 3: a schedule that cannot start its run delays no other schedule.
 """
@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from interlock.broadcast.run_schedules import (
     NextCron,
     RunSchedule,
+    after_clock_change,
     after_failure,
     after_start,
-    replanned,
     run_id_of,
 )
 from interlock.errors import InterlockError, PortError, RunDeleted, RunExists
@@ -26,7 +26,7 @@ _log = logging.getLogger("interlock")
 # Starts the run of an occurrence under the given id; `RunExists` if it was started before.
 StartRun = Callable[[RunSchedule, str], Awaitable[None]]
 
-# While the store is away it is asked again after this many milliseconds.
+# How long to wait before a store that is away is asked again.
 STORE_AWAY_MS = 1_000
 
 
@@ -39,13 +39,13 @@ class RunScheduler:
         next_cron: NextCron,
         redact: Callable[[str], str],
     ) -> None:
-        """`redact` takes the secrets of the host out of why a run did not start, which is stored."""
+        """`redact` removes the secrets of the host from the stored reason why a run did not start."""
         self._store, self._clock, self._start_run, self._next_cron = store, clock, start_run, next_cron
         self._redact = redact
         self._changed = asyncio.Event()
 
     def wake(self) -> None:
-        """Schedules may have changed."""
+        """Looks at the schedules again: they may have changed."""
         self._changed.set()
 
     async def run(self) -> None:
@@ -55,7 +55,7 @@ class RunScheduler:
             await self._wait(await self._start_due())
 
     async def _start_due(self) -> int:
-        """Starts what is due; gives the milliseconds until the next look."""
+        """Starts the runs that are due; gives the milliseconds until the next look."""
         try:
             schedules = await self._store.run_schedules()
             times = [await self._advance(each) for each in schedules if not (each.paused or each.is_over)]
@@ -65,16 +65,16 @@ class RunScheduler:
         return min([WALL_LOOK_MS, *(max(0, at - self._clock.now_ms()) for at in times)])
 
     async def _advance(self, schedule: RunSchedule) -> int:
-        """When the schedule is to be looked at again."""
+        """Starts the run if it is due, and advances the schedule; gives the time of the next look."""
         now = self._clock.now_ms()
-        new = replanned(schedule, now, self._next_cron)
+        new = after_clock_change(schedule, now, self._next_cron)
         if new.due_at <= now:
-            new = await self._occurrence(new, now)
+            new = await self._start_occurrence(new, now)
         if new != schedule:
             await self._store.replace_schedule(schedule, new)
         return new.due_at if not new.is_over else now + WALL_LOOK_MS
 
-    async def _occurrence(self, schedule: RunSchedule, now: int) -> RunSchedule:
+    async def _start_occurrence(self, schedule: RunSchedule, now: int) -> RunSchedule:
         run = run_id_of(schedule)
         try:
             await self._start_run(schedule, run)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from interlock.ports import Clock
 
-# Deadlines that were given up stay in the heap until this many more of them than of the others are in it.
+# Cancelled deadlines stay in the heap until there are this many more of them than of the others.
 # Most are an hour away, and a paused run must cost nothing until then.
 GIVEN_UP_MAX = 100
 
 
 class Timers:
-    """Calls back when working time is up. A deadline given up before is skipped."""
+    """Calls back at a deadline. A cancelled deadline is skipped."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -29,7 +29,7 @@ class Timers:
         if self._heap[0][2] == key:
             self._changed.set()
 
-    def give_up(self, key: str) -> None:
+    def cancel(self, key: str) -> None:
         self._calls.pop(key, None)
         if len(self._heap) > 2 * len(self._calls) + GIVEN_UP_MAX:
             self._heap = [entry for entry in self._heap if entry[2] in self._calls]
@@ -38,18 +38,18 @@ class Timers:
     async def run(self) -> None:
         """Waits for deadlines until it is cancelled."""
         while True:
-            self._fire_what_is_due()
+            self._fire_due()
             self._changed.clear()
-            await self._next()
+            await self._wait_for_next()
 
-    def _fire_what_is_due(self) -> None:
+    def _fire_due(self) -> None:
         now = self._clock.monotonic_ms()
         while self._heap and (self._heap[0][0] <= now or self._heap[0][2] not in self._calls):
             call = self._calls.pop(heapq.heappop(self._heap)[2], None)
             if call is not None:
                 call()
 
-    async def _next(self) -> None:
+    async def _wait_for_next(self) -> None:
         if not self._heap:
             await self._changed.wait()
             return

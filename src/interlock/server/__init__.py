@@ -1,1 +1,1 @@
-"""Interlock for programs elsewhere: what speaks a protocol with them."""
+"""Interlock over a network: HTTP, webhooks and MCP."""

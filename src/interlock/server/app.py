@@ -15,23 +15,23 @@ from starlette.routing import Match
 from starlette.staticfiles import StaticFiles
 
 from interlock.errors import InterlockError, RequestRefused
-from interlock.server.documents import document_of
-from interlock.server.guard import Gatekeeper, Guard
-from interlock.server.origins import Origins
-from interlock.server.problems import problem_response
-from interlock.server.routes_crews import crews_router
-from interlock.server.routes_engine import engine_router
-from interlock.server.routes_health import health_router
-from interlock.server.routes_questions import questions_router
-from interlock.server.routes_runs import runs_router
-from interlock.server.routes_schedules import schedules_router
-from interlock.server.routes_session import session_router
-from interlock.server.routes_signals import signals_router
-from interlock.server.routes_usage import usage_router
-from interlock.server.routes_webhooks import webhooks_router
-from interlock.server.routes_webhooks_in import webhooks_in_router
+from interlock.server.http.guard import Guard, GuardContext
+from interlock.server.http.origins import Origins
+from interlock.server.http.problems import problem_response
+from interlock.server.http.strict_routes import StrictRoute
+from interlock.server.openapi import openapi_builder
+from interlock.server.routes.crew_routes import crews_router
+from interlock.server.routes.dead_webhook_routes import webhooks_router
+from interlock.server.routes.engine_routes import engine_router
+from interlock.server.routes.health_routes import health_router
+from interlock.server.routes.question_routes import questions_router
+from interlock.server.routes.run_routes import runs_router
+from interlock.server.routes.schedule_routes import schedules_router
+from interlock.server.routes.session_routes import session_router
+from interlock.server.routes.signal_routes import signals_router
+from interlock.server.routes.usage_routes import usage_router
+from interlock.server.routes.webhook_routes import webhooks_in_router
 from interlock.server.service import Service
-from interlock.server.strict import StrictRoute
 
 STATIC = Path(__file__).parent / "static"
 
@@ -50,7 +50,7 @@ ROUTERS = (
 )
 
 
-def guarded_app(service: Service, origins: Origins) -> Guard:
+def build_app(service: Service, origins: Origins) -> Guard:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.router.route_class = StrictRoute
     routers = [router(service) for router in ROUTERS]
@@ -60,30 +60,30 @@ def guarded_app(service: Service, origins: Origins) -> Guard:
     app.add_api_route("/openapi.json", _Document(app), include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
-    app.openapi = document_of(app, routes, origins.public_url)  # type: ignore[method-assign]
-    app.add_exception_handler(InterlockError, _Refused(service))
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _NoRoute(routes))
-    app.add_exception_handler(Exception, _failed)
-    keeper = Gatekeeper(
+    app.openapi = openapi_builder(app, routes, origins.public_url)  # type: ignore[method-assign]
+    app.add_exception_handler(InterlockError, _RefusalHandler(service))
+    app.add_exception_handler(RequestValidationError, _on_invalid_request)
+    app.add_exception_handler(HTTPException, _NoRouteHandler(routes))
+    app.add_exception_handler(Exception, _on_internal_error)
+    keeper = GuardContext(
         settings=service.settings,
         origins=origins,
         access=service.access,
         clock=service.box.clock,
         metrics=service.metrics,
-        admission=service.admission,
+        admission=service.admission_refusal,
         body_bytes_max=lambda: service.crews.body_bytes_max,
         hooks=service.incoming,
         redact=service.redact,
         slow_request_s=lambda: service.slow_request_s,
     )
     guard = Guard(app, keeper)
-    service.failed = guard.failed
+    service.refuse_wrong_key = guard.refuse_wrong_key
     return guard
 
 
 class _Page:
-    """What a browser shows; it holds nothing, and asks for everything, below the prefix of the public address."""
+    """Serves the dashboard. It contains no data, and fetches all of it below the prefix of the public address."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix, self._text = prefix, ""
@@ -96,7 +96,7 @@ class _Page:
 
 
 class _Document:
-    """The OpenAPI document, for anybody; written once, as it is large and asked for without a key."""
+    """Serves the OpenAPI document without a key; it is encoded once, because it is large."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app, self._text = app, b""
@@ -106,33 +106,33 @@ class _Document:
         return Response(self._text, media_type="application/json")
 
 
-class _Refused:
-    """What a route refuses; the service is told, as a full disk closes the door."""
+class _RefusalHandler:
+    """Answers with a refusal; the service gets it too, because a full disk stops new work."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     async def __call__(self, _: Request, error: Exception) -> Response:
         assert isinstance(error, InterlockError), "it is registered for those"
-        self._service.failed_with(error)
+        self._service.on_failure(error)
         return problem_response(error)
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _on_invalid_request(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError), "it is registered for those"
-    found = [_told(each) for each in error.errors()]
+    found = [_field_error_of(each) for each in error.errors()]
     code = "bad-body" if any(each["in"] == "body" for each in found) else "bad-parameter"
     first = found[0]
     return problem_response(RequestRefused(code, f"{first['at'] or 'the body'}: {first['message']}", errors=found))
 
 
-def _told(error: dict[str, Any]) -> dict[str, str]:
+def _field_error_of(error: dict[str, Any]) -> dict[str, str]:
     where, *path = [str(part) for part in error["loc"]]
     return {"in": where, "at": ".".join(path), "message": str(error["msg"])}
 
 
-class _NoRoute:
-    """There is nothing at an address, or nothing that takes this method."""
+class _NoRouteHandler:
+    """Answers 404 or 405: no route for the address, or not for the method."""
 
     def __init__(self, routes: Sequence[APIRoute]) -> None:
         self._routes = routes
@@ -141,13 +141,13 @@ class _NoRoute:
         assert isinstance(error, HTTPException), "it is registered for those"
         path = request.url.path[:80]
         if error.status_code != 405:
-            return problem_response(RequestRefused("not-found", f"there is nothing at {path}; see /openapi.json"))
-        response = problem_response(RequestRefused("method-not-allowed", f"{path} does not take {request.method}"))
+            return problem_response(RequestRefused("not-found", f"{path} was not found; see /openapi.json"))
+        response = problem_response(RequestRefused("method-not-allowed", f"{path} does not allow {request.method}"))
         found = [route for route in self._routes if route.matches(request.scope)[0] is not Match.NONE]
         methods = sorted({method for route in found for method in route.methods or ()})
         response.headers["allow"] = ", ".join(methods) or (error.headers or {}).get("Allow", "GET")
         return response
 
 
-async def _failed(_: Request, error: Exception) -> Response:
-    return problem_response(RequestRefused("internal-error", f"{type(error).__name__}; the log tells more"))
+async def _on_internal_error(_: Request, error: Exception) -> Response:
+    return problem_response(RequestRefused("internal-error", f"{type(error).__name__}; see the log"))

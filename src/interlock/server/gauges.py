@@ -1,11 +1,11 @@
-"""How the server and its data folder are now: what `/metrics` shows besides counters."""
+"""Gauges of `/metrics`: the current state of the server and of its data folder."""
 
 import asyncio
 from collections.abc import Iterator
 
 from interlock import __version__
-from interlock.adapters.data_folder import database_bytes
-from interlock.compose.box import Interlock
+from interlock.adapters.files.data_folder import database_bytes
+from interlock.compose.interlock import Interlock
 from interlock.errors import StoreFailed
 from interlock.ports import FolderCounts
 from interlock.server.metrics import Sample
@@ -15,7 +15,7 @@ LAG_STEP_S = 0.5
 
 
 class LoopLag:
-    """How late the event loop runs what is due: a synchronous tool or a slow disk blocks all runs and requests."""
+    """The lag of the event loop: a synchronous tool or a slow disk blocks all runs and requests."""
 
     def __init__(self) -> None:
         self.newest_s = self._worst_s = 0.0
@@ -30,25 +30,25 @@ class LoopLag:
             self._worst_s = max(self._worst_s, self.newest_s)
 
     def take_worst(self) -> float:
-        """The most since it was last asked for."""
+        """The largest lag since the last call."""
         worst, self._worst_s = self._worst_s, self.newest_s
         return worst
 
 
 async def folder_gauges(box: Interlock) -> list[Sample]:
-    """From the store; none of them while it is away, which `store_up` tells."""
+    """Gauges of the store; only `store_up` while it is unavailable."""
     try:
         counts = await box.store.folder_counts()
     except StoreFailed:
         return [Sample("store_up", "Whether the data folder can be read.", 0)]
     return [
         Sample("store_up", "Whether the data folder can be read.", 1),
-        *_counted(counts, box.clock.now_ms()),
+        *_count_samples(counts, box.clock.now_ms()),
         Sample("database_bytes", "Size of the database with its log.", database_bytes(box.data)),
     ]
 
 
-def _counted(counts: FolderCounts, now_ms: int) -> Iterator[Sample]:
+def _count_samples(counts: FolderCounts, now_ms: int) -> Iterator[Sample]:
     for crew, status, count in counts.runs:
         labels = (("crew", crew), ("status", status))
         yield Sample("runs_in_store", "Runs in the data folder that are not over.", count, labels)
@@ -59,17 +59,17 @@ def _counted(counts: FolderCounts, now_ms: int) -> Iterator[Sample]:
     yield Sample("schedules_failed", "Schedules whose last occurrence did not start.", counts.schedules_failed)
     next_s = counts.next_schedule_at / 1000
     yield Sample("schedule_next_timestamp_seconds", "When the next run is due; 0 if none is.", next_s)
-    yield Sample("webhook_letters_waiting", "Letters to webhooks that are not delivered yet.", counts.letters_waiting)
-    yield Sample("webhook_letters_dead", "Letters to webhooks that were given up.", counts.letters_dead)
+    yield Sample("webhook_letters_waiting", "Webhook deliveries that are pending.", counts.letters_waiting)
+    yield Sample("webhook_letters_dead", "Webhook deliveries that failed for good.", counts.letters_dead)
     yield Sample("broadcasts_dead", "Broadcasts that could not be delivered.", counts.broadcasts_dead)
 
 
 def process_gauges(box: Interlock, streams: int, lag: LoopLag) -> list[Sample]:
-    """Of this process."""
+    """Gauges of this process."""
     return [
         Sample("build_info", "The version that serves; always 1.", 1, (("version", __version__),)),
         Sample("runs_under_way", "Runs that this process drives.", len(box.runner.live)),
         Sample("runs_set_aside", "Runs that cannot be driven here.", len(box.set_aside)),
         Sample("streams_open", "Event streams that are open.", streams),
-        Sample("event_loop_lag_seconds", "How late the event loop was, most since the last scrape.", lag.take_worst()),
+        Sample("event_loop_lag_seconds", "Largest lag of the event loop since the last scrape.", lag.take_worst()),
     ]

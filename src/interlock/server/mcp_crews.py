@@ -1,9 +1,9 @@
 """Crews as tools of an MCP server.
 
-Rule 1: every crew is a tool that takes a text; `resume` answers a run that waits.
-Rule 2: a result tells the run, its status and reason, and if it is paused the question; what did not complete, and
-what Interlock refuses, is an error with a code.
-Rule 3: a run goes on only while somebody waits for it: a call that is cancelled, or a client that leaves, cancels it.
+Rule 1: every crew is a tool with a text as its input; `resume` answers a paused run.
+Rule 2: a result has the run, its status and reason, and the question if it is paused. A run that did not complete, and
+a refusal, is an error with a code.
+Rule 3: a run continues only while its caller waits: a cancelled call, or a client that disconnects, cancels it.
 """
 
 import re
@@ -18,27 +18,29 @@ from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult, TextContent
 
 from interlock import __version__
-from interlock.compose.box import Interlock, Result, RunHandle, new_run_id
-from interlock.crew.definition import Crew
-from interlock.engine.parking import PARKED, SET_ASIDE
+from interlock.compose.interlock import Interlock, Result, RunHandle, new_run_id
+from interlock.crew.definition import CrewDefinition
+from interlock.engine.flow.parking import PARKED, SET_ASIDE
 from interlock.errors import InterlockError, RunNotFound, UsageError
 
 RESUME = "resume"
-# Who asks, in journals: a client of this server.
+# The caller in journals: a client of this server.
 MCP = "mcp"
-RESUME_DOES = "Answers the question of a run that is paused, and goes on with it. `token` only if several are open."
+RESUME_DESCRIPTION = (
+    "Answers the question of a paused run and continues it. Give `token` only if several questions are open."
+)
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
 
 Progress = Callable[[float, str], Awaitable[None]]
 
 
-def by_tool_name(crews: Sequence[Crew]) -> dict[str, Crew]:
-    """What each crew is called as a tool; `UsageError` if two would be called alike."""
-    found: dict[str, Crew] = {}
+def crews_by_tool_name(crews: Sequence[CrewDefinition]) -> dict[str, CrewDefinition]:
+    """The tool name of each crew; raises `UsageError` if two would have one name."""
+    found: dict[str, CrewDefinition] = {}
     for crew in crews:
         name = _UNFIT.sub("_", crew.name).strip("_")[:64]
         if name in found:
-            also = f"crew '{found[name].name}' is called so already"
+            also = f"crew '{found[name].name}' has that name already"
             raise UsageError(f"crew '{crew.name}' cannot be a tool called '{name}': {also}; rename it, or leave it out")
         if not name or name == RESUME:
             raise UsageError(f"crew '{crew.name}' cannot be a tool called '{name}'; rename it, or leave it out")
@@ -46,45 +48,45 @@ def by_tool_name(crews: Sequence[Crew]) -> dict[str, Crew]:
     return found
 
 
-def crew_server(box: Interlock, crews: Mapping[str, Crew]) -> MCPServer:
+def crew_server(box: Interlock, crews: Mapping[str, CrewDefinition]) -> MCPServer:
     server = MCPServer("interlock", version=__version__, log_level="WARNING")
     served = CrewTools(box, [crew.name for crew in crews.values()])
     for name, crew in crews.items():
-        server.add_tool(_runs(served, crew), name=name, description=_description(crew))
-    server.add_tool(_resumes(served), name=RESUME, description=RESUME_DOES)
+        server.add_tool(_run_tool(served, crew), name=name, description=_description(crew))
+    server.add_tool(_resume_tool(served), name=RESUME, description=RESUME_DESCRIPTION)
     return server
 
 
-def _runs(served: "CrewTools", crew: Crew) -> Callable[..., Awaitable[CallToolResult]]:
+def _run_tool(served: "CrewTools", crew: CrewDefinition) -> Callable[..., Awaitable[CallToolResult]]:
     async def run(input: str, ctx: Context) -> CallToolResult:  # noqa: A002 - it is the name that clients see
-        return await served.run(crew, input, _reporting(ctx))
+        return await served.run(crew, input, _progress_reporter(ctx))
 
     return run
 
 
-def _resumes(served: "CrewTools") -> Callable[..., Awaitable[CallToolResult]]:
+def _resume_tool(served: "CrewTools") -> Callable[..., Awaitable[CallToolResult]]:
     async def resume(run: str, answer: str, ctx: Context, token: str = "") -> CallToolResult:
-        return await served.resume(run, answer, token or None, _reporting(ctx))
+        return await served.resume(run, answer, token or None, _progress_reporter(ctx))
 
     return resume
 
 
-def _reporting(ctx: Context) -> Progress:
+def _progress_reporter(ctx: Context) -> Progress:
     async def report(progress: float, message: str) -> None:
         await ctx.report_progress(progress, message=message)
 
     return report
 
 
-def _description(crew: Crew) -> str:
+def _description(crew: CrewDefinition) -> str:
     what = crew.description or f"Runs the crew {crew.name}."
     return (
         f"{what}\nIf the result is paused, ask the user its question and call `{RESUME}` with the run and the answer."
     )
 
 
-class Outcome(NamedTuple):
-    """What a tool answers: as text, and as JSON."""
+class CrewToolResult(NamedTuple):
+    """The result of a tool: as text, and as JSON."""
 
     text: str
     told: dict[str, Any]
@@ -92,36 +94,38 @@ class Outcome(NamedTuple):
 
 
 class CrewTools:
-    """What the tools do, apart from how they are called."""
+    """The work of the tools, without the protocol."""
 
     def __init__(self, box: Interlock, crews: Sequence[str]) -> None:
         self.box, self._crews = box, crews
 
-    async def run(self, crew: Crew, text: str, report: Progress) -> CallToolResult:
+    async def run(self, crew: CrewDefinition, text: str, report: Progress) -> CallToolResult:
         run = new_run_id(self.box.clock)
-        return await self._told(self._followed(run, self.box.start(crew, text, run_id=run, by=MCP), 0, report))
+        return await self._as_call_result(
+            self._follow_run(run, self.box.start(crew, text, run_id=run, by=MCP), 0, report)
+        )
 
     async def resume(self, run: str, answer: str, token: str | None, report: Progress) -> CallToolResult:
-        return await self._told(self._resumed(run, answer, token, report))
+        return await self._as_call_result(self._resume_run(run, answer, token, report))
 
-    async def _told(self, asked: Awaitable[Result]) -> CallToolResult:
-        """Without secrets, also in what an error repeats and in what was stored before a secret was known."""
+    async def _as_call_result(self, asked: Awaitable[Result]) -> CallToolResult:
+        """Removes secrets, also from errors and from records stored before a secret was known."""
         try:
-            outcome = _outcome(await asked)
+            outcome = _result_of(await asked)
         except InterlockError as error:
-            outcome = Outcome(str(error), {"code": error.code, "message": str(error)}, is_error=True)
-        keys = self.box.known_keys()
-        told = msgspec.json.decode(keys.hidden_body(msgspec.json.encode(outcome.told)))
-        text = TextContent(type="text", text=keys.hidden(outcome.text))
+            outcome = CrewToolResult(str(error), {"code": error.code, "message": str(error)}, is_error=True)
+        keys = self.box.redactor()
+        told = msgspec.json.decode(keys.redact_body(msgspec.json.encode(outcome.told)))
+        text = TextContent(type="text", text=keys.redact(outcome.text))
         return CallToolResult(content=[text], structured_content=told, is_error=outcome.is_error)
 
-    async def _resumed(self, run: str, answer: str, token: str | None, report: Progress) -> Result:
+    async def _resume_run(self, run: str, answer: str, token: str | None, report: Progress) -> Result:
         row = await self.box.journal.row(run)
         if row.crew not in self._crews:
-            raise UsageError(f"run '{run}' is one of crew '{row.crew}', which is not served here")
-        return await self._followed(run, self.box.resume(run, answer, token=token, by=MCP), row.seq, report)
+            raise UsageError(f"run '{run}' belongs to crew '{row.crew}', which is not served here")
+        return await self._follow_run(run, self.box.resume(run, answer, token=token, by=MCP), row.seq, report)
 
-    async def _followed(self, run: str, asked: Awaitable[RunHandle], after: int, report: Progress) -> Result:
+    async def _follow_run(self, run: str, asked: Awaitable[RunHandle], after: int, report: Progress) -> Result:
         try:
             handle = await asked
             async for event in handle.events(after):
@@ -138,18 +142,18 @@ def _progress_line(event: Mapping[str, Any]) -> str:
     return f"{event['agent']} works" if event["type"] == "turn.started" else f"{event['agent']} calls {event['name']}"
 
 
-def _outcome(result: Result) -> Outcome:
+def _result_of(result: Result) -> CrewToolResult:
     told = {"run": result.run, "status": result.status, "reason": result.reason}
     if result.status == "completed":
-        return Outcome(result.text, {**told, "text": result.text})
+        return CrewToolResult(result.text, {**told, "text": result.text})
     if result.reason in (PARKED, SET_ASIDE):
         why = f": {result.detail}" if result.detail else ""
         text = f"run {result.run} is {result.reason.replace('_', ' ')}{why}\nIt continues when it is resumed."
-        return Outcome(text, {**told, "detail": result.detail})
+        return CrewToolResult(text, {**told, "detail": result.detail})
     if result.status == "paused":
         question = result.text or result.output
         context = f"\nContext: {result.context}" if result.context else ""
         text = f"run {result.run} is paused and asks:\n{question}{context}\nCall {RESUME} with this run and the answer."
-        return Outcome(text, {**told, "question": question, "context": result.context, "token": result.token})
+        return CrewToolResult(text, {**told, "question": question, "context": result.context, "token": result.token})
     text = f"run {result.run} {result.status}: {result.reason}\n{result.text}".rstrip()
-    return Outcome(text, {**told, "code": f"run-{result.status}", "text": result.text}, is_error=True)
+    return CrewToolResult(text, {**told, "code": f"run-{result.status}", "text": result.text}, is_error=True)

@@ -1,12 +1,12 @@
-"""Counts what happens in runs, from the records that this process stores.
+"""Counts events of runs, from the records that this process stores.
 
-Calls in progress are kept only while their run is driven here.
+The start times of calls in progress are kept for at most `OPEN_RUNS_MAX` runs.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from interlock.crew.definition import Crew
+from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import (
     Event,
     ModelCalled,
@@ -22,14 +22,17 @@ from interlock.engine.events import (
 from interlock.ports import StoredRecord
 from interlock.server.metrics import CALL_BUCKETS, Metrics, reason_group
 
-# The crew of a run that this process drives.
-CrewOf = Callable[[str], Crew | None]
+# Gives the crew of a run that this process drives.
+CrewOf = Callable[[str], CrewDefinition | None]
 
 UNKNOWN = "unknown"
 MICROS = 1_000_000
 
+# Runs with calls in progress; if another process continues one, this process gets no more records of it.
+OPEN_RUNS_MAX = 10_000
 
-class _Open(NamedTuple):
+
+class _OpenCall(NamedTuple):
     """A model call or a tool call in progress. `name` is a tool, or a model that is not the agent's own."""
 
     agent: str
@@ -38,11 +41,11 @@ class _Open(NamedTuple):
 
 
 class RunMetrics:
-    """An observer that counts."""
+    """An observer of records that counts."""
 
     def __init__(self, metrics: Metrics, crew_of: CrewOf) -> None:
         self._crew_of = crew_of
-        self._open: dict[str, dict[str, _Open]] = {}
+        self._open: dict[str, dict[str, _OpenCall]] = {}
         counter = metrics.counter
         self._started = counter("runs_started_total", "Runs started, those of sub-crews too.", "crew")
         self._finished = counter("runs_total", "Runs that are over.", "crew", "status", "reason")
@@ -52,7 +55,9 @@ class RunMetrics:
         self._tokens = counter("model_tokens_total", "Tokens of model calls.", "crew", "model", "direction")
         self._cost = counter("model_cost_dollars_total", "Cost of model calls that have a price.", "crew", "model")
         self._unpriced = counter("model_unpriced_calls_total", "Model calls without a price.", "crew", "model")
-        self._seconds = metrics.histogram("model_call_seconds", "Time that model calls took.", CALL_BUCKETS, "model")
+        self._seconds = metrics.histogram(
+            "model_call_seconds", "Time that model calls took.", CALL_BUCKETS, "crew", "model"
+        )
         self._tools = counter("tool_calls_total", "Tool calls that are over.", "tool", "outcome")
 
     def __call__(self, stored: StoredRecord) -> None:
@@ -61,21 +66,22 @@ class RunMetrics:
                 case RunStarted():
                     self._started.add(event.crew)
                 case ModelCalled():
-                    self._begin(stored, event.call, _Open(event.agent, event.model, stored.record.at))
+                    self._open_call(stored, event.call, _OpenCall(event.agent, event.model, stored.record.at))
                     if event.attempt:
                         self._retries.add(*self._crew_and_model(stored.run, event.agent, event.model))
                 case ToolCalled():
-                    self._begin(stored, event.call, _Open(event.agent, event.name, stored.record.at))
+                    self._open_call(stored, event.call, _OpenCall(event.agent, event.name, stored.record.at))
                 case _:
-                    self._count_ending(stored, event)
+                    self._count_end(stored, event)
 
-    def _count_ending(self, stored: StoredRecord, event: Event) -> None:
+    def _count_end(self, stored: StoredRecord, event: Event) -> None:
         match event:
             case ModelReplied() | ModelFailed():
                 self._count_model(stored, event)
             case ModelCancelled():
-                self._end(stored.run, event.call)
-                self._calls.add(*self._crew_and_model(stored.run, event.agent, ""), "cancelled")
+                call = self._close_call(stored.run, event.call)
+                backup = call.name if call is not None else ""
+                self._calls.add(*self._crew_and_model(stored.run, event.agent, backup), "cancelled")
             case ToolReturned():
                 self._count_tool(stored.run, event)
             case RunPaused():
@@ -87,28 +93,30 @@ class RunMetrics:
                 return
 
     def _count_model(self, stored: StoredRecord, event: ModelReplied | ModelFailed) -> None:
-        call = self._end(stored.run, event.call)
+        call = self._close_call(stored.run, event.call)
         crew, model = self._crew_and_model(stored.run, event.agent, event.model)
         self._calls.add(crew, model, "ok" if isinstance(event, ModelReplied) else "failed")
         if call is not None:
-            self._seconds.add((stored.record.at - call.at) / 1000, model)
+            self._seconds.add(max(0, stored.record.at - call.at) / 1000, crew, model)
         self._tokens.add(crew, model, "input", by=event.usage.input_tokens)
         self._tokens.add(crew, model, "output", by=event.usage.output_tokens)
         self._cost.add(crew, model, by=event.usage.cost_micros / MICROS)
         self._unpriced.add(crew, model, by=event.usage.unpriced_calls)
 
     def _count_tool(self, run: str, event: ToolReturned) -> None:
-        """A model may ask for a tool that does not exist: such names are not labels."""
-        call, crew = self._end(run, event.call), self._crew_of(run)
+        """The label of a tool. A model may call a tool that does not exist: such names are not labels."""
+        call, crew = self._close_call(run, event.call), self._crew_of(run)
         known = {tool for agent in crew.agents for tool in agent.tools} if crew is not None else set()
         name = call.name if call is not None and call.name in known else UNKNOWN
         self._tools.add(name, "ok" if event.ok else "failed")
 
-    def _begin(self, stored: StoredRecord, key: str, call: _Open) -> None:
+    def _open_call(self, stored: StoredRecord, key: str, call: _OpenCall) -> None:
+        if stored.run not in self._open and len(self._open) >= OPEN_RUNS_MAX:
+            del self._open[next(iter(self._open))]
         self._open.setdefault(stored.run, {})[key] = call
 
-    def _end(self, run: str, key: str) -> _Open | None:
-        """The call as it began; None if another process began it."""
+    def _close_call(self, run: str, key: str) -> _OpenCall | None:
+        """The start of a call; None if another process started it."""
         calls = self._open.get(run, {})
         found = calls.pop(key, None)
         if not calls:

@@ -1,20 +1,20 @@
-"""Runs and questions as they are answered."""
+"""Runs and questions as response bodies."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from interlock.compose.box import Interlock
-from interlock.compose.questions import listed_questions, read_listed
+from interlock.compose.interlock import Interlock
+from interlock.compose.questions import list_open_questions, read_with_complete_lists
 from interlock.compose.results import result_from
-from interlock.crew.definition import Crew
-from interlock.engine.in_full import in_full
-from interlock.engine.reasons import reason
+from interlock.crew.definition import CrewDefinition
+from interlock.engine.explain import explain_event
+from interlock.engine.to_plain import to_plain
 from interlock.errors import DamagedRun, InterlockError
 from interlock.ids import parent_of
 from interlock.ports import Journal, OpenQuestion, RunRow, StoredRecord, Toolbox
+from interlock.runtime.following import json_or_text, public_events
 from interlock.runtime.runner import is_over
-from interlock.runtime.watching import json_or_text, public_events
 
 
 def run_view(row: RunRow) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def run_view(row: RunRow) -> dict[str, Any]:
         "updated_at": row.updated_at,
         "parent": parent_of(row.run),
         "continues": row.continues,
-        "usage": in_full(row.usage),
+        "usage": to_plain(row.usage),
     }
 
 
@@ -39,7 +39,7 @@ async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
     result = await result_from(box.journal, row)
     open_: list[OpenQuestion] = []
     if not is_over(row.status):
-        open_ = await read_listed(box.store, box.crew_of, partial(listed_questions, box.store, run))
+        open_ = await read_with_complete_lists(box.store, box.crew_of, partial(list_open_questions, box.store, run))
     asked = sorted(open_, key=lambda each: (each.run != run, each.since, each.token))
     questions = [question_view(each, box.toolbox) for each in asked]
     said = {
@@ -49,33 +49,33 @@ async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
         "token": result.token,
         "questions": questions,
     }
-    used = {"usage_by_agent": {agent: in_full(usage) for agent, usage in result.usage_by_agent.items()}}
-    return {**run_view(row), **said, **used, "models": await _models(box, row)}
+    used = {"usage_by_agent": {agent: to_plain(usage) for agent, usage in result.usage_by_agent.items()}}
+    return {**run_view(row), **said, **used, "models": await _models_of(box, row)}
 
 
-async def _models(box: Interlock, row: RunRow) -> list[dict[str, Any]]:
-    """The model of each agent when the run started: an event names a model only where it is another one."""
+async def _models_of(box: Interlock, row: RunRow) -> list[dict[str, Any]]:
+    """The model of each agent when the run started; events name a model only if it differs."""
     try:
         crew = await box.crew_of(row)
     except InterlockError:
         return []  # the run can be shown without them
     return [
         {"path": list(path), "agent": agent.id, "model": agent.primary.name}
-        for path, each in _tree(crew, ())
+        for path, each in _crews_below(crew, ())
         for agent in each.agents
         if agent.primary is not None
     ]
 
 
-def _tree(crew: Crew, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Crew]]:
+def _crews_below(crew: CrewDefinition, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], CrewDefinition]]:
     yield path, crew
     for name, sub in crew.sub_crews.items():
         if sub.crew is not None and name not in path:
-            yield from _tree(sub.crew, (*path, name))
+            yield from _crews_below(sub.crew, (*path, name))
 
 
 def question_view(question: OpenQuestion, tools: Toolbox) -> dict[str, Any]:
-    """Its id stays when it is asked again, because an answer did not fit; its token does not."""
+    """The body of a question. If it is asked again after a refused answer, its id stays and its token changes."""
     return {
         "id": question.id,
         "run": question.run,
@@ -96,17 +96,17 @@ def question_view(question: OpenQuestion, tools: Toolbox) -> dict[str, Any]:
         "key": f"{question.run}:{question.call}" if question.call else question.id,
         "tool": question.tool,
         "arguments": json_or_text(question.arguments) if question.arguments else None,
-        "parameters": _parameters(question.tool, tools) if question.arguments else {},
+        "parameters": _parameters_of(question.tool, tools) if question.arguments else {},
     }
 
 
-def _parameters(tool: str, tools: Toolbox) -> dict[str, Any]:
-    """What a tool takes, as this host has it; empty where the tool is gone."""
+def _parameters_of(tool: str, tools: Toolbox) -> dict[str, Any]:
+    """The schema of a tool's arguments on this host; empty if the tool is gone."""
     return next((each.parameters for each in tools.schemas([tool]) if each.name == tool), {})
 
 
-async def events_after(journal: Journal, run: str, after: int, limit: int) -> dict[str, Any]:
-    """Of as many records as can be needed, as each has an event at least; large ones end a page early."""
+async def event_page_after(journal: Journal, run: str, after: int, limit: int) -> dict[str, Any]:
+    """Events of a page: enough records, as each has at least one event; large records end a page early."""
     last = (await journal.row(run)).seq
     records = await journal.records(run, after, limit)
     found = [event for record in records for event in public_events(run, record) if event["seq"] > after]
@@ -115,7 +115,7 @@ async def events_after(journal: Journal, run: str, after: int, limit: int) -> di
 
 
 async def reason_pages(box: Interlock, run: str) -> AsyncIterator[list[dict[str, Any]]]:
-    """Of a run and all below it, in the order in which the store took them in; `DamagedRun` where one is missing."""
+    """Records of a run and of all below it, in the order of the store; raises `DamagedRun` if one is missing."""
     last, position = (await box.journal.row(run)).seq, 0
     seen: dict[str, int] = {}
     while page := await box.store.of_run(run, position):
@@ -131,12 +131,12 @@ async def reason_pages(box: Interlock, run: str) -> AsyncIterator[list[dict[str,
 
 def reasons_of(tree: Sequence[StoredRecord]) -> list[dict[str, Any]]:
     pairs = [
-        (event, told)
+        (event, public)
         for stored in tree
-        for event, told in zip(stored.record.events, public_events(stored.run, stored.record), strict=True)
+        for event, public in zip(stored.record.events, public_events(stored.run, stored.record), strict=True)
     ]
     return [
-        {"run": told["run"], "seq": told["seq"], "type": told["type"], "text": text, "event": told}
-        for event, told in pairs
-        if (text := reason(event))
+        {"run": public["run"], "seq": public["seq"], "type": public["type"], "text": text, "event": public}
+        for event, public in pairs
+        if (text := explain_event(event))
     ]

@@ -1,4 +1,4 @@
-"""Marks inside a reply that steer this run. PURE."""
+"""Signals: marks inside a reply that route this run. PURE."""
 
 from interlock.errors import SignalError
 from interlock.signals.builtin import load_default_signals

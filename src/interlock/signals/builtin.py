@@ -1,4 +1,4 @@
-"""The eleven signals every crew knows. A crew may override any of them under `signals`."""
+"""The eleven built-in signals of every crew. A crew may override any of them under `signals`."""
 
 from interlock.signals.definition import SignalBehavior, SignalDefinition
 from interlock.signals.registry import SignalRegistry
@@ -22,12 +22,12 @@ BUILT_IN = tuple(
     )
 )
 
-# Those of seed 000 that tell how something went: files may route them without saying where to.
+# Signals of seed 000 that report a status: files may route them without a target.
 STATUS_SIGNALS = ("[OK]", "[ERROR]", "[RETRY]")
 
 
 def load_default_signals() -> SignalRegistry:
-    """A fresh registry holding the built-in signals; adding to it changes no other."""
+    """A new registry with the built-in signals; adding to it changes no other."""
     registry = SignalRegistry()
     registry.register_bulk(BUILT_IN)
     return registry

@@ -1,4 +1,4 @@
-"""What a signal is: its name, what it does, who may emit it, where it may lead."""
+"""The definition of a signal: its name, its behaviour, its emitters and its targets."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from interlock.limits import MARK_CHARS_MAX
 
 
 class SignalBehavior(StrEnum):
-    """What a signal does to the run, in the order reports list them."""
+    """The effect of a signal on the run, in the order of reports."""
 
     TERMINATE = "terminate"
     ROUTE = "route"
@@ -24,7 +24,7 @@ class SignalBehavior(StrEnum):
     SUB_CREW = "sub_crew"
 
 
-# Taken where neither the route nor the definition states one. Tells never compete.
+# Used if neither the route nor the definition has a priority. Notifications never compete.
 PRIORITY_BY_BEHAVIOR = {
     SignalBehavior.TERMINATE: 100,
     SignalBehavior.PAUSE: 80,
@@ -58,7 +58,7 @@ class SignalDefinition(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         set_once = msgspec.structs.force_setattr
         for field, ids in (("allowed_agents", self.allowed_agents), ("valid_targets", self.valid_targets)):
-            given: object = ids  # callers are not always typed; and a text is a sequence too, of its letters
+            given: object = ids  # callers are not always typed, and a text is a sequence of letters too
             if isinstance(given, str) or not isinstance(given, Sequence):
                 raise BadDefinition(self.name, field, "a list of ids", ids)
             set_once(self, field, list(ids))
@@ -70,12 +70,12 @@ class SignalDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rank(self) -> int:
-        """The priority in force: the stated one, else that of the behaviour."""
+        """The effective priority: its own, else that of the behaviour."""
         return PRIORITY_BY_BEHAVIOR[SignalBehavior(self.behavior)] if self.priority is None else self.priority
 
     @property
     def replacement(self) -> str | None:
-        """The signal that a deprecated one tells its users to move to, if its message names one."""
+        """The replacement of a deprecated signal, if its message names one."""
         named = _MARK.findall(self.deprecated_msg)
         return next((mark for mark in named if mark != self.name and is_signal_name(mark)), None)
 
@@ -98,21 +98,21 @@ def is_signal_name(text: object) -> TypeGuard[str]:
     )
 
 
-def checked(definition: SignalDefinition) -> SignalDefinition:
-    """The definition itself, once every field holds what it may hold."""
+def require_valid_definition(definition: SignalDefinition) -> SignalDefinition:
+    """Returns the definition; raises `SignalError` if a field has an invalid value."""
     name = definition.name
     if not is_signal_name(name):
         raise BadSignalFormat(name)
     if definition.behavior not in list(SignalBehavior):
         raise BadDefinition(name, "behavior", f"one of {', '.join(SignalBehavior)}", definition.behavior)
-    if definition.priority is not None and not _is_whole(definition.priority, 0, PRIORITY_MAX):
+    if definition.priority is not None and not _is_whole_number(definition.priority, 0, PRIORITY_MAX):
         raise BadDefinition(name, "priority", f"a whole number from 0 to {PRIORITY_MAX}", definition.priority)
-    if definition.max_occurs is not None and not _is_whole(definition.max_occurs, 1, MAX_OCCURS_MAX):
+    if definition.max_occurs is not None and not _is_whole_number(definition.max_occurs, 1, MAX_OCCURS_MAX):
         raise BadDefinition(name, "max_occurs", "a whole number from 1", definition.max_occurs)
     if definition.behavior == SignalBehavior.TERMINATE and definition.default_target:
         raise WrongTarget.of_termination(name, definition.default_target)
     return definition
 
 
-def _is_whole(value: object, least: int, most: int) -> bool:
+def _is_whole_number(value: object, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most

@@ -1,4 +1,4 @@
-"""Emphasis around marks: what is left of it when the marks are taken out of a text goes with them."""
+"""Emphasis around marks: when marks are removed from a text, the emphasis around them is removed too."""
 
 import re
 from collections.abc import Iterable
@@ -7,18 +7,18 @@ Span = tuple[int, int]
 
 _SIGNS = "*_~"
 _BLANKS = " \t"
-_SIGNS_MAX = 8  # of emphasis on one side: bold, italic and struck through take five
+_SIGNS_MAX = 8  # of emphasis on one side: bold, italic and strikethrough take five
 _OPENING = re.compile(r"<(b|strong|i|em|u|s|del|ins|mark|small|big|span|font)>\Z", re.IGNORECASE)
 _CLOSING = re.compile(r"</(b|strong|i|em|u|s|del|ins|mark|small|big|span|font)>", re.IGNORECASE)
 _TAG_CHARS_MAX = len("<strong>")
 
 
 def with_emphasis(text: str, marks: Iterable[Span]) -> list[Span]:
-    """The spans of the marks, each with the emphasis that holds nothing else; marks side by side are one span."""
+    """The spans of the marks, each with the emphasis that contains nothing else; adjacent marks are one span."""
     found: list[Span] = []
-    for start, end in _side_by_side(text, marks):
+    for start, end in _merge_adjacent(text, marks):
         first, last = start, end
-        while (wider := _wider(text, first, last)) is not None:
+        while (wider := _widen_once(text, first, last)) is not None:
             first, last = wider
         if found and first < found[-1][1]:  # the emphasis of the one before ended here
             first = found[-1][1]
@@ -26,7 +26,7 @@ def with_emphasis(text: str, marks: Iterable[Span]) -> list[Span]:
     return found
 
 
-def _side_by_side(text: str, marks: Iterable[Span]) -> list[Span]:
+def _merge_adjacent(text: str, marks: Iterable[Span]) -> list[Span]:
     joined: list[Span] = []
     for start, end in marks:
         if joined and not text[joined[-1][1] : start].strip(_BLANKS):
@@ -36,14 +36,14 @@ def _side_by_side(text: str, marks: Iterable[Span]) -> list[Span]:
     return joined
 
 
-def _wider(text: str, first: int, last: int) -> Span | None:
-    """With one more pair of signs or tags around."""
+def _widen_once(text: str, first: int, last: int) -> Span | None:
+    """The span with one more pair of signs or tags."""
     while first > 0 and text[first - 1] in _BLANKS:
         first -= 1
     while last < len(text) and text[last] in _BLANKS:
         last += 1
     sign = text[first - 1 : first]
-    if sign and sign in _SIGNS and text.startswith(sign, last) and not _ends_words(text, first, last):
+    if sign and sign in _SIGNS and text.startswith(sign, last) and not _belongs_to_words(text, first, last):
         return first - 1, last + 1
     opening, closing = _OPENING.search(text, max(0, first - _TAG_CHARS_MAX), first), _CLOSING.match(text, last)
     if opening and closing and opening[1].lower() == closing[1].lower():
@@ -51,15 +51,15 @@ def _wider(text: str, first: int, last: int) -> Span | None:
     return None
 
 
-def _ends_words(text: str, first: int, last: int) -> bool:
-    """Whether the signs belong to words beside the mark: `*a* [END] *b*`."""
+def _belongs_to_words(text: str, first: int, last: int) -> bool:
+    """True if the signs belong to words beside the mark: `*a* [END] *b*`."""
     before = text[max(0, first - _SIGNS_MAX) : first].rstrip(_SIGNS)[-1:]
     after = text[last : last + _SIGNS_MAX].lstrip(_SIGNS)[:1]
     return before.isalnum() or after.isalnum()
 
 
 def _before_blanks(text: str, first: int, last: int) -> int:
-    """Where words before are emphasized with the mark, the blank between them goes too: it would undo the emphasis."""
+    """The start before the blank, if the words before it share the emphasis: a trailing blank would undo it."""
     if not text.startswith(tuple(_SIGNS), last):
         return first
     while first > 0 and text[first - 1] in _BLANKS:

@@ -1,15 +1,15 @@
-"""HTML in a reply: which of it a reader does not see as text, and up to where.
+"""HTML in a reply: the parts that a reader does not see as text.
 
-Rule 1: comments, CDATA, and elements that hold code, scripts or quotes hide all up to their end, over lines too.
-Rule 2: one that nobody closes hides to the end of its line, as a backtick does: it was probably only spoken of.
-Rule 3: a tag, and an address in angle brackets, hide what is inside of them, such as attributes.
+Rule 1: comments, CDATA, and elements with code, scripts or quotes hide everything up to their end, over lines too.
+Rule 2: an unclosed one hides to the end of its line, like a backtick: it was probably only mentioned.
+Rule 3: a tag, and an address in angle brackets, hide their content, such as attributes.
 """
 
 import re
 
 import msgspec
 
-# What is inside of these is code, quoted, or not shown at all.
+# The content of these is code, quoted, or not shown at all.
 HIDING_ELEMENTS = (
     "blockquote", "code", "kbd", "listing", "noscript", "plaintext", "pre", "q", "samp", "script", "style", "template",
     "textarea", "title", "tt", "var", "xmp",
@@ -25,27 +25,27 @@ _CLOSINGS = {"comment": "-->", "data": "]]>", "order": "?>", "declaration": ">"}
 _END_TAGS = {name: re.compile(rf"</{name}[ \t]*>", re.IGNORECASE) for name in HIDING_ELEMENTS}
 
 
-class Sign(msgspec.Struct, frozen=True):
-    """What begins at a `<`: it ends at `end`, and then, if it hides more, something that `closed_by` names."""
+class HtmlSign(msgspec.Struct, frozen=True):
+    """A construct that begins at a `<` and ends at `end`; if it hides more, `closed_by` names what closes it."""
 
     end: int
     closed_by: str = ""
 
 
-def sign_at(text: str, place: int, end: int) -> Sign | None:
+def sign_at(text: str, place: int, end: int) -> HtmlSign | None:
     """The comment, element, tag or address that begins here; None if it is a plain `<`."""
     found = _SIGN.match(text, place, end)
     if found is None:
         return None
     name = (found["name"] or "").lower()
     if name in _END_TAGS and not found["ends"] and not found["alone"]:
-        return Sign(found.end(), name)
+        return HtmlSign(found.end(), name)
     closing = "" if found["empty"] else next((_CLOSINGS[kind] for kind in _CLOSINGS if found[kind]), "")
-    return Sign(found.end(), closing)
+    return HtmlSign(found.end(), closing)
 
 
-def end_of(text: str, position: int, closed_by: str, end: int) -> int:
-    """The position after what closes it, looked for from `position` on; -1 if nothing does."""
+def end_of_hidden(text: str, position: int, closed_by: str, end: int) -> int:
+    """The position after its closing sign, searched from `position` on; -1 if there is none."""
     if closed_by in _END_TAGS:
         found = _END_TAGS[closed_by].search(text, position, end)
         return found.end() if found else -1
@@ -53,21 +53,21 @@ def end_of(text: str, position: int, closed_by: str, end: int) -> int:
     return place + len(closed_by) if place >= 0 else -1
 
 
-class Elements:
-    """Where the elements of one text end, asked from left to right; nothing is sought twice."""
+class HtmlElements:
+    """The ends of the elements of one text, asked from left to right; no part is searched twice."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        # By what closes it: from where it was looked for last, and the position after it, or -1.
+        # By closing sign: where the last search started, and the position after the sign, or -1.
         self._found: dict[str, tuple[int, int]] = {}
 
-    def end_after(self, sign: Sign) -> int:
-        """-1 if nothing closes it."""
+    def end_after(self, sign: HtmlSign) -> int:
+        """The position after the closing sign; -1 if there is none."""
         if not sign.closed_by:
             return sign.end
         begin, after = self._found.get(sign.closed_by, (0, 0))
         if begin <= sign.end and (after < 0 or sign.end <= after - len(sign.closed_by)):
             return after
-        after = end_of(self._text, sign.end, sign.closed_by, len(self._text))
+        after = end_of_hidden(self._text, sign.end, sign.closed_by, len(self._text))
         self._found[sign.closed_by] = (sign.end, after)
         return after

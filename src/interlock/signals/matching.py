@@ -1,7 +1,7 @@
-"""Recognition: which signals a text carries, how exactly, and where.
+"""Recognition: the signals in a text, how exact each is, and where.
 
 Rule 1: identity is exact, recognition is tolerant: `exact`, then `case_insensitive`, then `normalized`.
-Rule 2: a mark begins at the last `[` before its `]`; it counts only where a reader would see it (`page`).
+Rule 2: a mark begins at the last `[` before its `]`; it counts only if a reader would see it (`page`).
 Rule 3: one pass; the cost grows with the text, never with the number of signals. Beyond a stated size only the last
 line is read.
 """
@@ -16,11 +16,11 @@ import msgspec
 from interlock.errors import BadSignalFormat
 from interlock.limits import LAST_LINE_CHARS_MAX, MARK_CHARS_MAX, READ_CHARS_MAX
 from interlock.signals.definition import is_signal_name
-from interlock.signals.page import Page, is_plain, may_be_in_fence
+from interlock.signals.page import MarkdownPage, is_plain, may_be_in_fence
 
 
 class MatchMethod(StrEnum):
-    """How exactly a mark was written, most exact first."""
+    """Levels of recognition, most exact first."""
 
     EXACT = "exact"
     CASE_INSENSITIVE = "case_insensitive"
@@ -31,7 +31,7 @@ METHODS = tuple(MatchMethod)
 
 
 class Match(msgspec.Struct, frozen=True):
-    """A mark of `signal` at `text[start:end]`. One that two signals claim equally gives a match for each."""
+    """A mark of `signal` at `text[start:end]`. A mark that fits two signals equally gives a match for each."""
 
     signal: str
     method: MatchMethod
@@ -39,7 +39,7 @@ class Match(msgspec.Struct, frozen=True):
     end: int
 
 
-class Mark(msgspec.Struct, frozen=True):
+class VisibleMark(msgspec.Struct, frozen=True):
     """A visible pair of brackets that may or may not be a signal."""
 
     inner: str
@@ -51,11 +51,11 @@ _BRACKETS = re.compile(rf"\[([^\[\]]{{1,{MARK_CHARS_MAX - 2}}})\]")
 
 
 class SignalMatcher:
-    """Made once for a set of names, used for any number of texts."""
+    """Finds signals in texts; made once for a set of names."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(dict.fromkeys(names))
-        # One table a level, most exact first: what a mark reads as, to the names it may mean.
+        # One table per level, most exact first: from the spelling of a mark to the names it may mean.
         self._exact: dict[str, tuple[str, ...]] = {}
         self._caseless: dict[str, tuple[str, ...]] = {}
         self._normalized: dict[str, tuple[str, ...]] = {}
@@ -65,7 +65,7 @@ class SignalMatcher:
             inner = name[1:-1]
             self._exact[inner] = (name,)
             _add(self._caseless, inner.casefold(), name)
-            _add(self._normalized, normalized(inner), name)
+            _add(self._normalized, normal_form(inner), name)
 
     def find(self, text: str) -> list[Match]:
         """Every mark of every signal, in the order of the text."""
@@ -76,43 +76,43 @@ class SignalMatcher:
         return found
 
     def recognizes(self, inner: str) -> bool:
-        return inner in self._exact or inner.casefold() in self._caseless or normalized(inner) in self._normalized
+        return inner in self._exact or inner.casefold() in self._caseless or normal_form(inner) in self._normalized
 
     def lookup(self, inner: str) -> tuple[MatchMethod, tuple[str, ...]]:
-        """The names that a mark may mean, at the most exact level that knows any; none is an empty tuple."""
+        """The names that a mark may mean, at the most exact level that has any; empty if there is none."""
         if names := self._exact.get(inner):
             return MatchMethod.EXACT, names
         if names := self._caseless.get(inner.casefold()):
             return MatchMethod.CASE_INSENSITIVE, names
-        return MatchMethod.NORMALIZED, self._normalized.get(normalized(inner), ())
+        return MatchMethod.NORMALIZED, self._normalized.get(normal_form(inner), ())
 
 
-def marks(text: str, wanted: Callable[[str], bool], reading: int = 3) -> list[Mark]:
-    """The visible marks whose inside is wanted. Asking first keeps prose with brackets cheap.
+def marks(text: str, wanted: Callable[[str], bool], reading: int = 3) -> list[VisibleMark]:
+    """The visible marks whose content is wanted. Asking first keeps prose with brackets cheap.
 
-    Of a text longer than `READ_CHARS_MAX` its beginning is read, and its last line. `reading` 2 is that of runs of
-    older rules, which reads all of a text and takes HTML for words.
+    Of a text longer than `READ_CHARS_MAX` only the beginning and the last line are read. `reading` 2 is for runs under
+    older rules: it reads all of a text and treats HTML as text.
     """
     if reading > 2 and len(text) > READ_CHARS_MAX:
         return [*marks(text[:READ_CHARS_MAX], wanted, reading), *_marks_of_last_line(text, wanted)]
-    found = [Mark(found[1], *found.span()) for found in _BRACKETS.finditer(text) if wanted(found[1])]
+    found = [VisibleMark(found[1], *found.span()) for found in _BRACKETS.finditer(text) if wanted(found[1])]
     if not found or is_plain(text):
         return found
-    page = Page(text, reading)
+    page = MarkdownPage(text, reading)
     return [mark for mark in found if page.shows(mark.start, mark.end - 1)]
 
 
-def _marks_of_last_line(text: str, wanted: Callable[[str], bool]) -> list[Mark]:
-    """Those of the last visible line behind what is read, where that line is plain and surely in no code fence."""
+def _marks_of_last_line(text: str, wanted: Callable[[str], bool]) -> list[VisibleMark]:
+    """The marks of the last visible line after the part that is read, if it is plain and surely not in a code fence."""
     end = len(text.rstrip())
     start = max(text.rfind("\n", 0, end), text.rfind("\r", 0, end)) + 1
     start = max(start, READ_CHARS_MAX, end - LAST_LINE_CHARS_MAX)
-    found = [Mark(found[1], *found.span()) for found in _BRACKETS.finditer(text, start, end) if wanted(found[1])]
+    found = [VisibleMark(found[1], *found.span()) for found in _BRACKETS.finditer(text, start, end) if wanted(found[1])]
     return found if found and is_plain(text[start:end]) and not may_be_in_fence(text, start) else []
 
 
-def normalized(inner: str) -> str:
-    """NFC, caseless, runs of white space, `_` and `-` alike, ends and emphasis trimmed."""
+def normal_form(inner: str) -> str:
+    """The text in NFC, without case; white space, `_` and `-` are the same; ends and emphasis are trimmed."""
     folded = inner.lower() if inner.isascii() else _caseless(inner)
     return " ".join(folded.replace("_", " ").replace("-", " ").split()).strip("*~ ")
 

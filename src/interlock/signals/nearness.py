@@ -1,30 +1,30 @@
-"""Names that a mark may have been meant to be: at most one slip of the pen away."""
+"""Suggestions for misspelled marks: known names that differ by one edit."""
 
 from collections.abc import Iterable, Iterator
 
-from interlock.signals.matching import normalized
+from interlock.signals.matching import normal_form
 
 
-class NearNames:
+class NameSuggestions:
     """Finds a known name that differs from a mark by one edit: a letter added, lost, changed, or two swapped."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._by_variant: dict[str, list[str]] = {}
         self._longest = 0
         for name in names:
-            key = normalized(name[1:-1])
+            key = normal_form(name[1:-1])
             self._longest = max(self._longest, len(key))
             for variant in _variants(key):
                 self._by_variant.setdefault(variant, []).append(name)
 
     def nearest(self, inner: str) -> str | None:
-        """The first known name within one edit; a name itself is not near but equal, and gives None."""
-        key = normalized(inner)
+        """The first known name within one edit; None for a known name itself."""
+        key = normal_form(inner)
         if not key or len(key) > self._longest + 1:
             return None
         for variant in _variants(key):
             for name in self._by_variant.get(variant, ()):
-                if _is_one_edit(key, normalized(name[1:-1])):
+                if _is_one_edit(key, normal_form(name[1:-1])):
                     return name
         return None
 

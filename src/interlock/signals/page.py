@@ -1,14 +1,14 @@
-"""What a reader of Markdown sees: which brackets of a text are plain text rather than code, quote or link.
+"""The visible text of a Markdown reply: brackets that are plain text, not code, quote or link.
 
 Rule 1: code fences hide to their end, an unclosed one to the end of the text.
-Rule 2: block quotes are told line by line; a line that does not begin with `>` is not quoted.
+Rule 2: block quotes are recognised line by line; a line that does not begin with `>` is not quoted.
 Rule 3: code spans stay within a line; an unclosed backtick hides to the end of its line.
-Rule 4: `[x](…)`, `![x](…)` and `[x]: url` are links, with all that is inside them; a backslash hides what follows.
+Rule 4: `[x](…)`, `![x](…)` and `[x]: url` are links, with everything inside them; a backslash hides the next sign.
         A link ends on one line; its text may have begun on an earlier one.
-Rule 5: HTML hides as `html` says, from where it is seen itself: not in code, not behind a backslash, not in a quote.
+Rule 5: HTML hides as in `html`, if it is visible itself: not in code, not after a backslash, not in a quote.
 Rule 6: questions are asked from left to right; each line is read at most once, so the whole costs one pass.
 
-Reading 2 is that of runs of older rules: to it HTML is text.
+Reading 2 is for runs under older rules: it treats HTML as text.
 """
 
 import re
@@ -20,7 +20,7 @@ from heapq import merge
 from operator import itemgetter
 
 from interlock.limits import FENCE_SIGNS_MAX, LINK_NESTING_MAX, MARK_CHARS_MAX
-from interlock.signals.html import Elements, end_of, sign_at
+from interlock.signals.html import HtmlElements, end_of_hidden, sign_at
 
 _LIST_ITEMS = r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)*"
 _FENCE = re.compile(_LIST_ITEMS + r"(`{3,}(?=[^`\n]*(?:\n|\Z))|~{3,})")
@@ -41,26 +41,26 @@ Span = tuple[int, int]
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text has no sign of code, quote, link or escape; far cheaper to ask than to read it as a page."""
+    """True if a text has no sign of code, quote, link or escape; far cheaper than reading it as a page."""
     return not (
         "`" in text or "<" in text or ">" in text or "\\" in text or "](" in text or "]:" in text or "~~~" in text
     )
 
 
-class Page:
-    """One text, asked about positions in growing order."""
+class MarkdownPage:
+    """One text, queried for positions in ascending order."""
 
     def __init__(self, text: str, reading: int = 3) -> None:
         if "\r" in text:  # same length, so that positions stay
             text = text.replace("\r\n", " \n").replace("\r", "\n")
         self._text = text
-        self._elements = Elements(text) if reading > 2 and "<" in text else None
+        self._elements = HtmlElements(text) if reading > 2 and "<" in text else None
         self._blocks = deque(_blocks(text, self._elements))
         self._behind = 0  # the last block that is over ends here
         self._lines: deque[_Line] = deque(maxlen=2)  # a mark may begin on the line before
 
     def shows(self, first: int, last: int) -> bool:
-        """Whether both brackets, at `first` and `last`, are visible."""
+        """True if both brackets, at `first` and `last`, are visible."""
         while self._blocks and self._blocks[0][1] <= first:
             self._behind = self._blocks.popleft()[1]
         if self._blocks and self._blocks[0][0] <= last:
@@ -80,11 +80,11 @@ class Page:
 
 
 class _Line:
-    """One line and what of it is hidden. Inline, code and escapes hide what follows, links what comes before `)`."""
+    """One line and its hidden spans. Inline, code and escapes hide the text after them, links the text before `)`."""
 
-    def __init__(self, text: str, start: int, end: int, elements: Elements | None) -> None:
+    def __init__(self, text: str, start: int, end: int, elements: HtmlElements | None) -> None:
         self.start, self.end, self._text, self._elements = start, end, text, elements
-        self._block_end = _hidden_block_end(text, start, end)
+        self._block_end = _end_of_hidden_block(text, start, end)
         signs = [text.find(sign, start, end) for sign in ("`", "\\", *(("<",) if elements else ()))]
         self._first_sign = min((sign for sign in signs if sign >= 0), default=end)
         self._last_paren = text.rfind(")", start, end)
@@ -103,9 +103,9 @@ class _Line:
         return _inline_spans(self._text, self._block_end, self.end, self._elements)
 
 
-def _blocks(text: str, elements: Elements | None) -> Iterator[Span]:
-    """The spans of code fences, and of what HTML hides over several lines. A line is looked at once for each."""
-    signs = ("```", "~~~") if "`" in text or "~" in text else ()  # far cheaper to ask than for three in a row
+def _blocks(text: str, elements: HtmlElements | None) -> Iterator[Span]:
+    """The spans of code fences, and of HTML that hides several lines. Each line is read once for both."""
+    signs = ("```", "~~~") if "`" in text or "~" in text else ()  # far cheaper than a search for three in a row
     if elements is not None:
         signs = (*signs, "<")
     position = line_start = line_end = fence_sought = element_sought = 0
@@ -117,7 +117,7 @@ def _blocks(text: str, elements: Elements | None) -> Iterator[Span]:
             line_start, line_end = text.rfind("\n", position, sign) + 1 or position, _line_end(text, sign)
         if is_fence:
             block, fence_sought = _fence_block(text, line_start, sign), line_end
-        elif not _goes_beyond(text, sign, line_end, elements):
+        elif not _is_multiline(text, sign, line_end, elements):
             continue
         else:
             block, element_sought = _element_block(text, line_start, line_end, elements), line_end
@@ -127,23 +127,23 @@ def _blocks(text: str, elements: Elements | None) -> Iterator[Span]:
 
 
 def _fence_block(text: str, line_start: int, sign: int) -> Span | tuple[()]:
-    """Only what opens a line can be a fence."""
+    """The block of a code fence, which must be at the start of a line."""
     fence = _FENCE.match(text, line_start) if _begins_line(text, line_start) else None
     if fence is None or fence.start(1) != sign:
         return ()
     return line_start, _fence_end(text, _line_end(text, sign), fence[1])
 
 
-def _goes_beyond(text: str, sign: int, line_end: int, elements: Elements | None) -> bool:
-    """Whether what begins here, if it is seen, is closed on another line."""
+def _is_multiline(text: str, sign: int, line_end: int, elements: HtmlElements | None) -> bool:
+    """True if the construct that begins here is closed on another line."""
     found = sign_at(text, sign, line_end) if elements is not None else None
     return found is not None and elements is not None and elements.end_after(found) >= line_end
 
 
-def _element_block(text: str, line_start: int, line_end: int, elements: Elements | None) -> Span | tuple[()]:
-    """What the line leaves open and another closes."""
+def _element_block(text: str, line_start: int, line_end: int, elements: HtmlElements | None) -> Span | tuple[()]:
+    """The block of an element that this line opens and another one closes."""
     end = line_end - text.endswith("\n", line_start, line_end)
-    spans = _inline_spans(text, _hidden_block_end(text, line_start, end), end, elements)
+    spans = _inline_spans(text, _end_of_hidden_block(text, line_start, end), end, elements)
     return spans[-1] if spans and spans[-1][1] > end else ()
 
 
@@ -152,7 +152,7 @@ def _begins_line(text: str, position: int) -> bool:
 
 
 def may_be_in_fence(text: str, position: int) -> bool:
-    """Whether a code fence hides the position, or there are too many fences to tell. HTML around them is not read."""
+    """True if a code fence hides the position, or there are too many fences to tell. HTML around them is not read."""
     if text.count("```") + text.count("~~~") > FENCE_SIGNS_MAX:
         return True
     if "\r" in text:
@@ -174,7 +174,7 @@ def _fence_end(text: str, position: int, opening: str) -> int:
 
 
 def fence_opened_by(line: str) -> str:
-    """The signs of the fence that a whole line without its break opens; empty if it opens none."""
+    """The signs of the fence that a line (without its break) opens; empty if it opens none."""
     fence = _FENCE.match(line)
     return fence[1] if fence else ""
 
@@ -185,10 +185,10 @@ def closes_fence(line: str, opening: str) -> bool:
 
 
 def element_left_open(line: str, closed_by: str) -> str:
-    """What would close the HTML that is open after a whole line, or nothing; `closed_by` is of the lines before."""
-    position = _hidden_block_end(line, 0, len(line))
+    """The closing sign of HTML that is open after a line, or empty; `closed_by` is that of the lines before."""
+    position = _end_of_hidden_block(line, 0, len(line))
     if closed_by:
-        position = end_of(line, 0, closed_by, len(line))
+        position = end_of_hidden(line, 0, closed_by, len(line))
         if position < 0:
             return closed_by
     for place in _places(line, ("<", "`", "\\"), position, len(line)) if "<" in line else ():
@@ -198,7 +198,7 @@ def element_left_open(line: str, closed_by: str) -> str:
         if sign is None:
             position = _after_hidden(line, place, len(line)) if line[place] != "<" else place + 1
             continue
-        position = end_of(line, sign.end, sign.closed_by, len(line)) if sign.closed_by else sign.end
+        position = end_of_hidden(line, sign.end, sign.closed_by, len(line)) if sign.closed_by else sign.end
         if position < 0:
             return sign.closed_by
     return ""
@@ -209,8 +209,8 @@ def _line_end(text: str, position: int) -> int:
     return text.find("\n", position) + 1 or len(text)
 
 
-def _hidden_block_end(text: str, start: int, end: int) -> int:
-    """Up to where a quote or a definition hides the line that it begins."""
+def _end_of_hidden_block(text: str, start: int, end: int) -> int:
+    """The end of a quote or definition that begins the line."""
     if not _begins_line(text, start):
         return start
     if _QUOTE.match(text, start, end):
@@ -219,10 +219,10 @@ def _hidden_block_end(text: str, start: int, end: int) -> int:
     return definition.end() if definition else start
 
 
-def _inline_spans(text: str, start: int, end: int, elements: Elements | None) -> list[Span]:
-    """What is hidden within a line; the last span may go on beyond its end."""
+def _inline_spans(text: str, start: int, end: int, elements: HtmlElements | None) -> list[Span]:
+    """The hidden spans of a line; the last one may extend beyond its end."""
     spans: list[Span] = []
-    opened = deque([start] if _is_left_open(text, start) else [], maxlen=LINK_NESTING_MAX)
+    opened = deque([start] if _has_open_bracket(text, start) else [], maxlen=LINK_NESTING_MAX)
     destinations = _Destinations(text, start, end)
     position = start
     for place in _places(text, _SIGNS if elements is None else _SIGNS_WITH_HTML, start, end):
@@ -236,7 +236,7 @@ def _inline_spans(text: str, start: int, end: int, elements: Elements | None) ->
                 opening = opened.pop() if opened else None
                 if opening is not None and (after := destinations.after(position)):
                     position = after
-                    _cover(spans, opening, position)
+                    _add_span(spans, opening, position)
             case "<":
                 position = _after_element(text, place, end, elements)
                 if position > place + 1:
@@ -252,8 +252,8 @@ def _after_hidden(text: str, place: int, end: int) -> int:
     return _after_code(text, place, end) if text[place] == "`" else place + 2
 
 
-def _after_element(text: str, place: int, end: int, elements: Elements | None) -> int:
-    """The position after what HTML hides from here on; the next one if that is nothing."""
+def _after_element(text: str, place: int, end: int, elements: HtmlElements | None) -> int:
+    """The position after the HTML that begins here; the next position if there is none."""
     sign = sign_at(text, place, end) if elements is not None else None
     if sign is None or elements is None:
         return place + 1
@@ -261,8 +261,8 @@ def _after_element(text: str, place: int, end: int, elements: Elements | None) -
     return after if after >= 0 else end
 
 
-def _is_left_open(text: str, start: int) -> bool:
-    """Whether a bracket of an earlier line is still open here, so that a link may end on this line."""
+def _has_open_bracket(text: str, start: int) -> bool:
+    """True if a bracket of an earlier line is still open here, so a link may end on this line."""
     before = max(0, start - MARK_CHARS_MAX)
     return text.rfind("[", before, start) > text.rfind("]", before, start)
 
@@ -274,7 +274,7 @@ def _after_code(text: str, first: int, end: int) -> int:
 
 
 class _Destinations:
-    """Where the `(…)` of a line's links end. Few hold parentheses of their own; for those the line is read once."""
+    """The ends of the `(…)` of a line's links. Few contain parentheses; for those the line is read once."""
 
     def __init__(self, text: str, start: int, end: int) -> None:
         self._text, self._start, self._end = text, start, end
@@ -283,10 +283,10 @@ class _Destinations:
         """The position after the destination that begins at `position`, if one does."""
         if plain := _PLAIN_DESTINATION.match(self._text, position, self._end):
             return plain.end()
-        return self._nested.get(position) if self._text.startswith("(", position, self._end) else None
+        return self._ends_by_start.get(position) if self._text.startswith("(", position, self._end) else None
 
     @cached_property
-    def _nested(self) -> dict[int, int]:
+    def _ends_by_start(self) -> dict[int, int]:
         ends: dict[int, int] = {}
         opened: list[int] = []
         position = self._start
@@ -303,7 +303,7 @@ class _Destinations:
 
 
 def _places(text: str, signs: tuple[str, ...], start: int, end: int) -> Iterator[int]:
-    """Where the signs stand, in order. Searching for one at a time is ten times faster than for any of them."""
+    """The positions of the signs, in order. Searching for one at a time is ten times faster than for any of them."""
     return merge(*(_places_of(text, sign, start, end) for sign in signs))
 
 
@@ -313,8 +313,8 @@ def _places_of(text: str, sign: str, start: int, end: int) -> Iterator[int]:
         start += len(sign)
 
 
-def _cover(spans: list[Span], first: int, after: int) -> None:
-    """Adds a span; a link swallows what was hidden inside its text."""
+def _add_span(spans: list[Span], first: int, after: int) -> None:
+    """Adds a span; the span of a link replaces those inside its text."""
     while spans and spans[-1][0] >= first:
         spans.pop()
     spans.append((first, after))

@@ -1,9 +1,9 @@
-"""The signals a crew knows, by name. Identity is exact: `[END]` and `[end]` are two signals."""
+"""The signals of a crew, by name. Identity is exact: `[END]` and `[end]` are two signals."""
 
 from collections.abc import Iterable
 
 from interlock.errors import DuplicateSignal
-from interlock.signals.definition import SignalDefinition, checked
+from interlock.signals.definition import SignalDefinition, require_valid_definition
 
 
 class SignalRegistry:
@@ -13,13 +13,13 @@ class SignalRegistry:
         self._by_name: dict[str, SignalDefinition] = {}
 
     def register(self, definition: SignalDefinition, *, replace: bool = False) -> None:
-        """Adds one definition; refuses a malformed one, and a second of the same name unless told to replace."""
+        """Adds one definition; refuses a malformed one, and a second of the same name without `replace`."""
         if definition.name in self._by_name and not replace:
             raise DuplicateSignal(definition.name)
-        self._by_name[definition.name] = checked(definition)
+        self._by_name[definition.name] = require_valid_definition(definition)
 
     def register_bulk(self, definitions: Iterable[SignalDefinition], *, replace: bool = False) -> None:
-        """Adds all of them, or, if one is refused, none."""
+        """Adds all of them, or none if one is refused."""
         before = dict(self._by_name)
         try:
             for definition in definitions:

@@ -1,11 +1,11 @@
-"""The registry as a page of text, and the lines of the signal log, word for word as the protocol has them."""
+"""The registry as text, and the lines of the signal log in the exact words of the protocol."""
 
 from interlock.signals.definition import SignalBehavior, SignalDefinition
 from interlock.signals.registry import SignalRegistry
 
 
 def registry_report(registry: SignalRegistry) -> str:
-    """Every registered signal, grouped by what it does, names sorted."""
+    """All registered signals, grouped by behaviour, names sorted."""
     lines = ["=== SIGNAL REGISTRY REPORT ===", f"Total Signals Registered: {len(registry.all())}"]
     for behavior in SignalBehavior:
         definitions = sorted(registry.by_behavior(behavior), key=lambda d: d.name)
@@ -34,12 +34,12 @@ def _entry(definition: SignalDefinition) -> list[str]:
     return lines
 
 
-def emitted_line(agent: str, definition: SignalDefinition, method: str) -> str:
+def emission_line(agent: str, definition: SignalDefinition, method: str) -> str:
     line = f"[SIGNAL-EVENT] Agent '{agent}' emitted '{definition.name}' ({method})"
     return f"{line} - {definition.description}" if definition.description else line
 
 
-def routed_line(agent: str, target: str, signal: str) -> str:
+def routing_line(agent: str, target: str, signal: str) -> str:
     return f"[SIGNAL-SUCCESS] Agent '{agent}' routed to '{target}' via signal {signal}"
 
 

@@ -1,6 +1,6 @@
-"""Whether a signal may be emitted, by whom, and where to; strict, for programs that hold a registry.
+"""Strict validation of signals, for programs that have a registry: the signal, its emitter and its target.
 
-Crew files are checked by `interlock.crew.checks`, which reports every problem with its place.
+`interlock.crew.checks` checks crew files and reports every problem with its place.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from interlock.signals.report import registry_report
 
 
 class SignalValidator:
-    """Every refusal is a `SignalError` with a sentence of the signal protocol."""
+    """Validates signals. Every refusal is a `SignalError` with a sentence of the signal protocol."""
 
     def __init__(self, registry: SignalRegistry) -> None:
         self.registry = registry
@@ -35,7 +35,7 @@ class SignalValidator:
             raise EmitterNotAllowed(signal, agent, definition.allowed_agents)
 
     def validate_signal_target(self, signal: str, target: str | None, agents: Collection[str]) -> None:
-        """Refuses a target that does not exist, that is not allowed, or that the behaviour has no use for."""
+        """Refuses a target that does not exist, is not allowed, or does not fit the behaviour."""
         definition = self._definition(signal)
         if definition.behavior == SignalBehavior.TERMINATE:
             if target:
@@ -52,22 +52,22 @@ class SignalValidator:
     def validate_configuration(
         self, signals: Mapping[str, Iterable[Any]], agents: Collection[str]
     ) -> list[SignalError]:
-        """Every error of a routing table: agent to routes, each a mapping or an object with signal and target.
+        """All errors of a routing table: agent to routes, each a mapping or an object with signal and target.
 
-        Each names the agent whose route it is about, in its message and as `agent`. An agent that is not among
-        `agents` is one error, whatever it routes; its routes are looked at too.
+        Each error names the agent of its route, in its message and as `agent`. An agent that is not among `agents` is
+        one error; its routes are checked too.
         """
         errors: list[SignalError] = []
         for agent, routes in signals.items():
             pairs = [(_field(route, "signal") or "", _field(route, "target")) for route in routes or ()]
             if pairs and agent not in agents:
-                errors.append(UnknownEmitter(pairs[0][0], agent, _in_order(agents)))
+                errors.append(UnknownEmitter(pairs[0][0], agent, _as_sequence(agents)))
             for signal, target in pairs:
                 errors += [error.in_route_of(agent) for error in self._refusals(signal, target, agent, agents)]
         return errors
 
     def validate_signal_in_content(self, signal: str, content: str) -> tuple[bool, str]:
-        """Whether the reply carries the signal, and at which level it was recognised: the most exact one."""
+        """True if the reply has the signal, and the most exact level at which it was recognised."""
         if not is_signal_name(signal):
             return False, ""
         levels = {match.method for match in SignalMatcher([signal]).find(content)}
@@ -87,10 +87,10 @@ class SignalValidator:
     def _refusals(self, signal: str, target: str | None, agent: str, agents: Collection[str]) -> list[SignalError]:
         try:
             self._definition(signal)
-        except SignalError as error:  # without a definition the two checks below would repeat it
+        except SignalError as error:  # without a definition the two checks below would report it again
             return [error]
         checks: list[Callable[[], None]] = [lambda: self.validate_signal_target(signal, target, agents)]
-        if agent in agents:  # what an agent that is not there may emit is not asked
+        if agent in agents:  # an agent that does not exist has no permissions to check
             checks.insert(0, lambda: self.validate_signal_emission(signal, agent))
         refusals = []
         for check in checks:
@@ -103,12 +103,12 @@ class SignalValidator:
 
 def _require_reachable(definition: SignalDefinition, target: str, agents: Collection[str]) -> None:
     if target not in agents:
-        raise UnknownTarget(definition.name, target, _in_order(agents))
+        raise UnknownTarget(definition.name, target, _as_sequence(agents))
     if definition.valid_targets and target not in definition.valid_targets:
         raise InvalidTarget(definition.name, target, definition.valid_targets)
 
 
-def _in_order(agents: Collection[str]) -> Sequence[str]:
+def _as_sequence(agents: Collection[str]) -> Sequence[str]:
     return list(agents) if isinstance(agents, Sequence | Mapping) else sorted(agents)
 
 

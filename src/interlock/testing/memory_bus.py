@@ -6,21 +6,21 @@ from typing import TypeVar
 
 import msgspec
 
-from interlock.adapters import bus_rules
-from interlock.adapters.bus_rules import Aged
-from interlock.broadcast.delayed import Dead, Delayed, in_order
-from interlock.broadcast.lifecycle import Lifecycle, broadcasts_of
+from interlock.adapters.store_rules import bus_rules
+from interlock.adapters.store_rules.bus_tables import BroadcastAge
+from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast, delivery_order
 from interlock.broadcast.pattern import matches
-from interlock.broadcast.record import Broadcast, Emission, Heard, decoded, encoded
-from interlock.broadcast.subscriptions import Directory, Hearer, Subscribed
+from interlock.broadcast.presence import PresenceChange, broadcasts_of
+from interlock.broadcast.record import Broadcast, Emission, ReceivedBroadcast, decode_broadcast, encode_broadcast
+from interlock.broadcast.subscriptions import AgentSubscription, Subscriber, SubscriptionIndex
 from interlock.limits import DEAD_LETTERS_MAX, PAGE_BYTES_MAX
-from interlock.ports import Activity, Announced, Delivery, Pruned, Taking
+from interlock.ports import Activity, BroadcastOutcome, Delivery, InboxClaim, PruneResult
 
 T = TypeVar("T")
 
 
-class _Letter(msgspec.Struct, kw_only=True):
-    """Something in an inbox."""
+class _InboxEntry(msgspec.Struct, kw_only=True):
+    """A broadcast in an inbox."""
 
     crew: str
     agent: str
@@ -29,124 +29,126 @@ class _Letter(msgspec.Struct, kw_only=True):
 
 
 class MemoryTables:
-    """`bus_rules.Tables` in memory. Broadcasts are kept as the bytes that a real store would write."""
+    """`BusTables` in memory. Broadcasts are stored as the bytes that a real store would write."""
 
     def __init__(self) -> None:
         self.broadcasts: dict[int, tuple[bytes, int]] = {}
-        self.lifecycle: dict[int, Lifecycle] = {}
+        self.lifecycle: dict[int, PresenceChange] = {}
         self.newest = 0
         self.positions: dict[str, int] = {}
-        self.directory = Directory()
+        self.directory = SubscriptionIndex()
         self.crews: dict[str, str] = {}
-        self.inbox: dict[tuple[str, str, int], _Letter] = {}
+        self.inbox: dict[tuple[str, str, int], _InboxEntry] = {}
         self.deliveries: dict[int, Delivery] = {}
         self.try_at: dict[int, int] = {}
         self.queued = 0
-        self.active: dict[tuple[str, str], set[str]] = {}  # the runs in which an agent is at work
+        self.active: dict[tuple[str, str], set[str]] = {}  # the runs in which an agent is active
         self.announced: dict[tuple[str, str], tuple[int, int]] = {}
-        self.delayed: dict[str, Delayed] = {}
-        self.dead: dict[tuple[str, str, str], Dead] = {}
+        self.delayed: dict[str, DelayedBroadcast] = {}
+        self.dead: dict[tuple[str, str, str], BroadcastDeadLetter] = {}
         self.watchers: list[tuple[MemoryBus, Callable[[], None]]] = []
         self.changes = 0  # by any process
 
-    def heard(self, position: int) -> Heard:
+    def at_position(self, position: int) -> ReceivedBroadcast:
         body, hops = self.broadcasts[position]
-        return Heard(broadcast=decoded(body), hops=hops)
+        return ReceivedBroadcast(broadcast=decode_broadcast(body), hops=hops)
 
-    def keep(self, broadcast: Broadcast, hops: int) -> int | None:
+    def append_broadcast(self, broadcast: Broadcast, hops: int) -> int | None:
         if broadcast.id in self.positions:
             return None
         self.newest += 1
-        self.broadcasts[self.newest] = (encoded(broadcast), hops)
+        self.broadcasts[self.newest] = (encode_broadcast(broadcast), hops)
         self.positions[broadcast.id] = self.newest
         return self.newest
 
-    def keep_quietly(self, lifecycle: Lifecycle) -> None:
+    def append_presence(self, lifecycle: PresenceChange) -> None:
         self.newest += lifecycle.count
         self.lifecycle[self.newest] = lifecycle
 
-    def kept_quietly(self, ids: Sequence[str]) -> Set[str]:
+    def presence_ids_among(self, ids: Sequence[str]) -> Set[str]:
         return {each.id for lifecycle in self.lifecycle.values() for each in broadcasts_of(lifecycle)}.intersection(ids)
 
     def head(self) -> int:
         return self.newest
 
     def since(self, after: int) -> Iterator[list[tuple[int, Broadcast]]]:
-        """What is kept after a position; in lists of what is kept as one."""
+        """The broadcasts after a position, one list per row."""
         for position in sorted({**self.broadcasts, **self.lifecycle}):
             if position > after:
                 together = (
                     broadcasts_of(self.lifecycle[position])
                     if position in self.lifecycle
-                    else [self.heard(position).broadcast]
+                    else [self.at_position(position).broadcast]
                 )
                 yield list(enumerate(together, position - len(together) + 1))
 
-    def page(self, after: int, limit: int) -> Sequence[Aged]:
-        return [Aged(each[-1][0], len(each), each[0][1].created_at) for each in islice(self.since(after), limit)]
+    def page(self, after: int, limit: int) -> Sequence[BroadcastAge]:
+        return [
+            BroadcastAge(each[-1][0], len(each), each[0][1].created_at) for each in islice(self.since(after), limit)
+        ]
 
-    def awaited(self, first: int, last: int) -> Set[int]:
+    def pending_positions(self, first: int, last: int) -> Set[int]:
         queued = {self.positions[each.heard.broadcast.id] for each in self.deliveries.values()}
         return {each for each in {*queued, *(place[2] for place in self.inbox)} if first <= each <= last}
 
-    def forget(self, positions: Iterable[int]) -> None:
+    def delete_broadcasts(self, positions: Iterable[int]) -> None:
         for position in positions:
             if self.lifecycle.pop(position, None) is None:
                 body, _ = self.broadcasts.pop(position)
-                del self.positions[decoded(body).id]
+                del self.positions[decode_broadcast(body).id]
 
     def position_of(self, id: str) -> int | None:  # noqa: A002 - ids are called id everywhere
         return self.positions.get(id)
 
-    def has_hearers(self) -> bool:
+    def has_subscribers(self) -> bool:
         return len(self.directory) > 0
 
-    def hearers(self, kind: str, crew: str, agent: str) -> tuple[Hearer, ...]:
-        return self.directory.hearers(kind, crew=crew, agent=agent)
+    def subscribers_of(self, kind: str, crew: str, agent: str) -> tuple[Subscriber, ...]:
+        return self.directory.subscribers_of(kind, crew=crew, agent=agent)
 
-    def _unread(self, crew: str, agent: str) -> list[_Letter]:
+    def _inbox_entries(self, crew: str, agent: str) -> list[_InboxEntry]:
         own = [each for each in self.inbox.values() if (each.crew, each.agent) == (crew, agent) and not each.taken]
         return sorted(own, key=lambda each: each.position)
 
-    def put(self, crew: str, agent: str, position: int) -> int:
-        self.inbox.setdefault((crew, agent, position), _Letter(crew=crew, agent=agent, position=position))
-        return len(self._unread(crew, agent))
+    def add_to_inbox(self, crew: str, agent: str, position: int) -> int:
+        self.inbox.setdefault((crew, agent, position), _InboxEntry(crew=crew, agent=agent, position=position))
+        return len(self._inbox_entries(crew, agent))
 
-    def oldest_unread(self, crew: str, agent: str) -> Heard | None:
-        unread = self._unread(crew, agent)
+    def pop_oldest_unread(self, crew: str, agent: str) -> ReceivedBroadcast | None:
+        unread = self._inbox_entries(crew, agent)
         if not unread:
             return None
         del self.inbox[crew, agent, unread[0].position]
-        return self.heard(unread[0].position)
+        return self.at_position(unread[0].position)
 
-    def mark(self, crew: str, agent: str, key: str, limit: int) -> None:
-        for letter in self._unread(crew, agent)[:limit]:
-            letter.taken = key
+    def claim(self, crew: str, agent: str, key: str, limit: int) -> None:
+        for entry in self._inbox_entries(crew, agent)[:limit]:
+            entry.taken = key
 
-    def marked(self, key: str) -> tuple[Heard, ...]:
+    def broadcasts_claimed_by(self, key: str) -> tuple[ReceivedBroadcast, ...]:
         return tuple(
-            self.heard(position) for position in sorted(e.position for e in self.inbox.values() if e.taken == key)
+            self.at_position(position) for position in sorted(e.position for e in self.inbox.values() if e.taken == key)
         )
 
-    def strike(self, key: str) -> None:
-        self.inbox = {place: letter for place, letter in self.inbox.items() if letter.taken != key}
+    def ack(self, key: str) -> None:
+        self.inbox = {place: entry for place, entry in self.inbox.items() if entry.taken != key}
 
-    def unmark(self, key: str) -> None:
-        for letter in self.inbox.values():
-            if letter.taken == key:
-                letter.taken = ""
+    def unclaim(self, key: str) -> None:
+        for entry in self.inbox.values():
+            if entry.taken == key:
+                entry.taken = ""
 
-    def queue(self, crew: str, agent: str, position: int) -> int:
-        heard = self.heard(position)
+    def queue_delivery(self, crew: str, agent: str, position: int) -> int:
+        received = self.at_position(position)
         own = [each for each in self.deliveries.values() if (each.crew, each.agent) == (crew, agent)]
-        if any(each.heard == heard for each in own):
+        if any(each.heard == received for each in own):
             return len(own)
         self.queued += 1
-        self.deliveries[self.queued] = Delivery(number=self.queued, crew=crew, agent=agent, heard=heard)
+        self.deliveries[self.queued] = Delivery(number=self.queued, crew=crew, agent=agent, heard=received)
         self.try_at[self.queued] = 0
         return len(own) + 1
 
-    def oldest_queued(self, crew: str, agent: str) -> Delivery | None:
+    def oldest_delivery(self, crew: str, agent: str) -> Delivery | None:
         own = [each for each in self.deliveries.values() if (each.crew, each.agent) == (crew, agent)]
         return min(own, key=lambda each: self.positions[each.heard.broadcast.id], default=None)
 
@@ -161,7 +163,7 @@ class MemoryTables:
         self.deliveries[number] = msgspec.structs.replace(self.deliveries[number], attempts=attempts)
         self.try_at[number] = try_at
 
-    def retry_at_once(self, after: int) -> None:
+    def clear_retries_after(self, after: int) -> None:
         self.try_at = {number: 0 if at > after else at for number, at in self.try_at.items()}
 
     def activate(self, crew: str, agent: str, run: str) -> bool:
@@ -180,55 +182,55 @@ class MemoryTables:
         runs = self.active.get((crew, agent), ())
         return len(runs) > (run in runs)
 
-    def counted(self, crew: str, agent: str) -> tuple[int, int]:
+    def announcement_count(self, crew: str, agent: str) -> tuple[int, int]:
         return self.announced.get((crew, agent), (0, 0))
 
-    def count(self, crew: str, agent: str, start: int, number: int) -> None:
+    def set_announcement_count(self, crew: str, agent: str, start: int, number: int) -> None:
         self.announced[crew, agent] = (start, number)
 
-    def subscribed(self, crew: str, agent: str | None = None) -> Sequence[Subscribed]:
+    def subscriptions_of(self, crew: str, agent: str | None = None) -> Sequence[AgentSubscription]:
         return [each for each in self.directory.all() if each.crew == crew and agent in (None, each.agent)]
 
-    def put_subscription(self, subscribed: Subscribed) -> None:
+    def put_subscription(self, subscribed: AgentSubscription) -> None:
         self.directory.add(subscribed)
 
     def drop_subscription(self, crew: str, agent: str, pattern: str) -> bool:
         return self.directory.remove((crew, agent, pattern))
 
-    def set_crew(self, crew: str, sha: str) -> None:
+    def set_crew_sha(self, crew: str, sha: str) -> None:
         self.crews[crew] = sha
 
-    def entry(self, id: str) -> Delayed | None:  # noqa: A002
+    def entry(self, id: str) -> DelayedBroadcast | None:  # noqa: A002
         return self.delayed.get(id)
 
-    def entry_of(self, kind: str, repeat_key: str) -> Delayed | None:
+    def entry_by_repeat_key(self, kind: str, repeat_key: str) -> DelayedBroadcast | None:
         wanted = (kind, repeat_key)
         return next((each for each in self.delayed.values() if (each.type, each.repeat_key) == wanted), None)
 
-    def put_entry(self, entry: Delayed) -> None:
+    def put_entry(self, entry: DelayedBroadcast) -> None:
         self.delayed[entry.id] = entry
 
-    def entries_ahead(self, now: int) -> Sequence[Delayed]:
+    def entries_ahead(self, now: int) -> Sequence[DelayedBroadcast]:
         return [each for each in self.delayed.values() if each.due_at > now and each.updated_at > now]
 
     def drop_entry(self, id: str) -> None:  # noqa: A002
         self.delayed.pop(id, None)
 
-    def bury(self, dead: Dead) -> None:
+    def add_dead_letter(self, dead: BroadcastDeadLetter) -> None:
         self.dead.pop((dead.id, dead.for_crew, dead.for_agent), None)
         self.dead[dead.id, dead.for_crew, dead.for_agent] = dead
         if len(self.dead) > DEAD_LETTERS_MAX:
             del self.dead[next(iter(self.dead))]
 
-    def dead_under(self, id: str) -> Sequence[Dead]:  # noqa: A002
+    def dead_letters_of(self, id: str) -> Sequence[BroadcastDeadLetter]:  # noqa: A002
         return [each for each in self.dead.values() if each.id == id]
 
-    def dig_up(self, id: str) -> None:  # noqa: A002
+    def remove_dead_letter(self, id: str) -> None:  # noqa: A002
         self.dead = {place: each for place, each in self.dead.items() if each.id != id}
 
 
 class MemoryBus:
-    """`Bus` beside a `MemoryStore`; the check says whether that is still open."""
+    """`Bus` of a `MemoryStore`; `check` raises if that is closed."""
 
     def __init__(self, tables: MemoryTables, require_open: Callable[[], None]) -> None:
         self.tables, self._require_open = tables, require_open
@@ -246,24 +248,24 @@ class MemoryBus:
         self.tables.watchers.append(watching)
         return lambda: self.tables.watchers.remove(watching)
 
-    def changed(self) -> None:
-        """Other processes hear of it."""
+    def notify_change(self) -> None:
+        """Calls the watchers of other processes."""
         self.tables.changes += 1
         for bus, call in list(self.tables.watchers):
             if bus is not self:
                 call()
 
-    async def emit(self, emission: Emission) -> Announced:
+    async def emit(self, emission: Emission) -> BroadcastOutcome:
         done = bus_rules.announce(self._tables, (emission,))
-        self.changed()
+        self.notify_change()
         return done
 
     async def restore(self, broadcasts: Sequence[Broadcast]) -> int:
         return bus_rules.restore(self._tables, broadcasts)
 
-    async def work(self, activity: Activity) -> Announced:
-        done = bus_rules.rouse(self._tables, activity)
-        self.changed()
+    async def record_presence(self, activity: Activity) -> BroadcastOutcome:
+        done = bus_rules.record_presence(self._tables, activity)
+        self.notify_change()
         return done
 
     async def newest(self, limit: int, pattern: str | None = None) -> Sequence[Broadcast]:
@@ -272,77 +274,79 @@ class MemoryBus:
         return [each for each in kept if pattern is None or matches(pattern, each.type)][-limit:]
 
     async def newest_pages(self, limit: int, pattern: str | None = None) -> AsyncIterator[Sequence[Broadcast]]:
-        for page in _paged(await self.newest(limit, pattern)):
+        for page in _pages_of(await self.newest(limit, pattern)):
             yield page
 
     async def since(self, position: int, limit: int) -> Sequence[tuple[int, Broadcast]]:
         kept = (each for together in self._tables.since(position) for each in together if each[0] > position)
-        return next(_paged(islice(kept, limit)), [])
+        return next(_pages_of(islice(kept, limit)), [])
 
     async def head(self) -> int:
         return self._tables.head()
 
-    async def prune(self, before: int, after: int = 0) -> Pruned:
+    async def prune(self, before: int, after: int = 0) -> PruneResult:
         return bus_rules.prune(self._tables, before, after)
 
-    async def subscribe(self, subscribed: Subscribed) -> None:
+    async def subscribe(self, subscribed: AgentSubscription) -> None:
         bus_rules.subscribe(self._tables, subscribed)
 
     async def unsubscribe(self, crew: str, agent: str, pattern: str) -> bool:
         return self._tables.drop_subscription(crew, agent, pattern)
 
-    async def declare(self, crew: str, sha: str, subscriptions: Sequence[Subscribed]) -> None:
-        bus_rules.declare(self._tables, crew, sha, subscriptions)
+    async def declare_subscriptions(self, crew: str, sha: str, subscriptions: Sequence[AgentSubscription]) -> None:
+        bus_rules.declare_subscriptions(self._tables, crew, sha, subscriptions)
 
     async def crew_sha(self, crew: str) -> str:
         return self._tables.crews.get(crew, "")
 
-    async def subscriptions(self) -> Sequence[Subscribed]:
+    async def subscriptions(self) -> Sequence[AgentSubscription]:
         return self._tables.directory.all()
 
-    async def schedule(self, entry: Delayed) -> Delayed | None:
+    async def schedule(self, entry: DelayedBroadcast) -> DelayedBroadcast | None:
         done = bus_rules.schedule(self._tables, entry)
-        self.changed()
+        self.notify_change()
         return done
 
-    async def cancel(self, id: str = "", *, type: str = "", repeat_key: str = "") -> Delayed | None:  # noqa: A002
+    async def cancel(self, id: str = "", *, type: str = "", repeat_key: str = "") -> DelayedBroadcast | None:  # noqa: A002
         return bus_rules.cancel(self._tables, id, type, repeat_key)
 
-    async def delayed(self, limit: int | None = None) -> Sequence[Delayed]:
-        return sorted(self._tables.delayed.values(), key=in_order)[:limit]
+    async def list_delayed(self, limit: int | None = None) -> Sequence[DelayedBroadcast]:
+        return sorted(self._tables.delayed.values(), key=delivery_order)[:limit]
 
-    async def delayed_pages(self, limit: int) -> AsyncIterator[Sequence[Delayed]]:
+    async def pages_of_delayed(self, limit: int) -> AsyncIterator[Sequence[DelayedBroadcast]]:
         entries = sorted(self._tables.delayed.values(), key=lambda each: (each.due_at, each.type, each.id))
-        for page in _paged(entries[:limit]):
+        for page in _pages_of(entries[:limit]):
             yield page
 
-    async def due(self, now: int, limit: int) -> Sequence[Delayed]:
+    async def due(self, now: int, limit: int) -> Sequence[DelayedBroadcast]:
         due = [each for each in self._tables.delayed.values() if each.due_at <= now]
-        return sorted(sorted(due, key=lambda each: each.due_at)[:limit], key=in_order)
+        return sorted(sorted(due, key=lambda each: each.due_at)[:limit], key=delivery_order)
 
     async def next_due(self, now: int) -> int | None:
         times = (*(each.due_at for each in self._tables.delayed.values()), *self._tables.try_at.values())
         return min((each for each in times if each > now), default=None)
 
-    async def clock_was_set(self, now: int) -> None:
-        bus_rules.clock_was_set(self._tables, now)
+    async def replan_after_clock_change(self, now: int) -> None:
+        bus_rules.replan_after_clock_change(self._tables, now)
 
-    async def dispatch(self, entries: Sequence[Delayed], now: int) -> Announced:
+    async def dispatch(self, entries: Sequence[DelayedBroadcast], now: int) -> BroadcastOutcome:
         done = bus_rules.dispatch(self._tables, entries, now)
-        self.changed()
+        self.notify_change()
         return done
 
-    async def dispatch_failed(self, entry: Delayed, reason: str, now: int) -> Dead | None:
-        return bus_rules.dispatch_failed(self._tables, entry, reason, now)
+    async def record_dispatch_failure(
+        self, entry: DelayedBroadcast, reason: str, now: int
+    ) -> BroadcastDeadLetter | None:
+        return bus_rules.record_dispatch_failure(self._tables, entry, reason, now)
 
-    async def mail(self) -> Sequence[tuple[str, str]]:
-        unread = (letter for letter in self._tables.inbox.values() if not letter.taken)
-        return sorted({(letter.crew, letter.agent) for letter in unread})
+    async def agents_with_unread(self) -> Sequence[tuple[str, str]]:
+        unread = (entry for entry in self._tables.inbox.values() if not entry.taken)
+        return sorted({(entry.crew, entry.agent) for entry in unread})
 
-    async def take(self, taking: Taking) -> tuple[Heard, ...]:
-        return bus_rules.take(self._tables, taking)
+    async def claim_inbox(self, claim: InboxClaim) -> tuple[ReceivedBroadcast, ...]:
+        return bus_rules.claim_inbox(self._tables, claim)
 
-    async def awaiting(self, now: int) -> Sequence[tuple[str, str]]:
+    async def agents_with_deliveries(self, now: int) -> Sequence[tuple[str, str]]:
         return sorted({(each.crew, each.agent) for each in self._ready(now)})
 
     async def next_delivery(self, crew: str, agent: str, now: int) -> Delivery | None:
@@ -353,24 +357,24 @@ class MemoryBus:
         tables = self._tables
         return [each for each in tables.deliveries.values() if tables.try_at[each.number] <= now]
 
-    async def delivery_failed(self, number: int, reason: str, now: int) -> Dead | None:
-        return bus_rules.delivery_failed(self._tables, number, reason, now)
+    async def record_delivery_failure(self, number: int, reason: str, now: int) -> BroadcastDeadLetter | None:
+        return bus_rules.record_delivery_failure(self._tables, number, reason, now)
 
-    async def dead(self, limit: int) -> Sequence[Dead]:
+    async def dead_letters(self, limit: int) -> Sequence[BroadcastDeadLetter]:
         return list(reversed(self._tables.dead.values()))[:limit]
 
-    async def dead_pages(self, limit: int) -> AsyncIterator[Sequence[Dead]]:
-        for page in _paged(await self.dead(limit)):
+    async def dead_letter_pages(self, limit: int) -> AsyncIterator[Sequence[BroadcastDeadLetter]]:
+        for page in _pages_of(await self.dead_letters(limit)):
             yield page
 
-    async def revive(self, id: str) -> int:  # noqa: A002
-        done = bus_rules.revive(self._tables, id)
-        self.changed()
+    async def retry_dead_letters(self, id: str) -> int:  # noqa: A002
+        done = bus_rules.retry_dead_letters(self._tables, id)
+        self.notify_change()
         return done
 
 
-def _paged(found: Iterable[T]) -> Iterator[list[T]]:
-    """Pages that end once they have as many bytes as a page of a real store."""
+def _pages_of(found: Iterable[T]) -> Iterator[list[T]]:
+    """Pages with as many bytes as those of a real store."""
     page: list[T] = []
     size = 0
     for each in found:

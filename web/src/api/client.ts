@@ -1,67 +1,67 @@
-/** Asks the server. What it refuses becomes a `Refused` that says what to do. */
-import type { Refusal } from "./types";
+/** Requests to the server. A refused request throws an `ApiError` whose message says what to do. */
+import type { Problem } from "./types";
 
-export class Refused extends Error {
+export class ApiError extends Error {
   constructor(
     readonly status: number,
     readonly code: string,
     readonly detail: string,
-    /** Whatever else the refusal says. */
+    /** The other fields of the problem body. */
     readonly more: Readonly<Record<string, unknown>> = {},
   ) {
     super(detail);
   }
 }
 
-/** Where the server's paths begin: the page may stand below a prefix, and its scripts are in `static` there. */
+/** The base of the server's paths: the page may be served under a prefix, with its scripts in `static`. */
 const BASE = new URL(/* @vite-ignore */ "..", import.meta.url).pathname;
 
-/** A path of the server as this page reaches it. */
-export function addressOf(path: string): string {
+/** The URL of a server path, with the prefix of this page. */
+export function urlOf(path: string): string {
   return BASE + path.replace(/^\//, "");
 }
 
-/** The server could not be asked at all. */
-export const UNREACHABLE = new Refused(0, "unreachable", "The server does not answer. Is `interlock serve` running?");
+/** The request did not reach the server. */
+export const UNREACHABLE = new ApiError(0, "unreachable", "The server does not answer. Is `interlock serve` running?");
 
 export function get<Shape>(path: string, signal?: AbortSignal): Promise<Shape> {
-  return ask<Shape>(path, { method: "GET", ...(signal ? { signal } : {}) });
+  return sendRequest<Shape>(path, { method: "GET", ...(signal ? { signal } : {}) });
 }
 
-/** One key for each thing that a person does, so that a retry of the browser does it once. */
+/** Each user action has its own idempotency key, so that a retry by the browser has no second effect. */
 export function post<Shape>(path: string, body: unknown): Promise<Shape> {
-  const headers = { "content-type": "application/json", "idempotency-key": newKey() };
-  return ask<Shape>(path, { method: "POST", headers, body: JSON.stringify(body) });
+  const headers = { "content-type": "application/json", "idempotency-key": newIdempotencyKey() };
+  return sendRequest<Shape>(path, { method: "POST", headers, body: JSON.stringify(body) });
 }
 
 export async function remove(path: string): Promise<void> {
-  await ask<unknown>(path, { method: "DELETE" });
+  await sendRequest<unknown>(path, { method: "DELETE" });
 }
 
-function newKey(): string {
+function newIdempotencyKey(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-async function ask<Shape>(path: string, options: RequestInit): Promise<Shape> {
+async function sendRequest<Shape>(path: string, options: RequestInit): Promise<Shape> {
   let answer: Response;
   try {
-    answer = await fetch(addressOf(path), { ...options, credentials: "same-origin", cache: "no-store" });
+    answer = await fetch(urlOf(path), { ...options, credentials: "same-origin", cache: "no-store" });
   } catch (error) {
     throw error instanceof DOMException && error.name === "AbortError" ? error : UNREACHABLE;
   }
-  if (!answer.ok) throw await refusal(answer);
+  if (!answer.ok) throw await apiErrorOf(answer);
   return (answer.status === 204 ? undefined : await answer.json()) as Shape;
 }
 
-export async function refusal(answer: Response): Promise<Refused> {
+export async function apiErrorOf(answer: Response): Promise<ApiError> {
   try {
-    const said = (await answer.json()) as Partial<Refusal>;
-    return new Refused(answer.status, said.code ?? "unknown", said.detail ?? said.title ?? answer.statusText, said);
+    const problem = (await answer.json()) as Partial<Problem>;
+    return new ApiError(answer.status, problem.code ?? "unknown", problem.detail ?? problem.title ?? answer.statusText, problem);
   } catch {
-    return new Refused(answer.status, "unknown", answer.statusText || `the server answered ${answer.status}`);
+    return new ApiError(answer.status, "unknown", answer.statusText || `the server answered ${answer.status}`);
   }
 }
 
-export function wordsOf(error: unknown): string {
+export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,15 +1,15 @@
-/** One thing that happened in a run. The fields beyond the first five depend on the type; see docs/guide/server.md. */
+/** One event of a run. The fields after the first five depend on the type; see docs/guide/server.md. */
 export interface RunEvent {
   readonly run: string;
   readonly seq: number;
   readonly at: number;
   readonly type: string;
-  /** The sub-crews from the outermost run down to this one; only on events of runs below another. */
+  /** The sub-crews from the root run down to this one; only on events of child runs. */
   readonly path?: readonly string[];
   readonly [field: string]: unknown;
 }
 
-/** A piece of a reply that is still being said. It is in no journal and has no number. */
+/** A piece of a reply that is still streaming. It is not in the journal and has no sequence number. */
 export interface Delta {
   readonly run: string;
   readonly type: "model.delta";
@@ -18,17 +18,17 @@ export interface Delta {
   readonly path?: readonly string[];
 }
 
-export type Told = RunEvent | Delta;
+export type StreamEvent = RunEvent | Delta;
 
-export function isDelta(told: Told): told is Delta {
-  return told.type === "model.delta";
+export function isDelta(event: StreamEvent): event is Delta {
+  return event.type === "model.delta";
 }
 
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A field as text, whatever it holds. */
+/** A field as text, whatever its type. */
 export function textOf(event: RunEvent, field: string): string {
   const value = event[field];
   return typeof value === "string" ? value : value === undefined || value === null ? "" : JSON.stringify(value);

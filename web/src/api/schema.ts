@@ -9,7 +9,7 @@ export interface components {
     schemas: {
         /**
          * AddSchedule
-         * @description When: exactly one of `at`, `every_ms`, `daily` (with `days` for some days of the week) and `cron`.
+         * @description Give exactly one of `at`, `every_ms`, `daily` (with `days` for some days of the week) and `cron`.
          */
         AddSchedule: {
             /**
@@ -99,7 +99,7 @@ export interface components {
             id: string;
             /**
              * Instructions
-             * @description What its model is told: the prompt and the contract of its marks.
+             * @description The system prompt: the agent's prompt and its signals.
              */
             instructions: string;
             /** Is Terminal */
@@ -120,7 +120,7 @@ export interface components {
         };
         /**
          * BroadcastView
-         * @description A broadcast, as the protocol has it.
+         * @description A broadcast.
          */
         BroadcastView: {
             /**
@@ -144,7 +144,7 @@ export interface components {
         };
         /**
          * Context
-         * @description What a crew is told besides its input.
+         * @description The context of a run, besides its input.
          */
         Context: {
             /**
@@ -154,7 +154,7 @@ export interface components {
             original_input: string;
             /**
              * Previous Results
-             * @description Results of crews, by name.
+             * @description Results of other crews, by name.
              * @default {}
              */
             previous_results: {
@@ -162,7 +162,7 @@ export interface components {
             };
             /**
              * Shared Memory
-             * @description What agents may read and write.
+             * @description Values that agents may read and write.
              * @default {}
              */
             shared_memory: {
@@ -181,7 +181,7 @@ export interface components {
             entry_point: string;
             /**
              * Loaded At
-             * @description When it was read, in milliseconds since 1970.
+             * @description The time of reading its files, in milliseconds since 1970.
              */
             loaded_at: number;
             /**
@@ -191,14 +191,19 @@ export interface components {
             name: string;
             /**
              * Newer Problems
-             * @description What keeps a newer file from being served; 0 if there is none.
+             * @description The number of problems that keep a newer file from being served.
              */
             newer_problems: number;
             /** Problems */
             problems: number;
             /**
+             * Reloaded
+             * @description True if it was read after the server had started.
+             */
+            reloaded: boolean;
+            /**
              * Revision
-             * @description The beginning of the sum of what is served; empty if it has errors.
+             * @description The start of the checksum of the served version; empty if the crew has errors.
              */
             revision: string;
             /** Routes */
@@ -213,6 +218,11 @@ export interface components {
             sound: boolean;
             /** Version */
             version: string;
+            /**
+             * Watched
+             * @description True if a changed file is read at once, and not only on SIGHUP.
+             */
+            watched: boolean;
         };
         /** CrewList */
         CrewList: {
@@ -223,7 +233,7 @@ export interface components {
         CrewUsage: {
             /**
              * Agents
-             * @description Who has cost most comes first.
+             * @description The highest cost first.
              */
             agents: components["schemas"]["AgentUsage"][];
             /**
@@ -245,7 +255,7 @@ export interface components {
             entry_point: string;
             /**
              * Loaded At
-             * @description When it was read, in milliseconds since 1970.
+             * @description The time of reading its files, in milliseconds since 1970.
              */
             loaded_at: number;
             /**
@@ -255,24 +265,34 @@ export interface components {
             name: string;
             /**
              * Newer Problems
-             * @description What keeps a newer file from being served; 0 if there is none.
+             * @description The number of problems that keep a newer file from being served.
              */
             newer_problems: number;
             /** Problems */
             problems: number;
             /**
+             * Reloaded
+             * @description True if it was read after the server had started.
+             */
+            reloaded: boolean;
+            /**
              * Revision
-             * @description The beginning of the sum of what is served; empty if it has errors.
+             * @description The start of the checksum of the served version; empty if the crew has errors.
              */
             revision: string;
             /** Sound */
             sound: boolean;
+            /**
+             * Watched
+             * @description True if a changed file is read at once, and not only on SIGHUP.
+             */
+            watched: boolean;
         };
         /** DeadBroadcast */
         DeadBroadcast: {
             /**
              * Agent
-             * @description Whom it was for; empty if it was withheld from everybody.
+             * @description The receiving agent; empty if it was delivered to no agent.
              * @default
              */
             agent: string;
@@ -281,7 +301,7 @@ export interface components {
             broadcast: components["schemas"]["BroadcastView"];
             /**
              * Crew
-             * @description Of the agent that it was for.
+             * @description The crew of the receiving agent.
              * @default
              */
             crew: string;
@@ -307,7 +327,7 @@ export interface components {
             };
             /**
              * Died At
-             * @description When it was given up, in ms.
+             * @description The time of the last try, in milliseconds since 1970.
              * @example 1794800000000
              */
             died_at: number;
@@ -323,7 +343,7 @@ export interface components {
             hook: string;
             /**
              * Key
-             * @description The id that every try has.
+             * @description The id of the delivery, the same on every try.
              * @example 01a1e2ac96f34f33c417:32
              */
             key: string;
@@ -347,7 +367,7 @@ export interface components {
         };
         /**
          * DelayedView
-         * @description A signal for later.
+         * @description A delayed signal.
          */
         DelayedView: {
             /** Attempts */
@@ -377,7 +397,7 @@ export interface components {
         Emit: {
             /**
              * Data
-             * @description Any JSON, or nothing.
+             * @description Any JSON, or null.
              * @example {
              *       "ok": true
              *     }
@@ -385,14 +405,14 @@ export interface components {
             data?: unknown;
             /**
              * Type
-             * @description What it is, in segments.
+             * @description The type, in segments.
              * @example build:project-x:done
              */
             type: string;
         };
         /**
          * Event
-         * @description One thing that happened; more fields follow by type.
+         * @description An event; its type decides on more fields.
          */
         Event: {
             /**
@@ -424,7 +444,7 @@ export interface components {
             events: components["schemas"]["Event"][];
             /**
              * Next
-             * @description The `after` of the next page; null if there is none yet.
+             * @description `after` for the next page; null if there is none yet.
              */
             next: number | null;
         };
@@ -482,7 +502,7 @@ export interface components {
         GraphNode: {
             /**
              * Closed
-             * @description Why what is inside is not shown.
+             * @description Why the inside is not shown.
              */
             closed: string;
             /** Entry */
@@ -518,7 +538,7 @@ export interface components {
         OpenByCode: {
             /**
              * Code
-             * @description The code in the address that `interlock serve` printed; it works once.
+             * @description The code from the address that `interlock serve` printed; it works once.
              */
             code: string;
         };
@@ -611,7 +631,7 @@ export interface components {
             };
             /**
              * Arguments
-             * @description What the tool would be called with; null if this is not an approval.
+             * @description The arguments of the tool; null if this is not an approval.
              */
             arguments: unknown;
             /**
@@ -622,12 +642,12 @@ export interface components {
             asked_at: number;
             /**
              * Choices
-             * @description The answers there are; none if the answer is free.
+             * @description The possible answers; empty if the answer is free.
              */
             choices: string[];
             /**
              * Context
-             * @description Why the agent asks, in its own words; empty if it did not say.
+             * @description Why the agent asks, in its own words; may be empty.
              * @example The customer is waiting.
              */
             context: string;
@@ -638,7 +658,7 @@ export interface components {
             crew: string;
             /**
              * Deadline At
-             * @description Milliseconds since 1970; null if it stays open.
+             * @description Milliseconds since 1970; null if there is no deadline.
              * @example null
              */
             deadline_at: number | null;
@@ -649,7 +669,7 @@ export interface components {
             default: string | null;
             /**
              * Expects
-             * @description What an answer must look like, in words; empty if anything will do.
+             * @description The form of an answer, in words; empty if any will do.
              */
             expects: string;
             /**
@@ -677,7 +697,7 @@ export interface components {
             };
             /**
              * Pattern
-             * @description The form of the whole answer; empty if it may have any.
+             * @description A pattern for the whole answer; empty if there is none.
              */
             pattern: string;
             /**
@@ -702,7 +722,7 @@ export interface components {
             token: string;
             /**
              * Tool
-             * @description The tool that the question is about; empty if it is about none.
+             * @description The tool of the question; empty if there is none.
              */
             tool: string;
         };
@@ -739,7 +759,7 @@ export interface components {
         };
         /**
          * RepeatView
-         * @description Every so many milliseconds, or at a local time on some days of the week.
+         * @description An interval in milliseconds, or a local time on some days of the week.
          */
         RepeatView: {
             /**
@@ -774,7 +794,7 @@ export interface components {
             input: string;
             /**
              * Token
-             * @description Which wait is answered; may be left out where there is one.
+             * @description The wait to answer; optional if there is only one.
              * @example 01a1e2ac96f34f33c417:8.0
              */
             token?: string | null;
@@ -783,7 +803,7 @@ export interface components {
         Revived: {
             /**
              * Revived
-             * @description How many deliveries are tried again.
+             * @description The number of deliveries that are tried again.
              */
             revived: number;
         };
@@ -804,7 +824,7 @@ export interface components {
         };
         /**
          * RunDetail
-         * @description `output` is the last reply as it was said, `text` the same without marks, or the open question.
+         * @description `output` is the last reply, `text` the same without signals, or the open question.
          */
         RunDetail: {
             /**
@@ -814,7 +834,7 @@ export interface components {
             agent: string;
             /**
              * Continues
-             * @description The run it goes on from, or was forked from.
+             * @description The run that it continues, or was forked from.
              */
             continues: string;
             /**
@@ -829,7 +849,7 @@ export interface components {
             crew: string;
             /**
              * Detail
-             * @description The reason in a sentence, where a budget stopped the run or the process that found it cannot drive it.
+             * @description The reason in a sentence, if a budget stopped the run or a process could not drive it.
              */
             detail: string;
             /**
@@ -846,7 +866,7 @@ export interface components {
             output: string;
             /**
              * Parent
-             * @description The run that called it; empty for one that was started by itself.
+             * @description The run that called it; empty for a run that was started directly.
              */
             parent: string;
             /** Questions */
@@ -876,7 +896,7 @@ export interface components {
             text: string;
             /**
              * Token
-             * @description Of the oldest open wait, where the run is paused.
+             * @description The token of the oldest open wait, if the run is paused.
              */
             token: string;
             /**
@@ -912,7 +932,7 @@ export interface components {
             agent: string;
             /**
              * Continues
-             * @description The run it goes on from, or was forked from.
+             * @description The run that it continues, or was forked from.
              */
             continues: string;
             /**
@@ -932,7 +952,7 @@ export interface components {
             id: string;
             /**
              * Parent
-             * @description The run that called it; empty for one that was started by itself.
+             * @description The run that called it; empty for a run that was started directly.
              */
             parent: string;
             /**
@@ -978,13 +998,13 @@ export interface components {
             deliverAt?: number | null;
             /**
              * Inms
-             * @description Or so many from now.
+             * @description Or milliseconds from now.
              * @example 60000
              */
             inMs?: number | null;
             /**
              * Repeatkey
-             * @description The same type and key again takes this one's place.
+             * @description A signal with the same type and key replaces this one.
              * @example daily
              */
             repeatKey?: string | null;
@@ -1003,7 +1023,7 @@ export interface components {
         ScheduleView: {
             /**
              * Attempts
-             * @description How often the next run was tried to start.
+             * @description Tries to start the next run.
              */
             attempts: number;
             /** Created At */
@@ -1018,7 +1038,7 @@ export interface components {
             input: string;
             /**
              * Last At
-             * @description The time that the last run was planned for; 0 before the first.
+             * @description The planned time of the last run; 0 before the first.
              */
             last_at: number;
             /** Last Run */
@@ -1032,7 +1052,7 @@ export interface components {
             paused: boolean;
             /**
              * Problem
-             * @description Why the last run did not start; empty if it did.
+             * @description The reason why the last run did not start; empty if it did.
              */
             problem: string;
             repeat: components["schemas"]["RepeatView"] | null;
@@ -1045,7 +1065,7 @@ export interface components {
         SendMessage: {
             /**
              * Body
-             * @description What the type's schema asks for.
+             * @description The body, as the schema of the type requires.
              * @default {}
              */
             body: {
@@ -1059,7 +1079,7 @@ export interface components {
             to: string;
             /**
              * Type
-             * @description As the host registered it.
+             * @description A type that the host registered.
              * @example PRICE
              */
             type: string;
@@ -1077,7 +1097,7 @@ export interface components {
         Session: {
             /**
              * Crews
-             * @description The only crews whose runs it may see and start, if limited.
+             * @description The crews that it is limited to; empty for all.
              * @default []
              * @example [
              *       "desk"
@@ -1091,7 +1111,7 @@ export interface components {
             id: string;
             /**
              * Scopes
-             * @description All that it may; `admin` stands beside the others, not for them.
+             * @description All scopes; `admin` is listed beside the scopes that it includes.
              * @example [
              *       "admin",
              *       "answer",
@@ -1147,7 +1167,7 @@ export interface components {
             crew: string;
             /**
              * Input
-             * @description What the first agent is told.
+             * @description The input of the first agent.
              * @default
              * @example My lamp never came, order A-17
              */
@@ -1187,13 +1207,13 @@ export interface components {
             crew: string;
             /**
              * Pattern
-             * @description `*` is exactly one segment.
+             * @description `*` matches one segment.
              * @example build:*:done
              */
             pattern: string;
             /**
              * Silent
-             * @description Shown with the next turn; otherwise it gets a turn for it.
+             * @description True: shown with the agent's next turn. False: the agent gets a turn for it.
              * @default true
              */
             silent: boolean;
@@ -1223,13 +1243,13 @@ export interface components {
         UsageAt: {
             /**
              * Agent
-             * @description Of that crew; empty where it is told by crew.
+             * @description An agent of that crew; empty if the entry is per crew.
              * @example clerk
              */
             agent: string;
             /**
              * At
-             * @description Where the hour or day begins, in UTC.
+             * @description The start of the hour or day, in UTC.
              * @example 1794800000000
              */
             at: number;
@@ -1238,7 +1258,7 @@ export interface components {
              * @example desk
              */
             crew: string;
-            /** @description Of the runs started then: by crew with all runs below them, by agent each with its own. */
+            /** @description Usage of runs started then: per crew with all runs below them, per agent with its own. */
             usage: components["schemas"]["Used"];
         };
         /** UsageReport */
@@ -1249,7 +1269,7 @@ export interface components {
             runs: number;
             /**
              * Step Ms
-             * @description How long each of the times is.
+             * @description The length of each period.
              * @example 3600000
              */
             step_ms: number;
@@ -1257,7 +1277,7 @@ export interface components {
             times: components["schemas"]["UsageAt"][];
             /**
              * Unread
-             * @description Damaged runs, of which nobody knows.
+             * @description Damaged runs, whose usage is unknown.
              */
             unread: string[];
             usage: components["schemas"]["Used"];
@@ -1277,7 +1297,7 @@ export interface components {
             output_tokens: number;
             /**
              * Unpriced Calls
-             * @description Calls whose price is unknown; while there are any, the cost is unknown.
+             * @description Calls whose price is unknown; if there are any, the cost is incomplete.
              */
             unpriced_calls: number;
         };

@@ -1,26 +1,26 @@
-/** Server-sent events out of pieces of text, however they are cut. */
+/** Parses server-sent events from chunks of text, cut at any point. */
 
-export interface Message {
+export interface SseMessage {
   readonly id: string;
   readonly event: string;
   readonly data: string;
 }
 
-export class MessageParser {
+export class SseParser {
   private rest = "";
   private scanned = 0;
-  /** The id of the newest message, as the reader would hand it back. */
+  /** The id of the newest message, for the header Last-Event-ID. */
   lastId = "";
 
-  take(piece: string): Message[] {
-    // Events end their lines with LF, keep-alive comments with CR LF; JSON holds neither.
+  feed(piece: string): SseMessage[] {
+    // Events end their lines with LF, keep-alive comments with CR LF; JSON contains neither.
     this.rest += piece.replaceAll("\r", "");
-    const found: Message[] = [];
+    const found: SseMessage[] = [];
     let begin = 0;
     for (;;) {
       const end = this.rest.indexOf("\n\n", Math.max(begin, this.scanned - 1));
       if (end < 0) break;
-      const message = this.parsed(this.rest.slice(begin, end));
+      const message = this.parseBlock(this.rest.slice(begin, end));
       if (message) found.push(message);
       begin = this.scanned = end + 2;
     }
@@ -29,7 +29,7 @@ export class MessageParser {
     return found;
   }
 
-  private parsed(block: string): Message | null {
+  private parseBlock(block: string): SseMessage | null {
     let event = "message";
     const data: string[] = [];
     for (const line of block.split("\n")) {

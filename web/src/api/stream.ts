@@ -1,34 +1,34 @@
-/** One stream of events that comes back by itself, after the last event it has seen.
+/** An event stream that reconnects by itself, after the last event that it received.
  *
- * It is read with fetch: EventSource gives up for good when a server that stops answers 503, and hides a 401.
+ * It uses fetch: EventSource gives up for good when a stopping server answers 503, and hides a 401.
  */
-import { addressOf, refusal, Refused } from "./client";
-import { MessageParser, type Message } from "./sse";
+import { urlOf, apiErrorOf, ApiError } from "./client";
+import { SseParser, type SseMessage } from "./sse";
 
-/** `out` means that the server wants to know who asks. */
-export type Link = "connecting" | "live" | "lost" | "out";
+/** `signed-out`: the server asks for a session. */
+export type ConnectionStatus = "connecting" | "live" | "reconnecting" | "signed-out";
 
 export interface StreamOptions {
   readonly path: string;
-  readonly onMessages: (messages: readonly Message[]) => void;
-  readonly onLink: (link: Link) => void;
+  readonly onMessages: (messages: readonly SseMessage[]) => void;
+  readonly onStatus: (link: ConnectionStatus) => void;
 }
 
-const SILENCE_MS = 60_000;
-const WAITS_MS = [250, 500, 1_000, 2_000, 5_000];
+const IDLE_TIMEOUT_MS = 60_000;
+const RETRY_DELAYS_MS = [250, 500, 1_000, 2_000, 5_000];
 
-export class Stream {
-  private readonly parser = new MessageParser();
+export class EventStream {
+  private readonly parser = new SseParser();
   private stopping = new AbortController();
   private failures = 0;
-  private isResting = false;
+  private isSuspended = false;
   private wake: () => void = () => undefined;
-  private letGo: () => void = () => undefined;
+  private abortRead: () => void = () => undefined;
 
   constructor(private readonly options: StreamOptions) {}
 
   start(): void {
-    void this.keepReading();
+    void this.readUntilStopped();
   }
 
   stop(): void {
@@ -36,63 +36,63 @@ export class Stream {
     this.wake();
   }
 
-  /** Tries again at once, also after a rest. */
-  hurry(): void {
-    this.isResting = false;
+  /** Reconnects now, also when suspended. */
+  reconnectNow(): void {
+    this.isSuspended = false;
     this.wake();
   }
 
-  /** Lets go of the line until it is told to hurry: a browser has six for all tabs together. */
-  rest(): void {
-    this.isResting = true;
-    this.letGo();
+  /** Closes the connection until `reconnectNow`: a browser has six for all tabs together. */
+  suspend(): void {
+    this.isSuspended = true;
+    this.abortRead();
   }
 
-  private async keepReading(): Promise<void> {
-    this.options.onLink("connecting");
+  private async readUntilStopped(): Promise<void> {
+    this.options.onStatus("connecting");
     while (!this.stopping.signal.aborted) {
       try {
         await this.read();
       } catch (error) {
         if (this.stopping.signal.aborted) return;
-        if (error instanceof Refused && (error.status === 401 || error.status === 403)) {
-          this.options.onLink("out");
+        if (error instanceof ApiError && (error.status === 401 || error.status === 403)) {
+          this.options.onStatus("signed-out");
           return;
         }
-        if (error instanceof Refused && error.code === "event-ahead") {
-          window.location.reload(); // another data folder, such as a backup: nothing on this page is of it
+        if (error instanceof ApiError && error.code === "event-ahead") {
+          window.location.reload(); // another data folder, such as a restored backup: nothing on this page belongs to it
           return;
         }
       }
-      this.options.onLink("lost");
-      if (this.isResting) await this.pause();
-      else await this.pause(WAITS_MS[Math.min(this.failures++, WAITS_MS.length - 1)] ?? 5_000);
+      this.options.onStatus("reconnecting");
+      if (this.isSuspended) await this.pause();
+      else await this.pause(RETRY_DELAYS_MS[Math.min(this.failures++, RETRY_DELAYS_MS.length - 1)] ?? 5_000);
     }
   }
 
   private async read(): Promise<void> {
     const reading = new AbortController();
     const giveUp = () => reading.abort();
-    this.letGo = giveUp;
+    this.abortRead = giveUp;
     this.stopping.signal.addEventListener("abort", giveUp);
-    let watchdog = setTimeout(giveUp, SILENCE_MS);
+    let watchdog = setTimeout(giveUp, IDLE_TIMEOUT_MS);
     try {
-      const answer = await fetch(addressOf(this.options.path), {
+      const answer = await fetch(urlOf(this.options.path), {
         headers: { accept: "text/event-stream", ...(this.parser.lastId && { "last-event-id": this.parser.lastId }) },
         signal: reading.signal,
         credentials: "same-origin",
         cache: "no-store",
       });
-      if (!answer.ok || !answer.body) throw await refusal(answer);
+      if (!answer.ok || !answer.body) throw await apiErrorOf(answer);
       const pieces = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       for (;;) {
         const { done, value } = await pieces.read();
         if (done) return;
         clearTimeout(watchdog);
-        watchdog = setTimeout(giveUp, SILENCE_MS);
-        const messages = this.parser.take(value);
+        watchdog = setTimeout(giveUp, IDLE_TIMEOUT_MS);
+        const messages = this.parser.feed(value);
         this.failures = 0;
-        this.options.onLink("live");
+        this.options.onStatus("live");
         if (messages.length) this.options.onMessages(messages);
       }
     } finally {
@@ -102,7 +102,7 @@ export class Stream {
     }
   }
 
-  /** So long, or until it is woken. */
+  /** Waits this long, or until `wake`. */
   private pause(ms?: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = ms === undefined ? undefined : setTimeout(resolve, ms);
@@ -114,22 +114,22 @@ export class Stream {
   }
 }
 
-/** All of a stream that ends by itself. */
-export async function readWhole(
+/** Reads a stream that ends by itself. */
+export async function readToEnd(
   path: string,
-  onMessages: (messages: readonly Message[]) => void,
+  onMessages: (messages: readonly SseMessage[]) => void,
   signal: AbortSignal,
 ): Promise<void> {
   const headers = { accept: "text/event-stream" };
-  const answer = await fetch(addressOf(path), { headers, signal, credentials: "same-origin", cache: "no-store" });
-  if (!answer.ok) throw await refusal(answer);
+  const answer = await fetch(urlOf(path), { headers, signal, credentials: "same-origin", cache: "no-store" });
+  if (!answer.ok) throw await apiErrorOf(answer);
   if (!answer.body) return;
-  const parser = new MessageParser();
+  const parser = new SseParser();
   const pieces = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
     const { done, value } = await pieces.read();
     if (done) return;
-    const messages = parser.take(value);
+    const messages = parser.feed(value);
     if (messages.length) onMessages(messages);
   }
 }

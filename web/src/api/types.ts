@@ -1,4 +1,4 @@
-/** The shapes of the server, by the names that the page uses. */
+/** The server's types, under the names that the page uses. */
 import type { components } from "./schema";
 
 type Shapes = components["schemas"];
@@ -19,16 +19,16 @@ export type GraphEdge = Shapes["GraphEdge"];
 export type Problems = Shapes["Problems"];
 export type Explanation = Shapes["Explanation"];
 export type Session = Shapes["Session"];
-export type Refusal = Shapes["Problem"];
+export type Problem = Shapes["Problem"];
 export type UsageReport = Shapes["UsageReport"];
 export type Broadcast = Shapes["BroadcastView"];
 export type BroadcastPage = Shapes["BroadcastPage"];
 export type SubscriptionPage = Shapes["SubscriptionPage"];
-export type Delayed = Shapes["DelayedView"];
+export type DelayedSignal = Shapes["DelayedView"];
 export type DelayedPage = Shapes["DelayedPage"];
 export type DeadBroadcasts = Shapes["DeadBroadcasts"];
 export type DeadLetter = Shapes["DeadLetter"];
 export type DeadLetters = Shapes["DeadLetters"];
-export type Used = Shapes["Used"];
+export type UsageTotals = Shapes["Used"];
 
 export const STATUSES: readonly Status[] = ["running", "paused", "completed", "failed", "stopped", "cancelled"];

@@ -1,5 +1,5 @@
 import { type ReactNode } from "react";
-import { below, blankDraft, type Draft, type Faults } from "./draft";
+import { childPlace, blankDraft, type Draft, type Faults } from "./draft";
 import type { ChoiceShape, Field, GroupShape, ListShape, Shape } from "./shape";
 import { hintOf } from "./hints";
 
@@ -16,14 +16,14 @@ export interface FieldProps<Each extends Shape = Shape> {
   readonly isReadOnly: boolean;
 }
 
-/** One value of a form with its label, what it must look like, and what is wrong with it. */
+/** One value of a form with its label, hint and fault. */
 export function FieldView(props: FieldProps): ReactNode {
   const { shape } = props;
   if (shape.kind === "group") return <GroupView {...props} shape={shape} />;
   if (shape.kind === "list") return <ListView {...props} shape={shape} />;
-  if (shape.kind === "yesno") return <Options {...props} options={YES_NO} />;
+  if (shape.kind === "yesno") return <RadioView {...props} options={YES_NO} />;
   if (shape.kind === "choice") return <ChoiceView {...props} shape={shape} />;
-  return <TypedView {...props} />;
+  return <InputView {...props} />;
 }
 
 const YES_NO: readonly Option[] = [
@@ -40,7 +40,7 @@ function idOf({ form, place }: FieldProps): string {
   return `${form}-${place || "whole"}`;
 }
 
-function TypedView(props: FieldProps) {
+function InputView(props: FieldProps) {
   const { shape, draft, change, isRequired, isReadOnly, faults, place } = props;
   const id = idOf(props);
   const common = {
@@ -71,7 +71,7 @@ function TypedView(props: FieldProps) {
   );
 }
 
-/** More than these are a list to choose from. */
+/** More options than this are a select. */
 const RADIOS_MAX = 8;
 
 function ChoiceView(props: FieldProps<ChoiceShape>) {
@@ -79,7 +79,7 @@ function ChoiceView(props: FieldProps<ChoiceShape>) {
     value: String(n),
     words: typeof each === "string" ? each : JSON.stringify(each),
   }));
-  return options.length > RADIOS_MAX ? <SelectView {...props} options={options} /> : <Options {...props} options={options} />;
+  return options.length > RADIOS_MAX ? <SelectView {...props} options={options} /> : <RadioView {...props} options={options} />;
 }
 
 function SelectView(props: FieldProps & { options: readonly Option[] }) {
@@ -100,7 +100,7 @@ function SelectView(props: FieldProps & { options: readonly Option[] }) {
         aria-describedby={`${id}-hint ${id}-fault`}
         onChange={(event) => !isReadOnly && change(event.target.value)}
       >
-        <option value="">{isRequired ? "Choose…" : "No answer"}</option>
+        <option value="">{isRequired ? "Choose…" : "Not given"}</option>
         {options.map(({ value, words }) => (
           <option key={value} value={value} dir="auto">
             {words}
@@ -112,10 +112,10 @@ function SelectView(props: FieldProps & { options: readonly Option[] }) {
   );
 }
 
-function Options(props: FieldProps & { options: readonly Option[] }) {
+function RadioView(props: FieldProps & { options: readonly Option[] }) {
   const { draft, change, isRequired, isReadOnly, faults, place, options } = props;
   const id = idOf(props);
-  const all = isRequired ? options : [...options, { value: "", words: "No answer" }];
+  const all = isRequired ? options : [...options, { value: "", words: "Not given" }];
   return (
     <fieldset
       className="field options"
@@ -160,7 +160,7 @@ function GroupView(props: FieldProps<GroupShape>) {
       shape={field.shape}
       label={field.shape.title || field.name}
       isRequired={field.isRequired}
-      place={below(place, n)}
+      place={childPlace(place, n)}
       draft={drafts[n] ?? blankDraft(field.shape)}
       change={(to) => changeAt(n, to)}
     />
@@ -194,7 +194,7 @@ function ListView(props: FieldProps<ListShape>) {
             shape={shape.item}
             label={`${label} ${n + 1}`}
             isRequired
-            place={below(place, n)}
+            place={childPlace(place, n)}
             draft={each}
             change={(to) => change(drafts.map((old, m) => (m === n ? to : old)))}
           />

@@ -1,16 +1,16 @@
-/** What somebody typed into a form, and what it means. A group's draft is a list in the order of its fields. */
+/** What the user typed into a form, and its value. A group's draft is a list in the order of its fields. */
 import { isRecord } from "../api/events";
 import type { Field, NumberShape, Shape, TextShape } from "./shape";
 
 export type Draft = string | readonly Draft[];
 
-/** By the place of a field: the numbers of the fields and items down to it, such as `2.0`. */
+/** By the place of a field: the indexes of the fields and items down to it, such as `2.0`. */
 export type Faults = ReadonlyMap<string, string>;
 
-/** An answer must be filled in. Of an approval, what was blank stays blank. */
+/** An answer must be filled in. In an approval, a blank argument stays blank. */
 export type Purpose = "answer" | "arguments";
 
-export interface Reading {
+export interface DraftResult {
   readonly value: unknown;
   readonly faults: Faults;
 }
@@ -43,8 +43,8 @@ function isBlank(draft: Draft): boolean {
   return typeof draft === "string" ? !draft.trim() : draft.every(isBlank);
 }
 
-/** `proposed` is what stood there before; it says what a blank field of an approval means. */
-export function readDraft(shape: Shape, draft: Draft, purpose: Purpose = "answer", proposed?: unknown): Reading {
+/** `proposed` is the value before; it decides what a blank field of an approval means. */
+export function readDraft(shape: Shape, draft: Draft, purpose: Purpose = "answer", proposed?: unknown): DraftResult {
   const reader = new DraftReader(purpose);
   const value = reader.value(shape, draft, true, "", proposed);
   return { value, faults: reader.faults };
@@ -61,7 +61,7 @@ class DraftReader {
     if (shape.kind === "list") return this.list(shape.item, draft, place, proposed, shape.least, shape.most);
     if (shape.kind === "group") return this.group(shape.fields, draft, place, proposed);
     const text = typeof draft === "string" ? draft : "";
-    const [value, fault] = scalar(shape, text);
+    const [value, fault] = readScalar(shape, text);
     if (fault) this.faults.set(place, fault);
     return value;
   }
@@ -70,7 +70,7 @@ class DraftReader {
     if (this.purpose === "arguments" && proposed !== undefined) {
       if (proposed === null) return null;
       if (shape.kind === "text" && !shape.isDate) return typeof draft === "string" ? draft : "";
-      if (shape.kind === "list" || shape.kind === "group") return isRecord(proposed) || Array.isArray(proposed) ? emptied(shape, proposed) : undefined;
+      if (shape.kind === "list" || shape.kind === "group") return isRecord(proposed) || Array.isArray(proposed) ? emptyValue(shape, proposed) : undefined;
     }
     if (isRequired) this.faults.set(place, FILL_IN);
     return undefined;
@@ -80,7 +80,7 @@ class DraftReader {
     const drafts = typeof draft === "string" ? [] : draft;
     const before: readonly unknown[] = Array.isArray(proposed) ? proposed : [];
     const fallback = this.purpose === "arguments" && item.kind === "text" ? "" : undefined;
-    const values = drafts.map((each, n) => this.value(item, each, true, below(place, n), before[n] ?? fallback));
+    const values = drafts.map((each, n) => this.value(item, each, true, childPlace(place, n), before[n] ?? fallback));
     if (least !== null && values.length < least) this.faults.set(place, `Please give at least ${least}.`);
     if (most !== null && values.length > most) this.faults.set(place, `Please give at most ${most}.`);
     return values;
@@ -90,22 +90,22 @@ class DraftReader {
     const drafts = typeof draft === "string" ? [] : draft;
     const pairs = fields.map(({ name, shape, isRequired }, n) => {
       const before = isRecord(proposed) && Object.hasOwn(proposed, name) ? proposed[name] : undefined;
-      return [name, this.value(shape, drafts[n] ?? blankDraft(shape), isRequired, below(place, n), before)] as const;
+      return [name, this.value(shape, drafts[n] ?? blankDraft(shape), isRequired, childPlace(place, n), before)] as const;
     });
     return Object.fromEntries(pairs.filter(([, value]) => value !== undefined));
   }
 }
 
-/** What was empty before stays as it was; what was emptied is empty. */
-function emptied(shape: Shape, proposed: unknown): unknown {
+/** A value that was empty stays as it was; a cleared value is empty. */
+function emptyValue(shape: Shape, proposed: unknown): unknown {
   return shape.kind === "list" ? [] : isRecord(proposed) && Object.keys(proposed).length === 0 ? {} : undefined;
 }
 
-export function below(place: string, n: number): string {
+export function childPlace(place: string, n: number): string {
   return place ? `${place}.${n}` : String(n);
 }
 
-function scalar(shape: Shape, text: string): readonly [unknown, string] {
+function readScalar(shape: Shape, text: string): readonly [unknown, string] {
   switch (shape.kind) {
     case "text":
       return [text, textFault(shape, text)];
@@ -116,7 +116,7 @@ function scalar(shape: Shape, text: string): readonly [unknown, string] {
     case "choice":
       return [shape.options[Number(text)], ""];
     default:
-      return json(text);
+      return readJson(text);
   }
 }
 
@@ -140,7 +140,7 @@ function numberFault(shape: NumberShape, text: string): string {
   return shape.below !== null && value >= shape.below ? `Must be less than ${shape.below}.` : "";
 }
 
-function json(text: string): readonly [unknown, string] {
+function readJson(text: string): readonly [unknown, string] {
   try {
     return [JSON.parse(text) as unknown, ""];
   } catch {

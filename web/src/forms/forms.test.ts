@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { changesOf } from "./changes";
 import { blankDraft, draftOf, hasRoundedNumbers, readDraft, type Draft } from "./draft";
-import { argumentsShape } from "./guess";
+import { argumentsShape } from "./guessShape";
 import { hintOf } from "./hints";
-import { placedFault } from "./serverFault";
+import { locateFault } from "./fieldFault";
 import { shapeOf } from "./shape";
 
 const TRIP = shapeOf(
@@ -47,10 +47,10 @@ describe("a form", () => {
   });
 
   test("shows what the server says at the field that it is about, and never a schema", () => {
-    expect(placedFault(TRIP, "'from' of 'stay' of the answer should be a date").faults).toEqual(new Map([["4.0", "This should be a date."]]));
-    expect(placedFault(TRIP, "item 2 of 'tags' of the answer should have at most 3 characters").faults.get("5.1")).toContain("at most 3");
-    expect(placedFault(TRIP, "the store is away")).toEqual({ faults: new Map(), rest: "the store is away" });
-    expect(placedFault(TRIP, 'the answer should be a JSON object of the form {"type":"object"}').rest).not.toContain("{");
+    expect(locateFault(TRIP, "'from' of 'stay' of the answer should be a date").faults).toEqual(new Map([["4.0", "This should be a date."]]));
+    expect(locateFault(TRIP, "item 2 of 'tags' of the answer should have at most 3 characters").faults.get("5.1")).toContain("at most 3");
+    expect(locateFault(TRIP, "the store is away")).toEqual({ faults: new Map(), rest: "the store is away" });
+    expect(locateFault(TRIP, 'the answer should be a JSON object of the form {"type":"object"}').rest).not.toContain("{");
   });
 
   test("takes names for names", () => {
@@ -80,7 +80,7 @@ describe("arguments", () => {
   const GIVEN = { amount: 24, to: { name: "Ada", zip: null }, tags: [], note: "", extra: [1, "a"], flag: true };
   const SCHEMA = { type: "object", properties: { amount: { type: "integer" }, missing: { type: "string" }, note: { type: "string" } } };
 
-  test("that nobody touched are what was proposed, whatever their schema", () => {
+  test("that were not edited equal the proposed ones, whatever their schema", () => {
     for (const schema of [SCHEMA, {}, { type: "object", properties: { amount: { type: "string" }, flag: { type: "integer" } } }]) {
       const shape = argumentsShape(shapeOf(schema, "json"), GIVEN);
       const read = readDraft(shape, draftOf(shape, GIVEN), "arguments", GIVEN);

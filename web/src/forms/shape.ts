@@ -1,4 +1,4 @@
-/** What a form asks for: a schema of the server, read once and without surprises. */
+/** The shape of a form, read once from a JSON schema of the server. */
 import { isRecord } from "../api/events";
 
 export type Schema = Readonly<Record<string, unknown>>;
@@ -43,7 +43,7 @@ export interface ChoiceShape extends Common {
   readonly options: readonly unknown[];
 }
 
-/** A value that no field fits is written as JSON. */
+/** `json`: a value that no field fits. */
 export interface PlainShape extends Common {
   readonly kind: "yesno" | "json";
 }
@@ -59,19 +59,19 @@ export interface Field {
 const DEPTH_MAX = 8;
 const LONG_FROM = 200;
 
-/** `untyped` is what a schema without a type means: an answer is a text then, a tool takes anything. */
+/** `untyped` is the meaning of a schema without a type: text for an answer, anything for a tool. */
 export function shapeOf(schema: Schema, untyped: "text" | "json"): Shape {
-  return new Reader(schema, untyped).shape(schema, 0);
+  return new SchemaReader(schema, untyped).shape(schema, 0);
 }
 
-class Reader {
+class SchemaReader {
   constructor(
     private readonly root: Schema,
     private readonly untyped: "text" | "json",
   ) {}
 
   shape(given: Schema, depth: number): Shape {
-    const schema = this.resolved(given, 0);
+    const schema = this.resolve(given, 0);
     const common = { title: textAt(schema, "title"), description: textAt(given, "description") || textAt(schema, "description") };
     const options = optionsOf(schema);
     if (options) return { ...common, kind: "choice", options };
@@ -85,14 +85,14 @@ class Reader {
     return type === "object" && hasFields ? this.group(schema, common, depth) : { ...common, kind: "json" };
   }
 
-  /** Follows references within the schema, and drops "or nothing". */
-  private resolved(schema: Schema, steps: number): Schema {
+  /** Follows references within the schema, and drops the alternative null. */
+  private resolve(schema: Schema, steps: number): Schema {
     const target = this.target(textAt(schema, "$ref"));
-    if (target && steps < DEPTH_MAX) return this.resolved(target, steps + 1);
+    if (target && steps < DEPTH_MAX) return this.resolve(target, steps + 1);
     const ways = [schema["anyOf"], schema["oneOf"]].find(Array.isArray)?.filter(isRecord) ?? [];
     const useful = ways.filter((way) => way["type"] !== "null");
     const only = useful.length === 1 ? useful[0] : undefined;
-    return only && steps < DEPTH_MAX ? this.resolved({ ...schema, anyOf: undefined, oneOf: undefined, ...only }, steps + 1) : schema;
+    return only && steps < DEPTH_MAX ? this.resolve({ ...schema, anyOf: undefined, oneOf: undefined, ...only }, steps + 1) : schema;
   }
 
   private target(ref: string): Schema | null {

@@ -1,11 +1,11 @@
 import { Handle, Position, type Node, type NodeProps } from "@xyflow/react";
 import type { GraphNode } from "../api/types";
-import type { NodeState } from "./taken";
+import type { NodeState } from "./runState";
 
 interface Data extends Record<string, unknown> {
   readonly node: GraphNode;
   readonly state: NodeState;
-  /** Shows what is inside of it. */
+  /** Opens the graph of the sub-crew. */
   readonly open?: () => void;
 }
 
@@ -13,12 +13,12 @@ export type CrewNode = Node<Data, "crew">;
 
 export function AgentNode({ data: { node, state, open } }: NodeProps<CrewNode>) {
   const look = ["node", `node-${node.kind}`, state.isActive && "is-active", state.isWaiting && "is-waiting"];
-  const note = words(node, state);
+  const note = nodeNote(node, state);
   return (
     <div className={look.filter(Boolean).join(" ")} title={[node.label, ...node.notes].join("\n")}>
       <Handle type="target" position={Position.Left} isConnectable={false} />
       {open ? (
-        <button type="button" className="node-name node-open" aria-label={`Look into ${node.name}`} onClick={open}>
+        <button type="button" className="node-name node-open" aria-label={`Open ${node.name}`} onClick={open}>
           <bdi>{node.name}</bdi>
         </button>
       ) : (
@@ -32,15 +32,15 @@ export function AgentNode({ data: { node, state, open } }: NodeProps<CrewNode>) 
   );
 }
 
-const DOING: Record<string, string> = {
+const STATE_NOTES: Record<string, string> = {
   waiting_for_child: "waits for reports",
   waiting_for_parent: "waits for an answer",
   waiting_for_user: "waits for a person",
 };
 
-function words(node: GraphNode, state: NodeState): string {
+function nodeNote(node: GraphNode, state: NodeState): string {
   if (state.isWaiting) return "waits for you";
-  if (state.isActive) return DOING[state.doing] ?? "working";
+  if (state.isActive) return STATE_NOTES[state.agentState] ?? "working";
   if (state.visits) return state.visits === 1 ? "done" : `${state.visits} turns`;
   if (node.entry) return "starts here";
   return { agent: "", group: "group", sub_crew: "crew", end: "", unknown: "not in the crew" }[node.kind];

@@ -1,31 +1,31 @@
 import { Background, Controls, MarkerType, ReactFlow, type EdgeTypes, type NodeTypes } from "@xyflow/react";
 import { useEffect, useMemo, useState } from "react";
 import type { Graph } from "../api/types";
-import { Story } from "../state/story";
+import { RunProjection } from "../state/runProjection";
 import { useWide } from "../ui/useWide";
 import { AgentNode, type CrewNode } from "./AgentNode";
-import { placed, type Placed } from "./layout";
+import { layoutGraph, type GraphLayout } from "./layout";
 import { SignalEdge, type CrewEdge } from "./SignalEdge";
-import { nodeState, usedEdges } from "./taken";
+import { nodeState, edgeUsage } from "./runState";
 
 const NODES: NodeTypes = { crew: AgentNode };
 const EDGES: EdgeTypes = { crew: SignalEdge };
-const NOTHING = new Story();
+const EMPTY_RUN = new RunProjection();
 
-/** A crew as a graph; with a story, where the run stands and which ways it went. `version` says that it changed. */
-export function CrewGraph({ graph, story = NOTHING, version = 0 }: { graph: Graph; story?: Story; version?: number }) {
+/** The graph of a crew; with a projection, the position and path of the run. `version` changes with the projection. */
+export function CrewGraph({ graph, projection = EMPTY_RUN, version = 0 }: { graph: Graph; projection?: RunProjection; version?: number }) {
   const [path, setPath] = useState<readonly string[]>([]);
   const isWide = useWide();
   useEffect(() => setPath([]), [graph]);
-  const level = useMemo(() => inside(graph, path), [graph, path]);
-  const plan = useMemo(() => placed(level, isWide ? "LR" : "TB"), [level, isWide]);
-  // The story is one object all the time: its version tells of changes.
-  const nodes = useMemo(() => nodesOf(plan, story, path, setPath), [plan, story, path, version]);
-  const edges = useMemo(() => edgesOf(plan, level, story, path), [plan, level, story, path, version]);
+  const level = useMemo(() => graphAt(graph, path), [graph, path]);
+  const plan = useMemo(() => layoutGraph(level, isWide ? "LR" : "TB"), [level, isWide]);
+  // The projection stays the same object: its version changes.
+  const nodes = useMemo(() => nodesOf(plan, projection, path, setPath), [plan, projection, path, version]);
+  const edges = useMemo(() => edgesOf(plan, level, projection, path), [plan, level, projection, path, version]);
   return (
     <div className="graph" role="group" aria-label={`Graph of the crew ${level.name}`}>
       {path.length > 0 && (
-        <nav className="graph-path" aria-label="Crews above">
+        <nav className="graph-path" aria-label="Parent crews">
           <button type="button" onClick={() => setPath([])}>
             {graph.name}
           </button>
@@ -60,13 +60,13 @@ export function CrewGraph({ graph, story = NOTHING, version = 0 }: { graph: Grap
   );
 }
 
-function inside(graph: Graph, path: readonly string[]): Graph {
+function graphAt(graph: Graph, path: readonly string[]): Graph {
   let level = graph;
   for (const name of path) level = level.nodes.find((node) => node.name === name && node.inside)?.inside ?? level;
   return level;
 }
 
-function nodesOf(plan: Placed, story: Story, path: readonly string[], go: (path: readonly string[]) => void): CrewNode[] {
+function nodesOf(plan: GraphLayout, projection: RunProjection, path: readonly string[], open: (path: readonly string[]) => void): CrewNode[] {
   return plan.nodes.map(({ node, at }) => ({
     id: node.id,
     type: "crew",
@@ -74,14 +74,14 @@ function nodesOf(plan: Placed, story: Story, path: readonly string[], go: (path:
     ariaLabel: `${node.name || node.kind}${node.entry ? ", starts here" : ""}`,
     data: {
       node,
-      state: nodeState(story, path, node.name),
-      ...(node.inside && { open: () => go([...path, node.name]) }),
+      state: nodeState(projection, path, node.name),
+      ...(node.inside && { open: () => open([...path, node.name]) }),
     },
   }));
 }
 
-function edgesOf(plan: Placed, level: Graph, story: Story, path: readonly string[]): CrewEdge[] {
-  const { times, last } = usedEdges(level, story, path);
+function edgesOf(plan: GraphLayout, level: Graph, projection: RunProjection, path: readonly string[]): CrewEdge[] {
+  const { times, last } = edgeUsage(level, projection, path);
   return plan.edges.map((each, n) => ({
     id: each.id,
     type: "crew",
@@ -94,6 +94,6 @@ function edgesOf(plan: Placed, level: Graph, story: Story, path: readonly string
       width: 22,
       height: 22,
     },
-    data: { placed: each, times: times.get(n) ?? 0, isLast: n === last },
+    data: { layout: each, times: times.get(n) ?? 0, isLast: n === last },
   }));
 }

@@ -12,7 +12,7 @@ export function CodeBlock({ text, language = "" }: { text: string; language?: st
     <div className="code-block">
       <p className="code-head">
         <bdi>{name}</bdi>
-        <CopyButton text={text} what={name === "diff" ? "difference" : "code"} />
+        <CopyButton text={text} what={name === "diff" ? "diff" : "code"} />
       </p>
       <pre className={`source source-${source}`} tabIndex={0} role="group" aria-label={name || "code"}>
         <bdi dir="auto">{source === "diff" ? <Difference text={shown} /> : shown}</bdi>
@@ -21,7 +21,7 @@ export function CodeBlock({ text, language = "" }: { text: string; language?: st
   );
 }
 
-const SAID = { add: "added: ", remove: "removed: ", place: "", same: "" } as const;
+const SPOKEN_PREFIXES = { add: "added: ", remove: "removed: ", hunk: "", same: "" } as const;
 
 function Difference({ text }: { text: string }) {
   const lines = text.split("\n");
@@ -30,7 +30,7 @@ function Difference({ text }: { text: string }) {
     const kind = diffKind(line);
     return (
       <span key={n} className={`line line-${kind}`}>
-        {SAID[kind] && <span className="off-screen">{SAID[kind]}</span>}
+        {SPOKEN_PREFIXES[kind] && <span className="off-screen">{SPOKEN_PREFIXES[kind]}</span>}
         {line}
         {"\n"}
       </span>

@@ -7,7 +7,7 @@ import { parseInline, type Inline } from "./inline";
 const SHOWN_MAX = 20_000;
 const NO_MARKS: readonly string[] = [];
 
-/** A text of an agent, formatted. Every part of it is a text node; addresses are shown and cannot be followed. */
+/** A text of an agent, formatted. Every part is a text node; links are shown and cannot be followed. */
 export const Markdown = memo(function Markdown({ text, marks = NO_MARKS }: { text: string; marks?: readonly string[] | undefined }) {
   const [isWhole, setWhole] = useState(false);
   const isCut = text.length > SHOWN_MAX && !isWhole;
@@ -35,7 +35,7 @@ function BlockView({ block, marks }: { block: Block; marks: readonly string[] })
     case "code":
       return <CodeBlock text={block.text} language={block.language} />;
     case "quote":
-      return <blockquote>{views(block.of, marks)}</blockquote>;
+      return <blockquote>{blockViews(block.of, marks)}</blockquote>;
     case "list":
       return <ListView block={block} marks={marks} />;
     case "table":
@@ -51,7 +51,7 @@ function BlockView({ block, marks }: { block: Block; marks: readonly string[] })
   }
 }
 
-function views(blocks: readonly Block[], marks: readonly string[]): ReactNode {
+function blockViews(blocks: readonly Block[], marks: readonly string[]): ReactNode {
   return blocks.map((block, n) => <BlockView key={n} block={block} marks={marks} />);
 }
 
@@ -64,7 +64,7 @@ function ItemView({ item, marks }: { item: Item; marks: readonly string[] }) {
   return (
     <li className={item.isDone === null ? undefined : "is-task"}>
       {item.isDone !== null && <span role="img" aria-label={item.isDone ? "done" : "not done"}>{item.isDone ? "☑" : "☐"}</span>}
-      {views(item.of, marks)}
+      {blockViews(item.of, marks)}
     </li>
   );
 }
@@ -127,7 +127,7 @@ function InlineView({ node }: { node: Inline }): ReactNode {
   }
 }
 
-/** Where a link leads, to be read and copied: nothing here loads or follows it. */
+/** The target of a link, to read and copy: nothing loads or follows it. */
 function Address({ to }: { to: string }) {
   return <bdi dir="ltr" className="address">({to})</bdi>;
 }

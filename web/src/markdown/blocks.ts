@@ -1,4 +1,4 @@
-/** The large parts of Markdown, as data. What is not understood is a paragraph. */
+/** Markdown blocks, as data. Unknown syntax is a paragraph. */
 
 export type Block =
   | { readonly kind: "paragraph"; readonly text: string }
@@ -10,13 +10,13 @@ export type Block =
   | { readonly kind: "rule" };
 
 export interface Item {
-  /** Whether it is ticked; null where it has no box. */
+  /** Whether the box is ticked; null without a box. */
   readonly isDone: boolean | null;
   readonly of: readonly Block[];
 }
 
 const DEPTH_MAX = 6;
-/** Longer lines are text: what they are is found out by looking back and forth in them. */
+/** Longer lines are plain text: finding their syntax would need backtracking. */
 const LINE_MAX = 2_000;
 const FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^\s`]{0,40})[^`\n]*$/;
 const HEADING = /^ {0,3}(#{1,6})[ \t]+(.*)$/;
@@ -136,14 +136,14 @@ class BlockParser {
     return this.add({ kind: "list", start, items }, at - from);
   }
 
-  /** Items may stand apart: blank lines before another item belong to the list. */
+  /** Items may be separated: blank lines before another item belong to the list. */
   private nextItem(end: number): number {
     let at = end;
     while (at < this.lines.length && !this.lines[at]?.trim()) at += 1;
     return LIST_ITEM.test(this.lines[at] ?? "") ? at : end;
   }
 
-  /** An item holds what stands further to the right than its own sign; a blank line alone does not end it. */
+  /** An item contains the lines indented further than its own marker; a blank line alone does not end it. */
   private endOfItem(at: number, indent: number): number {
     let end = at + 1;
     for (let line = end; line < this.lines.length; line += 1) {

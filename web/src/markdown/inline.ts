@@ -1,4 +1,4 @@
-/** The small parts of Markdown, as data. Nothing becomes HTML, an address is never followed, and the work is linear. */
+/** Inline Markdown, as data. Nothing becomes HTML, no link is followed, and the work is linear. */
 
 export type Inline =
   | { readonly kind: "text" | "code" | "mark"; readonly text: string }
@@ -7,7 +7,7 @@ export type Inline =
   | { readonly kind: "image"; readonly text: string; readonly to: string };
 
 interface Frame {
-  /** What opened it; the outermost has none. */
+  /** The opening marker; empty for the outermost. */
   readonly opener: string;
   readonly of: Inline[];
 }
@@ -20,7 +20,7 @@ const ESCAPED = /\\([!-/:-@[-`{-~])/y;
 const DELIMITER = /\*\*|__|~~|\*|_/y;
 const KINDS = { "**": "strong", __: "strong", "*": "em", _: "em", "~~": "del" } as const;
 
-/** `marks` are the signals of this text, as they are spelled in it. */
+/** `marks` are the signals of this text, as spelled in it. */
 export function parseInline(text: string, marks: readonly string[] = []): readonly Inline[] {
   return new InlineParser(text, marks).parse();
 }
@@ -118,7 +118,7 @@ class InlineParser {
     const found = this.match(DELIMITER)?.[0];
     if (!found) return false;
     const before = this.text[this.at - 1] ?? " ";
-    // In `**b *c***` the first of three signs closes the inner one.
+    // In `**b *c***` the first of three asterisks closes the inner one.
     const isInner = found === this.top.opener + this.top.opener && !/\s/.test(before);
     const sign = isInner ? this.top.opener : found;
     const after = this.text[this.at + sign.length] ?? " ";
@@ -145,7 +145,7 @@ class InlineParser {
     return found ? this.addText(found[0], found[0].length) : false;
   }
 
-  /** What opened it was text after all. */
+  /** The opening marker was text after all. */
   private undoFrame(): void {
     const { opener, of } = this.frames.pop() as Frame;
     pushText(this.top.of, opener);
@@ -162,7 +162,7 @@ function pushText(nodes: Inline[], text: string): void {
   else if (text) nodes.push({ kind: "text", text });
 }
 
-/** Where the code that begins at a run of backticks ends: at the next run of the same size. */
+/** The end of code that starts with a run of backticks: the next run of the same length. */
 function codeEndsOf(text: string): ReadonlyMap<number, number> {
   const ends = new Map<number, number>();
   const next = new Map<number, number>();

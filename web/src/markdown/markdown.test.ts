@@ -66,7 +66,7 @@ describe("sources", () => {
     expect(sourceOf("@@ -1 +1 @@\n-a\n+b")).toBe("diff");
     expect(sourceOf("- a\n- b")).toBe("text");
     expect(sourceOf('{"a": [1]}')).toBe("json");
-    expect(["+a", "-a", "@@ -1 +1 @@", "+++ b", " a"].map(diffKind)).toEqual(["add", "remove", "place", "place", "same"]);
+    expect(["+a", "-a", "@@ -1 +1 @@", "+++ b", " a"].map(diffKind)).toEqual(["add", "remove", "hunk", "hunk", "same"]);
   });
 
   test("JSON gets lines, and keeps every number and every text", () => {

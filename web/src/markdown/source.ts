@@ -1,4 +1,4 @@
-/** What a text is, where nobody says so, and JSON with line breaks. */
+/** Detects diffs and JSON, and formats JSON with line breaks. */
 
 const PRETTY_MAX = 200_000;
 const DEPTH_MAX = 100;
@@ -10,19 +10,19 @@ export function sourceOf(text: string, language = ""): Source {
   return language === "json" || prettyJson(text) !== null ? "json" : "text";
 }
 
-/** A hunk with its header, or the header of a file: single lines with a minus are lists as a rule. */
+/** Needs the header of a hunk or of a file: single lines with a minus are usually lists. */
 function isDiff(text: string): boolean {
   return /^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@/m.test(text) || /^--- \S[^\n]*\n\+\+\+ \S/m.test(text);
 }
 
-export type DiffKind = "add" | "remove" | "place" | "same";
+export type DiffKind = "add" | "remove" | "hunk" | "same";
 
 export function diffKind(line: string): DiffKind {
-  if (line.startsWith("@@") || line.startsWith("+++ ") || line.startsWith("--- ")) return "place";
+  if (line.startsWith("@@") || line.startsWith("+++ ") || line.startsWith("--- ")) return "hunk";
   return line.startsWith("+") ? "add" : line.startsWith("-") ? "remove" : "same";
 }
 
-/** An object or a list as JSON on several lines, with every number as it was written; null if the text is neither. */
+/** An object or a list as JSON on several lines, numbers as written; null if the text is neither. */
 export function prettyJson(text: string): string | null {
   const trimmed = text.trim();
   if (!/^[{[]/.test(trimmed) || trimmed.length > PRETTY_MAX) return null;
@@ -31,12 +31,12 @@ export function prettyJson(text: string): string | null {
   } catch {
     return null;
   }
-  return indented(trimmed);
+  return indentJson(trimmed);
 }
 
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
 
-function indented(json: string): string | null {
+function indentJson(json: string): string | null {
   const tokens = json.match(TOKEN) ?? [];
   const out: string[] = [];
   let depth = 0;

@@ -2,12 +2,12 @@ import { useId, useMemo, useState } from "react";
 import type { Question } from "../api/types";
 import { blankDraft, readDraft, type Faults } from "../forms/draft";
 import { FieldView } from "../forms/Fields";
-import { placedFault } from "../forms/serverFault";
+import { locateFault } from "../forms/fieldFault";
 import { FREE_TEXT, shapeOf, type Shape } from "../forms/shape";
-import { Act } from "../ui/Act";
-import { useDraft } from "./drafts";
+import { ScopedButton } from "../ui/ScopedButton";
+import { useDraft } from "../state/drafts";
 import { FormFrame } from "./FormFrame";
-import { useAnswering } from "./useAnswering";
+import { useAnswer } from "./useAnswer";
 import { focusFault } from "./focusFault";
 
 interface Props {
@@ -18,14 +18,14 @@ interface Props {
 
 const NO_FAULTS: Faults = new Map();
 
-/** A form from the rules of the answer: choices, a pattern, a schema, or any text. */
+/** A form built from the rules of the answer: choices, a pattern, a schema, or any text. */
 export function AnswerForm({ question, isOpen, done }: Props) {
   const form = useId();
   const shape = useMemo(() => answerShape(question), [question]);
   const [draft, setDraft] = useDraft(question.key, () => blankDraft(shape));
   const [faults, setFaults] = useState(NO_FAULTS);
-  const { refusal, send } = useAnswering(question, done);
-  const placed = useMemo(() => placedFault(shape, refusal), [shape, refusal]);
+  const { refusal, send } = useAnswer(question, done);
+  const located = useMemo(() => locateFault(shape, refusal), [shape, refusal]);
   const submit = (): void => {
     const read = readDraft(shape, draft);
     setFaults(read.faults);
@@ -33,7 +33,7 @@ export function AnswerForm({ question, isOpen, done }: Props) {
     else void send(answerText(question, read.value));
   };
   return (
-    <FormFrame submit={submit} isOpen={isOpen} refusal={placed.rest || (placed.faults.size ? "The answer was not accepted: see the marked field." : "")}>
+    <FormFrame submit={submit} isOpen={isOpen} refusal={located.rest || (located.faults.size ? "The answer was not accepted: see the marked field." : "")}>
       <FieldView
         shape={shape}
         draft={draft}
@@ -45,13 +45,13 @@ export function AnswerForm({ question, isOpen, done }: Props) {
         isRequired
         place=""
         form={form}
-        faults={faults.size ? faults : placed.faults}
+        faults={faults.size ? faults : located.faults}
         isReadOnly={!isOpen}
       />
       <div className="actions">
-        <Act needs="answer" type="submit" className="primary" disabled={!isOpen}>
+        <ScopedButton needs="answer" type="submit" className="primary" disabled={!isOpen}>
           Send answer
-        </Act>
+        </ScopedButton>
         <span className="quiet">Ctrl-Enter sends it</span>
       </div>
     </FormFrame>

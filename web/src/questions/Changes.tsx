@@ -1,6 +1,6 @@
 import type { Change } from "../forms/changes";
 
-/** What is proposed and what would be sent instead. */
+/** The proposed values, and those that would be sent instead. */
 export function Changes({ changes, undo }: { changes: readonly Change[]; undo: () => void }) {
   return (
     <div className="changes" role="status" aria-label="Changes">

@@ -1,10 +1,10 @@
 import { useId } from "react";
 import type { Question } from "../api/types";
-import { Act } from "../ui/Act";
-import { Decide } from "./Decide";
-import { useDraft } from "./drafts";
+import { ScopedButton } from "../ui/ScopedButton";
+import { ApproveOrReject } from "./ApproveOrReject";
+import { useDraft } from "../state/drafts";
 import { FormFrame } from "./FormFrame";
-import { useAnswering } from "./useAnswering";
+import { useAnswer } from "./useAnswer";
 
 interface Props {
   readonly question: Question;
@@ -12,12 +12,12 @@ interface Props {
   readonly done: () => void;
 }
 
-/** A signal that is held until a person agrees. */
-export function HeldForm({ question, isOpen, done }: Props) {
-  const { refusal, send } = useAnswering(question, done);
+/** A signal that is held until a person approves it. */
+export function HeldSignalForm({ question, isOpen, done }: Props) {
+  const { refusal, send } = useAnswer(question, done);
   return (
     <FormFrame submit={() => void send("yes")} isOpen={isOpen} refusal={refusal}>
-      <Decide send={send} isOpen={isOpen} />
+      <ApproveOrReject of={question.key} send={send} isOpen={isOpen} />
     </FormFrame>
   );
 }
@@ -25,27 +25,27 @@ export function HeldForm({ question, isOpen, done }: Props) {
 /** A tool that may or may not have run when the server stopped. */
 export function LostToolForm({ question, isOpen, done }: Props) {
   const id = useId();
-  const { refusal, send } = useAnswering(question, done);
+  const { refusal, send } = useAnswer(question, done);
   const [output, setOutput] = useDraft(question.key, () => "");
   const isDisabled = !isOpen;
   return (
     <FormFrame submit={() => output.trim() && void send(output)} isOpen={isOpen} refusal={refusal}>
       <div className="actions">
-        <Act needs="answer" disabled={isDisabled} onClick={() => void send("retry")}>
+        <ScopedButton needs="answer" disabled={isDisabled} onClick={() => void send("retry")}>
           Call the tool again
-        </Act>
-        <Act needs="answer" className="danger" disabled={isDisabled} onClick={() => void send("fail")}>
+        </ScopedButton>
+        <ScopedButton needs="answer" className="danger" disabled={isDisabled} onClick={() => void send("fail")}>
           Fail the turn
-        </Act>
+        </ScopedButton>
       </div>
       <div className="field">
-        <label htmlFor={id}>Or what the tool returned</label>
+        <label htmlFor={id}>Or enter what the tool returned</label>
         <textarea id={id} rows={3} dir="auto" value={output} readOnly={isDisabled} onChange={(event) => setOutput(event.target.value)} />
       </div>
       <div className="actions">
-        <Act needs="answer" type="submit" disabled={isDisabled || !output.trim()}>
+        <ScopedButton needs="answer" type="submit" disabled={isDisabled || !output.trim()}>
           Use this as the result
-        </Act>
+        </ScopedButton>
       </div>
     </FormFrame>
   );

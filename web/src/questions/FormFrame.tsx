@@ -7,7 +7,7 @@ interface Props {
   readonly children: ReactNode;
 }
 
-/** Ctrl-Enter sends from inside the form. Enter alone never does: it may have been meant for something else. */
+/** Ctrl-Enter submits the form. Enter alone never does: it may be meant for something else. */
 export function FormFrame({ submit, isOpen, refusal, children }: Props) {
   const onKeyDown = (event: KeyboardEvent<HTMLFormElement>): void => {
     if (event.key !== "Enter") return;
@@ -30,7 +30,7 @@ export function FormFrame({ submit, isOpen, refusal, children }: Props) {
       {children}
       {!isOpen && (
         <p className="failed" role="alert">
-          This was answered elsewhere, or the run is over. What you typed is still here.
+          This was answered elsewhere, or the run has ended. Your text is still here.
         </p>
       )}
       {refusal && isOpen && (

@@ -1,27 +1,27 @@
 import { useLayoutEffect, useRef } from "react";
 import type { Question } from "../api/types";
-import { announced, dismissNotice, inbox, opened, openQuestion } from "../state/questions";
-import { placeOf } from "../state/router";
+import { noticeKeys, dismissNotice, inbox, currentQuestion, openQuestion } from "../state/questions";
+import { hrefOf } from "../state/router";
 import { useStore } from "../state/store";
-import { plural } from "../state/words";
-import { Brief } from "../ui/Said";
-import { Asker } from "./Asker";
+import { plural } from "../state/format";
+import { OneLine } from "../ui/PlainText";
+import { QuestionTitle } from "./QuestionTitle";
 import { isDecision, kindOf, plainQuestion } from "./kinds";
 import { QuestionTimes } from "./QuestionFacts";
 
 const SHOWN_MAX = 2;
 
-/** What came while somebody does something else. It takes no focus, and nothing on it is an answer. Only who asks is read out: times change. */
+/** New questions. A notice takes no focus and has no button that answers. Screen readers read only the title: times change. */
 export function Notices() {
-  const keys = useStore(announced);
+  const keys = useStore(noticeKeys);
   const { questions } = useStore(inbox);
-  const open = useStore(opened);
+  const open = useStore(currentQuestion);
   const box = useRef<HTMLElement>(null);
   const hadFocus = useRef(false);
   const news = keys.flatMap((key) => questions.filter((each) => each.key === key && key !== open?.key));
   const more = news.length - SHOWN_MAX;
 
-  // A notice that goes away under the focus must not leave the keyboard at the beginning of the page.
+  // A focused notice that disappears must not move the focus to the start of the page.
   useLayoutEffect(() => {
     if (hadFocus.current && document.activeElement === document.body) document.getElementById("content")?.focus();
     hadFocus.current = false;
@@ -38,7 +38,7 @@ export function Notices() {
       <div role="status" className="off-screen">
         {news.slice(0, SHOWN_MAX).map((question) => (
           <p key={question.key}>
-            <Asker question={question} />
+            <QuestionTitle question={question} />
           </p>
         ))}
       </div>
@@ -47,7 +47,7 @@ export function Notices() {
       ))}
       {more > 0 && (
         <p className="notice">
-          <a href={placeOf("questions")}>{plural(more, "more question")}</a>
+          <a href={hrefOf("questions")}>{plural(more, "more question")}</a>
         </p>
       )}
     </section>
@@ -58,9 +58,9 @@ function Notice({ question }: { question: Question }) {
   return (
     <div className="notice">
       <p>
-        <Asker question={question} />
+        <QuestionTitle question={question} />
       </p>
-      <Brief text={kindOf(question) === "approval" ? JSON.stringify(question.arguments) : plainQuestion(question)} />
+      <OneLine text={kindOf(question) === "approval" ? JSON.stringify(question.arguments) : plainQuestion(question)} />
       {question.fault && <p className="field-fault">The last answer was refused: <bdi dir="auto">{question.fault.slice(0, 200)}</bdi></p>}
       <p className="actions">
         <button type="button" className="small primary" onClick={() => openQuestion(question)}>
@@ -69,7 +69,7 @@ function Notice({ question }: { question: Question }) {
         <button type="button" className="small plain" onClick={() => dismissNotice(question.key)}>
           Dismiss
         </button>
-        <a href={placeOf("runs", question.run)}>Open run</a>
+        <a href={hrefOf("runs", question.run)}>Open run</a>
         <QuestionTimes question={question} />
       </p>
     </div>

@@ -1,29 +1,29 @@
 import type { Question } from "../api/types";
-import { placeOf } from "../state/router";
+import { hrefOf } from "../state/router";
 import { useNow } from "../state/useNow";
-import { duration, when } from "../state/words";
+import { duration, formatDateTime } from "../state/format";
 
-/** Since when it is asked, and until when. */
+/** When the question was asked, and its deadline. */
 export function QuestionTimes({ question }: { question: Question }) {
   const now = useNow();
   const { asked_at: asked, deadline_at: deadline } = question;
   return (
     <span className="quiet times">
       asked <time dateTime={new Date(asked).toISOString()}>{ageOf(now - asked)}</time>
-      {deadline !== null && <span className={deadline - now < 60_000 ? "is-urgent" : ""}> · {leftOf(deadline - now)}</span>}
+      {deadline !== null && <span className={deadline - now < 60_000 ? "is-urgent" : ""}> · {timeLeft(deadline - now)}</span>}
     </span>
   );
 }
 
 export function ageOf(ms: number): string {
-  return ms < 10_000 ? "just now" : `${roughly(ms)} ago`;
+  return ms < 10_000 ? "just now" : `${roughDuration(ms)} ago`;
 }
 
-function leftOf(ms: number): string {
-  return ms <= 0 ? "deadline passed" : `${roughly(ms)} left to answer`;
+function timeLeft(ms: number): string {
+  return ms <= 0 ? "deadline passed" : `${roughDuration(ms)} left to answer`;
 }
 
-function roughly(ms: number): string {
+function roughDuration(ms: number): string {
   if (ms < 60_000) return `${Math.max(1, Math.round(ms / 1_000))} s`;
   if (ms < 3_600_000) return `${Math.round(ms / 60_000)} min`;
   return ms < 172_800_000 ? duration(ms) : `${Math.round(ms / 86_400_000)} days`;
@@ -34,11 +34,11 @@ export function QuestionFacts({ question }: { question: Question }) {
     <div className="question-facts">
       <p>
         <QuestionTimes question={question} /> · <span className="quiet">run <bdi>{question.run}</bdi></span> ·{" "}
-        <a href={placeOf("runs", question.run)}>Open run</a>
+        <a href={hrefOf("runs", question.run)}>Open run</a>
       </p>
       {question.deadline_at !== null && (
         <p className="quiet">
-          Answer by {when(question.deadline_at)}
+          Answer by {formatDateTime(question.deadline_at)}
           {question.default !== null ? (
             <>
               ; after that the answer is <bdi dir="auto">“{question.default}”</bdi>

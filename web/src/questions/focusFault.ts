@@ -1,6 +1,6 @@
 import type { Faults } from "../forms/draft";
 
-/** Leads to the first field that has something wrong, once the page shows it. */
+/** Focuses the first field with a fault. */
 export function focusFault(form: string, faults: Faults): void {
   const [place] = [...faults.keys()];
   const field = document.getElementById(`${form}-${place || "whole"}`);

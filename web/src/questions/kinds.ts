@@ -1,4 +1,4 @@
-/** What kind of question it is, and what it says without the words for terminals. */
+/** The kind of a question, and its text without the hints for terminals. */
 import type { Question } from "../api/types";
 
 export type QuestionKind = "approval" | "held" | "lost-tool" | "question";
@@ -9,7 +9,7 @@ export function kindOf(question: Question): QuestionKind {
   return question.reason === "tool_unknown_outcome" ? "lost-tool" : "question";
 }
 
-/** The question itself: why the last answer was refused is shown beside the form. */
+/** The question without the fault of the last answer, which the form shows. */
 export function plainQuestion({ question, fault }: Question): string {
   return fault ? question.slice(0, question.length - fault.length - 3) : question;
 }
@@ -27,7 +27,7 @@ export function headline(question: Question): string {
   }
 }
 
-/** Whether it is approved or rejected, rather than answered. */
+/** Whether the question takes an approval rather than an answer. */
 export function isDecision(question: Question): boolean {
   return kindOf(question) === "approval" || kindOf(question) === "held";
 }

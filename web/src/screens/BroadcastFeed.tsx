@@ -1,20 +1,20 @@
 import { useState } from "react";
 import type { BroadcastPage } from "../api/types";
-import { anything, useFetched } from "../state/fetched";
-import { clock } from "../state/words";
-import { Empty, Failed, Loading } from "../ui/Notes";
-import { Brief } from "../ui/Said";
+import { anyEvent, useResource } from "../state/useResource";
+import { formatTime } from "../state/format";
+import { EmptyNotice, ErrorNotice, LoadingNotice } from "../ui/Notes";
+import { OneLine } from "../ui/PlainText";
 import { VirtualList } from "../ui/VirtualList";
-import { shownData } from "./parsedData";
+import { formatData } from "./broadcastData";
 
 const ROW = 30;
-// Other processes announce too, and no run of ours tells of it.
-const LOOK_MS = 2_000;
+// Other processes emit too, without an event of a run here.
+const POLL_MS = 2_000;
 
 export function BroadcastFeed() {
   const [pattern, setPattern] = useState("");
   const query = new URLSearchParams({ limit: "1000", ...(pattern.trim() && { pattern: pattern.trim() }) });
-  const { value, error, again } = useFetched<BroadcastPage>(`/v1/engine/signals/events?${query}`, anything, LOOK_MS);
+  const { value, error, refresh } = useResource<BroadcastPage>(`/v1/engine/signals/events?${query}`, anyEvent, POLL_MS);
   const events = value?.events ?? [];
   return (
     <section aria-label="Feed">
@@ -26,12 +26,12 @@ export function BroadcastFeed() {
           <code>*</code> matches one segment
         </span>
       </div>
-      {error && <Failed error={error} again={again} />}
-      {!value && !error && <Loading what="broadcasts" />}
+      {error && <ErrorNotice error={error} retry={refresh} />}
+      {!value && !error && <LoadingNotice what="broadcasts" />}
       {value && !events.length && (
-        <Empty title={pattern ? "Nothing that was announced is like that." : "Nothing was announced yet."}>
-          Agents announce with the tool emit_broadcast, programs with interlock broadcast emit, you with the form above.
-        </Empty>
+        <EmptyNotice title={pattern ? "No broadcasts match this pattern." : "No broadcasts yet"}>
+          Agents emit them with the tool emit_broadcast, programs with interlock broadcast emit, you with the form above.
+        </EmptyNotice>
       )}
       {events.length > 0 && (
         <div className="feed">
@@ -45,11 +45,11 @@ export function BroadcastFeed() {
               return (
                 each && (
                   <div className="event-row feed-row" key={each.id}>
-                    <time>{clock(each.createdAt)}</time>
+                    <time>{formatTime(each.createdAt)}</time>
                     <b>
-                      <Brief text={each.type} />
+                      <OneLine text={each.type} />
                     </b>
-                    <Brief text={`${each.source.type} ${each.source.id ?? ""} ${shownData(each)}`} />
+                    <OneLine text={`${each.source.type} ${each.source.id ?? ""} ${formatData(each)}`} />
                   </div>
                 )
               );

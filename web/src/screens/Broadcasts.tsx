@@ -1,6 +1,6 @@
 import { BroadcastFeed } from "./BroadcastFeed";
-import { DeadLetters } from "./DeadLetters";
-import { DeadList } from "./DeadList";
+import { DeadWebhookList } from "./DeadWebhookList";
+import { DeadBroadcastList } from "./DeadBroadcastList";
 import { DelayedQueue } from "./DelayedQueue";
 import { EmitForm } from "./EmitForm";
 import { Subscriptions } from "./Subscriptions";
@@ -16,8 +16,8 @@ export function Broadcasts() {
       <div className="columns">
         <Subscriptions />
         <DelayedQueue />
-        <DeadList />
-        <DeadLetters />
+        <DeadBroadcastList />
+        <DeadWebhookList />
       </div>
     </>
   );

@@ -9,12 +9,12 @@ interface Candidate {
   readonly outcome: string;
 }
 
-/** The marks of one reply, and which of them won. */
+/** The signals of one reply, and which of them won. */
 export function Candidates({ event }: { event: RunEvent }) {
   const found = event["candidates"];
   if (!Array.isArray(found) || found.length < 2) return null;
   return (
-    <Table head={["mark", "would", "priority", "outcome"]} look="candidates">
+    <Table head={["signal", "action", "priority", "outcome"]} look="candidates">
       {(found as Candidate[]).map((each, n) => (
         <tr key={n}>
           <td>

@@ -1,8 +1,9 @@
 import { useState } from "react";
 import type { CrewDetail, Graph } from "../api/types";
 import { CrewGraph } from "../graph/LazyGraph";
-import { useFetched } from "../state/fetched";
-import { Failed, Loading } from "../ui/Notes";
+import { useResource } from "../state/useResource";
+import { minute, plural } from "../state/format";
+import { ErrorNotice, LoadingNotice } from "../ui/Notes";
 import { Tabs } from "../ui/Tabs";
 import { CrewProblems } from "./CrewProblems";
 import { CrewPrompts } from "./CrewPrompts";
@@ -10,11 +11,11 @@ import { CrewSignals } from "./CrewSignals";
 
 export function CrewPage({ name }: { name: string }) {
   const path = `/v1/crews/${encodeURIComponent(name)}`;
-  const { value: crew, error, again } = useFetched<CrewDetail>(path);
-  const graph = useFetched<Graph>(`${path}/graph`);
+  const { value: crew, error, refresh } = useResource<CrewDetail>(path);
+  const graph = useResource<Graph>(`${path}/graph`);
   const [tab, setTab] = useState("");
-  if (error) return <Failed error={error} again={again} />;
-  if (!crew) return <Loading what="the crew" />;
+  if (error) return <ErrorNotice error={error} retry={refresh} />;
+  if (!crew) return <LoadingNotice what="the crew" />;
   const tabs = [
     { id: "problems", title: `Problems (${crew.problems})` },
     { id: "prompts", title: "Prompts" },
@@ -35,10 +36,17 @@ export function CrewPage({ name }: { name: string }) {
             <bdi>{crew.description}</bdi>
           </p>
         )}
+        <p className="quiet">
+          {crew.revision && `Revision ${crew.revision}. `}
+          {loadedText(crew)}
+        </p>
+        {crew.newer_problems > 0 && (
+          <p role="note">The changed file has {plural(crew.newer_problems, "problem")} and is not served.</p>
+        )}
       </header>
       <div className="run-columns">
         <section aria-label="Graph">
-          {graph.value ? <CrewGraph graph={graph.value} /> : graph.error ? <Failed error={graph.error} /> : <Loading what="the graph" />}
+          {graph.value ? <CrewGraph graph={graph.value} /> : graph.error ? <ErrorNotice error={graph.error} /> : <LoadingNotice what="the graph" />}
         </section>
         <section className="run-telling">
           <Tabs tabs={tabs} current={current} choose={setTab} label="The crew">
@@ -50,4 +58,10 @@ export function CrewPage({ name }: { name: string }) {
       </div>
     </article>
   );
+}
+
+/** When the crew was loaded, and how changes are picked up. */
+function loadedText({ loaded_at, reloaded, watched }: CrewDetail): string {
+  const loaded = reloaded ? `Loaded at ${minute(loaded_at)}` : `Loaded at server start (${minute(loaded_at)})`;
+  return `${loaded}; ${watched ? "changes are picked up automatically" : "restart to pick up changes, or send SIGHUP"}`;
 }

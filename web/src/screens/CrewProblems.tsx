@@ -1,12 +1,12 @@
 import type { Problems } from "../api/types";
-import { useFetched } from "../state/fetched";
-import { Empty, Failed, Loading } from "../ui/Notes";
+import { useResource } from "../state/useResource";
+import { EmptyNotice, ErrorNotice, LoadingNotice } from "../ui/Notes";
 
 export function CrewProblems({ name }: { name: string }) {
-  const { value, error, again } = useFetched<Problems>(`/v1/crews/${encodeURIComponent(name)}/problems`);
-  if (error) return <Failed error={error} again={again} />;
-  if (!value) return <Loading what="the problems" />;
-  if (!value.problems.length) return <Empty title="No problems">Loaded at server start; restart to pick up changes.</Empty>;
+  const { value, error, refresh } = useResource<Problems>(`/v1/crews/${encodeURIComponent(name)}/problems`);
+  if (error) return <ErrorNotice error={error} retry={refresh} />;
+  if (!value) return <LoadingNotice what="the problems" />;
+  if (!value.problems.length) return <EmptyNotice title="No problems" />;
   return (
     <ul className="problems" tabIndex={0} aria-label="Problems">
       {value.problems.map((problem, n) => (

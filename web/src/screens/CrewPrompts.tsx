@@ -1,7 +1,7 @@
 import type { CrewDetail } from "../api/types";
-import { Said } from "../ui/Said";
+import { PlainText } from "../ui/PlainText";
 
-/** What each model is told: the author's prompt, and the contract of its marks that Interlock adds. */
+/** The instructions of each agent: the author's prompt, and the signal contract that Interlock adds. */
 export function CrewPrompts({ crew }: { crew: CrewDetail }) {
   return (
     <div className="prompts" tabIndex={0} role="group" aria-label="Prompts">
@@ -17,7 +17,7 @@ export function CrewPrompts({ crew }: { crew: CrewDetail }) {
             </p>
           )}
           <div className="prompt">
-            <Said text={agent.instructions} empty="It is told nothing." />
+            <PlainText text={agent.instructions} empty="No instructions" />
           </div>
         </details>
       ))}

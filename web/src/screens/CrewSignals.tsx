@@ -1,19 +1,19 @@
 import type { CrewDetail } from "../api/types";
-import { Empty } from "../ui/Notes";
+import { EmptyNotice } from "../ui/Notes";
 import { Table } from "../ui/Table";
 
 export function CrewSignals({ crew }: { crew: CrewDetail }) {
   return (
     <div className="tables" tabIndex={0} role="group" aria-label="Signals">
       <h2>Routes</h2>
-      {crew.routes.length ? <Routes crew={crew} /> : <Empty title="No signal steers this crew." />}
+      {crew.routes.length ? <RouteTable crew={crew} /> : <EmptyNotice title="This crew has no routes." />}
       <h2>Registered signals</h2>
-      {crew.signals.length ? <Registered crew={crew} /> : <Empty title="The registry of a crew with problems is not built." />}
+      {crew.signals.length ? <SignalTable crew={crew} /> : <EmptyNotice title="A crew with errors has no registry." />}
     </div>
   );
 }
 
-function Routes({ crew }: { crew: CrewDetail }) {
+function RouteTable({ crew }: { crew: CrewDetail }) {
   return (
     <Cells
       head={["agent", "signal", "does", "target", "priority", "meaning"]}
@@ -29,7 +29,7 @@ function Routes({ crew }: { crew: CrewDetail }) {
   );
 }
 
-function Registered({ crew }: { crew: CrewDetail }) {
+function SignalTable({ crew }: { crew: CrewDetail }) {
   return (
     <Cells
       head={["signal", "does", "priority", "meaning"]}

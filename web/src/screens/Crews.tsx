@@ -1,22 +1,22 @@
 import type { CrewList } from "../api/types";
-import { useFetched } from "../state/fetched";
-import { placeOf } from "../state/router";
-import { plural } from "../state/words";
-import { Failed, Loading } from "../ui/Notes";
+import { useResource } from "../state/useResource";
+import { hrefOf } from "../state/router";
+import { plural } from "../state/format";
+import { ErrorNotice, LoadingNotice } from "../ui/Notes";
 
 export function Crews() {
-  const { value, error, again } = useFetched<CrewList>("/v1/crews");
+  const { value, error, refresh } = useResource<CrewList>("/v1/crews");
   return (
     <>
       <div className="head">
         <h1>Crews</h1>
       </div>
-      {error && <Failed error={error} again={again} />}
-      {!value && !error && <Loading what="crews" />}
+      {error && <ErrorNotice error={error} retry={refresh} />}
+      {!value && !error && <LoadingNotice what="crews" />}
       <ul className="cards">
         {value?.crews.map((crew) => (
           <li key={crew.name}>
-            <a className="card" href={placeOf("crews", crew.name)}>
+            <a className="card" href={hrefOf("crews", crew.name)}>
               <h2>
                 <bdi>{crew.name}</bdi>
               </h2>

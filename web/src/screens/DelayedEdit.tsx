@@ -1,17 +1,17 @@
 import { useState } from "react";
 import { post } from "../api/client";
-import type { Delayed } from "../api/types";
-import { Failed } from "../ui/Notes";
+import type { DelayedSignal } from "../api/types";
+import { ErrorNotice } from "../ui/Notes";
 import { cancelDelayed } from "./DelayedQueue";
-import { parsedData, shownData } from "./parsedData";
-import { useSending } from "./useSending";
+import { parseData, formatData } from "./broadcastData";
+import { useAction } from "./useAction";
 
-/** Takes the place of the old one: a repeat key does so at once, without one the new comes first and the old goes. */
-export function DelayedEdit({ entry, close, changed }: { entry: Delayed; close: () => void; changed: () => void }) {
+/** Replaces the entry: at once with a repeat key; without one, adds the new entry and then removes the old one. */
+export function DelayedEdit({ entry, close, changed }: { entry: DelayedSignal; close: () => void; changed: () => void }) {
   const [type, setType] = useState(entry.type);
-  const [data, setData] = useState(shownData(entry));
-  const [at, setAt] = useState(local(entry.deliverAt));
-  const { error, send } = useSending(() => {
+  const [data, setData] = useState(formatData(entry));
+  const [at, setAt] = useState(toLocalInput(entry.deliverAt));
+  const { error, send } = useAction(() => {
     changed();
     close();
   });
@@ -20,7 +20,7 @@ export function DelayedEdit({ entry, close, changed }: { entry: Delayed; close: 
     await post("/v1/engine/signals/delayed", {
       type,
       deliverAt: new Date(at).getTime(),
-      ...parsedData(data),
+      ...parseData(data),
       ...(repeatKey === undefined ? {} : { repeatKey }),
     });
     if (repeatKey === undefined || type !== entry.type) await cancelDelayed(entry.id);
@@ -42,16 +42,16 @@ export function DelayedEdit({ entry, close, changed }: { entry: Delayed; close: 
             Save
           </button>
           <button type="button" onClick={close}>
-            Leave as it is
+            Discard changes
           </button>
-          {error && <Failed error={error} />}
+          {error && <ErrorNotice error={error} />}
         </form>
       </td>
     </tr>
   );
 }
 
-function local(at: number): string {
+function toLocalInput(at: number): string {
   const shifted = new Date(at - new Date(at).getTimezoneOffset() * 60_000);
   return shifted.toISOString().slice(0, 19);
 }

@@ -1,11 +1,11 @@
 import { useState } from "react";
 import type { RunEvent } from "../api/events";
-import { clock } from "../state/words";
-import { Brief, Said } from "../ui/Said";
+import { formatTime } from "../state/format";
+import { OneLine, PlainText } from "../ui/PlainText";
 import { VirtualList, type Option } from "../ui/VirtualList";
 
 const ROW = 30;
-const FRAME = new Set(["run", "seq", "at", "type", "path"]);
+const COMMON_FIELDS = new Set(["run", "seq", "at", "type", "path"]);
 
 export function EventList({ events, upTo }: { events: readonly RunEvent[]; upTo: number }) {
   const [chosen, setChosen] = useState<RunEvent | null>(null);
@@ -27,7 +27,7 @@ export function EventList({ events, upTo }: { events: readonly RunEvent[]; upTo:
           <button type="button" className="small" onClick={() => setChosen(null)}>
             Close
           </button>
-          <Said text={JSON.stringify(chosen, null, 2)} />
+          <PlainText text={JSON.stringify(chosen, null, 2)} />
         </div>
       )}
     </div>
@@ -45,19 +45,19 @@ function Row({ event, option, isChosen, choose }: RowProps) {
   return (
     <div {...option} className="event-row" aria-selected={isChosen} onClick={() => choose(event)}>
       <span className="number">{event.seq}</span>
-      <time>{clock(event.at)}</time>
+      <time>{formatTime(event.at)}</time>
       <b>{event.type}</b>
-      <Brief text={brief(event)} />
+      <OneLine text={fieldSummary(event)} />
     </div>
   );
 }
 
-function brief(event: RunEvent): string {
+function fieldSummary(event: RunEvent): string {
   const below = event.path?.length ? `${event.path.join(" › ")} · ` : "";
-  const fields = Object.entries(event).filter(([name, value]) => !FRAME.has(name) && isTelling(value));
+  const fields = Object.entries(event).filter(([name, value]) => !COMMON_FIELDS.has(name) && hasContent(value));
   return below + fields.map(([name, value]) => `${name}=${typeof value === "string" ? value.slice(0, 80) : JSON.stringify(value).slice(0, 80)}`).join("  ");
 }
 
-function isTelling(value: unknown): boolean {
+function hasContent(value: unknown): boolean {
   return value !== "" && value !== null && value !== 0 && value !== false && !(Array.isArray(value) && !value.length);
 }

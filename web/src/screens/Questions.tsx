@@ -1,13 +1,13 @@
-import { Asker } from "../questions/Asker";
+import { QuestionTitle } from "../questions/QuestionTitle";
 import { isDecision, kindOf, plainQuestion } from "../questions/kinds";
 import { QuestionTimes } from "../questions/QuestionFacts";
 import { inbox, openQuestion, refreshInbox } from "../state/questions";
-import { placeOf } from "../state/router";
+import { hrefOf } from "../state/router";
 import { useStore } from "../state/store";
 import { Markdown } from "../markdown/Markdown";
-import { Act } from "../ui/Act";
-import { Empty, Failed, Loading } from "../ui/Notes";
-import { Brief } from "../ui/Said";
+import { ScopedButton } from "../ui/ScopedButton";
+import { EmptyNotice, ErrorNotice, LoadingNotice } from "../ui/Notes";
+import { OneLine } from "../ui/PlainText";
 
 export function Questions() {
   const { questions, isKnown, error } = useStore(inbox);
@@ -16,28 +16,28 @@ export function Questions() {
       <div className="head">
         <h1>Questions</h1>
       </div>
-      {error && <Failed error={error} again={() => void refreshInbox()} />}
-      {!isKnown && !error && <Loading what="questions" />}
+      {error && <ErrorNotice error={error} retry={() => void refreshInbox()} />}
+      {!isKnown && !error && <LoadingNotice what="questions" />}
       {isKnown && !questions.length && (
-        <Empty title="No open questions">When an agent asks something, a notice appears on every screen, and the question is listed here.</Empty>
+        <EmptyNotice title="No open questions">When an agent asks something, a notice appears on every screen, and the question is listed here.</EmptyNotice>
       )}
       <ul className="inbox">
         {questions.map((question) => (
           <li key={question.key}>
             <p className="entry-head">
-              <Asker question={question} />
+              <QuestionTitle question={question} />
               <QuestionTimes question={question} />
             </p>
             {kindOf(question) === "approval" ? (
-              <Brief text={JSON.stringify(question.arguments)} />
+              <OneLine text={JSON.stringify(question.arguments)} />
             ) : (
               <Markdown text={plainQuestion(question)} />
             )}
             <p className="actions">
-              <Act needs="answer" className="primary" onClick={() => openQuestion(question)}>
+              <ScopedButton needs="answer" className="primary" onClick={() => openQuestion(question)}>
                 {isDecision(question) ? "Review" : "Answer"}
-              </Act>
-              <a href={placeOf("runs", question.run)}>Open run</a>
+              </ScopedButton>
+              <a href={hrefOf("runs", question.run)}>Open run</a>
             </p>
           </li>
         ))}

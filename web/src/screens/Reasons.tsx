@@ -1,21 +1,21 @@
 import type { RunEvent } from "../api/events";
 import type { Explanation } from "../api/types";
-import { useFetched } from "../state/fetched";
-import { Empty, Failed, Loading } from "../ui/Notes";
-import { Said } from "../ui/Said";
+import { useResource } from "../state/useResource";
+import { EmptyNotice, ErrorNotice, LoadingNotice } from "../ui/Notes";
+import { PlainText } from "../ui/PlainText";
 import { useNewest } from "../ui/useNewest";
 import { Candidates } from "./Candidates";
-import { useConcerns } from "./useConcerns";
+import { useRunEventFilter } from "./useRunEventFilter";
 
-/** Why the run went as it did; `upTo` are the events of the moment that is replayed. */
+/** The decisions of the run; `upTo` holds the events up to the replayed moment. */
 export function Reasons({ run, upTo }: { run: string; upTo: readonly RunEvent[] | null }) {
-  const { value, error, again } = useFetched<Explanation>(`/v1/runs/${encodeURIComponent(run)}/explain`, useConcerns(run));
+  const { value, error, refresh } = useResource<Explanation>(`/v1/runs/${encodeURIComponent(run)}/explain`, useRunEventFilter(run));
   const seen = upTo && new Map(upTo.map((event) => [event.run, event.seq]));
   const reasons = value?.reasons.filter(({ event, seq }) => !seen || seq <= (seen.get(event.run) ?? 0)) ?? [];
   const { newest, earlier } = useNewest(reasons);
-  if (error) return <Failed error={error} again={again} />;
-  if (!value) return <Loading what="the decisions" />;
-  if (!reasons.length) return <Empty title="Nothing was decided yet." />;
+  if (error) return <ErrorNotice error={error} retry={refresh} />;
+  if (!value) return <LoadingNotice what="the decisions" />;
+  if (!reasons.length) return <EmptyNotice title="No decisions yet" />;
   return (
     <div className="reasons" tabIndex={0} role="group" aria-label="Decisions">
       {earlier}
@@ -24,7 +24,7 @@ export function Reasons({ run, upTo }: { run: string; upTo: readonly RunEvent[] 
           <li key={`${reason.event.run}.${reason.seq}`}>
             <span className="number">{reason.seq}</span>
             <div>
-              <Said text={reason.text} />
+              <PlainText text={reason.text} />
               <Candidates event={reason.event as RunEvent} />
             </div>
           </li>

@@ -1,34 +1,34 @@
 import { useState } from "react";
-import { post, Refused, wordsOf } from "../api/client";
+import { post, ApiError, errorMessage } from "../api/client";
 import type { RunEvent } from "../api/events";
 import type { RunDetail } from "../api/types";
-import { go } from "../state/router";
-import { clock } from "../state/words";
-import { Act } from "../ui/Act";
+import { navigate } from "../state/router";
+import { formatTime } from "../state/format";
+import { ScopedButton } from "../ui/ScopedButton";
 
 interface Props {
   readonly events: readonly RunEvent[];
   readonly version: number;
-  /** How many events are shown; null follows the run. */
+  /** The number of events shown; null follows the run. */
   readonly cursor: number | null;
   readonly choose: (cursor: number | null) => void;
   readonly run: string;
 }
 
-/** The journal as a slider: everything on the page stands as it stood then. */
+/** A slider over the journal: the page shows the run at that event. */
 export function Replay({ events, cursor, choose, run }: Props) {
   const [error, setError] = useState("");
   const [near, setNear] = useState<readonly number[]>([]);
   const shown = cursor ?? events.length;
   const event = events[shown - 1];
-  const seq = lastOwn(events, shown, run);
+  const seq = lastOwnSeq(events, shown, run);
   const fork = async (after: number): Promise<void> => {
     try {
       const made = await post<RunDetail>(`/v1/runs/${encodeURIComponent(run)}/fork`, { after });
-      go("runs", made.id);
+      navigate("runs", made.id);
     } catch (refused) {
-      setError(wordsOf(refused));
-      setNear(placesNear(refused));
+      setError(errorMessage(refused));
+      setNear(nearbyForkPoints(refused));
     }
   };
   return (
@@ -48,28 +48,28 @@ export function Replay({ events, cursor, choose, run }: Props) {
       />
       <button
         type="button"
-        aria-label="One event on"
+        aria-label="One event forward"
         disabled={cursor === null}
         onClick={() => choose(shown + 1 >= events.length ? null : shown + 1)}
       >
         ›
       </button>
       <span className="replay-at">
-        {event ? `${shown} / ${events.length} · ${event.type} · ${clock(event.at)}` : "no events yet"}
+        {event ? `${shown} / ${events.length} · ${event.type} · ${formatTime(event.at)}` : "no events yet"}
       </span>
       <button type="button" disabled={cursor === null} onClick={() => choose(null)}>
         Newest
       </button>
-      <Act needs="run" disabled={!seq} onClick={() => void fork(seq)} title={`A new run that shares everything up to event ${seq}`}>
+      <ScopedButton needs="run" disabled={!seq} onClick={() => void fork(seq)} title={`A new run that shares everything up to event ${seq}`}>
         Fork here
-      </Act>
+      </ScopedButton>
       {error && (
         <p className="failed" role="alert">
           {error}{" "}
           {near.map((place) => (
-            <Act needs="run" key={place} className="small" onClick={() => void fork(place)}>
+            <ScopedButton needs="run" key={place} className="small" onClick={() => void fork(place)}>
               Fork after {place}
-            </Act>
+            </ScopedButton>
           ))}
         </p>
       )}
@@ -77,14 +77,14 @@ export function Replay({ events, cursor, choose, run }: Props) {
   );
 }
 
-/** A run can be forked only where nothing is open; the server knows the places around. */
-function placesNear(refused: unknown): readonly number[] {
-  const near = refused instanceof Refused ? refused.more["near"] : undefined;
+/** A run can be forked only where nothing is open; the server names the nearest events. */
+function nearbyForkPoints(refused: unknown): readonly number[] {
+  const near = refused instanceof ApiError ? refused.more["near"] : undefined;
   return Array.isArray(near) ? near.filter((place): place is number => typeof place === "number") : [];
 }
 
-/** A run is forked at an event of its own; what happened in the crews below belongs to the one before it. */
-function lastOwn(events: readonly RunEvent[], upTo: number, run: string): number {
+/** A fork is made at an event of the run itself; events of child runs belong to the one before them. */
+function lastOwnSeq(events: readonly RunEvent[], upTo: number, run: string): number {
   for (let n = upTo - 1; n >= 0; n -= 1) {
     const event = events[n];
     if (event?.run === run) return event.seq;

@@ -1,38 +1,38 @@
 import { post } from "../api/client";
 import type { RunDetail } from "../api/types";
 import { openQuestion } from "../state/questions";
-import { isResting, rootOf } from "../state/words";
+import { needsResume, rootOf } from "../state/format";
 import { isDecision } from "../questions/kinds";
-import { Act } from "../ui/Act";
-import { Failed } from "../ui/Notes";
-import { useSending } from "./useSending";
+import { ScopedButton } from "../ui/ScopedButton";
+import { ErrorNotice } from "../ui/Notes";
+import { useAction } from "./useAction";
 
 export function RunActions({ detail }: { detail: RunDetail }) {
-  const { error, send } = useSending();
+  const { error, send } = useAction();
   const isOver = detail.status !== "running" && detail.status !== "paused";
   const cancel = () => send(() => post(`/v1/runs/${encodeURIComponent(detail.id)}/cancel`, {}));
   if (isOver && !error) return null;
   return (
     <div className="actions">
       {detail.questions.map((question) => (
-        <Act needs="answer" key={question.key} className="primary" onClick={() => openQuestion(question)}>
+        <ScopedButton needs="answer" key={question.key} className="primary" onClick={() => openQuestion(question)}>
           {isDecision(question) ? "Review" : "Answer"} <bdi>{question.agent}</bdi>
-        </Act>
+        </ScopedButton>
       ))}
       {!isOver && (
-        <Act needs="run" className="danger" onClick={() => void cancel()}>
-          Cancel the run
-        </Act>
+        <ScopedButton needs="run" className="danger" onClick={() => void cancel()}>
+          Cancel run
+        </ScopedButton>
       )}
-      {detail.status === "paused" && isResting(detail.reason) && (
+      {detail.status === "paused" && needsResume(detail.reason) && (
         <p className="quiet">
           {detail.reason === "parked"
             ? "Parked: the process that ran it was stopped. "
-            : "Set aside: the process that found it cannot run it. "}
+            : "Set aside: the server that found it cannot run it. "}
           <code>interlock resume {rootOf(detail.id)}</code> continues it.
         </p>
       )}
-      {error && <Failed error={error} />}
+      {error && <ErrorNotice error={error} />}
     </div>
   );
 }

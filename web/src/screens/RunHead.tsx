@@ -1,27 +1,27 @@
 import type { RunDetail } from "../api/types";
-import { placeOf } from "../state/router";
-import type { Story } from "../state/story";
-import { costOf, count, duration, tokensOf, when } from "../state/words";
+import { hrefOf } from "../state/router";
+import type { RunProjection } from "../state/runProjection";
+import { costOf, count, duration, tokensOf, formatDateTime } from "../state/format";
 import { StatusBadge } from "../ui/StatusBadge";
 
-/** In the past the story tells how the run stood; now the server knows it best. */
-export function RunHead({ detail, story, isPast }: { detail: RunDetail; story: Story; isPast: boolean }) {
-  const tokens = isPast ? story.tokens : tokensOf(detail.usage);
-  const cost = costOf(isPast ? { cost_micros: story.costMicros, unpriced_calls: story.unpricedCalls } : detail.usage);
-  const end = isPast ? story.now : detail.updated_at;
+/** In a replay the facts come from the projection; otherwise from the server. */
+export function RunHead({ detail, projection, isPast }: { detail: RunDetail; projection: RunProjection; isPast: boolean }) {
+  const tokens = isPast ? projection.tokens : tokensOf(detail.usage);
+  const cost = costOf(isPast ? { cost_micros: projection.costMicros, unpriced_calls: projection.unpricedCalls } : detail.usage);
+  const end = isPast ? projection.now : detail.updated_at;
   return (
     <header className="run-head">
       <h1>
-        <bdi>{detail.crew}</bdi> <StatusBadge status={isPast ? story.status : detail.status} />
+        <bdi>{detail.crew}</bdi> <StatusBadge status={isPast ? projection.status : detail.status} />
       </h1>
       <dl className="facts">
         <Fact name="Run" value={detail.id} />
-        <Fact name="Reason" value={isPast ? story.reason : detail.reason} />
-        <Fact name="Detail" value={isPast ? story.detail : detail.detail} />
+        <Fact name="Reason" value={isPast ? projection.reason : detail.reason} />
+        <Fact name="Detail" value={isPast ? projection.detail : detail.detail} />
         <Fact name="Tokens" value={count(tokens)} />
         <Fact name="Cost" value={cost} />
         <Fact name="Time" value={duration(end - detail.created_at)} />
-        <Fact name="Started" value={when(detail.created_at)} />
+        <Fact name="Started" value={formatDateTime(detail.created_at)} />
         {detail.parent && <LinkFact name="Called by" run={detail.parent} />}
         {detail.continues && <LinkFact name="Continues" run={detail.continues} />}
       </dl>
@@ -46,7 +46,7 @@ function LinkFact({ name, run }: { name: string; run: string }) {
     <div>
       <dt>{name}</dt>
       <dd>
-        <a href={placeOf("runs", run)}>{run}</a>
+        <a href={hrefOf("runs", run)}>{run}</a>
       </dd>
     </div>
   );

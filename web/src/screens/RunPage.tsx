@@ -1,10 +1,10 @@
 import { useMemo, useState } from "react";
 import type { Graph, RunDetail } from "../api/types";
 import { CrewGraph } from "../graph/LazyGraph";
-import { useFetched } from "../state/fetched";
-import { useFollowed } from "../state/followed";
-import { storyOf } from "../state/story";
-import { Failed, Loading } from "../ui/Notes";
+import { useResource } from "../state/useResource";
+import { useRunEvents } from "../state/useRunEvents";
+import { projectRun } from "../state/runProjection";
+import { ErrorNotice, LoadingNotice } from "../ui/Notes";
 import { Tabs } from "../ui/Tabs";
 import { EventList } from "./EventList";
 import { Reasons } from "./Reasons";
@@ -13,7 +13,7 @@ import { RunActions } from "./RunActions";
 import { RunHead } from "./RunHead";
 import { Timeline } from "./Timeline";
 import { Transcript } from "./Transcript";
-import { useConcerns } from "./useConcerns";
+import { useRunEventFilter } from "./useRunEventFilter";
 
 const TABS = [
   { id: "transcript", title: "Transcript" },
@@ -23,41 +23,41 @@ const TABS = [
 ];
 
 export function RunPage({ run }: { run: string }) {
-  const { value: detail, error, again } = useFetched<RunDetail>(`/v1/runs/${encodeURIComponent(run)}`, useConcerns(run));
-  const followed = useFollowed(run);
-  const graph = useFetched<Graph>(detail ? `/v1/crews/${encodeURIComponent(detail.crew)}/graph` : null);
+  const { value: detail, error, refresh } = useResource<RunDetail>(`/v1/runs/${encodeURIComponent(run)}`, useRunEventFilter(run));
+  const live = useRunEvents(run);
+  const graph = useResource<Graph>(detail ? `/v1/crews/${encodeURIComponent(detail.crew)}/graph` : null);
   const [tab, setTab] = useState("transcript");
   const [cursor, setCursor] = useState<number | null>(null);
-  const past = useMemo(() => (cursor === null ? null : storyOf(followed.events, cursor)), [cursor, followed.events]);
-  const story = past ?? followed.story;
-  const version = past ? -1 - (cursor ?? 0) : followed.version;
+  const past = useMemo(() => (cursor === null ? null : projectRun(live.events, cursor)), [cursor, live.events]);
+  const projection = past ?? live.projection;
+  const version = past ? -1 - (cursor ?? 0) : live.version;
   const isLive = past !== null || detail?.status === "running" || detail?.status === "paused";
-  if (error && !detail) return <Failed error={error} again={again} />;
-  if (!detail) return <Loading what="the run" />;
+  if (error && !detail) return <ErrorNotice error={error} retry={refresh} />;
+  if (!detail) return <LoadingNotice what="the run" />;
   return (
     <article className="run">
-      <RunHead detail={detail} story={story} isPast={past !== null} />
+      <RunHead detail={detail} projection={projection} isPast={past !== null} />
       <RunActions detail={detail} />
-      <Replay events={followed.events} version={followed.version} cursor={cursor} choose={setCursor} run={run} />
-      {followed.error && <Failed error={followed.error} />}
+      <Replay events={live.events} version={live.version} cursor={cursor} choose={setCursor} run={run} />
+      {live.error && <ErrorNotice error={live.error} />}
       <div className="run-columns">
         <section aria-label="Graph">
           {graph.value ? (
-            <CrewGraph graph={graph.value} story={story} version={version} />
+            <CrewGraph graph={graph.value} projection={projection} version={version} />
           ) : graph.error ? (
-            <p className="quiet">There is no graph: {graph.error}</p>
+            <p className="quiet">No graph: {graph.error}</p>
           ) : (
-            <Loading what="the graph" />
+            <LoadingNotice what="the graph" />
           )}
         </section>
         <section className="run-telling">
-          <Tabs tabs={TABS} current={tab} choose={setTab} label="What the run tells">
+          <Tabs tabs={TABS} current={tab} choose={setTab} label="Run">
             {tab === "transcript" && (
-              <Transcript key={past ? "past" : "now"} story={story} version={version} models={detail.models} isLive={isLive} />
+              <Transcript key={past ? "past" : "now"} projection={projection} version={version} models={detail.models} isLive={isLive} />
             )}
-            {tab === "timeline" && <Timeline story={story} version={version} />}
-            {tab === "events" && <EventList events={followed.events} upTo={cursor ?? followed.events.length} />}
-            {tab === "reasons" && <Reasons run={run} upTo={cursor === null ? null : followed.events.slice(0, cursor)} />}
+            {tab === "timeline" && <Timeline projection={projection} version={version} />}
+            {tab === "events" && <EventList events={live.events} upTo={cursor ?? live.events.length} />}
+            {tab === "reasons" && <Reasons run={run} upTo={cursor === null ? null : live.events.slice(0, cursor)} />}
           </Tabs>
         </section>
       </div>

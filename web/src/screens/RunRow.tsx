@@ -1,7 +1,7 @@
 import { memo } from "react";
 import type { Run } from "../api/types";
-import { placeOf } from "../state/router";
-import { costOf, count, duration, tokensOf, when } from "../state/words";
+import { hrefOf } from "../state/router";
+import { costOf, count, duration, tokensOf, formatDateTime } from "../state/format";
 import { StatusBadge } from "../ui/StatusBadge";
 
 export function RunRowHead() {
@@ -21,7 +21,7 @@ export function RunRowHead() {
 
 export const RunRow = memo(function RunRow({ run }: { run: Run }) {
   return (
-    <a className="run-row" href={placeOf("runs", run.id)} data-run={run.id}>
+    <a className="run-row" href={hrefOf("runs", run.id)} data-run={run.id}>
       <StatusBadge status={run.status} />
       <bdi className="run-crew">{run.crew}</bdi>
       <bdi className="run-agent">{run.agent}</bdi>
@@ -29,12 +29,12 @@ export const RunRow = memo(function RunRow({ run }: { run: Run }) {
       <span className="number">{count(tokensOf(run.usage))}</span>
       <span className="number">{costOf(run.usage)}</span>
       <span className="number">{duration(run.updated_at - run.created_at)}</span>
-      <time dateTime={new Date(run.created_at).toISOString()}>{when(run.created_at)}</time>
+      <time dateTime={new Date(run.created_at).toISOString()}>{formatDateTime(run.created_at)}</time>
     </a>
   );
 }, isSame);
 
-/** The list is asked for anew all the time, and most of its rows say what they said. */
+/** The list is loaded often, and most rows do not change. */
 function isSame(before: { run: Run }, after: { run: Run }): boolean {
   return before.run.id === after.run.id && before.run.seq === after.run.seq && before.run.status === after.run.status;
 }

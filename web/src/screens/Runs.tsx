@@ -1,8 +1,8 @@
 import { useState } from "react";
-import { get, wordsOf } from "../api/client";
+import { get, errorMessage } from "../api/client";
 import { STATUSES, type CrewList, type Run, type RunPage } from "../api/types";
-import { anything, useFetched } from "../state/fetched";
-import { Empty, Failed, Loading } from "../ui/Notes";
+import { anyEvent, useResource } from "../state/useResource";
+import { EmptyNotice, ErrorNotice, LoadingNotice } from "../ui/Notes";
 import { VirtualList } from "../ui/VirtualList";
 import { RunRow, RunRowHead } from "./RunRow";
 import { StartRun } from "./StartRun";
@@ -13,8 +13,8 @@ export function Runs() {
   const [status, setStatus] = useState("");
   const [crew, setCrew] = useState("");
   const query = new URLSearchParams({ limit: "200", ...(status && { status }), ...(crew && { crew }) });
-  const { value, error, again } = useFetched<RunPage>(`/v1/runs?${query}`, anything);
-  const crews = useFetched<CrewList>("/v1/crews").value?.crews ?? [];
+  const { value, error, refresh } = useResource<RunPage>(`/v1/runs?${query}`, anyEvent);
+  const crews = useResource<CrewList>("/v1/crews").value?.crews ?? [];
   return (
     <>
       <div className="head">
@@ -41,14 +41,14 @@ export function Runs() {
           </select>
         </label>
       </div>
-      {error && <Failed error={error} again={again} />}
-      {!value && !error && <Loading what="runs" />}
+      {error && <ErrorNotice error={error} retry={refresh} />}
+      {!value && !error && <LoadingNotice what="runs" />}
       {value && <RunList key={query.toString()} page={value} query={query} isFiltered={Boolean(status || crew)} />}
     </>
   );
 }
 
-/** The newest page stays live; older ones are added to it as they are asked for. */
+/** The newest page stays live; older pages are added on request. */
 function RunList({ page, query, isFiltered }: { page: RunPage; query: URLSearchParams; isFiltered: boolean }) {
   const [older, setOlder] = useState<{ runs: readonly Run[]; next: string | null } | null>(null);
   const [error, setError] = useState("");
@@ -61,14 +61,14 @@ function RunList({ page, query, isFiltered }: { page: RunPage; query: URLSearchP
       setOlder({ runs: [...(older?.runs ?? page.runs), ...found.runs], next: found.next });
       setError("");
     } catch (refused) {
-      setError(wordsOf(refused));
+      setError(errorMessage(refused));
     }
   };
   if (!runs.length)
     return (
-      <Empty title={isFiltered ? "No runs match these filters." : "No runs yet."}>
-        {isFiltered ? "Choose another status or crew." : "Start one above, or with interlock run CREW INPUT in the same data folder."}
-      </Empty>
+      <EmptyNotice title={isFiltered ? "No runs match these filters." : "No runs yet"}>
+        {isFiltered ? "Choose another status or crew." : "Start one above, or run interlock run CREW INPUT with the same data folder."}
+      </EmptyNotice>
     );
   return (
     <>
@@ -84,7 +84,7 @@ function RunList({ page, query, isFiltered }: { page: RunPage; query: URLSearchP
           }}
         />
       </div>
-      {error && <Failed error={error} />}
+      {error && <ErrorNotice error={error} />}
       {next && (
         <button type="button" onClick={() => void more()}>
           Older runs

@@ -1,6 +1,6 @@
 import { useEffect } from "react";
-import { usePlace } from "../state/router";
-import { Empty } from "../ui/Notes";
+import { useRoute } from "../state/router";
+import { EmptyNotice } from "../ui/Notes";
 import { Broadcasts } from "./Broadcasts";
 import { CrewPage } from "./CrewPage";
 import { Crews } from "./Crews";
@@ -10,7 +10,7 @@ import { Runs } from "./Runs";
 import { Usage } from "./Usage";
 
 export function Screen() {
-  const [place = "runs", name] = usePlace();
+  const [place = "runs", name] = useRoute();
   useEffect(() => {
     document.title = `${name ?? place} · Interlock`;
   }, [place, name]);
@@ -20,8 +20,8 @@ export function Screen() {
   if (place === "broadcasts") return <Broadcasts />;
   if (place === "usage") return <Usage />;
   return (
-    <Empty title="Page not found">
-      <a href="#/runs">Go to the runs</a>
-    </Empty>
+    <EmptyNotice title="Page not found">
+      <a href="#/runs">Go to runs</a>
+    </EmptyNotice>
   );
 }

@@ -1,14 +1,15 @@
 import { useState } from "react";
-import { post, wordsOf } from "../api/client";
+import { post, errorMessage } from "../api/client";
 import type { CrewSummary, RunDetail } from "../api/types";
-import { go } from "../state/router";
-import { Act } from "../ui/Act";
-import { sendByKeys } from "../ui/sendByKeys";
+import { useDraft } from "../state/drafts";
+import { navigate } from "../state/router";
+import { ScopedButton } from "../ui/ScopedButton";
+import { submitOnCtrlEnter } from "../ui/submitOnCtrlEnter";
 
 export function StartRun({ crews }: { crews: readonly CrewSummary[] }) {
   const sound = crews.filter((crew) => crew.sound);
   const [chosen, setChosen] = useState("");
-  const [input, setInput] = useState("");
+  const [input, setInput] = useDraft("start a run", () => ""); // kept while the user is on another screen
   const [error, setError] = useState("");
   const [isBusy, setBusy] = useState(false);
   const crew = chosen || sound[0]?.name || "";
@@ -16,14 +17,15 @@ export function StartRun({ crews }: { crews: readonly CrewSummary[] }) {
     setBusy(true);
     try {
       const run = await post<RunDetail>("/v1/runs", { crew, input });
-      go("runs", run.id);
+      setInput("");
+      navigate("runs", run.id);
     } catch (refused) {
-      setError(wordsOf(refused));
+      setError(errorMessage(refused));
       setBusy(false);
     }
   };
   if (crews.length && !sound.length)
-    return <p className="quiet">No crew here is sound. The screen Crews tells what to mend.</p>;
+    return <p className="quiet">All crews have errors. The screen Crews lists them.</p>;
   return (
     <form
       className="start"
@@ -45,14 +47,14 @@ export function StartRun({ crews }: { crews: readonly CrewSummary[] }) {
         <textarea
           rows={1}
           value={input}
-          placeholder="What the first agent is told"
+          placeholder="Input for the first agent"
           onChange={(event) => setInput(event.target.value)}
-          onKeyDown={sendByKeys}
+          onKeyDown={submitOnCtrlEnter}
         />
       </label>
-      <Act needs="run" type="submit" className="primary" disabled={isBusy || !crew}>
-        Start a run
-      </Act>
+      <ScopedButton needs="run" type="submit" className="primary" disabled={isBusy || !crew}>
+        Start run
+      </ScopedButton>
       {error && (
         <p className="failed" role="alert">
           {error}

@@ -1,24 +1,24 @@
 import { remove } from "../api/client";
 import type { SubscriptionPage } from "../api/types";
-import { useFetched } from "../state/fetched";
-import { Act } from "../ui/Act";
-import { Empty } from "../ui/Notes";
+import { useResource } from "../state/useResource";
+import { ScopedButton } from "../ui/ScopedButton";
+import { EmptyNotice } from "../ui/Notes";
 import { Listing } from "./Listing";
-import { Subscribe } from "./Subscribe";
-import { useSending } from "./useSending";
+import { SubscribeForm } from "./SubscribeForm";
+import { useAction } from "./useAction";
 
 const PATH = "/v1/engine/signals/subscriptions";
 
 export function Subscriptions() {
-  const { value, error, again } = useFetched<SubscriptionPage>(PATH);
-  const { error: refused, send } = useSending(again);
+  const { value, error, refresh } = useResource<SubscriptionPage>(PATH);
+  const { error: refused, send } = useAction(refresh);
   return (
     <Listing
       title="Subscriptions"
-      head={["agent", "pattern", "how", ""]}
+      head={["agent", "pattern", "delivery", ""]}
       items={value && value.subscriptions}
-      empty={<Empty title="Nobody listens.">Subscribe an agent here, or in its crew's file.</Empty>}
-      {...{ error, again, refused }}
+      empty={<EmptyNotice title="No subscriptions">Subscribe an agent here or in the crew file.</EmptyNotice>}
+      {...{ error, refresh, refused }}
       row={({ crew, agent, pattern, silent, origin }) => (
         <tr key={`${crew} ${agent} ${pattern}`}>
           <td>
@@ -29,24 +29,24 @@ export function Subscriptions() {
           <td>
             <bdi>{pattern}</bdi>
           </td>
-          <td>{silent ? "with its next turn" : "gets a turn"}</td>
+          <td>{silent ? "silent (next turn)" : "loud (starts a turn)"}</td>
           <td className="actions">
             {origin === "file" ? (
-              <span className="quiet">in its file</span>
+              <span className="quiet">in crew file</span>
             ) : (
-              <Act
+              <ScopedButton
                 needs="run"
                 className="small"
                 onClick={() => void send(() => remove(`${PATH}?${new URLSearchParams({ crew, agent, pattern })}`))}
               >
                 Remove
-              </Act>
+              </ScopedButton>
             )}
           </td>
         </tr>
       )}
     >
-      <Subscribe done={again} />
+      <SubscribeForm done={refresh} />
     </Listing>
   );
 }

@@ -1,7 +1,7 @@
 import { useMemo } from "react";
-import type { Span, SpanKind, Story } from "../state/story";
-import { duration } from "../state/words";
-import { Empty } from "../ui/Notes";
+import type { Span, SpanKind, RunProjection } from "../state/runProjection";
+import { duration } from "../state/format";
+import { EmptyNotice } from "../ui/Notes";
 
 const BARS_MAX = 1_000;
 const LEGEND: readonly (readonly [SpanKind, string])[] = [
@@ -11,12 +11,12 @@ const LEGEND: readonly (readonly [SpanKind, string])[] = [
   ["wait", "waits for a person"],
 ];
 
-/** A lane for each agent and each crew below; bars are calls of models and tools, children and waits. */
-export function Timeline({ story, version }: { story: Story; version: number }) {
-  const lanes = useMemo(() => byLane(story), [story, version]);
-  if (!story.spans.length) return <Empty title="Nothing has taken any time yet." />;
-  const whole = Math.max(1, story.now - story.begin);
-  const left = story.spans.length - BARS_MAX;
+/** A lane for each agent and sub-crew; bars are model calls, tool calls, child runs and waits. */
+export function Timeline({ projection, version }: { projection: RunProjection; version: number }) {
+  const lanes = useMemo(() => byLane(projection), [projection, version]);
+  if (!projection.spans.length) return <EmptyNotice title="No calls yet" />;
+  const whole = Math.max(1, projection.now - projection.begin);
+  const left = projection.spans.length - BARS_MAX;
   return (
     <div className="timeline" tabIndex={0} role="group" aria-label="Timeline">
       <p className="legend">
@@ -25,7 +25,7 @@ export function Timeline({ story, version }: { story: Story; version: number }) 
             <i className={`bar-${kind}`} /> {words}
           </span>
         ))}
-        <span className="quiet">{duration(whole)} in all{left > 0 && `; the first ${left} bars are left out`}</span>
+        <span className="quiet">{duration(whole)} total{left > 0 && `; the first ${left} bars are not shown`}</span>
       </p>
       {lanes.map(([lane, spans]) => (
         <div className="lane" key={lane}>
@@ -34,7 +34,7 @@ export function Timeline({ story, version }: { story: Story; version: number }) 
           </bdi>
           <div className="lane-bars">
             {spans.map((span) => (
-              <Bar key={span.key} span={span} begin={story.begin} now={story.now} />
+              <Bar key={span.key} span={span} begin={projection.begin} now={projection.now} />
             ))}
           </div>
         </div>
@@ -43,9 +43,9 @@ export function Timeline({ story, version }: { story: Story; version: number }) 
   );
 }
 
-function byLane(story: Story): [string, Span[]][] {
-  const found = new Map<string, Span[]>(story.lanes.map((lane) => [lane, []]));
-  for (const span of story.spans.slice(-BARS_MAX)) found.get(span.lane)?.push(span);
+function byLane(projection: RunProjection): [string, Span[]][] {
+  const found = new Map<string, Span[]>(projection.lanes.map((lane) => [lane, []]));
+  for (const span of projection.spans.slice(-BARS_MAX)) found.get(span.lane)?.push(span);
   return [...found];
 }
 

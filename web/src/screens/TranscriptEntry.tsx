@@ -2,15 +2,15 @@ import { memo } from "react";
 import { CodeBlock } from "../markdown/CodeBlock";
 import { Markdown } from "../markdown/Markdown";
 import { sourceOf } from "../markdown/source";
-import type { CallFacts, EntryKind, TranscriptEntry } from "../state/story";
-import { clock, count, duration, money } from "../state/words";
+import type { CallFacts, EntryKind, TranscriptEntry } from "../state/runProjection";
+import { formatTime, count, duration, money } from "../state/format";
 import { CopyButton } from "../ui/CopyButton";
-import { Brief, Said } from "../ui/Said";
+import { OneLine, PlainText } from "../ui/PlainText";
 
-/** Their heading may be all that there is to say. */
-const WORDLESS: ReadonlySet<EntryKind> = new Set(["end", "note"]);
-/** What agents write is Markdown; what people write is what they typed. */
-const FORMATTED: ReadonlySet<EntryKind> = new Set(["reply", "message", "question", "note"]);
+/** Entries that may have a heading only. */
+const HEADING_ONLY_KINDS: ReadonlySet<EntryKind> = new Set(["end", "note"]);
+/** Agents write Markdown; text of people is shown as typed. */
+const MARKDOWN_KINDS: ReadonlySet<EntryKind> = new Set(["reply", "message", "question", "note"]);
 
 interface Props {
   readonly entry: TranscriptEntry;
@@ -26,10 +26,10 @@ export const Entry = memo(function Entry({ entry, model, isPlain }: Props) {
         <bdi className="author">{entry.author}</bdi>
         {entry.note && <bdi className="quiet">{noteOf(entry)}</bdi>}
         {entry.call && <span className="quiet facts-line">{factsOf(entry.call, model)}</span>}
-        <time>{clock(entry.at)}</time>
+        <time>{formatTime(entry.at)}</time>
         {entry.text && entry.kind !== "tool" && <CopyButton text={entry.text} what={`message of ${entry.author}`} />}
       </p>
-      {entry.kind === "tool" ? <Tool entry={entry} isPlain={isPlain} /> : <Body entry={entry} isPlain={isPlain} />}
+      {entry.kind === "tool" ? <ToolCall entry={entry} isPlain={isPlain} /> : <Body entry={entry} isPlain={isPlain} />}
     </div>
   );
 });
@@ -40,12 +40,12 @@ function noteOf({ kind, note, result }: TranscriptEntry): string {
 }
 
 function Body({ entry, isPlain }: { entry: TranscriptEntry; isPlain: boolean }) {
-  if (!entry.text && WORDLESS.has(entry.kind)) return null;
-  const isFormatted = FORMATTED.has(entry.kind) && !isPlain && entry.text;
+  if (!entry.text && HEADING_ONLY_KINDS.has(entry.kind)) return null;
+  const isFormatted = MARKDOWN_KINDS.has(entry.kind) && !isPlain && entry.text;
   const unseen = (entry.marks ?? []).filter((mark) => !entry.text.includes(mark) || isPlain);
   return (
     <>
-      {isFormatted ? <Formatted entry={entry} /> : <Said text={entry.text} />}
+      {isFormatted ? <RichText entry={entry} /> : <PlainText text={entry.text} />}
       {unseen.length > 0 && (
         <p className="marks">
           {unseen.map((mark) => (
@@ -59,19 +59,19 @@ function Body({ entry, isPlain }: { entry: TranscriptEntry; isPlain: boolean }) 
   );
 }
 
-/** A reply that is JSON or a difference as a whole is shown as that. */
-function Formatted({ entry }: { entry: TranscriptEntry }) {
+/** A reply that is JSON or a diff as a whole is shown as code. */
+function RichText({ entry }: { entry: TranscriptEntry }) {
   const isSource = !entry.marks?.length && sourceOf(entry.text) !== "text" && !entry.text.includes("```");
   return isSource ? <CodeBlock text={entry.text} /> : <Markdown text={entry.text} marks={entry.marks} />;
 }
 
-function Tool({ entry, isPlain }: { entry: TranscriptEntry; isPlain: boolean }) {
+function ToolCall({ entry, isPlain }: { entry: TranscriptEntry; isPlain: boolean }) {
   const { result } = entry;
   const state = !result ? "in progress" : result.isFailed ? "failed" : `${entry.note} returned`;
   return (
     <details className={result?.isFailed ? "tool is-failed" : "tool"}>
       <summary>
-        <span className="tool-state">{state}</span> <Brief text={result ? result.text : entry.text} />
+        <span className="tool-state">{state}</span> <OneLine text={result ? result.text : entry.text} />
         {result && <span className="quiet"> {duration(result.ms)}</span>}
       </summary>
       <p className="background-head">Arguments</p>
@@ -89,10 +89,10 @@ function Tool({ entry, isPlain }: { entry: TranscriptEntry; isPlain: boolean }) 
 const CODE_MAX = 20_000;
 
 function Source({ text, isPlain }: { text: string; isPlain: boolean }) {
-  return isPlain || text.length > CODE_MAX || !text || sourceOf(text) === "text" ? <Said text={text} /> : <CodeBlock text={text} />;
+  return isPlain || text.length > CODE_MAX || !text || sourceOf(text) === "text" ? <PlainText text={text} /> : <CodeBlock text={text} />;
 }
 
-/** Model, tokens, cost and time of a call; what is not known is left out, an unknown price is said. */
+/** Model, tokens, cost and time of a call. Unknown parts are omitted, except an unknown price. */
 function factsOf(call: CallFacts, model: string): string {
   const cost = call.isUnpriced ? "cost unknown" : call.costMicros ? money(call.costMicros) : "";
   const tokens = call.tokens ? `${count(call.tokens)} tokens` : "";

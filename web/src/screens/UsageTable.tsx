@@ -1,5 +1,5 @@
-import type { UsageReport, Used } from "../api/types";
-import { costOf, count, plural } from "../state/words";
+import type { UsageReport, UsageTotals } from "../api/types";
+import { costOf, count, plural } from "../state/format";
 import { Table } from "../ui/Table";
 
 export function UsageTable({ report }: { report: UsageReport }) {
@@ -13,7 +13,7 @@ export function UsageTable({ report }: { report: UsageReport }) {
   );
 }
 
-function Row({ look, name, note = "", used }: { look: string; name: string; note?: string; used: Used }) {
+function Row({ look, name, note = "", used }: { look: string; name: string; note?: string; used: UsageTotals }) {
   return (
     <tr className={look}>
       <td>

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import type { UsageReport, Used } from "../api/types";
-import { SERIES_MAX, seriesOf, stacked } from "./usageSeries";
+import type { UsageReport, UsageTotals } from "../api/types";
+import { SERIES_MAX, seriesOf, stackRows } from "./usageSeries";
 
-function used(calls: number): Used {
-  return { calls, input_tokens: 0, output_tokens: 0, cost_micros: 0, unpriced_calls: 0 } as Used;
+function used(calls: number): UsageTotals {
+  return { calls, input_tokens: 0, output_tokens: 0, cost_micros: 0, unpriced_calls: 0 } as UsageTotals;
 }
 
 function report(...times: readonly (readonly [at: number, crew: string, agent: string, calls: number])[]): UsageReport {
@@ -11,7 +11,7 @@ function report(...times: readonly (readonly [at: number, crew: string, agent: s
   return { runs: 1, usage: used(0), crews: [], unread: [], step_ms: 1_000, times: all };
 }
 
-const calls = ({ calls: all }: Used): number => all;
+const calls = ({ calls: all }: UsageTotals): number => all;
 
 test("there is a number for every step, with room on both sides", () => {
   expect(seriesOf(report([5_000, "a", "", 1], [7_000, "a", "", 2]), calls)).toEqual({
@@ -21,7 +21,7 @@ test("there is a number for every step, with room on both sides", () => {
   });
 });
 
-test("agents of different crews are told apart, and who used most comes first", () => {
+test("agents of different crews are separate, and the largest comes first", () => {
   const { names, rows } = seriesOf(report([0, "a", "x", 1], [0, "b", "x", 5]), calls);
   expect(names).toEqual(["b › x", "a › x"]);
   expect(rows).toEqual([
@@ -30,7 +30,7 @@ test("agents of different crews are told apart, and who used most comes first", 
   ]);
 });
 
-test("what is beyond the colours is one series, and nothing is lost", () => {
+test("the rest beyond the colours is one series, and nothing is lost", () => {
   const many = Array.from({ length: 20 }, (_, n) => [0, "a", `agent${n}`, n + 1] as const);
   const { names, rows } = seriesOf(report(...many), calls);
   expect(names).toHaveLength(SERIES_MAX);
@@ -38,6 +38,6 @@ test("what is beyond the colours is one series, and nothing is lost", () => {
   expect(rows.flat().reduce((all, each) => all + each)).toBe(210);
 });
 
-test("bars stand on each other", () => {
-  expect(stacked([[1, 2], [10, 20], [100, 200]])).toEqual([[111, 222], [110, 220], [100, 200]]);
+test("bars stack", () => {
+  expect(stackRows([[1, 2], [10, 20], [100, 200]])).toEqual([[111, 222], [110, 220], [100, 200]]);
 });

@@ -1,5 +1,5 @@
-/** What the chart draws. Pure. */
-import type { UsageReport, Used } from "../api/types";
+/** The series of the usage chart. Pure. */
+import type { UsageReport, UsageTotals } from "../api/types";
 
 export interface Series {
   readonly names: readonly string[];
@@ -9,12 +9,12 @@ export interface Series {
   readonly rows: readonly (readonly number[])[];
 }
 
-/** More colours than this nobody tells apart. */
+/** More colours than this cannot be told apart. */
 export const SERIES_MAX = 7;
 const OTHERS = "all others";
 
-/** A number for each step of time and each crew or agent, those with the most first; the small ones are one. */
-export function seriesOf(report: UsageReport, of: (used: Used) => number): Series {
+/** A number per time step and crew or agent, the largest first; the smallest are combined. */
+export function seriesOf(report: UsageReport, of: (used: UsageTotals) => number): Series {
   const first = report.times[0]?.at ?? 0;
   const last = report.times.at(-1)?.at ?? 0;
   // One step more on each side: a single bar needs room.
@@ -30,7 +30,7 @@ export function seriesOf(report: UsageReport, of: (used: Used) => number): Serie
   }
   const sorted = [...found].sort(([, one], [, other]) => sum(other) - sum(one));
   const [shown, rest] = sorted.length > SERIES_MAX ? [sorted.slice(0, SERIES_MAX - 1), sorted.slice(SERIES_MAX - 1)] : [sorted, []];
-  if (rest.length) shown.push([OTHERS, rest.map(([, row]) => row).reduce(added)]);
+  if (rest.length) shown.push([OTHERS, rest.map(([, row]) => row).reduce(addRows)]);
   return {
     names: shown.map(([name]) => name),
     times: zeros(length).map((_, n) => (begin + n * report.step_ms) / 1_000),
@@ -38,10 +38,10 @@ export function seriesOf(report: UsageReport, of: (used: Used) => number): Serie
   };
 }
 
-/** Each row with all that come after it: drawn in this order, bars stand on each other. */
-export function stacked(rows: readonly (readonly number[])[]): number[][] {
+/** Adds to each row all rows after it: drawn in this order, the bars stack. */
+export function stackRows(rows: readonly (readonly number[])[]): number[][] {
   const found: number[][] = [];
-  for (const row of [...rows].reverse()) found.unshift(found[0] ? added(row, found[0]) : [...row]);
+  for (const row of [...rows].reverse()) found.unshift(found[0] ? addRows(row, found[0]) : [...row]);
   return found;
 }
 
@@ -49,7 +49,7 @@ function zeros(length: number): number[] {
   return Array.from({ length }, () => 0);
 }
 
-function added(one: readonly number[], other: readonly number[]): number[] {
+function addRows(one: readonly number[], other: readonly number[]): number[] {
   return one.map((value, n) => value + (other[n] ?? 0));
 }
 

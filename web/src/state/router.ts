@@ -1,18 +1,18 @@
-/** Where the page stands: the fragment of its address, so that one file serves every screen. */
+/** The current screen: the fragment of the address, so that one file serves every screen. */
 import { useSyncExternalStore } from "react";
 
-function watch(watcher: () => void): () => void {
+function watchHash(watcher: () => void): () => void {
   window.addEventListener("hashchange", watcher);
   return () => window.removeEventListener("hashchange", watcher);
 }
 
 /** The parts of `#/runs/abc`, decoded. */
-export function usePlace(): readonly string[] {
-  const hash = useSyncExternalStore(watch, () => location.hash);
-  return hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decoded);
+export function useRoute(): readonly string[] {
+  const hash = useSyncExternalStore(watchHash, () => location.hash);
+  return hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decodePart);
 }
 
-function decoded(part: string): string {
+function decodePart(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
@@ -20,10 +20,10 @@ function decoded(part: string): string {
   }
 }
 
-export function placeOf(...parts: readonly string[]): string {
+export function hrefOf(...parts: readonly string[]): string {
   return `#/${parts.map(encodeURIComponent).join("/")}`;
 }
 
-export function go(...parts: readonly string[]): void {
-  location.hash = placeOf(...parts);
+export function navigate(...parts: readonly string[]): void {
+  location.hash = hrefOf(...parts);
 }

@@ -1,8 +1,8 @@
-/** A value that can be watched. */
+/** A value with subscribers. */
 import { useSyncExternalStore } from "react";
 
 export class Store<Value> {
-  private readonly watchers = new Set<() => void>();
+  private readonly listeners = new Set<() => void>();
 
   constructor(private value: Value) {}
 
@@ -11,15 +11,15 @@ export class Store<Value> {
   set(value: Value): void {
     if (Object.is(value, this.value)) return;
     this.value = value;
-    for (const watcher of [...this.watchers]) watcher();
+    for (const listener of [...this.listeners]) listener();
   }
 
-  readonly watch = (watcher: () => void): (() => void) => {
-    this.watchers.add(watcher);
-    return () => this.watchers.delete(watcher);
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
   };
 }
 
 export function useStore<Value>(store: Store<Value>): Value {
-  return useSyncExternalStore(store.watch, store.get);
+  return useSyncExternalStore(store.subscribe, store.get);
 }

@@ -1,31 +1,31 @@
-/** Light or dark: what somebody chose, and else what the system says. */
+/** Light or dark: the user's choice, or else the system's. */
 import { Store } from "./store";
 
 export type Theme = "system" | "light" | "dark";
 
-const KEPT = "interlock-theme";
+const STORAGE_KEY = "interlock-theme";
 const DARK = window.matchMedia("(prefers-color-scheme: dark)");
 
-export const theme = new Store<Theme>(kept());
-/** What is seen at last, for what is drawn on a canvas. */
-export const shades = new Store<"light" | "dark">("light");
+export const theme = new Store<Theme>(loadTheme());
+/** The colours in effect, for canvas drawings. */
+export const colorScheme = new Store<"light" | "dark">("light");
 
-export function wear(chosen: Theme): void {
+export function setTheme(chosen: Theme): void {
   document.documentElement.dataset["theme"] = chosen;
-  localStorage.setItem(KEPT, chosen);
+  localStorage.setItem(STORAGE_KEY, chosen);
   theme.set(chosen);
-  shade();
+  updateColorScheme();
 }
 
-function shade(): void {
+function updateColorScheme(): void {
   const chosen = theme.get();
-  shades.set(chosen === "system" ? (DARK.matches ? "dark" : "light") : chosen);
+  colorScheme.set(chosen === "system" ? (DARK.matches ? "dark" : "light") : chosen);
 }
 
-function kept(): Theme {
-  const found = localStorage.getItem(KEPT);
+function loadTheme(): Theme {
+  const found = localStorage.getItem(STORAGE_KEY);
   return found === "light" || found === "dark" ? found : "system";
 }
 
-DARK.addEventListener("change", shade);
-wear(theme.get());
+DARK.addEventListener("change", updateColorScheme);
+setTheme(theme.get());

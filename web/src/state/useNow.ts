@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 
-/** The time, now and then. */
+/** The current time, updated at an interval. */
 export function useNow(everyMs = 5_000): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {

@@ -2,7 +2,7 @@ interface Props<Value extends string> {
   readonly label: string;
   readonly value: Value;
   readonly choose: (value: Value) => void;
-  /** The words for each value, in their order. */
+  /** The label of each value, in order. */
   readonly options: Readonly<Record<Value, string>>;
 }
 

@@ -1,13 +1,13 @@
-import { link } from "../state/live";
+import { connection } from "../state/eventStream";
 import { useStore } from "../state/store";
 
-const WORDS = { connecting: "connecting…", live: "live", lost: "reconnecting…", out: "not let in" } as const;
+const LABELS = { connecting: "connecting…", live: "live", reconnecting: "reconnecting…", "signed-out": "signed out" } as const;
 
 export function Connection() {
-  const now = useStore(link);
+  const now = useStore(connection);
   return (
-    <span className={`link link-${now}`} role="status" title="The stream of events from the server">
-      {WORDS[now]}
+    <span className={`link link-${now}`} role="status" title="Event stream from the server">
+      {LABELS[now]}
     </span>
   );
 }

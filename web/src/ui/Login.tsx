@@ -1,24 +1,24 @@
 import { useState } from "react";
-import { enterWith } from "../state/session";
+import { signInWithKey } from "../state/auth";
 
-export function Login({ why }: { why: string }) {
+export function Login({ reason }: { reason: string }) {
   const [key, setKey] = useState("");
   return (
     <main className="login">
       <h1>Interlock</h1>
-      {why && (
+      {reason && (
         <p className="failed" role="alert">
-          {why}
+          {reason}
         </p>
       )}
       <p>
-        Open the address that <code>interlock serve</code> printed: it holds a code that works once. Or paste the key, which is
-        in the file <code>server.key</code> of the data folder.
+        Open the address that <code>interlock serve</code> printed: its code works once. Or paste the key from the file{" "}
+        <code>server.key</code> in the data folder.
       </p>
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          void enterWith(key.trim());
+          void signInWithKey(key.trim());
         }}
       >
         <label htmlFor="key">Key</label>

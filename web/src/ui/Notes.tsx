@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 
-/** Nothing is there yet, and what to do about it. */
-export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+/** Says that a list is empty, and what to do. */
+export function EmptyNotice({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="empty">
       <p className="empty-title">{title}</p>
@@ -10,12 +10,12 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   );
 }
 
-export function Failed({ error, again }: { error: string; again?: () => void }) {
+export function ErrorNotice({ error, retry }: { error: string; retry?: () => void }) {
   return (
     <div className="failed" role="alert">
       <p>{error}</p>
-      {again && (
-        <button type="button" onClick={again}>
+      {retry && (
+        <button type="button" onClick={retry}>
           Try again
         </button>
       )}
@@ -23,7 +23,7 @@ export function Failed({ error, again }: { error: string; again?: () => void }) 
   );
 }
 
-export function Loading({ what }: { what: string }) {
+export function LoadingNotice({ what }: { what: string }) {
   return (
     <p className="quiet" role="status">
       Loading {what}…

@@ -1,12 +1,12 @@
 import type { ReactNode } from "react";
 import { inbox } from "../state/questions";
-import { placeOf, usePlace } from "../state/router";
-import { entry, leave } from "../state/session";
+import { hrefOf, useRoute } from "../state/router";
+import { auth, signOut } from "../state/auth";
 import { useStore } from "../state/store";
 import { Connection } from "./Connection";
 import { ThemeButton } from "./ThemeButton";
 
-const PLACES = [
+const SCREENS = [
   ["runs", "Runs"],
   ["questions", "Questions"],
   ["crews", "Crews"],
@@ -15,7 +15,7 @@ const PLACES = [
 ] as const;
 
 export function Shell({ children }: { children: ReactNode }) {
-  const [here = "runs"] = usePlace();
+  const [here = "runs"] = useRoute();
   return (
     <>
       <a
@@ -26,30 +26,30 @@ export function Shell({ children }: { children: ReactNode }) {
           document.getElementById("content")?.focus();
         }}
       >
-        Skip to the content
+        Skip to content
       </a>
       <header className="top">
-        <a className="brand" href={placeOf("runs")}>
+        <a className="brand" href={hrefOf("runs")}>
           Interlock
         </a>
         <nav aria-label="Screens">
-          {PLACES.map(([place, title]) => (
-            <a key={place} href={placeOf(place)} aria-current={here === place ? "page" : undefined}>
+          {SCREENS.map(([screen, title]) => (
+            <a key={screen} href={hrefOf(screen)} aria-current={here === screen ? "page" : undefined}>
               {title}
-              {place === "questions" && <Waiting />}
+              {screen === "questions" && <QuestionCount />}
             </a>
           ))}
         </nav>
         <div className="top-end">
           <Connection />
           <ThemeButton />
-          <button type="button" className="plain" onClick={() => void leave()}>
+          <button type="button" className="plain" onClick={() => void signOut()}>
             Sign out
           </button>
         </div>
       </header>
       <main id="content" tabIndex={-1}>
-        <Allowed />
+        <ScopeNote />
         {children}
       </main>
     </>
@@ -58,18 +58,18 @@ export function Shell({ children }: { children: ReactNode }) {
 
 const SCOPES = ["read", "run", "answer", "admin"];
 
-/** Says so where the key may not do everything: a button that is greyed out needs a reason. */
-function Allowed() {
-  const now = useStore(entry);
-  if (now.at !== "inside" || SCOPES.every((scope) => now.scopes.includes(scope))) return null;
+/** Names the scopes of a restricted key: a disabled button needs a reason. */
+function ScopeNote() {
+  const now = useStore(auth);
+  if (now.status !== "signed-in" || SCOPES.every((scope) => now.scopes.includes(scope))) return null;
   return (
     <p className="allowed" role="note">
-      Your key has the {now.scopes.length === 1 ? "scope" : "scopes"} {now.scopes.join(", ")}. What needs another one is greyed out.
+      Your key has the {now.scopes.length === 1 ? "scope" : "scopes"} {now.scopes.join(", ")}. Actions that need another scope are disabled.
     </p>
   );
 }
 
-function Waiting() {
+function QuestionCount() {
   const { questions } = useStore(inbox);
   if (!questions.length) return null;
   return (

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 
-/** Rows under a head. A column without a title holds buttons. */
+/** A table. A column without a title contains buttons. */
 export function Table({ head, look, children }: { head: readonly string[]; look?: string; children: ReactNode }) {
   return (
     <table className={look}>

@@ -5,7 +5,7 @@ export interface Tab {
   readonly title: string;
 }
 
-/** Tabs as keyboards expect them: arrows move, one tab stop for all. */
+/** Tabs with the usual keys: arrows move, one tab stop for all. */
 export function Tabs({
   tabs,
   current,

@@ -1,4 +1,4 @@
-/** Puts a text into the clipboard. A page without TLS has no clipboard of its own: there a hidden field is copied. */
+/** Copies a text to the clipboard. A page without TLS has no clipboard API: there a hidden field is copied. */
 export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

@@ -1,13 +1,13 @@
 import { useState, type ReactNode } from "react";
 
-const AT_ONCE = 100;
+const PAGE_SIZE = 100;
 
-/** Of a long list only the newest are on the page, until earlier ones are asked for. */
+/** Shows only the newest entries of a long list, and a button for earlier ones. */
 export function useNewest<Each>(all: readonly Each[]): { readonly newest: readonly Each[]; readonly earlier: ReactNode } {
-  const [most, setMost] = useState(AT_ONCE);
+  const [most, setMost] = useState(PAGE_SIZE);
   const left = Math.max(0, all.length - most);
   const earlier = left > 0 && (
-    <button type="button" onClick={() => setMost(most + AT_ONCE)}>
+    <button type="button" onClick={() => setMost(most + PAGE_SIZE)}>
       Show earlier ({left} more)
     </button>
   );

@@ -1,1 +1,1 @@
-"""Models, one file a kind."""
+"""Models, one file per kind."""

@@ -1,22 +1,28 @@
-"""What this host knows of the models that a crew names: whether they can be asked, and what they cost."""
+"""The host's facts about the models of a crew: can they be called, and what do they cost."""
 
 import os
 from collections.abc import Iterable
 
 import msgspec
 
-from interlock.adapters.installing import install_line
-from interlock.adapters.models.other_providers import install_command
+from interlock.adapters.config.extras import install_line
+from interlock.adapters.models.openai.providers import (
+    Providers,
+    ProviderSettings,
+    ability_of,
+    as_served,
+    fault_in_listing,
+)
+from interlock.adapters.models.openai.server_addresses import fault_in_address
 from interlock.adapters.models.price_table import has_table, is_priced
-from interlock.adapters.models.providers import Providers, ProviderSettings, ability_of, as_served, fault_in_listing
-from interlock.adapters.models.server_addresses import fault_in_address
+from interlock.adapters.models.pydantic_ai.other_providers import install_command
 from interlock.crew.checks.models import has_cost_limit, models_of
-from interlock.crew.definition import Crew, ModelRef
+from interlock.crew.definition import CrewDefinition, ModelRef
 from interlock.crew.host import FREE_PROVIDERS, Host
 
 
-def knowing_models_of(crew: Crew, host: Host) -> Host:
-    """The host, with what checking this crew needs to know."""
+def with_model_facts(crew: CrewDefinition, host: Host) -> Host:
+    """The host, with the facts that checking this crew needs."""
     models = dict.fromkeys(model for agent in crew.agents for _, model in models_of(agent))
     commands = {
         model.provider: install_command(model.provider) for model in models if model.provider not in host.providers
@@ -58,8 +64,8 @@ def _faults_in_listing(models: Iterable[ModelRef], settings: Providers, bad: dic
     return {server: fault for server, fault in faults.items() if fault}
 
 
-def _models_with_price(crew: Crew, host: Host) -> list[str]:
-    """Also of crews below: limits of this one hold for them. The table is only looked into where there is a limit."""
+def _models_with_price(crew: CrewDefinition, host: Host) -> list[str]:
+    """The models with known prices, of sub-crews too, since limits apply to them. Read only if there is a limit."""
     crews = crew.whole_tree()
     if not any(has_cost_limit(each) for each in crews):
         return []
@@ -69,19 +75,19 @@ def _models_with_price(crew: Crew, host: Host) -> list[str]:
 
 
 def _has_price(model: ModelRef, *, has_prices: bool) -> bool:
-    """`has_prices` says that interlock.toml has prices of its provider."""
+    """True if the price is known; `has_prices` tells that interlock.toml has prices of its provider."""
     return model.provider in FREE_PROVIDERS or has_prices or is_priced(model)
 
 
-def fault_in_price(crew: Crew, model: ModelRef, *, has_prices: bool) -> str:
-    """Why a crew that limits its cost may not have this model for all of its agents, as at `check`; empty if it may."""
+def fault_in_price(crew: CrewDefinition, model: ModelRef, *, has_prices: bool) -> str:
+    """The reason why a crew with a cost limit cannot use this model for all agents, as in `check`; empty if it can."""
     crews = crew.whole_tree()
     if crew.version == "1.0" or not has_table() or _has_price(model, has_prices=has_prices):
         return ""
     if not any(map(has_cost_limit, crews)) or all(agent.has_prices for each in crews for agent in each.agents):
         return ""
     return (
-        f"the crew '{crew.name}' limits its cost, and the price of this model is unknown; write "
+        f"the crew '{crew.name}' limits its cost, but the price of this model is unknown; write "
         f"input_token_price_per_million and output_token_price_per_million under [providers.{model.provider}] in "
         "interlock.toml (0 is free)"
     )

@@ -1,22 +1,22 @@
-"""What calls cost by the table of prices that comes with the extra `llm`; it is a file, and nobody is asked.
+"""The cost of calls by the price table of the extra `llm`; it is a file, so no server is called.
 
 Rule 1: only the provider's own prices count: another address, or another provider of the same model, has others.
-Rule 2: money is counted in millionths of a dollar, upwards.
+Rule 2: money is counted in millionths of a dollar, rounded up.
 """
 
 from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING
 
-from interlock.adapters.models.other_providers import is_installed
+from interlock.adapters.models.pydantic_ai.other_providers import is_installed
 from interlock.crew.definition import ModelRef
-from interlock.engine.budgets import MICROS
+from interlock.engine.budgets.limits import MICROS
 
 if TYPE_CHECKING:
     from genai_prices.types import AbstractUsage
 
 TABLE = "genai_prices"
 
-# The table's names of providers. It takes others for the nearest it knows, so that only these are asked about.
+# The table's names of providers. It guesses others, so only these are looked up.
 _NAMES = {
     "anthropic": "anthropic",
     "azure": "azure",
@@ -44,7 +44,7 @@ def is_priced(model: ModelRef) -> bool:
 
 
 def table_cost(model: ModelRef, input_tokens: int, output_tokens: int) -> int | None:
-    """In millionths of a dollar; None where the table has no price, or is not installed."""
+    """The cost in millionths of a dollar; None if the table has no price, or is not installed."""
     if not may_be_priced(model):
         return None
     from genai_prices import Usage
@@ -57,7 +57,7 @@ def may_be_priced(model: ModelRef) -> bool:
 
 
 def cost_of_usage(model: ModelRef, usage: "AbstractUsage") -> int | None:
-    """With what the provider counts apart, such as tokens it had read before."""
+    """The cost, including tokens that the provider counts separately, such as cached ones."""
     from genai_prices import calc_price
 
     try:

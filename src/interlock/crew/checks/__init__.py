@@ -1,8 +1,8 @@
-"""Whether a crew makes sense: one function a rule, every problem at once, each with its place and a fix.
+"""Checks that a crew makes sense: one function per rule; all problems at once, each with its place and a fix.
 
-Rule 1: a check reports and goes on; it never raises and never repairs.
-Rule 2: one mistake, one problem: what only follows from another problem is not reported again.
-Rule 3: the code names the fact; the severity may be lower where an old file is entitled to it.
+Rule 1: a check reports and continues; it never raises and never repairs.
+Rule 2: one mistake is one problem: a consequence of another problem is not reported again.
+Rule 3: the code names the fact; for old files the severity may be lower.
 """
 
 from interlock.crew.checks.agents import (
@@ -20,12 +20,11 @@ from interlock.crew.checks.definitions import (
     definitions_agree_with_themselves,
     definitions_are_unique,
     definitions_name_what_exists,
-    deprecated_signals_lead_on,
-    required_signals_are_routed,
+    replacements_of_deprecated_signals_exist,
+    signals_that_must_be_routed_are,
 )
-from interlock.crew.checks.filling import fields_are_filled_before_use, prompts_have_values_for_their_fields
 from interlock.crew.checks.flow import agents_can_be_reached, agents_can_reach_an_ending, agents_have_a_way_on
-from interlock.crew.checks.hearing import (
+from interlock.crew.checks.listeners import (
     delegation_is_a_tree,
     reports_that_are_measured_are_checked,
     subscriptions_can_match,
@@ -38,13 +37,6 @@ from interlock.crew.checks.models import (
     cost_budgets_have_prices_below,
     keys_are_set,
     providers_are_installed,
-)
-from interlock.crew.checks.modes import (
-    constrained_agents_rely_on_marks,
-    constrained_models_can_be_held,
-    emit_signal_is_for_tool_mode,
-    only_texts_are_cut,
-    signal_modes_have_marks,
 )
 from interlock.crew.checks.names import (
     ids_are_well_formed,
@@ -59,16 +51,24 @@ from interlock.crew.checks.routes import (
     broadcasts_name_agents,
     calls_in_one_reply_return_to_one_agent,
     calls_name_sub_crews,
-    deprecated_signals_are_not_used,
     emitters_are_allowed,
     every_key_of_a_route_has_an_effect,
     routes_have_fitting_targets,
+    routes_use_no_deprecated_signals,
     routing_names_agents,
     templates_use_known_fields,
 )
-from interlock.crew.checks.subject import Check, Subject
-from interlock.crew.checks.usage import groups_are_used, memory_is_read, prompts_fit_their_limits, sub_crews_are_used
-from interlock.crew.definition import Crew
+from interlock.crew.checks.signal_modes import (
+    agents_under_constraint_rely_on_marks,
+    emit_signal_is_for_tool_mode,
+    models_under_constraint_support_it,
+    only_texts_are_cut,
+    signal_modes_have_marks,
+)
+from interlock.crew.checks.subject import Check, CheckSubject
+from interlock.crew.checks.template_fields import fields_are_filled_before_use, prompts_have_values_for_their_fields
+from interlock.crew.checks.unused import groups_are_used, memory_is_read, prompts_fit_their_limits, sub_crews_are_used
+from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 from interlock.crew.problem import Problems
 from interlock.crew.source import CrewSource
@@ -82,8 +82,8 @@ CHECKS: tuple[Check, ...] = (
     definitions_are_unique,
     definitions_name_what_exists,
     definitions_agree_with_themselves,
-    required_signals_are_routed,
-    deprecated_signals_lead_on,
+    signals_that_must_be_routed_are,
+    replacements_of_deprecated_signals_exist,
     routing_names_agents,
     an_agent_routes_a_signal_once,
     a_reply_can_tell_signals_apart,
@@ -94,7 +94,7 @@ CHECKS: tuple[Check, ...] = (
     calls_name_sub_crews,
     calls_in_one_reply_return_to_one_agent,
     templates_use_known_fields,
-    deprecated_signals_are_not_used,
+    routes_use_no_deprecated_signals,
     groups_have_members,
     groups_end_before_the_run,
     strict_settings_are_written_out,
@@ -115,8 +115,8 @@ CHECKS: tuple[Check, ...] = (
     prompts_use_known_marks,
     signal_modes_have_marks,
     only_texts_are_cut,
-    constrained_agents_rely_on_marks,
-    constrained_models_can_be_held,
+    agents_under_constraint_rely_on_marks,
+    models_under_constraint_support_it,
     emit_signal_is_for_tool_mode,
     delegation_is_a_tree,
     reports_that_are_measured_are_checked,
@@ -133,8 +133,8 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def check_crew(crew: Crew, source: CrewSource, problems: Problems, host: Host | None = None) -> None:
+def check_crew(crew: CrewDefinition, source: CrewSource, problems: Problems, host: Host | None = None) -> None:
     """Runs every rule over the crew, adding what it finds to `problems`."""
-    subject = Subject(crew, source, problems, host or Host())
+    subject = CheckSubject(crew, source, problems, host or Host())
     for check in CHECKS:
         check(subject)

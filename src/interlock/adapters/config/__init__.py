@@ -1,0 +1,1 @@
+"""interlock.toml and what it configures."""

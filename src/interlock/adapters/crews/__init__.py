@@ -1,0 +1,1 @@
+"""Crew files on disk."""

@@ -1,0 +1,80 @@
+"""A call as the body of a chat completion."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from interlock.adapters.tools.tool_names import fit_name
+from interlock.ports import ModelRequest, PromptMessage, ToolSchema
+
+NO_ARGUMENTS = "{}"
+
+_encoder = msgspec.json.Encoder()
+
+
+def body_of(model: str, request: ModelRequest, extra: Mapping[str, Any] | None = None) -> bytes:
+    """The body in UTF-8; `extra` are fields of this server only."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": list(_messages(request)),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if request.tools:
+        body["tools"] = [_tool(schema) for schema in request.tools]
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.top_p is not None:
+        body["top_p"] = request.top_p
+    if request.top_k is not None:  # not every server supports it; one that does not reports an error
+        body["top_k"] = request.top_k
+    return _encoder.encode({**body, **extra} if extra else body)
+
+
+def tool_names(request: ModelRequest) -> dict[str, str]:
+    """The tools of a call by their wire names."""
+    return {fit_name(schema.name): schema.name for schema in request.tools}
+
+
+def _messages(request: ModelRequest) -> Iterator[dict[str, Any]]:
+    if request.system:
+        yield {"role": "system", "content": fit_text(request.system)}
+    for message in request.messages:
+        yield _message(message)
+
+
+def _message(message: PromptMessage) -> dict[str, Any]:
+    text = fit_text(message.text)
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.tool_call, "content": text}
+    if not message.tool_calls:
+        return {"role": message.role, "content": text}
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": fit_name(call.name), "arguments": fit_arguments(call.arguments)},
+        }
+        for call in message.tool_calls
+    ]
+    return {"role": message.role, "content": text or None, "tool_calls": calls}
+
+
+def _tool(schema: ToolSchema) -> dict[str, Any]:
+    function = {"name": fit_name(schema.name), "description": schema.description, "parameters": schema.parameters}
+    return {"type": "function", "function": function}
+
+
+def fit_arguments(text: str) -> str:
+    """Arguments as a JSON object: servers refuse a conversation with others. The tool's error quotes the original."""
+    try:
+        msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except (ValueError, RecursionError):
+        return NO_ARGUMENTS
+    return text
+
+
+def fit_text(text: str) -> str:
+    """The text without lone surrogates, which UTF-8 cannot encode."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,1 @@
+"""Providers served through pydantic-ai."""

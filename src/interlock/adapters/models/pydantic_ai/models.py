@@ -1,0 +1,159 @@
+"""Models of every provider that pydantic-ai has a client for, by its direct API. Needs the extra `llm`.
+
+Rule 1: only requests of the library are used: no agents, no tools that it runs, no tracing.
+Rule 2: retries are ours: a client calls once.
+Rule 3: only a complete reply counts; everything else is a `PortError` that is safe to show.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.messages import (
+    ModelResponse,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ToolCallPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RequestUsage
+
+from interlock.adapters.config.known_secrets import KnownSecrets, RedactingStream
+from interlock.adapters.models.openai.chat_request import tool_names
+from interlock.adapters.models.openai.endpoint import CallLimits
+from interlock.adapters.models.price_table import cost_of_usage, may_be_priced
+from interlock.adapters.models.pydantic_ai.failures import failure_of
+from interlock.adapters.models.pydantic_ai.messages import conversation_of, tools_of
+from interlock.crew.definition import ModelRef
+from interlock.engine.events import ToolRequest, Usage
+from interlock.errors import ModelRefused, ModelUnavailable, PortError, ReplyCutShort, ReplyTooLarge
+from interlock.ports import Delta, ModelReply, ModelRequest
+
+LIMITS = CallLimits()
+
+
+def open_model(model: ModelRef, provider: str, keys: KnownSecrets, *, by_table: bool = True) -> "PydanticAIModel":
+    """The model with its client; raises `ModelRefused` if the client cannot be set up."""
+    try:
+        client = infer_model(f"{provider}:{model.model}")
+    except Exception as error:
+        raise failure_of(model.name, error, keys) from error
+    return PydanticAIModel(client, model, keys, by_table=by_table)
+
+
+class PydanticAIModel:
+    """One model; with `by_table` its replies cost the prices of the bundled table."""
+
+    def __init__(self, client: Model, model: ModelRef, keys: KnownSecrets, *, by_table: bool = True) -> None:
+        self._client, self._model, self._keys = client, model, keys
+        self._by_table = by_table and may_be_priced(model)
+        self._is_open, self._opening = False, asyncio.Lock()
+
+    async def reply(self, request: ModelRequest) -> AsyncGenerator[Delta | ModelReply]:
+        try:
+            await self._open()
+            async with aclosing(self._pieces(request)) as pieces:  # otherwise the stream would never be closed
+                async for piece in pieces:
+                    yield piece
+        except PortError:
+            raise
+        except Exception as error:
+            raise failure_of(self._model.name, error, self._keys) from error
+
+    async def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            await self._client.__aexit__(None, None, None)
+
+    async def _open(self) -> None:
+        async with self._opening:
+            if not self._is_open:
+                await self._client.__aenter__()
+                self._is_open = True
+
+    async def _pieces(self, request: ModelRequest) -> AsyncGenerator[Delta | ModelReply]:
+        hidden, size = RedactingStream(self._keys), 0
+        async with model_request_stream(
+            self._client,
+            conversation_of(request),
+            model_settings=_settings(self._client, request),
+            model_request_parameters=ModelRequestParameters(function_tools=tools_of(request)),
+            instrument=False,
+        ) as stream:
+            async for event in stream:
+                piece = _text_of_event(event)
+                size += len(piece)
+                if size > LIMITS.reply_bytes_max:
+                    raise ReplyTooLarge(self._model.name, LIMITS.reply_bytes_max)
+                if text := hidden.add(piece):
+                    yield Delta(text)
+            if text := hidden.flush():
+                yield Delta(text)
+            reply = self._reply(request, stream.get())
+        yield reply
+
+    def _reply(self, request: ModelRequest, response: ModelResponse) -> ModelReply:
+        text = self._keys.redact("".join(part.content for part in response.parts if isinstance(part, TextPart)))
+        self._require_whole(response, text)
+        names = tool_names(request)
+        calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
+        return ModelReply(
+            text=text,
+            usage=self._usage(response.usage),
+            tool_calls=tuple(self._tool_request(request, n, call, names) for n, call in enumerate(calls)),
+            uncounted=not response.usage.input_tokens and not response.usage.output_tokens,
+        )
+
+    def _require_whole(self, response: ModelResponse, text: str) -> None:
+        if response.finish_reason == "length":
+            raise ReplyCutShort(self._model.name, text, response.usage.output_tokens)
+        if response.finish_reason == "content_filter":
+            raise ModelRefused(f"{self._model.name} withheld its reply: its content filter stopped it")
+        if response.finish_reason == "error" or response.state != "complete" or not _is_ended(response):
+            raise ModelUnavailable(f"the reply of {self._model.name} broke off before its end")
+
+    def _tool_request(self, request: ModelRequest, n: int, call: ToolCallPart, names: dict[str, str]) -> ToolRequest:
+        return ToolRequest(
+            id=call.tool_call_id or f"{request.key}/{n}",
+            name=self._keys.redact(names.get(call.tool_name, call.tool_name)),
+            arguments=self._keys.redact_json(call.args if isinstance(call.args, str) else call.args_as_json_str())
+            or "{}",
+        )
+
+    def _usage(self, usage: RequestUsage) -> Usage:
+        cost = cost_of_usage(self._model, usage) if self._by_table else None
+        return Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost_micros=cost or 0)
+
+
+def _is_ended(response: ModelResponse) -> bool:
+    """True if the provider gave a finish reason: the library accepts a stream that breaks off."""
+    details = response.provider_details or {}
+    return response.finish_reason is not None or "finish_reason" in details or response.provider_name is None
+
+
+def _text_of_event(event: ModelResponseStreamEvent) -> str:
+    """The text that an event adds to the reply; thoughts and tool calls add none."""
+    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        return event.part.content
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        return event.delta.content_delta
+    return ""
+
+
+def _settings(client: Model, request: ModelRequest) -> ModelSettings:
+    """The settings that the agent has; 0 is a value."""
+    settings = ModelSettings(request_timeout=LIMITS.total_seconds, first_event_timeout=LIMITS.first_byte_seconds)
+    if "max_retries" not in client.unsupported_settings:
+        settings["max_retries"] = 0
+    if request.temperature is not None:
+        settings["temperature"] = request.temperature
+    if request.top_p is not None:
+        settings["top_p"] = request.top_p
+    if request.top_k is not None:
+        settings["top_k"] = request.top_k
+    return settings

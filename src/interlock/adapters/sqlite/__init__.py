@@ -1,0 +1,1 @@
+"""The SQLite store: one module per table or concern."""

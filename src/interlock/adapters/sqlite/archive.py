@@ -1,0 +1,69 @@
+"""`Archive` in SQLite: export, import and delete whole runs."""
+
+import sqlite3
+from collections.abc import Sequence
+from functools import partial
+
+from interlock.adapters.sqlite.database import Database
+from interlock.adapters.sqlite.runs import run_archive, run_queries, tombstones
+from interlock.adapters.sqlite.runs.run_queries import read_range
+from interlock.adapters.sqlite.runs.writer_cache import WriterCache
+from interlock.adapters.store_rules import record_format
+from interlock.ports import RunRow, SealedRecord, SealedTree, Tombstone
+
+
+class ArchiveTables(Database):
+    """`Archive`, as a part of a store."""
+
+    async def export_tree(self, run: str) -> SealedTree:
+        def read_sealed_tree(connection: sqlite3.Connection) -> SealedTree:
+            found = run_queries.read_tree_range(connection, run=run)
+            tree = SealedTree(rows=tuple(found.rows), records=tuple(found.records))
+            for row, chain, tip in zip(found.rows, tree.chains(), found.tips, strict=True):
+                record_format.unseal_chain(row.run, chain, record_format.chain_start(row.run), tip)
+            return tree
+
+        return await self.read(f"read the journals of run '{run}' and its children", read_sealed_tree)
+
+    async def export_records(self, run: str) -> Sequence[SealedRecord]:
+        def read_sealed(connection: sqlite3.Connection) -> list[SealedRecord]:
+            found = read_range(connection, run=run)
+            record_format.unseal_chain(run, *found)
+            return found.stored
+
+        return await self.read(f"read the journal of run '{run}'", read_sealed)
+
+    async def add_tree(self, tree: SealedTree) -> None:
+        """As `add_run`, in one transaction."""
+        chains = zip(tree.rows, tree.chains(), strict=True)
+        ends = [record_format.tip_of(row.run, chain) for row, chain in chains]
+        work = partial(run_archive.add_tree, tree=tree, ends=ends)
+        size = sum(len(record.body) for _, record in tree.records)
+        await self.write(f"store the whole run '{tree.rows[0].run}' with its children", work, size)
+
+    async def add_run(self, row: RunRow, records: Sequence[SealedRecord]) -> None:
+        """Status, reason, agent and usage are the row's; seq and link are those of the records."""
+        tip = record_format.tip_of(row.run, records)
+        work = partial(run_archive.add, row=row, records=records, tip=tip)
+        await self.write(f"store the whole run '{row.run}'", work, sum(len(record.body) for record in records))
+
+    async def delete_tree(self, run: str, at: int) -> Sequence[Tombstone]:
+        work = partial(run_archive.delete_tree, run=run, at=at, owner=self.owner, folder=self.folder)
+        return await self.write(f"delete run '{run}' with its children", work)
+
+    async def delete_run(self, run: str, at: int) -> Tombstone:
+        work = partial(run_archive.delete, run=run, at=at, owner=self.owner, folder=self.folder)
+        return await self.write(f"delete run '{run}'", work)
+
+    async def runs_finished_before(self, before: int, after: str, limit: int) -> Sequence[str]:
+        work = partial(run_archive.runs_finished_before, before=before, after=after, limit=limit)
+        return await self.read("list finished runs", work)
+
+    async def tombstones(self) -> Sequence[Tombstone]:
+        return await self.read("read tombstones", tombstones.tombstones)
+
+    async def expire_tombstones(self, before: int) -> int:
+        def work(connection: sqlite3.Connection, _cache: WriterCache) -> int:
+            return tombstones.expire_tombstones(connection, before=before)
+
+        return await self.write("expire tombstones", work)

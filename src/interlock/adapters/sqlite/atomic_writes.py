@@ -1,0 +1,115 @@
+"""SQL of the writes that share the transaction of a record: outbox, questions, orders, budgets, and the bus."""
+
+import logging
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from interlock.adapters.sqlite.bus.bus_cache import BusCache
+from interlock.adapters.sqlite.bus.bus_tables import SqliteBusTables
+from interlock.adapters.sqlite.sealed_tables import intact_condition
+from interlock.adapters.sqlite.tables import order_rows, question_rows
+from interlock.adapters.store_rules.budget_rules import BudgetCounter, OpenReservation, spend
+from interlock.adapters.store_rules.bus_rules import apply_bus_writes
+from interlock.ports import AppendResult, AtomicWrites, Grant, OutgoingSignal, Reservation, Settlement
+
+_log = logging.getLogger("interlock")
+
+_COUNTERS = "start, calls, tokens, cost, errors, alerted"
+
+
+class SqliteBudgetLedger:
+    """Counters and reservations in tables. A damaged counter restarts at 0, with a warning in the log."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def counter(self, crew: str, scope: str, window: str) -> BudgetCounter:
+        query = f"select {_COUNTERS} from counters where crew = ? and scope = ? and window = ?"  # noqa: S608 - constants
+        found = self._fetch_or_drop_damaged("counters", query, (crew, scope, window))
+        if found is None:
+            return BudgetCounter()
+        start, calls, tokens, cost, errors, alerted = found
+        return BudgetCounter(
+            start=start, calls=calls, tokens=tokens, cost=cost, errors=errors, alerted=tuple(alerted.splitlines())
+        )
+
+    def put_counter(self, crew: str, scope: str, window: str, counter: BudgetCounter) -> None:
+        self._connection.execute(
+            f"insert or replace into counters (crew, scope, window, {_COUNTERS})"  # noqa: S608 - constants
+            " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(crew, scope, window, counter.start, counter.calls, counter.tokens, counter.cost, counter.errors),
+                "\n".join(counter.alerted),
+            ),
+        )
+
+    def open_reservation(self, key: str) -> OpenReservation | None:
+        query = "select at, tokens, cost_micros, alerts, exceeded from reservations where key = ?"
+        found = self._fetch_or_drop_damaged("reservations", query, (key,))
+        if found is None:
+            return None
+        at, tokens, cost_micros, alerts, exceeded = found
+        return OpenReservation(
+            key=key,
+            at=at,
+            tokens=tokens,
+            cost_micros=cost_micros,
+            alerts=tuple(alerts.splitlines()),
+            exceeded=tuple(exceeded.splitlines()),
+        )
+
+    def add_reservation(self, held: OpenReservation) -> None:
+        self._connection.execute(
+            "insert into reservations (key, at, tokens, cost_micros, alerts, exceeded) values (?, ?, ?, ?, ?, ?)",
+            (held.key, held.at, held.tokens, held.cost_micros, "\n".join(held.alerts), "\n".join(held.exceeded)),
+        )
+
+    def remove_reservation(self, key: str) -> None:
+        self._connection.execute("delete from reservations where key = ?", (key,))
+
+    def remove_reservations_before(self, at: int) -> None:
+        self._connection.execute("delete from reservations where at < ?", (at,))
+
+    def _fetch_or_drop_damaged(self, table: str, query: str, values: tuple[str, ...]) -> Any:
+        found = self._connection.execute(f"{query} and {intact_condition(table)}", values).fetchone()
+        if found is None and self._connection.execute(f"select 1 {query[query.index('from') :]}", values).fetchone():
+            _log.warning("the budget counter '%s' in '%s' is damaged; it restarts at 0", "', '".join(values), table)
+            key = query.partition(" where ")[2]
+            self._connection.execute(f"delete from {table} where {key}", values)  # noqa: S608 - constants
+        return found
+
+
+def apply_writes(connection: sqlite3.Connection, cache: BusCache, also: AtomicWrites, position: int) -> AppendResult:
+    for each in also.outgoing:
+        connection.execute(
+            "insert or ignore into outbox (key, run, body) values (?, ?, ?)", (each.key, each.run, each.body)
+        )
+    if also.asking is not None:
+        question_rows.store_questions(connection, also.asking)
+    for key, outcome in also.orders:
+        order_rows.settle(connection, key=key, outcome=outcome)
+    grants = apply_spending(connection, also.spending) if also.spending else ()
+    if not also.has_bus_writes:
+        return AppendResult(position, grants)
+    claimed, announced = apply_bus_writes(SqliteBusTables(connection, cache), also)
+    return AppendResult(position, grants, claimed, announced)
+
+
+def apply_spending(connection: sqlite3.Connection, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
+    ledger = SqliteBudgetLedger(connection)
+    grants = [spend(ledger, order) for order in orders]
+    return tuple(grant for grant in grants if grant is not None)
+
+
+def pending_outgoing(connection: sqlite3.Connection, *, run: str | None) -> list[OutgoingSignal]:
+    found = connection.execute(
+        "select key, run, body from outbox where (? is null or run = ?) and "  # noqa: S608 - constants
+        f"{intact_condition('outbox')} order by number",
+        (run, run),
+    ).fetchall()
+    return [OutgoingSignal(key=key, run=of, body=body) for key, of, body in found]
+
+
+def ack_outgoing(connection: sqlite3.Connection, *, key: str) -> None:
+    connection.execute("delete from outbox where key = ?", (key,))

@@ -1,0 +1,1 @@
+"""The broadcast bus in SQLite."""

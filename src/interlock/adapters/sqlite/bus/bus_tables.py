@@ -1,0 +1,270 @@
+"""SQL that writes broadcasts, subscriptions, inboxes, deliveries and delayed broadcasts.
+
+Rule: subscriptions are cached beside the writing connection, and read again when another process changed them.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence, Set
+
+from interlock.adapters.sqlite.bus.bus_cache import BusCache, increment_change_count
+from interlock.adapters.sqlite.bus.bus_queries import (
+    ANNOUNCEMENTS,
+    SELECT_DEAD_LETTER,
+    SELECT_ENTRY,
+    SELECT_INBOX,
+    age_of_row,
+    broadcasts_received,
+    crc_as_int32,
+    decode_dead_letter,
+    deliveries,
+    encode_json,
+    entry_from_row,
+    head,
+    presence_positions,
+    subscriptions,
+)
+from interlock.adapters.sqlite.sealed_tables import intact_condition
+from interlock.adapters.store_rules.bus_tables import BroadcastAge
+from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast
+from interlock.broadcast.presence import PresenceChange, encode_presence
+from interlock.broadcast.record import Broadcast, ReceivedBroadcast, encode_broadcast
+from interlock.broadcast.subscriptions import AgentSubscription, Subscriber
+from interlock.limits import DEAD_LETTERS_MAX
+from interlock.ports import Delivery
+
+
+class SqliteBusTables:
+    """`BusTables` on a connection that is in a transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, cache: BusCache) -> None:
+        self._connection, self._cache = connection, cache
+        self._execute = connection.execute
+        cache.refresh(connection)
+
+    # Broadcasts
+
+    def append_broadcast(self, broadcast: Broadcast, hops: int) -> int | None:
+        body, position = encode_broadcast(broadcast), self.head() + 1
+        done = self._execute(
+            "insert or ignore into broadcasts (position, id, hops, crc, body) values (?, ?, ?, ?, ?)",
+            (position, broadcast.id, hops, crc_as_int32(body, position), body),
+        )
+        if done.rowcount != 1:
+            return None
+        self._cache.head = position
+        return position
+
+    def position_of(self, id: str) -> int | None:  # noqa: A002 - ids are called id everywhere
+        found = self._execute("select position from broadcasts where id = ?", (id,)).fetchone()
+        return int(found[0]) if found is not None else None
+
+    def head(self) -> int:
+        if self._cache.head is None:
+            self._cache.head = head(self._connection)
+        return self._cache.head
+
+    def append_presence(self, lifecycle: PresenceChange) -> None:
+        body, position = encode_presence(lifecycle), self.head() + lifecycle.count
+        self._execute(
+            "insert into lifecycle (position, crc, body) values (?, ?, ?)",
+            (position, crc_as_int32(body, position), body),
+        )
+        self._cache.head = position
+
+    def presence_ids_among(self, ids: Sequence[str]) -> Set[str]:
+        return presence_positions(self._connection, ids).keys()
+
+    def page(self, after: int, limit: int) -> Sequence[BroadcastAge]:
+        query = f"{ANNOUNCEMENTS} where position > ? order by position limit ?"
+        return [age_of_row(row) for row in self._execute(query, (after, limit))]
+
+    def pending_positions(self, first: int, last: int) -> Set[int]:
+        tables = ("select broadcast from inbox", "select broadcast from deliveries")
+        query = " union ".join(f"{each} where broadcast between ? and ?" for each in tables)
+        return {position for (position,) in self._execute(query, (first, last) * 2)}
+
+    def delete_broadcasts(self, positions: Iterable[int]) -> None:
+        for table in ("broadcasts", "lifecycle"):
+            query = f"delete from {table} where position = ?"  # noqa: S608 - constants
+            self._connection.executemany(query, [(each,) for each in positions])
+
+    def has_subscribers(self) -> bool:
+        return len(self._cache.directory(self._connection)) > 0
+
+    def subscribers_of(self, kind: str, crew: str, agent: str) -> tuple[Subscriber, ...]:
+        return self._cache.directory(self._connection).subscribers_of(kind, crew=crew, agent=agent)
+
+    # Inboxes
+
+    def add_to_inbox(self, crew: str, agent: str, position: int) -> int:
+        done = self._execute(
+            "insert or ignore into inbox (crew, agent, broadcast, taken) values (?, ?, ?, '')", (crew, agent, position)
+        )
+        return self._add_unread(crew, agent, done.rowcount)
+
+    def _add_unread(self, crew: str, agent: str, more: int) -> int:
+        found = self._execute(
+            "insert into mailboxes (crew, agent, unread) values (?, ?, ?)"
+            " on conflict do update set unread = unread + excluded.unread returning unread",
+            (crew, agent, more),
+        ).fetchone()
+        return int(found[0])
+
+    def pop_oldest_unread(self, crew: str, agent: str) -> ReceivedBroadcast | None:
+        found = self._execute(
+            f"{SELECT_INBOX} and crew = ? and agent = ? and taken = '' order by inbox.broadcast limit 1", (crew, agent)
+        ).fetchone()
+        if found is None:
+            return None
+        self._execute("delete from inbox where crew = ? and agent = ? and broadcast = ?", (crew, agent, found[0]))
+        self._add_unread(crew, agent, -1)
+        received = list(broadcasts_received((found,)))
+        return received[0] if received else None
+
+    def claim(self, crew: str, agent: str, key: str, limit: int) -> None:
+        done = self._execute(
+            "update inbox set taken = ? where number in (select number from inbox"  # noqa: S608 - constants
+            f" where crew = ? and agent = ? and taken = '' and {intact_condition('inbox')} order by broadcast limit ?)",
+            (key, crew, agent, limit),
+        )
+        if done.rowcount:
+            self._add_unread(crew, agent, -done.rowcount)
+
+    def broadcasts_claimed_by(self, key: str) -> tuple[ReceivedBroadcast, ...]:
+        found = self._execute(f"{SELECT_INBOX} and taken = ? order by inbox.broadcast", (key,)).fetchall()
+        return tuple(broadcasts_received(found))
+
+    def ack(self, key: str) -> None:
+        self._execute("delete from inbox where taken = ?", (key,))
+
+    def unclaim(self, key: str) -> None:
+        found = self._execute(
+            "select crew, agent, count(*) from inbox where taken = ? group by 1, 2", (key,)
+        ).fetchall()
+        self._execute("update inbox set taken = '' where taken = ?", (key,))
+        for crew, agent, number in found:
+            self._add_unread(crew, agent, number)
+
+    # Deliveries
+
+    def queue_delivery(self, crew: str, agent: str, position: int) -> int:
+        self._execute(
+            "insert or ignore into deliveries (crew, agent, broadcast, attempts, try_at) values (?, ?, ?, 0, 0)",
+            (crew, agent, position),
+        )
+        query = "select count(*) from deliveries where crew = ? and agent = ?"
+        return int(self._execute(query, (crew, agent)).fetchone()[0])
+
+    def oldest_delivery(self, crew: str, agent: str) -> Delivery | None:
+        return next(iter(deliveries(self._connection, "crew = ? and agent = ?", (crew, agent))), None)
+
+    def delivery(self, number: int) -> Delivery | None:
+        return next(iter(deliveries(self._connection, "number = ?", (number,))), None)
+
+    def drop_delivery(self, number: int) -> None:
+        self._execute("delete from deliveries where number = ?", (number,))
+
+    def retry_delivery(self, number: int, attempts: int, try_at: int) -> None:
+        self._execute("update deliveries set attempts = ?, try_at = ? where number = ?", (attempts, try_at, number))
+
+    def clear_retries_after(self, after: int) -> None:
+        self._execute("update deliveries set try_at = 0 where try_at > ?", (after,))
+
+    # Presence, and counts of broadcasts
+
+    def activate(self, crew: str, agent: str, run: str) -> bool:
+        done = self._execute("insert or ignore into active (crew, agent, run) values (?, ?, ?)", (crew, agent, run))
+        self._cache.add_active_run(crew, agent, run)
+        return done.rowcount == 1
+
+    def deactivate(self, crew: str, agent: str, run: str) -> bool:
+        done = self._execute("delete from active where crew = ? and agent = ? and run = ?", (crew, agent, run))
+        self._cache.remove_active_run(crew, agent, run)
+        return done.rowcount == 1
+
+    def is_active_elsewhere(self, crew: str, agent: str, run: str) -> bool:
+        return self._cache.is_active_elsewhere(self._connection, crew, agent, run)
+
+    def announcement_count(self, crew: str, agent: str) -> tuple[int, int]:
+        query = f"select start, number from announced where crew = ? and agent = ? and {intact_condition('announced')}"  # noqa: S608 - constants
+        found = self._execute(query, (crew, agent)).fetchone()
+        return (found[0], found[1]) if found is not None else (0, 0)
+
+    def set_announcement_count(self, crew: str, agent: str, start: int, number: int) -> None:
+        self._execute(
+            "insert or replace into announced (crew, agent, start, number) values (?, ?, ?, ?)",
+            (crew, agent, start, number),
+        )
+
+    # Subscriptions
+
+    def subscriptions_of(self, crew: str, agent: str | None = None) -> Sequence[AgentSubscription]:
+        if agent is None:
+            return subscriptions(self._connection, "and crew = ?", (crew,))
+        return subscriptions(self._connection, "and crew = ? and agent = ?", (crew, agent))
+
+    def put_subscription(self, subscribed: AgentSubscription) -> None:
+        self._execute(
+            "insert or replace into subscriptions (crew, agent, pattern, silent, origin) values (?, ?, ?, ?, ?)",
+            (*subscribed.key, int(subscribed.silent), subscribed.origin),
+        )
+        self._cache.record_subscription_change(self._connection, added=subscribed)
+
+    def drop_subscription(self, crew: str, agent: str, pattern: str) -> bool:
+        key = (crew, agent, pattern)
+        done = self._execute("delete from subscriptions where crew = ? and agent = ? and pattern = ?", key)
+        if done.rowcount:
+            self._cache.record_subscription_change(self._connection, removed=key)
+        return done.rowcount == 1
+
+    def set_crew_sha(self, crew: str, sha: str) -> None:
+        self._execute("insert or replace into crew_heads (crew, sha) values (?, ?)", (crew, sha))
+
+    # Delayed broadcasts
+
+    def entry(self, id: str) -> DelayedBroadcast | None:  # noqa: A002
+        return self._entry("id = ?", (id,))
+
+    def entry_by_repeat_key(self, kind: str, repeat_key: str) -> DelayedBroadcast | None:
+        return self._entry("type = ? and repeat_key = ?", (kind, repeat_key))
+
+    def _entry(self, test: str, values: tuple[object, ...]) -> DelayedBroadcast | None:
+        found = self._execute(f"{SELECT_ENTRY} and {test}", values).fetchone()
+        return entry_from_row(*found) if found is not None else None
+
+    def put_entry(self, entry: DelayedBroadcast) -> None:
+        body = encode_json(entry)
+        self._execute(
+            "insert or replace into delayed (id, type, repeat_key, due_at, crc, body) values (?, ?, ?, ?, ?, ?)",
+            (entry.id, entry.type, entry.repeat_key, entry.due_at, crc_as_int32(body), body),
+        )
+        self._count_queue_change()
+
+    def drop_entry(self, id: str) -> None:  # noqa: A002
+        self._execute("delete from delayed where id = ?", (id,))
+        self._count_queue_change()
+
+    def entries_ahead(self, now: int) -> Sequence[DelayedBroadcast]:
+        changed = "json_extract(cast(body as text), '$.updatedAt')"
+        query = f"{SELECT_ENTRY} and due_at > ? and json_valid(cast(body as text)) and {changed} > ?"
+        rows = self._execute(query, (now, now)).fetchall()
+        return [each for each in (entry_from_row(*row) for row in rows) if each is not None]
+
+    def _count_queue_change(self) -> None:
+        increment_change_count(self._connection, "delayed")
+
+    # Dead letters
+
+    def add_dead_letter(self, dead: BroadcastDeadLetter) -> None:
+        done = self._execute(
+            "insert or replace into dead (id, crew, agent, body) values (?, ?, ?, ?)",
+            (dead.id, dead.for_crew, dead.for_agent, encode_json(dead)),
+        )
+        self._execute("delete from dead where number <= ?", ((done.lastrowid or 0) - DEAD_LETTERS_MAX,))
+
+    def dead_letters_of(self, id: str) -> Sequence[BroadcastDeadLetter]:  # noqa: A002
+        found = self._execute(f"{SELECT_DEAD_LETTER} and id = ? order by number", (id,)).fetchall()
+        return [decode_dead_letter(body) for (body,) in found]
+
+    def remove_dead_letter(self, id: str) -> None:  # noqa: A002
+        self._execute("delete from dead where id = ?", (id,))

@@ -1,0 +1,134 @@
+"""The row of a run: its columns, their crc, and reading it.
+
+Rule: a row carries a crc of all its columns, so a flipped bit is reported as damage instead of read as data.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from interlock.adapters.sqlite.runs import tombstones
+from interlock.adapters.store_rules.record_format import Tip
+from interlock.engine.events import Usage
+from interlock.errors import DamagedRun
+from interlock.ports import RunRow
+
+COLUMNS = (
+    "run, crew, crew_sha, created_at, continues, organization, owner, epoch, status, reason, agent, seq, updated_at, "
+    "calls, input_tokens, output_tokens, cost_micros, link, unpriced_calls"
+)
+FIXED = 8  # the first columns, which an append does not change
+INSERT_RUN = f"insert into runs (number, {COLUMNS}, crc) values ({', '.join('?' * 21)})"  # noqa: S608 - constants
+SELECT_RUN = f"select number, {COLUMNS}, crc from runs"  # noqa: S608 - constants
+
+_encode = msgspec.json.Encoder().encode
+
+
+class RunHead(NamedTuple):
+    """A run's row: its number, `COLUMNS` in their order, and the crc of the columns that an append does not change."""
+
+    number: int
+    run: str
+    crew: str
+    crew_sha: str
+    created_at: int
+    continues: str
+    organization: str
+    owner: str
+    epoch: int
+    status: str
+    reason: str
+    agent: str
+    seq: int
+    updated_at: int
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_micros: int
+    link: bytes
+    unpriced_calls: int
+    fixed_crc: int
+
+    @property
+    def tip(self) -> Tip:
+        return Tip(seq=self.seq, epoch=self.epoch, link=self.link)
+
+    def with_changes(self, changing: tuple[Any, ...]) -> "RunHead":
+        """The row with other values in the columns after `FIXED`."""
+        return RunHead._make((*self[: FIXED + 1], *changing, self.fixed_crc))
+
+    def as_row(self) -> RunRow:
+        return RunRow(
+            run=self.run,
+            crew=self.crew,
+            crew_sha=self.crew_sha,
+            status=self.status,
+            reason=self.reason,
+            agent=self.agent,
+            seq=self.seq,
+            epoch=self.epoch,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            continues=self.continues,
+            organization=self.organization,
+            usage=Usage(
+                calls=self.calls,
+                input_tokens=self.input_tokens,
+                output_tokens=self.output_tokens,
+                cost_micros=self.cost_micros,
+                unpriced_calls=self.unpriced_calls,
+            ),
+        )
+
+
+def head_of(number: int, values: Sequence[Any]) -> RunHead:
+    return RunHead._make((number, *values, _crc_of_fixed(number, values)))
+
+
+def row_crc(number: int, values: Sequence[object]) -> int:
+    """The crc of the row as JSON, in which no two rows look alike; signed, as SQLite stores that in four bytes."""
+    return crc_with_changing(_crc_of_fixed(number, values), values[FIXED:])
+
+
+def _crc_of_fixed(number: int, values: Sequence[object]) -> int:
+    """The crc of the start of the row's JSON, up to the first column that an append changes."""
+    return crc32(_encode((number, *values[:FIXED]))[:-1])
+
+
+def crc_with_changing(fixed: int, changing: Sequence[object]) -> int:
+    """The row's crc, from the crc of its start and the columns that follow.
+
+    `unpriced_calls`, the last column, is left out while it is 0: rows older than the column have the same crc.
+    """
+    return as_int32(crc32(b"," + _encode(changing if changing[-1] else changing[:-1])[1:], fixed))
+
+
+def as_int32(crc: int) -> int:
+    return crc - 0x1_0000_0000 if crc & 0x8000_0000 else crc
+
+
+def head_from_row(found: Sequence[Any]) -> RunHead | None:
+    """A row of `SELECT_RUN`; None if it is damaged."""
+    number, values = found[0], found[1:-1]
+    fixed_crc = _crc_of_fixed(number, values)
+    if crc_with_changing(fixed_crc, values[FIXED:]) != int(found[-1]):
+        return None
+    return RunHead._make((number, *values, fixed_crc))
+
+
+def read_run_head(connection: sqlite3.Connection, run: str) -> RunHead:
+    """The run's row, verified; `RunNotFound` or `DamagedRun`."""
+    found = connection.execute(f"{SELECT_RUN} where run = ?", (run,)).fetchone()
+    if found is None:
+        raise tombstones.not_found_error(connection, run)
+    head = head_from_row(found)
+    if head is None:
+        raise row_damage_error(run)
+    return head
+
+
+def row_damage_error(run: str) -> DamagedRun:
+    return DamagedRun(run, "the crc of its row does not match")

@@ -1,0 +1,390 @@
+"""The writer: group commits on the event loop while they are quick, else in a thread.
+
+Rule 1: one lock guards the connection, so the loop and the thread never use it at once. The loop never waits for the
+lock: it leaves work to the thread, and then writes nothing before the thread has done all of it.
+Rule 2: a task that writes alone commits at once, until it has blocked a tick of the loop for 5 ms. Work of other tasks
+in that tick is gathered. All gathered work of a tick goes into one transaction, and is acknowledged after its commit.
+Rule 3: the loop is not blocked. Large work, work while another process holds the lock, and checkpoints go to the
+thread. So does everything while the disk is slow: the longest commit counts, and decays by a tenth with every commit.
+A disk that takes 100 ms to sync blocks the loop once, and again only after 30 quick commits.
+Rule 4: a piece of work refuses before its first write, so a refusal does not affect the others in its transaction.
+Rule 5: the database's files are never opened or copied in this process (`database_files`). The inode of the log is
+compared before writing and before acknowledging. The inode of the database is compared every 10 ms of writing: a
+process that replaces that file deletes all acknowledged records, so checking more often would save nothing.
+Rule 6: the progress of the database is marked beside it, after each commit and before it is acknowledged. Commits
+that store no record are counted in the database for that.
+Rule 7: a failed fsync is final. The content of the disk is then unknown, so nothing is acknowledged any more.
+"""
+
+import asyncio
+import sqlite3
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import Any, NamedTuple, TypeVar
+
+from interlock.adapters.crash_points import crash_point
+from interlock.adapters.files.newest_mark import NewestMark
+from interlock.adapters.sqlite.bus.bus_cache import UNRECORDED, increment_change_count
+from interlock.adapters.sqlite.database_files import DatabaseFiles
+from interlock.adapters.sqlite.failures import FINAL, FOREIGN, is_locked, sqlite_code_of, store_failure_of
+from interlock.adapters.sqlite.runs.writer_cache import WriterCache
+from interlock.errors import RunError, StoreBroken, StoreFailed
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection, WriterCache], T]
+
+# The most jobs in one transaction of the thread, so that the first does not wait for thousands.
+BATCH_MAX = 1_000
+
+# A commit, or a tick of the loop, that takes longer than this is slow: a hundred live streams would notice.
+SLOW_S = 0.005
+SLOWEST_DECAY = 0.9
+
+# More than this takes milliseconds to hash and write.
+LARGE_BYTES = 1024 * 1024
+
+# Files compared within this time are not compared again before writing. The log always is before acknowledging.
+CHECKED_S = 0.01
+
+# How long the thread waits while another process writes.
+LOCKED_WAIT_MS = 5_000
+
+# The log is written back to the database after about this much: 1,000 pages, as SQLite does by itself.
+LOG_BYTES = 4 * 1024 * 1024
+# Bytes of a commit besides its bodies: a page of runs, one of records, one of their index. A handoff has two more.
+COMMIT_BYTES = 3 * 4096
+
+# With durability "normal": how old a commit may get before it is forced to the disk.
+NORMAL_SYNC_S = 1.0
+
+
+class WriteJob(NamedTuple):
+    doing: str
+    work: Work[Any]
+    future: asyncio.Future[Any]
+    size: int
+
+
+class JobOutcome(NamedTuple):
+    """`result` is the result of the work, or the exception for its caller."""
+
+    job: WriteJob
+    result: Any
+
+
+# In place of a result: the job was left to the thread.
+LEFT_TO_THREAD = object()
+
+
+class Writer:
+    """Commits work; `broken` says why it no longer does."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, durability: str, mark: NewestMark) -> None:
+        self.connection, self._mark = connection, mark
+        self.broken: str | None = None
+        self._files = DatabaseFiles(path)
+        self._checked_at = 0.0
+        self._cache = WriterCache()
+        self._lock = Lock()
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._gathered: list[WriteJob] = []
+        self._in_company = False
+        self._writes_alone: asyncio.Task[Any] | None = None
+        self._tick_began = 0.0
+        self._slowest_s = 0.0
+        self._logged = 0
+        self._syncs = durability == "normal"
+        self._unsynced_since: float | None = None
+        self._left: deque[WriteJob] = deque()
+        self._woken, self._stopping = Event(), False
+        self.connection.execute("pragma busy_timeout = 0").fetchone()
+        self._thread = Thread(target=self._serve, name="interlock-writer", daemon=True)
+        self._thread.start()
+
+    async def write(self, doing: str, work: Work[T], size: int = 0) -> T:
+        """Returns when it is committed, or raises why it is not."""
+        loop = asyncio.get_running_loop()
+        if is_alone := self._is_alone(loop):
+            result = self._write_alone(doing, work, size)
+            if result is not LEFT_TO_THREAD:
+                return result  # type: ignore[no-any-return]
+        job = WriteJob(doing, work, loop.create_future(), size)
+        if is_alone or self._home is not loop:
+            self._leave_to_thread([job])
+        else:
+            self._gather(job, loop)
+        return await job.future  # type: ignore[no-any-return]
+
+    def version(self) -> int | None:
+        """A number that changes when another connection has committed; None while the thread is writing."""
+        if self.broken is not None or not self._lock.acquire(blocking=False):
+            return None
+        try:
+            return int(self.connection.execute("pragma data_version").fetchone()[0])
+        except sqlite3.Error:  # the next write reports it
+            return None
+        finally:
+            self._lock.release()
+
+    def hand_over_to_thread(self) -> None:
+        """On the loop: leaves gathered jobs that are not written yet to the thread."""
+        jobs, self._gathered = self._gathered, []
+        self._leave_to_thread(jobs)
+
+    def stop(self) -> None:
+        """Returns when the thread has done all its jobs, and the log is written back or `broken` says why not.
+
+        Closing the connections would write it back too, but not report a failure.
+        """
+        self._stopping = True
+        self._woken.set()
+        self._thread.join()
+        if self.broken is None:
+            self._checkpoint()
+
+    # On the event loop
+
+    def _is_home(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """One loop writes by itself: the first one, and after it is closed the next one."""
+        if self._home is loop:
+            return True
+        if self._home is not None and not self._home.is_closed():
+            return False
+        self._home, self._in_company, self._writes_alone = loop, False, None
+        self.hand_over_to_thread()
+        return True
+
+    def _is_alone(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether the running task is the only one that writes in this tick, and may continue."""
+        if not self._is_home(loop) or self._in_company or self._gathered:
+            return False
+        task = asyncio.current_task(loop)
+        if self._writes_alone is None:
+            self._writes_alone, self._tick_began = task, time.perf_counter()
+            loop.call_soon(self._end_tick)
+            return True
+        return self._writes_alone is task and time.perf_counter() - self._tick_began < SLOW_S
+
+    def _end_tick(self) -> None:
+        self._writes_alone = None
+
+    def _gather(self, job: WriteJob, loop: asyncio.AbstractEventLoop) -> None:
+        self._gathered.append(job)
+        if len(self._gathered) == 1:
+            loop.call_soon(self._write_gathered)
+
+    def _write_gathered(self) -> None:
+        jobs, self._gathered = self._gathered, []
+        self._in_company = len(jobs) > 1
+        if jobs:
+            _resolve_futures(self._write_on_loop(jobs))
+
+    def _write_alone(self, doing: str, work: Work[Any], size: int) -> Any:
+        """Returns the result of the work, or `LEFT_TO_THREAD`."""
+        if not self._try_lock_on_loop(size):
+            return LEFT_TO_THREAD
+        try:
+            (result,) = self._commit((work,), size)
+        except FOREIGN as error:
+            if is_locked(error):
+                return LEFT_TO_THREAD
+            raise store_failure_of(doing, error) from error
+        finally:
+            self._lock.release()
+        if isinstance(result, RunError):
+            raise result
+        return result
+
+    def _write_on_loop(self, jobs: list[WriteJob]) -> list[JobOutcome]:
+        """Returns the outcomes, without jobs that are left to the thread."""
+        if not self._try_lock_on_loop(_size(jobs)):
+            self._leave_to_thread(jobs)
+            return []
+        try:
+            outcomes = self._perform(jobs)
+        finally:
+            self._lock.release()
+        locked = [each.job for each in outcomes if _is_locked(each)]
+        self._leave_to_thread(locked)
+        return [each for each in outcomes if not _is_locked(each)] if locked else outcomes
+
+    def _try_lock_on_loop(self, size: int) -> bool:
+        """Takes the lock if the loop may write. The thread holds it until all jobs that it took are done."""
+        is_quick = not self._left and self._slowest_s <= SLOW_S and size <= LARGE_BYTES
+        return is_quick and self._lock.acquire(blocking=False)
+
+    def _leave_to_thread(self, jobs: list[WriteJob]) -> None:
+        if jobs:
+            self._left.extend(jobs)
+            self._woken.set()
+
+    # In the thread
+
+    def _serve(self) -> None:
+        while not self._stopping or self._left:
+            if not self._left:
+                self._woken.wait(self._wait_s())
+            self._woken.clear()
+            with self._lock:
+                outcomes = self._perform_some()
+            _resolve_on_loops(outcomes)  # without the lock: a resumed task may write at once
+            if self._is_checkpoint_due():
+                with self._lock:
+                    self._checkpoint()
+
+    def _perform_some(self) -> list[JobOutcome]:
+        jobs = [self._left.popleft() for _ in range(min(len(self._left), BATCH_MAX))]
+        return self._perform_patiently(jobs) if jobs else []
+
+    def _wait_s(self) -> float | None:
+        since = self._unsynced_since
+        return None if since is None else max(0.0, since + NORMAL_SYNC_S - time.monotonic())
+
+    def _perform_patiently(self, jobs: list[WriteJob]) -> list[JobOutcome]:
+        """Commits jobs, and waits while another process writes."""
+        self.connection.execute(f"pragma busy_timeout = {LOCKED_WAIT_MS:d}").fetchone()
+        try:
+            return self._perform(jobs)
+        finally:
+            self.connection.execute("pragma busy_timeout = 0").fetchone()
+
+    # Wherever the lock is held
+
+    def _perform(self, jobs: list[WriteJob]) -> list[JobOutcome]:
+        """Commits all jobs in one transaction; if that fails, each in its own, so that only the failing one errs."""
+        try:
+            results = self._commit([job.work for job in jobs], _size(jobs))
+            return [JobOutcome(job, result) for job, result in zip(jobs, results, strict=True)]
+        except Exception as error:
+            failed = [JobOutcome(job, _error_for_job(job, error)) for job in jobs]
+            if len(jobs) == 1 or self.broken is not None or _is_locked(failed[0]):
+                return failed
+            return [outcome for job in jobs for outcome in self._perform([job])]
+
+    def _commit(self, works: Sequence[Work[Any]], size: int) -> list[Any]:
+        """Returns the result of each, or its refusal."""
+        if self.broken is not None:
+            raise StoreBroken(self.broken)
+        try:
+            if time.perf_counter() > self._checked_at + CHECKED_S:
+                self._require_same_files()
+            changes, self._cache.newest = self.connection.total_changes, 0
+            self.connection.execute("begin immediate")
+            results = [self._result(work) for work in works]
+            unrecorded = self._count_unrecorded_commit(changes)
+            crash_point("before commit")
+            began = time.perf_counter()
+            self.connection.execute("commit")
+            took_s = time.perf_counter() - began
+            crash_point("after commit")
+            self._require_same_log()
+            self._mark.advance(self._cache.newest, unrecorded)
+        except BaseException as error:
+            self._undo(error)
+            raise
+        self._note_commit(size, took_s)
+        return results
+
+    def _result(self, work: Work[Any]) -> Any:
+        try:
+            return work(self.connection, self._cache)
+        except RunError as refusal:
+            return refusal
+
+    def _count_unrecorded_commit(self, changes_before: int) -> int:
+        """The number of this commit among those without a record; 0 if it has one, or changes nothing."""
+        if self._cache.newest or self.connection.total_changes == changes_before:
+            return 0
+        return increment_change_count(self.connection, UNRECORDED)
+
+    def _note_commit(self, size: int, took_s: float) -> None:
+        """Notes how quick the disk is, and wakes the thread if a checkpoint is due."""
+        self._slowest_s = max(took_s, self._slowest_s * SLOWEST_DECAY)
+        self._logged += COMMIT_BYTES + size
+        if self._logged >= LOG_BYTES:
+            self._woken.set()
+        if self._syncs and self._unsynced_since is None:
+            self._unsynced_since = time.monotonic()
+            self._woken.set()
+
+    def _undo(self, error: BaseException) -> None:
+        """Rolls back, and records failures after which nothing may be acknowledged."""
+        self._cache.reset()
+        if sqlite_code_of(error) in FINAL:
+            self.broken = f"the disk failed to keep what was written ({error}); check it, then start again"
+        # SQLite may have rolled back by itself, and a rollback may fail like any other statement.
+        with suppress(sqlite3.Error):
+            if self.connection.in_transaction:
+                self.connection.execute("rollback")
+
+    def _require_same_files(self) -> None:
+        if not self._files.is_same_database():
+            raise self._fail_as_replaced()
+        self._require_same_log()
+        self._checked_at = time.perf_counter()
+
+    def _require_same_log(self) -> None:
+        if not self._files.is_same_log():
+            raise self._fail_as_replaced()
+
+    def _fail_as_replaced(self) -> StoreFailed:
+        self.broken = (
+            f"'{self._files.database}' or its log was deleted or replaced while it was in use; nothing more is written,"
+            " start again and run 'interlock doctor'"
+        )
+        return StoreBroken(self.broken)
+
+    def _is_checkpoint_due(self) -> bool:
+        since = self._unsynced_since
+        is_old = since is not None and time.monotonic() >= since + NORMAL_SYNC_S
+        return self.broken is None and (is_old or self._logged >= LOG_BYTES)
+
+    def _checkpoint(self) -> None:
+        """Writes the log back to the database; with durability "normal" only this forces commits to the disk."""
+        self._unsynced_since, self._logged = None, 0
+        try:
+            self._require_same_files()
+            self.connection.execute("pragma wal_checkpoint(passive)").fetchone()
+        except (sqlite3.Error, StoreFailed) as error:
+            self._undo(error)
+
+
+def _error_for_job(job: WriteJob, error: Exception) -> Exception:
+    """The error for the caller of one job, from an error of the whole transaction."""
+    if not isinstance(error, FOREIGN):
+        return error
+    failure = store_failure_of(job.doing, error)
+    failure.__cause__ = error
+    return failure
+
+
+def _is_locked(outcome: JobOutcome) -> bool:
+    return isinstance(outcome.result, Exception) and is_locked(outcome.result.__cause__)
+
+
+def _size(jobs: list[WriteJob]) -> int:
+    return sum([job.size for job in jobs])
+
+
+def _resolve_on_loops(outcomes: list[JobOutcome]) -> None:
+    """Calls each loop once, however many of its tasks wait."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[JobOutcome]] = {}
+    for outcome in outcomes:
+        by_loop.setdefault(outcome.job.future.get_loop(), []).append(outcome)
+    for loop, its in by_loop.items():
+        with suppress(RuntimeError):  # the loop is closed, so no task waits
+            loop.call_soon_threadsafe(_resolve_futures, its)
+
+
+def _resolve_futures(outcomes: list[JobOutcome]) -> None:
+    for job, result in outcomes:
+        if job.future.done():  # its caller was cancelled
+            continue
+        if isinstance(result, Exception):
+            job.future.set_exception(result)
+        else:
+            job.future.set_result(result)

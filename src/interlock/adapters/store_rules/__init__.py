@@ -1,0 +1,1 @@
+"""Pure rules that every store shares: the bus, budgets, the record format."""

@@ -1,0 +1,1 @@
+"""`interlock runs` and its subcommands."""

@@ -1,0 +1,37 @@
+"""Open an `Interlock` for a command."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from interlock.adapters.config.host_file import HostSettings
+from interlock.adapters.config.host_secrets import host_secrets
+from interlock.adapters.log.run_log import RunLog
+from interlock.compose.crews import host_settings
+from interlock.compose.interlock import Interlock
+from interlock.signals.registry import SignalRegistry
+
+T = TypeVar("T")
+
+
+def interlock_with_log(data: str, host: HostSettings, script: str | None, *, recover: bool = False) -> Interlock:
+    """An `Interlock` that logs its runs."""
+
+    def registry_of(run: str) -> SignalRegistry | None:
+        return box.registry_of_run(run)
+
+    box = Interlock(data, host=host, script=script, recover=recover, observers=[RunLog(registry_of)])
+    return box
+
+
+def with_interlock(data: str, ask: Callable[[Interlock], Awaitable[T]], config: str | None = None) -> T:
+    """Open the data folder for one action. Of the settings file only durability and secrets are used."""
+    settings = host_settings(config)
+
+    async def open_and_ask() -> T:
+        async with Interlock(data, durability=settings.durability) as box:
+            box.redactor().add(*(secret.value for secret in host_secrets(settings, os.environ)))
+            return await ask(box)
+
+    return asyncio.run(open_and_ask())

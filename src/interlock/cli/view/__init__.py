@@ -1,0 +1,1 @@
+"""Output of commands: live view, transcript, tables."""

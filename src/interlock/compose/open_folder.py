@@ -1,0 +1,220 @@
+"""Opens and closes a data folder: its store, its runner, and the parts that work on its runs."""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Self
+
+from interlock.adapters.clock import SystemClock
+from interlock.adapters.config.host_secrets import folder_secrets, host_secrets
+from interlock.adapters.config.known_secrets import KnownSecrets
+from interlock.adapters.crash_points import crash_point
+from interlock.adapters.cron import next_cron
+from interlock.adapters.files.data_folder import records_missing_in
+from interlock.adapters.files.view_keeper import ViewKeeper
+from interlock.adapters.log.redacted_log import redact_logs
+from interlock.adapters.sqlite.bus.bus import SqliteBus
+from interlock.adapters.sqlite.store import SqliteStore
+from interlock.adapters.sqlite.tables.orders import SqliteOrders
+from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
+from interlock.adapters.tools.redacting_tools import RedactingToolbox
+from interlock.adapters.tools.tool_imports import import_tools
+from interlock.compose.crews import AnyHost, settings_from
+from interlock.compose.models import AnyModel, Models
+from interlock.compose.orders import OrderDesk
+from interlock.compose.preflight import Preflight, require_parts
+from interlock.compose.questions import store_missing_questions
+from interlock.compose.recovery import RunRecovery
+from interlock.compose.resume import RunResumer
+from interlock.compose.run_starter import RunStarter
+from interlock.compose.schedules import Schedules
+from interlock.compose.signals import Signals
+from interlock.compose.tools import HostTools
+from interlock.compose.upkeep.retention import TOMBSTONE_DAYS, Retention, RetentionSettings
+from interlock.crew.definition import CrewDefinition
+from interlock.engine.state import RunState
+from interlock.errors import RecordsMissing, UsageError
+from interlock.ports import Archive, Clock, Delivery, Journal, Observer, Owners, RunRow
+from interlock.runtime.calls.external_signals import OnExternal
+from interlock.runtime.calls.host_decisions import CheckReport, HostDecisions, SelectChildren
+from interlock.runtime.run_scheduler import RunScheduler
+from interlock.runtime.runner import GivenAnswer, Runner, replay_run
+
+DATA_FOLDER = ".interlock"
+
+
+class OpenFolder:
+    """A data folder, and the adapters and parts that work on its runs while it is open."""
+
+    def __init__(
+        self,
+        data: str | os.PathLike[str] = DATA_FOLDER,
+        *,
+        host: AnyHost | None = None,
+        tools: Sequence[PythonTool | Callable[..., Any]] = (),
+        models: AnyModel | Mapping[str, AnyModel] | None = None,
+        script: str | os.PathLike[str] | None = None,
+        on_external: OnExternal | None = None,
+        observers: Sequence[Observer] = (),
+        select_children: SelectChildren | None = None,
+        check_report: CheckReport | None = None,
+        recover: bool = False,
+        durability: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Reads `host`, the path of an interlock.toml or a value of `load_host`. The modules that it names are imported
+        now, and its durability is used unless one is given.
+
+        `select_children(task, ids)` and `check_report(task, report)` decide in place of a model where a crew's
+        delegation says `select: model` or `report_check: model`.
+        """
+        require_parts(data, tools, models)
+        settings = settings_from(host)
+        self.data, self.host_file = Path(data), settings.file
+        self.script = script
+        self.toolbox = HostTools(
+            PythonToolbox([*tools, *import_tools(settings)]), settings.mcp, has_file=settings.file is not None
+        )
+        self.clock = clock or SystemClock()
+        self._known = KnownSecrets(secret.value for secret in host_secrets(settings, os.environ))
+        self._models = Models(models, script, self.clock, settings.provider_settings, self._known)
+        self._preflight = Preflight(self._models, self.toolbox)
+        self._on_external, self._observers = on_external, observers
+        self._judges = HostDecisions(select_children, check_report)
+        self._recover = recover
+        self._retention = RetentionSettings(
+            days=settings.retention_days,
+            broadcast_days=settings.broadcast_days,
+            tombstone_days=TOMBSTONE_DAYS if settings.tombstone_days is None else settings.tombstone_days,
+        )
+        self._durability = settings.durability if durability is None else durability
+        self._stack = AsyncExitStack()
+
+    store: SqliteStore
+    archive: Archive
+    signals: Signals
+    schedules: Schedules
+    # False for a process that only reads: it delivers no signals.
+    _listens = True
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._open()
+        except BaseException:  # what was opened so far is closed: nothing else would close it
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def _open(self) -> None:
+        self._known.add(*(secret.value for secret in folder_secrets(self.data)))
+        self._stack.enter_context(redact_logs(self._known))
+        store = self._open_store()
+        self._stack.push_async_callback(store.close)
+        self.store, self.archive = store, store
+        self.journal: Journal = store
+        self.owners: Owners = store
+        keeper = ViewKeeper(store)
+        self._stack.callback(keeper.stop)
+        self._stack.push_async_callback(self._models.close)
+        self._stack.push_async_callback(self.toolbox.close)
+        self.runner = await self._stack.enter_async_context(
+            Runner(
+                journal=self.journal,
+                owners=self.owners,
+                orders=SqliteOrders(store),
+                budgets=store,
+                outbox=store,
+                bus=SqliteBus(store),
+                clock=self.clock,
+                model_for=self._models.model_for,
+                cost_of=self._models.cost_of,
+                toolbox=RedactingToolbox(self.toolbox, self._known),
+                observers=self._observers,
+                on_external=self._on_external,
+                hook=crash_point,
+                judges=self._judges,
+                start_for=self._start_for_delivery if self._recover else None,
+                listens=self._listens,
+                redactor=self._known,
+            )
+        )
+        self._assemble_commands()
+        scheduler = RunScheduler(store, self.clock, self._starter.start_scheduled, next_cron, self._known.redact)
+        self.runner.hub.on_news = _call_both(keeper.on_commit, scheduler.wake)
+        self.schedules = Schedules(store, self.clock, scheduler.wake, self._known.redact)
+        if self._listens:
+            keeper.on_commit()  # what a crash left behind
+        await self.list_missing_questions()
+        if self._recover:
+            await self._recovery.recover_all()
+            self._run_until_closed(scheduler.run())
+            self._run_until_closed(Retention(store, self.signals.bus, self.clock, self._retention).run())
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stack.aclose()
+
+    def _assemble_commands(self) -> None:
+        """Makes the parts that carry out what users ask for."""
+        self.signals = Signals(self.runner.hub, self.clock, self._known, self.runner.crews.of)
+        self._desk = OrderDesk(self.runner)
+        self._starter = RunStarter(self.runner, self.signals, self._preflight, self._known)
+        self._recovery = RunRecovery(
+            self.runner, self.store, self._preflight, resume=self._resume_run, in_background=self._run_until_closed
+        )
+        self._resumer = RunResumer(
+            self.runner,
+            self._desk,
+            self._preflight,
+            self._known,
+            state_of=self.state,
+            recover_tree=self._recovery.recover_tree,
+        )
+
+    async def _resume_run(self, run_id: str) -> None:
+        await self._resumer.resume(run_id, GivenAnswer(), continues_parked=True)
+
+    async def _start_for_delivery(self, delivery: Delivery) -> None:
+        await self._starter.start_for_delivery(delivery)
+
+    def _run_until_closed(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+
+        async def stop() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        self._stack.push_async_callback(stop)
+
+    def _require_open(self) -> None:
+        if not hasattr(self, "runner"):
+            raise UsageError("use it as 'async with Interlock(...) as box'; the data folder is not open")
+
+    def find_missing_records(self) -> RecordsMissing | None:
+        """The acknowledged records that the folder lacks, if that keeps it from being opened. It need not be open."""
+        return records_missing_in(self.data) if self._durability == "full" else None
+
+    def _open_store(self) -> SqliteStore:
+        return SqliteStore(self.data, durability=self._durability)
+
+    async def list_missing_questions(self) -> None:
+        """Rebuilds question lists that are missing or damaged; usually there are none."""
+        await store_missing_questions(self.store, self.crew_of)
+
+    async def state(self, run_id: str) -> RunState:
+        """The state of a run, replayed from its journal; raises `JournalDiverged` if a replay differs."""
+        row = await self.journal.row(run_id)
+        return replay_run(await self.crew_of(row), run_id, await self.journal.records(run_id)).state
+
+    async def crew_of(self, row: RunRow) -> CrewDefinition:
+        """The crew as it was when the run started, not as its files are today."""
+        return await self.runner.crews.of(row.crew_sha)
+
+
+def _call_both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    def call() -> None:
+        first()
+        second()
+
+    return call

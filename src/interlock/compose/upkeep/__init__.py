@@ -1,0 +1,1 @@
+"""Care of a data folder: doctor, retention, archive."""

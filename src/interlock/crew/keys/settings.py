@@ -1,0 +1,118 @@
+"""The keys under `settings`."""
+
+from interlock.crew.keys.values import ANY_TEXT, COUNT, MONEY, OLD_INNARDS, SECONDS, SHARE_OF_ONE, legacy_key
+from interlock.crew.shapes import Flag, Key, Number, Section, Text
+
+SETTINGS = Section(
+    "settings",
+    (
+        Key("config_mode", Text(options=("permissive", "strict")), "`strict` requires that all limits are written."),
+        Key("signal_registration", Text(options=("required", "inferred")), "`required` if signals must be declared."),
+        Key(
+            "signal_position",
+            Text(options=("anywhere", "own_line", "last_line")),
+            "Where in a reply signals are recognised.",
+        ),
+        Key("signal_mode", Text(options=("text", "tool", "constrained")), "How agents emit signals."),
+        Key("cut_on_signal", Flag(), "Stop the model after the first line that has only routing signals."),
+        Key(
+            "on_no_signal",
+            Text(options=("nudge", "fail", "complete")),
+            "What happens if a reply leads nowhere.",
+        ),
+        Key(
+            "on_conflict", Text(options=("priority", "nudge", "fail")), "What happens if signals contradict each other."
+        ),
+        Key("language", Text(options=("en", "vi")), "The language of the text that Interlock adds to prompts."),
+        Key("organization", ANY_TEXT, "Recorded with every run."),
+        Key("model", Text(), "The model of every agent without its own, as `provider:name`."),
+        Key("input_token_price_per_million", MONEY, "Dollars per million input tokens of that model; 0 is free."),
+        Key("output_token_price_per_million", MONEY, "Dollars per million output tokens of that model; 0 is free."),
+        Key("max_handoffs", COUNT, "Handoff limit of one run."),
+        Key("max_rounds", COUNT, "Limit of model calls within one turn."),
+        Key(
+            "loop_window",
+            Number(most=10_000, whole=True),
+            "Number of handoffs within which equal replies are a loop; 0 is off.",
+        ),
+        Key("timeout_seconds", SECONDS, "Limit of a run's working time; waiting for people does not count."),
+        Key("parallel_timeout_seconds", SECONDS, "Limit of the working time of a group without its own."),
+        Key(
+            "timeout_warning_threshold_pct",
+            Number(above=True, most=100),
+            "Warn when this part of the timeout is used.",
+        ),
+        Key("slow_call_threshold_seconds", SECONDS, "Warn when a model call takes longer."),
+        Key("max_context_window", COUNT, "Limit of the history that an agent sees, in tokens."),
+        Key("context_trim_percent", Number(above=True, most=99), "The part of a full window that is cleared."),
+        Key("max_input_size_kb", COUNT, "Largest input of a run."),
+        Key("max_request_body_size_kb", COUNT, "Largest request that the server accepts."),
+        Key("sse_keep_alive_seconds", SECONDS, "Interval of keep-alive messages on an idle event stream."),
+        Key("max_tool_output_chars", COUNT, "Longest output of one tool."),
+        Key("max_total_tool_output_chars", COUNT, "Longest output of all tools of one reply."),
+        Key("tool_execution_timeout_seconds", SECONDS, "Time limit of one tool."),
+        Key("tool_result_timeout_seconds", SECONDS, "Time limit of all tools of one reply."),
+        Key("retry_backoff_min_millis", COUNT, "First delay before a failed model call is retried."),
+        Key("retry_backoff_max_seconds", SECONDS, "Longest such delay."),
+        Key("max_calls_per_minute", COUNT, "Limit of the crew's model calls per minute."),
+        Key("max_calls_per_hour", COUNT, "Limit of the crew's model calls per hour."),
+        Key("max_calls_per_day", COUNT, "Limit of the crew's model calls per UTC day."),
+        Key("max_calls_per_run", COUNT, "Limit of model calls per run."),
+        Key("max_tokens_per_call", COUNT, "Token limit of one model call."),
+        Key("max_tokens_per_minute", COUNT, "Token limit of the crew per minute."),
+        Key("max_tokens_per_hour", COUNT, "Token limit of the crew per hour."),
+        Key("max_tokens_per_day", COUNT, "Token limit of the crew per UTC day."),
+        Key("max_tokens_per_run", COUNT, "Token limit of one run."),
+        Key("max_cost_per_call", MONEY, "Cost limit of one model call, in dollars."),
+        Key("max_cost_per_minute", MONEY, "Cost limit of the crew per minute, in dollars."),
+        Key("max_cost_per_hour", MONEY, "Cost limit of the crew per hour, in dollars."),
+        Key("max_cost_per_day", MONEY, "Cost limit of the crew per UTC day, in dollars."),
+        Key("max_cost_per_run", MONEY, "Cost limit of one run, in dollars."),
+        Key("cost_alert_threshold", SHARE_OF_ONE, "Warn when this share of a cost budget is used."),
+        Key("block_on_quota_exceed", Flag(), "True stops at a call limit, false waits for the next window."),
+        Key("max_errors_per_hour", COUNT, "Limit of the crew's failed model calls per hour."),
+        Key("max_errors_per_day", COUNT, "Limit of the crew's failed model calls per UTC day."),
+        Key("max_consecutive_errors", COUNT, "Limit of the crew's failed model calls in a row."),
+        *(
+            legacy_key(name, OLD_INNARDS)
+            for name in (
+                "max_memory_mb",
+                "max_daily_memory_gb",
+                "memory_alert_percent",
+                "min_tool_timeout_millis",
+                "stream_chunk_timeout_millis",
+                "request_store_cleanup_minutes",
+                "min_agent_id_length",
+                "max_agent_id_length",
+                "stream_buffer_size",
+                "max_stored_requests",
+                "client_cache_ttl_minutes",
+                "graceful_shutdown_check_millis",
+            )
+        ),
+    ),
+)
+
+# Settings that `config_mode: strict` requires, with a positive value.
+STRICT_SETTINGS = (
+    "parallel_timeout_seconds",
+    "tool_execution_timeout_seconds",
+    "tool_result_timeout_seconds",
+    "sse_keep_alive_seconds",
+    "retry_backoff_min_millis",
+    "retry_backoff_max_seconds",
+    "max_input_size_kb",
+    "max_request_body_size_kb",
+    "max_tool_output_chars",
+    "max_total_tool_output_chars",
+    "max_tokens_per_call",
+    "max_tokens_per_day",
+    "max_context_window",
+    "slow_call_threshold_seconds",
+    "max_errors_per_hour",
+    "max_errors_per_day",
+    "max_consecutive_errors",
+    "max_calls_per_minute",
+    "max_calls_per_hour",
+    "max_calls_per_day",
+)

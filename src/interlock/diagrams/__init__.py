@@ -1,0 +1,1 @@
+"""Diagrams of a crew: text, Mermaid, SVG. PURE."""

@@ -1,0 +1,1 @@
+"""Budgets within a run. PURE."""

@@ -1,0 +1,171 @@
+"""Budgets of model calls: per call and run, counted here, and per minute, hour and day, counted by the store.
+
+Rule 1: a call is reserved before it is made: it counts with its estimate while in progress, then with its cost.
+Rule 2: the estimate covers the prompt; the length of the reply is unknown, so replies in progress may exceed a budget.
+A budget smaller than one estimate allows calls while anything is left of it.
+Rule 3: money is counted in millionths of a dollar, rounded up.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from interlock.crew.definition import AgentDefinition, CrewDefinition, CrewSettings
+from interlock.engine.budgets.inherited_limits import STOP, UNBOUNDED, WAIT, WARN, InheritedLimits, WindowLimit
+from interlock.engine.events import Usage
+from interlock.limits import USAGE_MAX
+
+MICROS = 1_000_000
+
+WINDOWS_MS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
+
+
+def limits_of(crew: CrewDefinition, agent: AgentDefinition) -> tuple[WindowLimit, ...]:
+    """The window limits for a call of this agent, the crew's first."""
+    return (*_crew_limits(crew), *_agent_limits(agent))
+
+
+def _crew_limits(crew: CrewDefinition) -> list[WindowLimit]:
+    settings = crew.settings
+    then = STOP if settings.block_on_quota_exceed else WAIT
+    limits = []
+    for what in ("calls", "tokens", "cost", "errors"):
+        for window in WINDOWS_MS:
+            name = f"max_{what}_per_{window}"
+            most = getattr(settings, name, None)
+            if most is not None:
+                share = settings.cost_alert_threshold if what == "cost" else None
+                limits.append(_window_limit(name, what, window, most, share, then=then))
+    if settings.max_consecutive_errors is not None:
+        limits.append(_window_limit("max_consecutive_errors", "errors", "", settings.max_consecutive_errors, then=then))
+    return limits
+
+
+def _agent_limits(agent: AgentDefinition) -> list[WindowLimit]:
+    limits, cost, errors = [], agent.cost_limits, agent.error_limits
+    if cost is not None:
+        then = STOP if cost.block_on_cost_exceed else WARN
+        for name, what in (("max_tokens_per_day", "tokens"), ("max_cost_per_day_usd", "cost")):
+            most = getattr(cost, name)
+            if most is not None:
+                limits.append(_window_limit(name, what, "day", most, cost.alert_threshold, scope=agent.id, then=then))
+    if errors is not None:
+        then = STOP if errors.block_on_error_exceed else WARN
+        for name, window in (("max_per_day", "day"), ("max_consecutive", "")):
+            most = getattr(errors, name)
+            if most is not None:
+                limits.append(_window_limit(name, "errors", window, most, scope=agent.id, then=then))
+    return limits
+
+
+def _window_limit(
+    name: str, what: str, window: str, most: float, share: float | None = None, *, scope: str = "", then: str
+) -> WindowLimit:
+    whole = micros(most) if what == "cost" else int(most)
+    alert = int(whole * share) if share is not None else whole if then == WARN else None
+    return WindowLimit(name=name, what=what, window=window, most=whole, scope=scope, alert=alert, then=then)
+
+
+# The cost of input and output tokens with the agent's model, in millionths of a dollar; None if unknown.
+CostOf = Callable[[AgentDefinition, int, int], int | None]
+
+
+def micros(dollars: float) -> int:
+    return round(dollars * MICROS)
+
+
+def has_room(most: int, spent: int, estimate: int) -> bool:
+    """Whether a call of this estimate may be made; `spent` includes what is reserved."""
+    return spent < most and (estimate > most or spent + estimate <= most)
+
+
+def with_cost(agent: AgentDefinition, usage: Usage, cost_of: CostOf) -> Usage:
+    """The usage with its cost: as the provider reported it, else by known prices, else marked as unknown."""
+    if usage.cost_micros:
+        return usage
+    cost = cost_of(agent, usage.input_tokens, usage.output_tokens)
+    if cost is None:
+        return msgspec.structs.replace(usage, unpriced_calls=1)
+    return msgspec.structs.replace(usage, cost_micros=cost) if cost else usage
+
+
+def cost_of(agent: AgentDefinition, input_tokens: int, output_tokens: int) -> int:
+    """The cost by the prices in the agent's file; 0 without prices."""
+    limits = agent.cost_limits
+    if limits is None:
+        return 0
+    prices = (limits.input_token_price_per_million or 0, limits.output_token_price_per_million or 0)
+    return cost_at(prices, input_tokens, output_tokens)
+
+
+def cost_at(prices: tuple[float, float], input_tokens: int, output_tokens: int) -> int:
+    """The cost at these dollars per million input and output tokens."""
+    # Dollars per million tokens are millionths of a dollar per token.
+    parts = [tokens * micros(price) for tokens, price in zip((input_tokens, output_tokens), prices, strict=True)]
+    return min(-(-sum(parts) // MICROS), USAGE_MAX)
+
+
+class CallBound(msgspec.Struct, frozen=True):
+    """A limit on one call. `scope` is an agent, or empty for the crew."""
+
+    name: str
+    what: str
+    most: int
+    scope: str = ""
+    then: str = STOP
+
+
+class AgentBudget(msgspec.Struct, frozen=True):
+    """All limits on the calls of one agent."""
+
+    agent: AgentDefinition
+    of_call: tuple[CallBound, ...]
+    of_windows: tuple[WindowLimit, ...]
+    needs_estimate: bool  # a call must be reserved before it is made
+
+    @property
+    def cost_limit(self) -> str:
+        """The name of the first limit in dollars per call or window; empty if there is none."""
+        by_call = [bound.name for bound in self.of_call if bound.what == "cost"]
+        return next(iter([*by_call, *(limit.name for limit in self.of_windows if limit.what == "cost")]), "")
+
+
+class CrewBudgets:
+    """A crew's budgets under the settings of a run, computed once per agent."""
+
+    def __init__(self, crew: CrewDefinition, settings: CrewSettings, bounds: InheritedLimits = UNBOUNDED) -> None:
+        self._crew, self._settings, self._bounds = crew, settings, bounds
+        self._agents = {agent.id: agent for agent in crew.agents}
+        self._budgets: dict[str, AgentBudget] = {}
+
+    def of(self, agent_id: str) -> AgentBudget:
+        budget = self._budgets.get(agent_id)
+        if budget is None:
+            budget = self._budgets[agent_id] = self._build_budget(self._agents[agent_id])
+        return budget
+
+    def _build_budget(self, agent: AgentDefinition) -> AgentBudget:
+        settings, of_call = self._settings, _bounds_of_call(self._crew, agent)
+        of_windows = (*limits_of(self._crew, agent), *self._bounds.limits)
+        of_run = settings.max_tokens_per_run is not None or settings.max_cost_per_run is not None
+        is_given = any(given.what != "calls" for given in self._bounds.given)
+        return AgentBudget(agent, of_call, of_windows, of_run or is_given or bool(of_call) or bool(of_windows))
+
+    def for_children(self) -> tuple[WindowLimit, ...]:
+        """The window limits of this crew and those above it, as a child of this run inherits them."""
+        own = [limit for limit in _crew_limits(self._crew) if limit.what != "errors"]
+        named = [msgspec.structs.replace(limit, crew=self._crew.name) for limit in own]
+        return tuple(msgspec.structs.replace(limit, above=limit.above + 1) for limit in (*named, *self._bounds.limits))
+
+
+def _bounds_of_call(crew: CrewDefinition, agent: AgentDefinition) -> tuple[CallBound, ...]:
+    settings, own = crew.settings, agent.cost_limits
+    bounds = []
+    if settings.max_tokens_per_call is not None:
+        bounds.append(CallBound("max_tokens_per_call", "tokens", settings.max_tokens_per_call))
+    if settings.max_cost_per_call is not None:
+        bounds.append(CallBound("max_cost_per_call", "cost", micros(settings.max_cost_per_call)))
+    if own is not None and own.max_tokens_per_call is not None:
+        then = STOP if own.block_on_cost_exceed else WARN
+        bounds.append(CallBound("max_tokens_per_call", "tokens", own.max_tokens_per_call, agent.id, then))
+    return tuple(bounds)

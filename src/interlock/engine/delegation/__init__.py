@@ -1,0 +1,1 @@
+"""Tasks and messages between agents. PURE."""

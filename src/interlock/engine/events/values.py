@@ -1,0 +1,81 @@
+"""Values that events carry: usage, tool requests, history, context."""
+
+from typing import Any
+
+import msgspec
+
+from interlock.messages.frames import Frame
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The cost of model calls. Money is counted in whole millionths of a dollar, because decisions depend on it."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_micros: int = 0
+    unpriced_calls: int = 0  # calls whose price is unknown; while there are any, the cost is unknown
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_micros=self.cost_micros + other.cost_micros,
+            unpriced_calls=self.unpriced_calls + other.unpriced_calls,
+        )
+
+    def with_call(self, other: "Usage") -> "Usage":
+        """The usage with one more call of this cost."""
+        return Usage(
+            calls=self.calls + other.calls + 1,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_micros=self.cost_micros + other.cost_micros,
+            unpriced_calls=self.unpriced_calls + other.unpriced_calls,
+        )
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+# One shared object, so that the journal omits it as the default.
+NO_USAGE = Usage()
+
+
+class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call that a model asked for; `arguments` is JSON as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of history: its author, its turn and its run.
+
+    `frames` mark the parts of a composed text that others have said.
+    """
+
+    role: str
+    author: str
+    text: str
+    run: str = ""
+    turn: int
+    frames: tuple[Frame, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+class CrewContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a crew is given besides its input, by the calling crew or by the host.
+
+    Without an original input, the run's own input counts as the original.
+    """
+
+    original_input: str = ""
+    previous_results: dict[str, str] = {}
+    shared_memory: dict[str, Any] = {}
+    parent_history: tuple[Entry, ...] = ()
+
+
+NO_CONTEXT = CrewContext()

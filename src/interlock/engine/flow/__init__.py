@@ -1,0 +1,1 @@
+"""Control flow: handoffs, groups, sub-crews, waits. PURE."""

@@ -1,0 +1,227 @@
+"""Control flow after a reply: its signals are recorded, and the decision is carried out."""
+
+import hashlib
+
+from interlock.crew.definition import RouteDefinition
+from interlock.engine.budgets.spending import cancel_call_and_reservation
+from interlock.engine.effects import SendExternalSignal
+from interlock.engine.events import (
+    Decided,
+    ExternalSent,
+    HandedOver,
+    LimitReached,
+    RunFinished,
+)
+from interlock.engine.flow.sub_crews import stop_child
+from interlock.engine.flow.waits import open_wait
+from interlock.engine.kinds import RunStatus, WaitKind, WorkStatus
+from interlock.engine.moves import (
+    ApplyDecision,
+    CallSubCrews,
+    CloseBranch,
+    ConcludeTurn,
+    EndSideTurn,
+    FinishRun,
+    Move,
+    StartGroup,
+    StartTurn,
+    TransferControl,
+)
+from interlock.engine.publish import publish_reply
+from interlock.engine.routing.candidates import CandidateOutcome, Verb
+from interlock.engine.routing.decision import Decision, OwnReply
+from interlock.engine.routing.emit_signal import emission_names
+from interlock.engine.state import PendingEnd, Turn
+from interlock.engine.timers import drop_all_timers
+from interlock.engine.transition import Transition
+from interlock.engine.turns.cancellation import end_conversations
+from interlock.engine.turns.replies import NUDGES_MAX, nudge_agent, record_marks
+from interlock.engine.turns.side_turns import hand_back_side_turns
+from interlock.engine.turns.unanswered import cancel_tools
+from interlock.signals.definition import SignalBehavior
+
+# The same reply of the same agent, this often within the window, is a loop.
+EQUAL_REPLIES_MAX = 3
+
+
+def route_reply(t: Transition, move: ConcludeTurn) -> Move:
+    turn, reply = move.turn, move.reply
+    decision = t.table.decide(OwnReply(turn.agent, reply, emission_names(turn.emits)))
+    branch = t.branch_of(turn)
+    if branch is not None:  # marks of members are only recorded; the join decides
+        record_marks(t, decision, steers=False)
+        fire_tells(t, turn, decision, reply, waits=False)
+        branch.reply = reply
+        return CloseBranch(branch, WorkStatus.OK)
+    if t.state.aside is not None:
+        return _route_side_reply(t, turn, decision, reply)
+    if decision.then == "nudge" and decision.signal and turn.nudges >= NUDGES_MAX:
+        decision = t.table.winner_of(decision)  # no nudge is left, so the winner counts
+    record_marks(t, decision, steers=decision.verb is not None)
+    record_decision(t, decision)
+    fire_tells(t, turn, decision, reply)
+    if decision.then == "nudge" and turn.nudges < NUDGES_MAX:
+        return nudge_agent(t, turn, reply, decision)
+    t.add_history("assistant", turn.agent, reply, turn.number)
+    t.state.output = reply
+    if decision.verb is None:
+        return FinishRun(RunStatus.FAILED, decision.because)
+    t.state.turn = None
+    return ApplyDecision(decision)
+
+
+def _route_side_reply(t: Transition, turn: Turn, decision: Decision, reply: str) -> Move:
+    """Records the reply of a side turn; its marks steer nothing."""
+    record_marks(t, decision, steers=False)
+    fire_tells(t, turn, decision, reply, waits=False)
+    t.add_history("assistant", turn.agent, reply, turn.number)
+    return EndSideTurn()
+
+
+def record_decision(t: Transition, decision: Decision) -> None:
+    t.record(
+        Decided(
+            agent=decision.agent,
+            verb=decision.verb,
+            signal=decision.signal,
+            target=decision.target,
+            because=decision.because,
+            candidates=decision.candidates,
+        )
+    )
+
+
+def fire_tells(t: Transition, turn: Turn, decision: Decision, reply: str, *, waits: bool = True) -> None:
+    """Fires each notification once per turn. Without `waits`, external signals that would wait only notify."""
+    for candidate in decision.candidates:
+        route = t.table.route(decision.agent, candidate.signal)
+        is_told = candidate.outcome is CandidateOutcome.TOLD or (
+            not waits and route.behavior is SignalBehavior.EXTERNAL
+        )
+        if is_told and route.signal not in turn.told:
+            turn.told.append(route.signal)
+            _fire_tell(t, turn, route, reply)
+
+
+def _fire_tell(t: Transition, turn: Turn, route: RouteDefinition, reply: str) -> None:
+    if route.behavior is SignalBehavior.EXTERNAL:
+        send_external(t, turn.agent, route.signal, reply)
+    else:
+        publish_reply(t, turn, route, reply)
+
+
+def send_external(t: Transition, agent: str, signal: str, reply: str, token: str = "") -> None:
+    """Sends an external signal; with a token the host is asked for an answer."""
+    waits = bool(token)
+    t.record(ExternalSent(signal=signal, agent=agent, content=reply, requires_response=waits))
+    t.emit(
+        SendExternalSignal(
+            key=t.new_key(), signal=signal, agent=agent, content=reply, requires_response=waits, token=token
+        )
+    )
+
+
+def apply_decision(t: Transition, move: ApplyDecision) -> Move | None:
+    decision = move.decision
+    if decision.held:
+        return open_wait(t, decision, WaitKind.HELD.reason(decision.signal))
+    if decision.signal and _count_and_check_occurs(t, decision.signal):
+        return FinishRun(RunStatus.STOPPED, "max_occurs")
+    match decision.verb:
+        case Verb.END:
+            return FinishRun(RunStatus.COMPLETED, f"signal:{decision.signal}" if decision.signal else decision.because)
+        case Verb.AWAIT:
+            return _open_wait_for_signal(t, decision)
+        case _:
+            return TransferControl(decision, move.by_member)
+
+
+def _count_and_check_occurs(t: Transition, signal: str) -> bool:
+    most = t.table.max_occurs(signal)
+    t.state.steered[signal] = t.state.steered.get(signal, 0) + 1
+    if most is None or t.state.steered[signal] <= most:
+        return False
+    t.record(LimitReached(limit="max_occurs"))
+    return True
+
+
+def _open_wait_for_signal(t: Transition, decision: Decision) -> Move | None:
+    if not decision.signal:
+        return open_wait(t, decision, str(WaitKind.NO_SIGNAL))
+    route = t.table.route(decision.agent, decision.signal)
+    if route.behavior is SignalBehavior.EXTERNAL:
+        token = t.new_token()
+        send_external(t, decision.agent, decision.signal, t.state.output, token)
+        return open_wait(t, decision, WaitKind.EXTERNAL.reason(decision.signal), token)
+    return open_wait(t, decision, WaitKind.SIGNAL.reason(decision.signal))
+
+
+def transfer_control(t: Transition, move: TransferControl) -> Move | None:
+    """Hands control over. Every transfer passes here, so that max_handoffs holds for all of them."""
+    decision = move.decision
+    if t.state.handoffs >= t.settings.max_handoffs:
+        t.record(LimitReached(limit="max_handoffs"))
+        return FinishRun(RunStatus.STOPPED, "max_handoffs")
+    if not move.by_member and _is_loop(t, decision.agent):
+        t.record(LimitReached(limit="loop_detected"))
+        return FinishRun(RunStatus.STOPPED, "loop_detected")
+    t.state.handoffs += 1
+    if decision.verb is Verb.FORK:
+        return StartGroup(decision)
+    if decision.verb is Verb.CALL:
+        return CallSubCrews(decision)
+    t.record(HandedOver(origin=decision.agent, to=decision.target, signal=decision.signal))
+    return StartTurn(decision.target)
+
+
+def _is_loop(t: Transition, agent: str) -> bool:
+    window, now = t.settings.loop_window, t.state.handoffs
+    if not window:
+        return False
+    digest = hashlib.sha256(t.state.output.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    endings = t.state.endings
+    equal = endings.setdefault(f"{agent}:{digest}", [])
+    equal.append(now)
+    if len(endings) > 2 * window:
+        t.state.endings = {key: seen for key, seen in endings.items() if seen[-1] > now - window}
+    return len(equal) >= EQUAL_REPLIES_MAX and equal[-EQUAL_REPLIES_MAX] > now - window
+
+
+def finish_run(t: Transition, move: FinishRun) -> None:
+    """Ends the run and everything in it; with children at work, the end is recorded when they have stopped."""
+    t.state.parked, t.state.is_set_aside = "", False
+    for turn in t.turns():
+        cancel_call_and_reservation(t, turn)
+        cancel_tools(t, turn)
+    hand_back_side_turns(t)
+    for child in t.children():
+        stop_child(t, child)
+    for wait in t.state.waits:
+        t.cancel(wait.alarm)
+    end_conversations(t, move)
+    drop_all_timers(t)
+    t.state.waits, t.state.turn, t.state.group, t.state.calling = [], None, None, None
+    if t.state.leaving:
+        t.state.status = RunStatus.RUNNING
+        t.state.ending = PendingEnd(status=move.status, reason=move.reason, above=move.above, detail=move.detail)
+    else:
+        _record_end(t, move)
+
+
+def _record_end(t: Transition, move: FinishRun) -> None:
+    t.state.ending = None
+    t.state.status, t.state.reason, t.state.above = move.status, move.reason, move.above
+    t.state.detail = move.detail
+    t.state.text = t.table.without_marks(t.state.output)
+    t.record(
+        RunFinished(
+            status=str(move.status),
+            reason=move.reason,
+            agent=t.state.agent,
+            output=t.state.output,
+            text=t.state.text,
+            usage=t.state.usage,
+            above=move.above,
+            detail=move.detail,
+        )
+    )

@@ -1,0 +1,354 @@
+"""The conversation as an agent sees it: its own words as its own, all others in frames, marks made harmless.
+
+Rule 1: text that is not the agent's own cannot carry a signal: known marks in it are shown as ⟦END⟧. It stands in a
+frame that names who said it; the output of a tool has its own role, and cannot imitate a frame.
+Rule 2: a view grows by what is new, and what is shown of it is not copied.
+Rule 3: what is shown fits the window by an upper estimate: a token for every three bytes and eight for every message,
+times what the provider reported beyond that. Over the window the oldest entries go until the stated share is left;
+an entry too long by itself loses its middle.
+Rule 4: a view depends on the entries alone, not on when it was built: after a crash it is the same again.
+"""
+
+import re
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import overload
+
+import msgspec
+
+from interlock.crew.definition import AgentDefinition, CrewDefinition
+from interlock.crew.templates import fill_prompt
+from interlock.crew.tokens import BYTES_PER_TOKEN, text_tokens
+from interlock.engine.delegation.agent_states import parent_of
+from interlock.engine.events import Entry
+from interlock.engine.kinds import TurnKind
+from interlock.engine.prompt.contract import contract
+from interlock.engine.prompt.grammar import ReplyEnding, ending_of
+from interlock.engine.prompt.phrases import briefing, frames_explanation
+from interlock.engine.routing.decision import RoutingTable
+from interlock.engine.state import Turn, TurnMessage
+from interlock.limits import MARK_CHARS_MAX
+from interlock.messages.frames import Frame, escape, in_frame, with_frames, within_frames, words_in_frames
+from interlock.signals.matching import normal_form
+
+# Tokens that role and frame add to a message.
+TOKENS_PER_MESSAGE = 8
+
+# Scales are in thousandths: 1,000 leaves the estimate unchanged.
+UNSCALED = 1_000
+
+# After a provider refuses a prompt as too long, the next try uses this share of the window.
+TRIMMED_SHARE = (3, 4)
+
+_BRACKETS = re.compile(rf"\[([^\[\]]{{1,{MARK_CHARS_MAX - 2}}})\]")
+
+# The kinds of frames for authors that are not agents.
+_KINDS = {"user": "input", "external": "answer", "system": "notice"}
+
+LEFT_OUT = {"en": "[{count} earlier entries are left out here]", "vi": "[{count} mục trước đó được lược bỏ ở đây]"}
+CUT_OUT = {"en": "[{count} characters are left out here]", "vi": "[{count} ký tự được lược bỏ ở đây]"}
+MARKER_TOKENS = TOKENS_PER_MESSAGE + max(map(len, (*LEFT_OUT.values(), *CUT_OUT.values()))) // BYTES_PER_TOKEN + 8
+
+
+class MessageWindow(Sequence[TurnMessage]):
+    """Messages to show: a fixed beginning, a slice of a growing list, and what the turn added."""
+
+    def __init__(
+        self, head: tuple[TurnMessage, ...], body: "_View", start: int, tail: "_View", tail_start: int
+    ) -> None:
+        self._head, self._body, self._tail = head, body.messages, tail.messages
+        self._stretch, self._tail_stretch = slice(start, len(body.messages)), slice(tail_start, len(tail.messages))
+        self._views = body, tail
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all messages."""
+        body, tail = self._views
+        shown = body.tokens_between(self._stretch) + tail.tokens_between(self._tail_stretch)
+        return sum(map(tokens_of, self._head)) + shown
+
+    def __len__(self) -> int:
+        stretches = (self._stretch, self._tail_stretch)
+        return len(self._head) + sum(stretch.stop - stretch.start for stretch in stretches)
+
+    def __iter__(self) -> Iterator[TurnMessage]:
+        return chain(self._head, self._body[self._stretch], self._tail[self._tail_stretch])
+
+    @overload
+    def __getitem__(self, at: int) -> TurnMessage: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[TurnMessage, ...]: ...
+    def __getitem__(self, at: int | slice) -> TurnMessage | tuple[TurnMessage, ...]:
+        return tuple(self)[at]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]  # compared by content, never used as a key
+
+
+class _View(msgspec.Struct):
+    """The messages an agent sees, with running totals of their tokens, so that none is counted twice."""
+
+    messages: list[TurnMessage] = []
+    tokens: list[int] = []
+    start: int = 0  # entries before this, except the first, are omitted
+    shown: int = 0  # the tokens of the first message, the marker and the newest messages
+
+    def add(self, message: TurnMessage) -> None:
+        cost = tokens_of(message)
+        self.messages.append(message)
+        self.tokens.append(cost + (self.tokens[-1] if self.tokens else 0))
+        self.shown += cost
+
+    def tokens_from(self, start: int) -> int:
+        whole = self.tokens[-1] if self.tokens else 0
+        return whole - (self.tokens[start - 1] if start else 0)
+
+    def tokens_between(self, stretch: slice) -> int:
+        before = self.tokens[stretch.start - 1] if stretch.start else 0
+        return self.tokens[stretch.stop - 1] - before if stretch.stop else 0
+
+    def leave_out(self, tokens: int) -> None:
+        """Shows as many of the newest messages as fit, with the first one and the marker."""
+        self.start = self.start_for(tokens)
+        self.shown = self.tokens[0] + MARKER_TOKENS + self.tokens[-1] - self.tokens[self.start - 1]
+
+    def start_for(self, tokens: int) -> int:
+        """The start of the newest messages that fit with the first one and the marker; at least one."""
+        fits = bisect_left(self.tokens, self.tokens[-1] + self.tokens[0] + MARKER_TOKENS - tokens) + 1
+        return max(self.start, min(fits, len(self.messages) - 1), 1)
+
+
+class Conversation:
+    """The views of one run's agents; each is extended as history grows."""
+
+    def __init__(self, crew: CrewDefinition, table: RoutingTable) -> None:
+        self.crew, self.table = crew, table
+        self._agents = {agent.id: agent for agent in crew.agents}
+        self._views: dict[tuple[str, int], _View] = {}
+        # Of each agent's newest turn and newest advisory call, with its number.
+        self._turns: dict[tuple[str, bool], tuple[int, _View]] = {}
+        self._instructions: dict[tuple[str, str], str] = {}
+        self._endings: dict[tuple[str, str], ReplyEnding | None] = {}
+        self._own: dict[str, int] = {}
+        self._windows: dict[tuple[str, int], int] = {}
+
+    def agent(self, agent_id: str) -> AgentDefinition:
+        return self._agents[agent_id]
+
+    def messages(self, history: Sequence[Entry], turn: Turn, scale: int = UNSCALED) -> Sequence[TurnMessage]:
+        """The messages for the turn's agent: shared history up to the start of its turn, then the turn itself."""
+        view = self._view(turn.agent, history, turn.history, scale) if not turn.kind else _View()
+        window, said, begun = self._window(turn.agent, scale), self._turn_view(turn), 0
+        if turn.kind:  # it sees only its own task
+            view.add(said.messages[0])
+            begun = 1
+        total = view.shown + said.tokens_from(begun)
+        if turn.trimmed:
+            window = min(window, total) * TRIMMED_SHARE[0] // TRIMMED_SHARE[1]
+        if total > window:
+            return self._fit_to_window(view, said.messages, begun, window)
+        return MessageWindow(self._head(view, view.start), view, view.start, said, begun)
+
+    def estimate(self, history: Sequence[Entry], turn: Turn, scale: int = UNSCALED) -> int:
+        """An upper estimate of the tokens of a call, instructions included."""
+        return self.estimate_of(turn.agent, self.messages(history, turn, scale), scale)
+
+    def estimate_of(self, agent: str, shown: Sequence[TurnMessage], scale: int = UNSCALED) -> int:
+        tokens = shown.tokens if isinstance(shown, MessageWindow) else sum(map(tokens_of, shown))
+        return (tokens + self._own_tokens(agent)) * scale // UNSCALED
+
+    def instructions(self, agent_id: str, group: str = "") -> str:
+        """The agent's prompt with its fields filled, in one pass: values are never looked at again. Then its contract.
+
+        A member of a group at work has another contract than the agent with the floor.
+        """
+        if (agent_id, group) not in self._instructions:
+            agent = self._agents[agent_id]
+            filled = fill_prompt(agent.system_prompt, agent)
+            parts = (filled.rstrip(), frames_explanation(self.crew), contract(self.table, agent, group))
+            self._instructions[agent_id, group] = "\n\n".join(part for part in parts if part)
+        return self._instructions[agent_id, group]
+
+    def instructions_of(self, turn: Turn, group: str = "") -> str:
+        """The instructions of a turn; a task or an advisory call has another contract."""
+        if not turn.kind:
+            return self.instructions(turn.agent, group)
+        agent = self._agents[turn.agent]
+        rules = briefing(self.crew, turn.kind, parent_of(self.crew, turn.agent))
+        if turn.kind is not TurnKind.TASK:
+            return rules
+        filled = fill_prompt(agent.system_prompt, agent)
+        return "\n\n".join((filled.rstrip(), frames_explanation(self.crew), rules)).strip()
+
+    def ending_of(self, turn: Turn, group: str = "") -> ReplyEnding | None:
+        return self.ending(turn.agent, group) if not turn.kind else None
+
+    def ending(self, agent_id: str, group: str = "") -> ReplyEnding | None:
+        """The legal ending of a reply, if the crew constrains replies."""
+        if (agent_id, group) not in self._endings:
+            self._endings[agent_id, group] = ending_of(self.crew, agent_id, group)
+        return self._endings[agent_id, group]
+
+    def neutralize_marks(self, text: str) -> str:
+        """The text with every known mark made harmless, so that an echo of it steers nothing."""
+        return _BRACKETS.sub(lambda mark: f"⟦{mark[1]}⟧" if self.table.is_known_mark(mark[1]) else mark[0], text)
+
+    def _view(self, agent: str, history: Sequence[Entry], length: int, scale: int) -> _View:
+        """Adds entries one by one, so that the same ones are omitted whenever the view is built."""
+        view = self._views.get((agent, scale))
+        if view is None or len(view.messages) > length:
+            view = self._views[agent, scale] = _View()
+        if len(view.messages) < length:
+            window = self._window(agent, scale)
+            for entry in history[len(view.messages) : length]:
+                view.add(self._message_of_entry(agent, entry))
+                if view.shown > window:
+                    view.leave_out(int(window * (1 - self.crew.settings.context_trim_percent / 100)))
+        return view
+
+    def _window(self, agent: str, scale: int) -> int:
+        """The tokens left for messages, as estimated here."""
+        window = self._windows.get((agent, scale))
+        if window is None:
+            whole = self.crew.settings.max_context_window * UNSCALED // scale
+            window = self._windows[agent, scale] = max(0, whole - self._own_tokens(agent))
+        return window
+
+    def _own_tokens(self, agent: str) -> int:
+        """The tokens of the agent's longest instructions, as current agent or as a member."""
+        if agent not in self._own:
+            groups = [group.name for group in self.crew.groups.values() if agent in group.agents]
+            longest = max(text_tokens(self.instructions(agent, group)) for group in ("", *groups))
+            if self.crew.delegation is not None:
+                longest += text_tokens(briefing(self.crew, TurnKind.TASK, parent_of(self.crew, agent)))
+            self._own[agent] = longest + TOKENS_PER_MESSAGE
+        return self._own[agent]
+
+    def _message_of_entry(self, agent: str, entry: Entry) -> TurnMessage:
+        if entry.author == agent:
+            return TurnMessage(role="assistant", text=entry.text)
+        if entry.frames:
+            text = self._with_frames(entry.text, entry.frames)
+        else:
+            speaker = self._agents.get(entry.author)  # or a sub-crew, or an agent of another crew
+            name = speaker.name if speaker else entry.author
+            text = in_frame(name, self._kind(entry.author), self.neutralize_marks(entry.text))
+        return TurnMessage(role="user", text=text, author=entry.author)
+
+    def _kind(self, author: str) -> str:
+        return _KINDS.get(author) or ("result" if author in self.crew.sub_crews else "reply")
+
+    def _with_frames(self, text: str, frames: Sequence[Frame]) -> str:
+        """Makes members' names at the start of lines harmless, so that no member can write as another one."""
+        names = {normal_form(frame.author) for frame in frames}
+
+        def show(words: str) -> str:
+            return _BRACKETS.sub(lambda mark: f"⟦{mark[1]}⟧" if normal_form(mark[1]) in names else mark[0], words)
+
+        return with_frames(text, frames, lambda words: show(self.neutralize_marks(words)), self.neutralize_marks)
+
+    def _head(self, view: _View, start: int) -> tuple[TurnMessage, ...]:
+        """The first entry, and a marker for the entries omitted after it."""
+        if start == 0:
+            return ()
+        first = view.messages[0]
+        return (first, self._marker(LEFT_OUT, start - 1)) if start > 1 else (first,)
+
+    def _marker(self, words: dict[str, str], count: int) -> TurnMessage:
+        return TurnMessage(role="user", text=words[self.crew.settings.language].format(count=count))
+
+    def _turn_view(self, turn: Turn) -> _View:
+        """The messages of the turn itself."""
+        place = turn.agent, bool(turn.about)
+        number, view = self._turns.get(place, (0, _View()))
+        if number != turn.number:
+            view = _View()
+            self._turns[place] = turn.number, view
+        for message in turn.said[len(view.messages) :]:
+            view.add(self._message_by_others(message) if message.role == "tool" or message.author else message)
+        return view
+
+    def _message_by_others(self, message: TurnMessage) -> TurnMessage:
+        """A tool output, a message of another agent, or a text of Interlock."""
+        text = message.text
+        if message.role == "tool":
+            text = escape(self.neutralize_marks(text))
+        elif message.author == "system":
+            text = self.neutralize_marks(text)
+        elif message.frames:
+            text = self._with_frames(text, message.frames)
+        else:  # from older rules without frames
+            text = in_frame(message.author, "message", self.neutralize_marks(text))
+        return msgspec.structs.replace(message, text=text, frames=())
+
+    def _fit_to_window(
+        self, view: _View, said: Sequence[TurnMessage], begun: int, window: int
+    ) -> tuple[TurnMessage, ...]:
+        """Shortens the messages for one call: the oldest are dropped, and one that is too long loses its middle."""
+        left, is_alone = window - MARKER_TOKENS, len(view.messages) == 1 and len(said) == begun
+        first = self._clip_message(view.messages[0], left if is_alone else left // 4)
+        left -= tokens_of(first)
+        rest, dropped = self._newest_rounds(said, begun, left // 2 if len(view.messages) > 1 else left)
+        left -= sum(map(tokens_of, rest))
+        newest: list[TurnMessage] = []
+        start = len(view.messages)
+        if start > 1:  # the text the agent is asked to answer
+            newest.append(self._clip_message(view.messages[-1], left))
+            start, left = start - 1, left - tokens_of(newest[0])
+        while start > 1 and (cost := tokens_of(view.messages[start - 1])) <= left:
+            newest.insert(0, view.messages[start - 1])
+            start, left = start - 1, left - cost
+        missing = start - 1 + dropped
+        marker = (self._marker(LEFT_OUT, missing),) if missing else ()
+        return (first, *marker, *newest, *rest)
+
+    def _newest_rounds(self, said: Sequence[TurnMessage], begun: int, tokens: int) -> tuple[list[TurnMessage], int]:
+        """The whole rounds that fit, so that no output is without its call, and the number of omitted messages."""
+        newest: deque[TurnMessage] = deque()
+        left, start = tokens, len(said)
+        while start > begun:
+            message = self._clip_message(said[start - 1], tokens // 4)
+            left -= tokens_of(message)
+            if left < 0:
+                break
+            newest.appendleft(message)
+            start -= 1
+        while newest and newest[0].role == "tool":
+            newest.popleft()
+            start += 1
+        return list(newest), start - begun
+
+    def _clip_message(self, message: TurnMessage, tokens: int) -> TurnMessage:
+        if tokens_of(message) <= tokens:
+            return message
+        framed_ones = words_in_frames(message.text) if message.role == "user" else []
+        if framed_ones:  # the frames stay whole
+            around = tokens_of(message) - sum(map(text_tokens, framed_ones))
+            share = (tokens - around) // len(framed_ones)
+            text = within_frames(message.text, lambda words: self._without_middle(words, share))
+        else:
+            text = self._without_middle(message.text, tokens)
+        return msgspec.structs.replace(message, text=text)
+
+    def _without_middle(self, words: str, tokens: int) -> str:
+        if text_tokens(words) <= tokens:
+            return words
+        half = max(0, tokens - MARKER_TOKENS) * BYTES_PER_TOKEN // 2
+        data = words.encode("utf-8", "replace")
+        begin, end = data[:half].decode("utf-8", "ignore"), data[len(data) - half :].decode("utf-8", "ignore")
+        missing = len(words) - len(begin) - len(end)
+        text = f"{begin}\n{self._marker(CUT_OUT, missing).text}\n{end}"
+        return text if len(text) < len(words) else words
+
+
+def tokens_of(message: TurnMessage) -> int:
+    """An upper estimate of a message's tokens."""
+    tokens = text_tokens(message.text) + TOKENS_PER_MESSAGE
+    if message.tool_calls:
+        calls = message.tool_calls
+        tokens += sum(text_tokens(call.name) + text_tokens(call.arguments) + TOKENS_PER_MESSAGE for call in calls)
+    return tokens

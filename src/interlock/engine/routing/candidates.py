@@ -1,0 +1,47 @@
+"""Candidates: the routed marks of a reply, what each would cause, and what became of it."""
+
+from enum import StrEnum
+
+import msgspec
+
+from interlock.signals.matching import MatchMethod
+
+
+class Verb(StrEnum):
+    """The actions that a reply can cause."""
+
+    HAND_OVER = "hand_over"
+    CALL = "call"
+    FORK = "fork"
+    AWAIT = "await"
+    TELL = "tell"
+    END = "end"
+
+
+class CandidateOutcome(StrEnum):
+    """The outcome of a candidate."""
+
+    WON = "won"
+    JOINED = "joined"  # a sub-crew call that runs together with the winning one
+    LOST = "lost"
+    TOLD = "told"
+    NOTED = "noted"  # an acknowledgement, which steers nothing
+
+
+STEERING = (CandidateOutcome.WON, CandidateOutcome.JOINED, CandidateOutcome.LOST)
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A routed mark of the reply, with everything the choice depends on. Emitted signals are on line 0."""
+
+    signal: str
+    method: MatchMethod = MatchMethod.EXACT
+    start: int
+    end: int
+    line: int = 1
+    priority: int = 50
+    order: int = 0
+    verb: Verb = Verb.HAND_OVER
+    target: str
+    outcome: CandidateOutcome = CandidateOutcome.WON
+    conflicts: bool = False

@@ -1,0 +1,1 @@
+"""A turn: how it starts, calls the model, asks, and ends. PURE."""

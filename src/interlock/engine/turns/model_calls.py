@@ -1,0 +1,189 @@
+"""Model calls of a turn: budgets are reserved, the model is called, and a failed call is retried."""
+
+from zlib import crc32
+
+from interlock.engine.budgets.shortages import stop_at_limit
+from interlock.engine.budgets.spending import (
+    call_shortage,
+    estimate_shortage,
+    is_to_wait,
+    release_reservation,
+    settle_call,
+    wait_for_window,
+    warn_of_alerts,
+    warn_of_large_call,
+    window_shortage,
+)
+from interlock.engine.effects import CallModel, Reserve
+from interlock.engine.events import (
+    LimitReached,
+    ModelCalled,
+    ModelFailed,
+    ModelReplied,
+    Reserved,
+)
+from interlock.engine.kinds import ADVISORY_KINDS, RunStatus, TimerKind, WorkStatus
+from interlock.engine.moves import (
+    Ask,
+    CloseBranch,
+    CloseTask,
+    EndSideTurn,
+    FailAdvisoryCall,
+    FinishRun,
+    Move,
+)
+from interlock.engine.state import Turn
+from interlock.engine.timers import start_timer
+from interlock.engine.transition import Transition
+
+# A failed model call is retried this often before it counts as failed.
+RETRIES_MAX = 2
+
+# A provider may ask for a longer wait than ours. Beyond this it is called again anyway, because a run that sleeps for
+# an hour on one header looks dead.
+RETRY_AFTER_MAX_MS = 60_000
+
+
+def ask_model(t: Transition, move: Ask) -> Move | None:
+    turn = move.turn
+    if turn.rounds >= t.settings.max_rounds:
+        t.record(LimitReached(limit="max_rounds"))
+        return fail_turn(t, turn, "max_rounds", FinishRun(RunStatus.STOPPED, "max_rounds"))
+    turn.rounds += 1
+    turn.attempt = 0
+    return _reserve_or_call(t, turn)
+
+
+def _reserve_or_call(t: Transition, turn: Turn) -> Move | None:
+    """Calls the model, or reserves room in the budgets first, if there are any."""
+    short = call_shortage(t, turn.agent)
+    if short is not None:
+        return stop_at_limit(t, short)
+    if t.budgets.of(turn.agent).needs_estimate:
+        turn.reserving = t.new_key()
+        t.emit(Reserve(key=turn.reserving, agent=turn.agent, turn=turn.number))
+    else:
+        call_model(t, turn)
+    return None
+
+
+def call_model(t: Transition, turn: Turn) -> None:
+    turn.call, turn.called_ms = t.new_key(), t.state.worked_ms
+    _number_call(t, turn)
+    order = call_model_effect(t, turn)
+    t.record(
+        ModelCalled(agent=turn.agent, call=turn.call, attempt=turn.attempt, model=order.model, purpose=order.purpose)
+    )
+    t.emit(order)
+
+
+def _number_call(t: Transition, turn: Turn) -> None:
+    """Numbers the call among all calls of the agent, and among those for its purpose if there are several."""
+    calls, agent = t.state.calls, turn.agent
+    turn.call_number = calls[agent] = calls.get(agent, 0) + 1
+    names = {kind: f"{agent}:{kind}" for kind in ADVISORY_KINDS}
+    if name := names.get(turn.kind):
+        turn.purpose_number = calls[name] = calls.get(name, 0) + 1
+    elif others := sum(calls.get(name, 0) for name in names.values()):
+        turn.purpose_number = turn.call_number - others
+
+
+def purpose_of(turn: Turn) -> str:
+    """The purpose of a turn's calls; empty for the agent's own work."""
+    return str(turn.kind) if turn.kind in ADVISORY_KINDS else ""
+
+
+def on_reserved(t: Transition, event: Reserved) -> Move | None:
+    """Makes the reserved call, waits for room, or stops the run at the limit."""
+    turn = t.turn_reserving(event.call, event.agent)
+    assert turn is not None, "stale answers are rejected before"
+    turn.reserving = ""
+    warn_of_alerts(t, turn, event)
+    if event.refused and event.what == "errors" and _switch_to_backup(t, turn):
+        return _reserve_or_call(t, turn)
+    if event.refused and is_to_wait(event):
+        wait_for_window(t, turn, event)
+        return None
+    if event.refused:
+        return stop_at_limit(t, window_shortage(t, turn, event))
+    short = estimate_shortage(t, turn, event)
+    if short is not None:
+        release_reservation(t, turn, event)
+        return stop_at_limit(t, short)
+    warn_of_large_call(t, turn, event)
+    turn.reserved, turn.held_tokens, turn.held_micros = event.call, event.tokens, event.cost_micros
+    call_model(t, turn)
+    return None
+
+
+def call_model_effect(t: Transition, turn: Turn) -> CallModel:
+    """The effect of a turn's current call."""
+    backup = t.budgets.of(turn.agent).agent.backup if turn.backup else None
+    return CallModel(
+        model=backup.name if backup is not None else "",
+        key=turn.call,
+        agent=turn.agent,
+        turn=turn.number,
+        history=turn.history,
+        attempt=turn.attempt,
+        number=turn.call_number,
+        purpose=purpose_of(turn),
+        purpose_number=turn.purpose_number or turn.call_number,
+    )
+
+
+def fail_turn(t: Transition, turn: Turn, error: str, otherwise: FinishRun) -> Move:
+    """The move after a failed turn: its advisory call, task, side turn or branch fails, else the run ends."""
+    if turn.kind in ADVISORY_KINDS:
+        return FailAdvisoryCall(turn, error)
+    task, branch = t.task_of(turn), t.branch_of(turn)
+    if task is not None:
+        return CloseTask(task, error)
+    if t.state.aside is not None:
+        return EndSideTurn(error)
+    return CloseBranch(branch, WorkStatus.FAILED, error) if branch is not None else otherwise
+
+
+def end_call(t: Transition, event: ModelReplied | ModelFailed) -> Turn:
+    """Ends the call of a turn, accounts for its cost, and returns the turn."""
+    turn = t.turn_calling(event.call, event.agent)
+    assert turn is not None, "stale outcomes are rejected before"
+    turn.call = ""
+    settle_call(t, turn, event.usage, failed=isinstance(event, ModelFailed))
+    return turn
+
+
+def on_model_failed(t: Transition, event: ModelFailed) -> Move | None:
+    turn = end_call(t, event)
+    if event.too_long and not turn.trimmed:
+        turn.trimmed = True
+        return _reserve_or_call(t, turn)
+    if event.retry and turn.attempt < RETRIES_MAX:
+        _retry_later(t, turn, event.retry_after_ms)
+        return None
+    if event.reason == "model_error" and _switch_to_backup(t, turn):
+        return _reserve_or_call(t, turn)
+    return fail_turn(t, turn, event.error, FinishRun(RunStatus.FAILED, event.reason))
+
+
+def _switch_to_backup(t: Transition, turn: Turn) -> bool:
+    """Switches the rest of the turn to the backup model, with its own retries; returns whether there is one."""
+    if turn.backup or t.budgets.of(turn.agent).agent.backup is None:
+        return False
+    turn.backup, turn.attempt = True, 0
+    return True
+
+
+def _retry_later(t: Transition, turn: Turn, retry_after_ms: int) -> None:
+    turn.attempt += 1
+    wait = t.settings.retry_backoff_min_millis * 2 ** (turn.attempt - 1)
+    wait = min(wait, int(t.settings.retry_backoff_max_seconds * 1000))
+    asked = min(retry_after_ms, RETRY_AFTER_MAX_MS)
+    if asked > wait:
+        # Many runs get the same wait; they return spread over a quarter of it, not all at once.
+        wait = asked + crc32(f"{t.state.run}:{turn.call_number}:{turn.agent}".encode()) % (asked // 4 + 1)
+    start_timer(t, TimerKind.RETRY.of(turn.number), wait)
+
+
+def retry_call(t: Transition, number: int) -> Move | None:
+    return _reserve_or_call(t, next(turn for turn in t.turns() if turn.number == number))

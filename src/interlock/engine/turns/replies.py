@@ -1,0 +1,120 @@
+"""Model replies: each one calls tools, asks the model again with a nudge, or concludes its turn."""
+
+from interlock.engine.events import (
+    ModelReplied,
+    Nudged,
+    SignalRejected,
+    SignalSeen,
+    ToolRequest,
+    Warned,
+)
+from interlock.engine.kinds import ADVISORY_KINDS
+from interlock.engine.moves import (
+    Ask,
+    ConcludeTurn,
+    Move,
+)
+from interlock.engine.prompt.conversation import UNSCALED
+from interlock.engine.prompt.phrases import EMITTED, emission_refusal, nudge_text
+from interlock.engine.routing.candidates import CandidateOutcome
+from interlock.engine.routing.decision import Decision, OwnReply
+from interlock.engine.routing.emit_signal import emission_names, has_only_emissions, is_tool_mode
+from interlock.engine.state import Turn, TurnMessage
+from interlock.engine.transition import Transition
+from interlock.engine.turns.model_calls import end_call
+from interlock.engine.turns.tool_calls import run_tools
+from interlock.limits import READ_CHARS_MAX
+
+# The limit for nudges after a conflict and after no signal, together.
+NUDGES_MAX = 2
+
+
+def on_model_replied(t: Transition, event: ModelReplied) -> Move | None:
+    turn = end_call(t, event)
+    if event.estimate:
+        _calibrate(t, turn.agent, event)
+    _warn_if_slow(t, turn)
+    _warn_if_unconstrained(t, event)
+    _warn_if_long(t, turn, event)
+    turn.emits = ()
+    if not event.tool_calls or turn.kind in ADVISORY_KINDS:
+        return ConcludeTurn(turn, event.text)
+    if has_only_emissions(t.crew, event.tool_calls):
+        return _conclude_by_emission(t, turn, event)
+    reply = OwnReply(turn.agent, event.text, emission_names(event.tool_calls) if is_tool_mode(t.crew) else ())
+    record_marks(t, t.table.decide(reply), steers=False)
+    return run_tools(t, turn, event)
+
+
+def _conclude_by_emission(t: Transition, turn: Turn, event: ModelReplied) -> Move:
+    """Concludes by the emitted signals; if the agent may use none of them, it is asked again with an error."""
+    decision = t.table.decide(OwnReply(turn.agent, event.text, emission_names(event.tool_calls)))
+    if decision.candidates:
+        turn.emits = event.tool_calls
+        return ConcludeTurn(turn, event.text)
+    record_marks(t, decision, steers=False)
+    _answer_emits(turn, event.text, event.tool_calls, emission_refusal(t.crew, turn.agent))
+    return Ask(turn)
+
+
+def _answer_emits(turn: Turn, text: str, emits: tuple[ToolRequest, ...], answer: str) -> None:
+    turn.said.append(TurnMessage(role="assistant", text=text, tool_calls=emits))
+    turn.said += [TurnMessage(role="tool", text=answer, tool_call=emit.id) for emit in emits]
+
+
+def record_marks(t: Transition, decision: Decision, *, steers: bool) -> None:
+    for candidate in decision.candidates:
+        chosen = steers and candidate.outcome in (CandidateOutcome.WON, CandidateOutcome.JOINED)
+        t.record(SignalSeen(agent=decision.agent, signal=candidate.signal, method=candidate.method, steers=chosen))
+        _warn_if_deprecated(t, decision.agent, candidate.signal)
+    for refused in decision.rejected:
+        t.record(
+            SignalRejected(agent=decision.agent, mark=refused.mark, reason=refused.reason, nearest=refused.nearest)
+        )
+
+
+def _warn_if_deprecated(t: Transition, agent: str, signal: str) -> None:
+    advice = t.table.deprecation_of(signal) if t.state.rules >= 3 else ""
+    if advice:
+        message = f"agent '{agent}' used deprecated signal '{signal}': {advice}"
+        t.record(Warned(code="deprecated-signal", message=message))
+
+
+def _calibrate(t: Transition, agent: str, event: ModelReplied) -> None:
+    """Raises the agent's estimates, because the provider counted more tokens than estimated."""
+    before = t.state.scales.get(agent, UNSCALED)
+    t.state.scales[agent] = -(-before * event.usage.input_tokens // event.estimate)
+
+
+def _warn_if_slow(t: Transition, turn: Turn) -> None:
+    took, most = t.state.worked_ms - turn.called_ms, t.settings.slow_call_threshold_seconds
+    if took > most * 1000:
+        t.record(Warned(code="slow-call", message=f"a model call of {turn.agent} took {took / 1000:g} s"))
+
+
+def _warn_if_unconstrained(t: Transition, event: ModelReplied) -> None:
+    """Warns once per run and agent."""
+    if event.unconstrained and event.agent not in t.state.unconstrained:
+        t.state.unconstrained.append(event.agent)
+        message = f"the model of {event.agent} cannot be held to its marks; they are looked for in its text instead"
+        t.record(Warned(code="not-constrained", message=message))
+
+
+def _warn_if_long(t: Transition, turn: Turn, event: ModelReplied) -> None:
+    """Warns of a reply that is too long to be searched for marks as a whole; advisory replies carry none."""
+    is_long = len(event.text) > READ_CHARS_MAX
+    if is_long and t.state.rules >= 3 and turn.kind not in ADVISORY_KINDS and t.settings.signal_mode != "tool":
+        message = (
+            f"the reply of {turn.agent} has {len(event.text):,} characters; its signals are looked for in the first "
+            f"{READ_CHARS_MAX:,} and on its last line"
+        )
+        t.record(Warned(code="long-reply", message=message))
+
+
+def nudge_agent(t: Transition, turn: Turn, reply: str, decision: Decision) -> Move:
+    turn.nudges += 1
+    t.state.output = reply
+    t.record(Nudged(agent=turn.agent, because=decision.because))
+    _answer_emits(turn, reply, turn.emits, EMITTED)
+    turn.said.append(TurnMessage(role="user", text=nudge_text(t.crew, turn.agent, decision)))
+    return Ask(turn)

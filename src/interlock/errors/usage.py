@@ -1,0 +1,71 @@
+"""Errors for which the caller must act: a command, a request or a host file is wrong."""
+
+from collections.abc import Sequence
+
+from interlock.errors.root import InterlockError
+
+
+class UsageError(InterlockError):
+    """The caller acts: the call is wrong, or names something that does not exist."""
+
+    code = "usage-error"
+
+
+class FolderServed(UsageError):
+    """Another server has the data folder; there is one server per folder."""
+
+    code = "folder-served"
+
+    def __init__(self, folder: str, pid: str) -> None:
+        super().__init__(f"data folder is served by pid {pid}; stop it, or name another folder than '{folder}'")
+        self.folder, self.pid = folder, pid
+
+
+class RequestRefused(InterlockError):
+    """An HTTP request that is refused, with one of the server's codes."""
+
+    def __init__(self, code: str, message: str, *, retry_after_s: int | None = None, **more: object) -> None:
+        super().__init__(message)
+        self.code, self.retry_after_s, self.more = code, retry_after_s, more
+
+
+class BadBroadcast(UsageError):
+    """An invalid part of a broadcast, a subscription or a schedule; `what` names the part."""
+
+    code = "bad-broadcast"
+
+    def __init__(self, what: str, value: str, fault: str) -> None:
+        super().__init__(f"{what} '{value}' {fault}" if value else f"{what} {fault}")
+        self.what, self.value, self.fault = what, value, fault
+
+
+class BadPattern(BadBroadcast):
+    """A pattern that cannot be subscribed to."""
+
+    code = "bad-format"
+
+    def __init__(self, value: str, fault: str) -> None:
+        super().__init__("pattern", value, fault)
+
+
+class UnknownSubscriber(UsageError):
+    """The data folder has no such crew, or the crew has no such agent."""
+
+    code = "unknown-subscriber"
+
+
+class NoSuchSignal(UsageError):
+    """There is no scheduled signal, subscription or dead letter of this name."""
+
+    code = "no-such-signal"
+
+
+class NoSuchSchedule(UsageError):
+    """No run schedule has this id, or several ids begin with it."""
+
+    code = "no-such-schedule"
+
+    def __init__(self, name: str, found: Sequence[str]) -> None:
+        advice = f"it matches {', '.join(found[:5])}" if found else "'interlock schedule list' shows all"
+        super().__init__(f"there is no schedule '{name[:80]}'; {advice}")
+        self.name, self.found = name, tuple(found)

@@ -1,0 +1,92 @@
+"""Ports: the protocols by which the engine reaches everything outside of it.
+
+Rule 1: a record is acknowledged when `append` returns. From then on it survives what the durability promises.
+Rule 2: ownership is separate from appending. An append with a stale epoch is refused.
+Rule 3: foreign errors stop at the adapter. A port raises a `PortError` or one of the refusals that it documents.
+"""
+
+from interlock.ports.archive import Archive, SealedTree, Tombstone
+from interlock.ports.atomic_writes import NO_WRITES, AtomicWrites
+from interlock.ports.budgets import BudgetStore, Grant, Reservation, RunUsage, Settlement, UsageTotals
+from interlock.ports.bus import (
+    NO_BROADCASTS,
+    Activity,
+    BroadcastOutcome,
+    Bus,
+    Delivery,
+    InboxClaim,
+    PruneResult,
+    subscriptions_of_file,
+)
+from interlock.ports.clock import Clock
+from interlock.ports.journal import AppendResult, Journal, RecordFeed
+from interlock.ports.model import Delta, Model, ModelReply, ModelRequest, PromptMessage
+from interlock.ports.observer import Observer
+from interlock.ports.orders import OrderOutcome, OrderReceipt, Orders, RunOrder
+from interlock.ports.outbox import Outbox, OutgoingSignal
+from interlock.ports.owners import Owners
+from interlock.ports.questions import OpenQuestion, Questions, RunQuestions
+from interlock.ports.records import Record, RunRow, SealedRecord, StoredRecord
+from interlock.ports.schedules import RunSchedules
+from interlock.ports.server import (
+    FolderCounts,
+    IdempotencyStore,
+    IdempotentRequest,
+    WebhookDelivery,
+    WebhookOutbox,
+)
+from interlock.ports.tools import Toolbox, ToolSchema
+
+__all__ = [
+    "NO_BROADCASTS",
+    "NO_WRITES",
+    "Activity",
+    "AppendResult",
+    "Archive",
+    "AtomicWrites",
+    "BroadcastOutcome",
+    "BudgetStore",
+    "Bus",
+    "Clock",
+    "Delivery",
+    "Delta",
+    "FolderCounts",
+    "Grant",
+    "IdempotencyStore",
+    "IdempotentRequest",
+    "InboxClaim",
+    "Journal",
+    "Model",
+    "ModelReply",
+    "ModelRequest",
+    "Observer",
+    "OpenQuestion",
+    "OrderOutcome",
+    "OrderReceipt",
+    "Orders",
+    "Outbox",
+    "OutgoingSignal",
+    "Owners",
+    "PromptMessage",
+    "PruneResult",
+    "Questions",
+    "Record",
+    "RecordFeed",
+    "Reservation",
+    "RunOrder",
+    "RunQuestions",
+    "RunRow",
+    "RunSchedules",
+    "RunUsage",
+    "SealedRecord",
+    "SealedTree",
+    "Settlement",
+    "StoredRecord",
+    "Tombstone",
+    "ToolSchema",
+    "Toolbox",
+    "UsageTotals",
+    "WebhookDelivery",
+    "WebhookOutbox",
+    "subscriptions_of_file",
+]

@@ -1,0 +1,52 @@
+"""Runs and their records, as a store keeps them."""
+
+import msgspec
+
+from interlock.engine.events import Event, Usage
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The row of a run: its state without reading its journal. `seq` is that of its newest event."""
+
+    run: str
+    crew: str
+    crew_sha: str
+    status: str
+    reason: str = ""
+    agent: str = ""
+    seq: int = 0
+    epoch: int = 0
+    created_at: int = 0
+    updated_at: int = 0
+    continues: str = ""
+    organization: str = ""
+    usage: Usage = Usage()
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One transition: an incoming event and all events that follow from it. `seq` is that of the first event."""
+
+    seq: int
+    at: int
+    events: tuple[Event, ...]
+
+    @property
+    def last_seq(self) -> int:
+        return self.seq + len(self.events) - 1
+
+
+class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record with its run and its position in the order of the whole store."""
+
+    position: int
+    run: str
+    record: Record
+
+
+class SealedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record as bytes in a store. `seq` is that of its first event, to find it without decoding."""
+
+    seq: int
+    crc: int
+    link: bytes
+    body: bytes

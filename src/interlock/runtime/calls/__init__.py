@@ -1,0 +1,1 @@
+"""Effects of runs: model calls, tool calls, reservations, external signals."""

@@ -1,0 +1,210 @@
+"""Runs the effects of a run. Each one is answered by an event in the inbox of the run; a failure is an answer too."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from interlock.broadcast.record import ReceivedBroadcast
+from interlock.engine.budgets.limits import CostOf, cost_of
+from interlock.engine.effects import (
+    AckInbox,
+    CallModel,
+    Cancel,
+    ClaimInbox,
+    Effect,
+    HandBackBroadcast,
+    PublishBroadcast,
+    Reserve,
+    RunTool,
+    SendExternalSignal,
+    SetAlarm,
+    SetTimer,
+    Settle,
+    StartChild,
+    StopChild,
+)
+from interlock.engine.events import ChildReturned, IncomingEvent, MailTaken, TimerFired, ToolOutcomeLost
+from interlock.errors import StoreFailed
+from interlock.ports import BudgetStore, Clock, Grant, Toolbox
+from interlock.runtime.broadcasts import NO_CLAIMED_INBOXES, BroadcastHub, ClaimedInboxes, inbox_claim
+from interlock.runtime.calls.host_decisions import HostDecisions
+from interlock.runtime.calls.model_calls import Hook, ModelCalls, ModelFor, OnDelta
+from interlock.runtime.calls.reservations import NO_GRANTS as NO_GRANTS
+from interlock.runtime.calls.reservations import Reservations
+from interlock.runtime.calls.tool_calls import ToolCalls
+from interlock.runtime.live_run import STOPPING, LiveRun
+from interlock.runtime.store_retry import retry_while_store_away
+from interlock.runtime.timers import Timers
+
+OnAlarm = Callable[[LiveRun, SetAlarm], None]
+
+
+def no_hook(_boundary: str) -> None: ...
+
+
+class ChildRuns(Protocol):
+    """Starts, follows and stops the children of a run."""
+
+    async def wait_for_child(self, parent: LiveRun, order: StartChild) -> ChildReturned | None: ...
+
+    async def cancel_child(self, order: StopChild) -> ChildReturned: ...
+
+
+class EffectRunner:
+    """`children` and `on_alarm` are set after construction: they commit events, and commits run effects."""
+
+    children: ChildRuns
+    on_alarm: OnAlarm
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        timers: Timers,
+        model_for: ModelFor,
+        toolbox: Toolbox,
+        on_delta: OnDelta,
+        budgets: BudgetStore,
+        calls_max: int,
+        hook: Hook = no_hook,
+        cost_of: CostOf = cost_of,
+        host_decisions: HostDecisions,
+        hub: BroadcastHub,
+    ) -> None:
+        self._clock, self._timers, self._hook, self._hub = clock, timers, hook, hub
+        self.model_calls = ModelCalls(
+            model_for=model_for,
+            host_schemas=toolbox.schemas,
+            host_decisions=host_decisions,
+            on_delta=on_delta,
+            calls_max=calls_max,
+            cost_of=cost_of,
+            answer=self._answer,
+            hook=hook,
+        )
+        self.tool_calls = ToolCalls(toolbox=toolbox, clock=clock, hub=hub, answer=self._answer)
+        self.reservations = Reservations(
+            budgets=budgets, clock=clock, cost_of=cost_of, host_schemas=toolbox.schemas, answer=self._answer
+        )
+
+    def run_effects(
+        self,
+        live: LiveRun,
+        effects: Sequence[Effect],
+        grants: Mapping[str, Grant] = NO_GRANTS,
+        claimed: ClaimedInboxes = NO_CLAIMED_INBOXES,
+    ) -> None:
+        """Starts the effects of a record; `grants` and `claimed` are the store's answers to it, by key."""
+        lone = _lone_call(effects) if live.can_call_alone else None
+        for effect in effects:
+            self._hook("before effect")
+            match effect:
+                case CallModel() if effect is lone:
+                    live.lone = self.model_calls.prepare_call(live, effect)
+                case CallModel():
+                    call = self.model_calls.prepare_call(live, effect)
+                    live.start_task(effect.key, self.model_calls.call_in_task(live, call))
+                case RunTool():
+                    live.start_task(effect.key, self.tool_calls.call_in_task(live, effect))
+                case StartChild() | StopChild():
+                    self._start_or_stop_child(live, effect)
+                case SetTimer() | SetAlarm():
+                    self._set_timer(live, effect)
+                case Cancel():
+                    self._timers.cancel(live.key(effect.key))
+                    live.cancel_work(effect.key)
+                case Reserve() | ClaimInbox():
+                    self._apply_store_answer(live, effect, grants, claimed)
+                case Settle() | SendExternalSignal() | PublishBroadcast() | AckInbox() | HandBackBroadcast():
+                    pass  # done in the transaction of the record, or by its observers
+
+    def report_lost_tools(
+        self,
+        live: LiveRun,
+        effects: Sequence[Effect],
+        grants: Mapping[str, Grant] = NO_GRANTS,
+        claimed: ClaimedInboxes = NO_CLAIMED_INBOXES,
+    ) -> None:
+        """Runs effects again after a crash or parking; a person decides on tools that must not run twice."""
+        again: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, RunTool) and not self.tool_calls.can_run_again(effect):
+                self._answer(live, ToolOutcomeLost(call=effect.key))
+            else:
+                again.append(effect)
+        self.run_effects(live, again, grants, claimed)
+
+    def follow_child(self, live: LiveRun, key: str) -> None:
+        """Follows a child that has continued, unless it is followed already."""
+        order = next((each for each in live.run.outstanding_effects() if each.key == key), None)
+        if isinstance(order, StartChild) and key not in live.tasks:  # there is no order while the run is parked
+            live.start_task(key, self._wait_for_child(live, order))
+
+    def _start_or_stop_child(self, live: LiveRun, order: StartChild | StopChild) -> None:
+        if isinstance(order, StartChild):
+            live.start_task(order.key, self._wait_for_child(live, order))
+        else:
+            live.cancel_work(order.key)
+            live.start_task(f"{STOPPING}{order.key}", self._stop_child(live, order))
+
+    async def _wait_for_child(self, live: LiveRun, order: StartChild) -> None:
+        try:
+            event = await retry_while_store_away(self._clock, lambda: self.children.wait_for_child(live, order))
+        except Exception as error:  # the child cannot be driven here, and neither can this run
+            live.fail(error)
+            return
+        if event is not None:
+            self._answer(live, event)
+
+    async def _stop_child(self, live: LiveRun, order: StopChild) -> None:
+        try:
+            event = await retry_while_store_away(self._clock, lambda: self.children.cancel_child(order))
+        except Exception as error:  # another process has the child, and soon this run
+            live.fail(error)
+        else:
+            self._answer(live, event)
+
+    def _set_timer(self, live: LiveRun, effect: SetTimer | SetAlarm) -> None:
+        if isinstance(effect, SetAlarm):
+            self.on_alarm(live, effect)
+            return
+        fired = TimerFired(timer=effect.key)
+        self._timers.set(live.key(effect.key), effect.duration_ms, lambda: self._answer(live, fired))
+
+    def _apply_store_answer(
+        self, live: LiveRun, effect: Reserve | ClaimInbox, grants: Mapping[str, Grant], claimed: ClaimedInboxes
+    ) -> None:
+        """Answers an effect that was done in the transaction of the record."""
+        key = live.key(effect.key)
+        if isinstance(effect, Reserve):
+            self.reservations.answer_reservation(live, effect, grants.get(key))
+        else:
+            self._answer_inbox_claim(live, effect, claimed.get(key))
+
+    def _answer_inbox_claim(
+        self, live: LiveRun, effect: ClaimInbox, broadcasts: tuple[ReceivedBroadcast, ...] | None
+    ) -> None:
+        if broadcasts is not None:
+            self._answer(live, MailTaken(call=effect.key, agent=effect.agent, heard=broadcasts))
+        else:  # the answer was lost with the process that asked
+            live.start_task(effect.key, self._claim_inbox_again(live, effect))
+
+    async def _claim_inbox_again(self, live: LiveRun, effect: ClaimInbox) -> None:
+        claim = inbox_claim(live, effect)
+        try:
+            broadcasts = await retry_while_store_away(self._clock, lambda: self._hub.bus.claim_inbox(claim))
+        except StoreFailed as error:
+            live.fail(error)
+        else:
+            self._answer(live, MailTaken(call=effect.key, agent=effect.agent, heard=broadcasts))
+
+    def _answer(self, live: LiveRun, event: IncomingEvent) -> None:
+        self._hook("after effect")
+        live.enqueue_event(event)
+
+
+def _lone_call(effects: Sequence[Effect]) -> CallModel | None:
+    """The only work to do, if it is a model call."""
+    if len(effects) == 1:
+        return effects[0] if isinstance(effects[0], CallModel) else None
+    work = [effect for effect in effects if isinstance(effect, CallModel | RunTool | Reserve | ClaimInbox)]
+    return work[0] if len(work) == 1 and isinstance(work[0], CallModel) else None

@@ -1,0 +1,214 @@
+"""Model calls: made by the driver of a run or in a task of their own; a failure is an event too.
+
+The way of a call: `call_in_driver` or `call_in_task`, `_call_handling_errors`, `_call_host_or_model`,
+`_call_single_model`, `read_reply`.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+
+import msgspec
+
+from interlock.crew.definition import AgentDefinition, CrewDefinition
+from interlock.crew.tokens import text_tokens
+from interlock.engine.budgets.limits import CostOf, with_cost
+from interlock.engine.effects import CallModel
+from interlock.engine.events import IncomingEvent, ModelFailed, ModelReplied, Usage
+from interlock.engine.routing.stream import ReplyScanner
+from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, ScriptExhausted
+from interlock.ports import Model, ModelReply
+from interlock.runtime.calls.host_decisions import HostDecisions
+from interlock.runtime.calls.model_request import HostSchemas, build_model_request, scale_of, tokens_of_tools
+from interlock.runtime.calls.reply_stream import StreamedReply, read_reply, read_reply_until_signal, require_sound
+from interlock.runtime.calls.storable import as_storable, as_storable_call
+from interlock.runtime.live_run import LiveRun, PendingModelCall
+
+ModelFor = Callable[[CrewDefinition, AgentDefinition], Model]
+OnDelta = Callable[[LiveRun, str, str], None]
+# Puts the outcome of an effect into the inbox of its run.
+Answer = Callable[[LiveRun, IncomingEvent], None]
+# Called before and after each effect; tests kill the process with it.
+Hook = Callable[[str], None]
+
+# A provider that asks for more than a day is not believed.
+RETRY_AFTER_SAID_MAX_MS = 86_400_000
+
+
+class ModelCalls:
+    def __init__(
+        self,
+        *,
+        model_for: ModelFor,
+        host_schemas: HostSchemas,
+        host_decisions: HostDecisions,
+        on_delta: OnDelta,
+        calls_max: int,
+        cost_of: CostOf,
+        answer: Answer,
+        hook: Hook,
+    ) -> None:
+        self._model_for, self._host_schemas, self._host_decisions = model_for, host_schemas, host_decisions
+        self._on_delta, self._cost_of, self._answer, self._hook = on_delta, cost_of, answer, hook
+        # Waiters are served in the order they came, so that no run starves.
+        self._slots, self._calls_max = asyncio.Semaphore(calls_max), calls_max
+
+    async def hold_calls(self) -> None:
+        """Lets no new call begin, and waits until the calls in progress are over."""
+        for _ in range(self._calls_max):
+            await self._slots.acquire()
+
+    def prepare_call(self, live: LiveRun, effect: CallModel) -> PendingModelCall:
+        """Builds the request now: when the call is made, the run may have changed."""
+        request = build_model_request(
+            live.run, live.conversation, effect, key=live.key(effect.key), host_schemas=self._host_schemas
+        )
+        agent = live.conversation.agent(effect.agent)
+        scale = scale_of(live.run.state, agent.id)
+        if effect.model:
+            agent = msgspec.structs.replace(agent, primary=agent.backup)
+        return PendingModelCall(effect, agent, request, scale)
+
+    async def call_in_task(self, live: LiveRun, call: PendingModelCall) -> None:
+        if live.is_calling(call.effect):  # else it was cancelled before it began
+            self._answer(live, await self._call_handling_errors(live, call))
+
+    async def call_in_driver(self, live: LiveRun, call: PendingModelCall) -> IncomingEvent | None:
+        """Makes a call in the driver's own task; gives None if the call is cancelled meanwhile."""
+        try:
+            event = await self._call_handling_errors(live, call)
+        except asyncio.CancelledError:
+            if not live.clear_call_cancellation():
+                raise
+            return None
+        finally:
+            live.alone = ""
+        live.clear_call_cancellation()
+        self._hook("after effect")
+        return event
+
+    async def _call_handling_errors(self, live: LiveRun, call: PendingModelCall) -> ModelReplied | ModelFailed:
+        """A failure is an outcome too, and the pieces received before it are paid for."""
+        said: list[str] = []
+        try:
+            return await self._call_host_or_model(live, call, said)
+        except asyncio.CancelledError as error:
+            if _is_being_cancelled():
+                raise
+            gave_up = ModelUnavailable(f"the model gave up by itself: {error!r}")
+            failed = _failure_event(call.effect, gave_up, retry=True)
+        except (KeyboardInterrupt, GeneratorExit):  # the process, or this call, is to end
+            raise
+        except BaseException as error:  # a host's model may fail in any way; the run fails, and nothing else does
+            failed = _failure_of(call.effect, error)
+        if not said:
+            return failed
+        usage = _estimate_usage(live, call, ModelReply(text="".join(said)))
+        return msgspec.structs.replace(failed, usage=with_cost(call.agent, usage, self._cost_of))
+
+    async def _call_host_or_model(self, live: LiveRun, call: PendingModelCall, said: list[str]) -> ModelReplied:
+        """Asks the host where it decides itself, else the model."""
+        if call.effect.purpose and self._host_decisions.has(call.effect.purpose):
+            return await self._host_decisions.reply(live, call.effect)
+        async with self._slots:
+            return _reply_event(live, call, await self._call_single_model(live, call, said), self._cost_of)
+
+    async def _call_single_model(self, live: LiveRun, call: PendingModelCall, said: list[str]) -> StreamedReply:
+        pieces = self._model_for(live.crew, call.agent).reply(call.request)
+
+        def tell(text: str) -> None:
+            said.append(text)
+            if live.is_calling(call.effect):  # a cancelled call may say some more; its run has continued without it
+                self._on_delta(live, call.agent.id, text)
+
+        try:
+            if not live.crew.settings.cut_on_signal:
+                return await read_reply(pieces, tell)
+            return await read_reply_until_signal(pieces, tell, partial(ReplyScanner, live.run.table, call.agent.id))
+        finally:
+            if isinstance(pieces, AsyncGenerator):  # left open, the loop would close it in a task without an owner
+                await pieces.aclose()
+
+
+def _is_being_cancelled() -> bool:
+    """True if this task is to stop; a model may also raise `CancelledError` by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _reply_event(live: LiveRun, call: PendingModelCall, streamed: StreamedReply, cost_of: CostOf) -> ModelReplied:
+    require_sound(streamed.reply)
+    reply, usage = streamed.reply, streamed.reply.usage
+    is_estimated = (streamed.cut or reply.uncounted) and not usage.tokens
+    if is_estimated:
+        usage = _estimate_usage(live, call, reply)
+    is_free = call.request.ending is not None and not reply.constrained
+    return ModelReplied(
+        call=call.effect.key,
+        agent=call.effect.agent,
+        text=as_storable(reply.text),
+        usage=with_cost(call.agent, usage, cost_of),
+        tool_calls=tuple(map(as_storable_call, reply.tool_calls)) if reply.tool_calls else (),
+        estimate=_estimate_if_too_low(live, call, reply.usage.input_tokens) if reply.usage.input_tokens else 0,
+        cut=streamed.cut,
+        estimated=is_estimated,
+        unconstrained=is_free and not streamed.cut and not reply.tool_calls,
+        model=call.effect.model,
+        purpose=call.effect.purpose,
+    )
+
+
+def _estimate_usage(live: LiveRun, call: PendingModelCall, reply: ModelReply) -> Usage:
+    """An upper estimate of the tokens of a call that the provider did not count, or that was cut."""
+    shown = live.conversation.estimate_of(call.agent.id, call.request.messages, call.scale)
+    said = text_tokens(reply.text) + sum(text_tokens(asked.name + asked.arguments) for asked in reply.tool_calls)
+    tokens = shown + tokens_of_tools(call.request.tools)
+    return msgspec.structs.replace(reply.usage, input_tokens=tokens, output_tokens=said)
+
+
+def _estimate_if_too_low(live: LiveRun, call: PendingModelCall, reported: int) -> int:
+    """The estimate, if the provider counted more."""
+    estimate = live.conversation.estimate_of(call.agent.id, call.request.messages, call.scale)
+    return estimate if reported > estimate else 0
+
+
+def _failure_of(effect: CallModel, error: BaseException) -> ModelFailed:
+    match error:
+        case ScriptExhausted():
+            return _failure_event(effect, error, retry=False, reason="script_exhausted")
+        case PromptTooLong():
+            return _failure_event(effect, error, retry=False, too_long=True)
+        case ModelRefused():
+            return _failure_event(effect, error, retry=False)
+        case ModelUnavailable():
+            return _failure_event(effect, error, retry=True, retry_after_ms=_clamp_retry_ms(error.retry_after_ms))
+        case PortError():
+            return _failure_event(effect, error, retry=True)
+        case _:
+            return _failure_event(effect, ModelRefused(f"{type(error).__name__}: {error}"), retry=False)
+
+
+def _clamp_retry_ms(retry_after_ms: float) -> int:
+    """Milliseconds that the journal can store, whatever a host's model said; the engine has its own limit."""
+    return int(min(max(retry_after_ms, 0), RETRY_AFTER_SAID_MAX_MS))
+
+
+def _failure_event(
+    effect: CallModel,
+    error: Exception,
+    *,
+    retry: bool,
+    too_long: bool = False,
+    reason: str = "model_error",
+    retry_after_ms: int = 0,
+) -> ModelFailed:
+    return ModelFailed(
+        call=effect.key,
+        agent=effect.agent,
+        error=as_storable(str(error)),
+        retry=retry,
+        too_long=too_long,
+        reason=reason,
+        retry_after_ms=retry_after_ms,
+        model=effect.model,
+    )

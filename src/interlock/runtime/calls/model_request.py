@@ -1,0 +1,95 @@
+"""The request of a model call, built by one pure function."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from interlock.crew.definition import AgentDefinition, CrewDefinition
+from interlock.crew.tokens import BYTES_PER_TOKEN
+from interlock.engine.builtin_tools import builtin_schemas_for
+from interlock.engine.effects import CallModel, Reserve
+from interlock.engine.kinds import ADVISORY_KINDS
+from interlock.engine.prompt.contract import usable_marks
+from interlock.engine.prompt.conversation import UNSCALED, Conversation
+from interlock.engine.routing.emit_signal import DESCRIPTION, EMIT_SIGNAL, emit_signal_schema, is_tool_mode
+from interlock.engine.run import Run
+from interlock.engine.state import RunState, Turn, turns_by
+from interlock.ports import ModelRequest, ToolSchema
+from interlock.runtime.calls.bus_tools import BUS_TOOLS
+
+# The schemas of the host's tools, by their names in the crew.
+HostSchemas = Callable[[Sequence[str]], tuple[ToolSchema, ...]]
+
+
+def build_model_request(
+    run: Run, conversation: Conversation, effect: CallModel, *, key: str, host_schemas: HostSchemas
+) -> ModelRequest:
+    """The request for the turn that has just ordered a call. `key` is unique over all runs."""
+    state, agent, turn = run.state, conversation.agent(effect.agent), ordering_turn(run.state, effect)
+    group = _group_of(state, turn)
+    return ModelRequest(
+        key=key,
+        agent=agent.id,
+        number=effect.number,
+        purpose=effect.purpose,
+        purpose_number=effect.purpose_number,
+        system=conversation.instructions_of(turn, group),
+        messages=conversation.messages(state.history, turn, scale_of(state, agent.id)),
+        tools=tool_schemas(run, agent, turn, host_schemas),
+        temperature=agent.temperature,
+        top_p=agent.top_p,
+        top_k=agent.top_k,
+        ending=conversation.ending_of(turn, group),
+        path=state.way or state.path,
+    )
+
+
+def scale_of(state: RunState, agent: str) -> int:
+    """The factor between estimated and counted tokens of the agent's model."""
+    return state.scales.get(agent, UNSCALED)
+
+
+def ordering_turn(state: RunState, effect: CallModel | Reserve) -> Turn:
+    """The turn that has just ordered the effect."""
+    foreground = state.turn
+    if foreground is not None and foreground.number == effect.turn:  # nearly always
+        return foreground
+    return next(turn for turn in turns_by(state, effect.agent) if turn.number == effect.turn)
+
+
+def tool_schemas(run: Run, agent: AgentDefinition, turn: Turn, host_schemas: HostSchemas) -> tuple[ToolSchema, ...]:
+    """The tools of the host, then Interlock's, then `emit_signal` where agents route by a tool."""
+    if turn.kind in ADVISORY_KINDS:
+        return ()
+    schemas = (*host_schemas(agent.tools), *builtin_tool_schemas(run.crew, agent, turn, run.state))
+    if not is_tool_mode(run.crew) or turn.kind:
+        return schemas
+    names = [route.signal for route in usable_marks(run.crew, agent.id, _group_of(run.state, turn)).routes]
+    emit = ToolSchema(name=EMIT_SIGNAL, description=DESCRIPTION, parameters=emit_signal_schema(names))
+    return (*schemas, emit) if names else schemas
+
+
+def builtin_tool_schemas(
+    crew: CrewDefinition, agent: AgentDefinition, turn: Turn, state: RunState
+) -> tuple[ToolSchema, ...]:
+    """The schemas of the tools that Interlock itself runs."""
+    if not agent.tools and not turn.children and not turn.kind and not turn.owes:  # nearly always
+        return ()
+    inside = tuple(
+        ToolSchema(name=name, description=description, parameters=parameters)
+        for name, description, parameters in builtin_schemas_for(crew, agent, turn, state)
+    )
+    return (*inside, *(BUS_TOOLS[name].schema for name in agent.tools if name in BUS_TOOLS))
+
+
+def tokens_of_tools(tools: Sequence[ToolSchema]) -> int:
+    """An estimate of the tokens that the schemas take."""
+    return len(msgspec.json.encode(tools)) // BYTES_PER_TOKEN
+
+
+def _group_of(state: RunState, turn: Turn) -> str:
+    """The name of the group that the turn belongs to, if any."""
+    group = state.group
+    if group is None:
+        return ""
+    return group.name if any(branch.turn is turn for branch in group.branches) else ""

@@ -1,0 +1,109 @@
+"""Budget reservations before a call, and settlements after it."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from interlock.engine.budgets.limits import CostOf
+from interlock.engine.effects import Effect, Reserve, Settle
+from interlock.engine.events import Reserved
+from interlock.errors import RunError, StoreFailed
+from interlock.ports import BudgetStore, Clock, Grant, Reservation, Settlement
+from interlock.runtime.calls.model_calls import Answer
+from interlock.runtime.calls.model_request import HostSchemas, ordering_turn, scale_of, tokens_of_tools, tool_schemas
+from interlock.runtime.live_run import LiveRun
+from interlock.runtime.store_retry import retry_while_store_away
+
+NO_GRANTS: Mapping[str, Grant] = {}
+
+
+class Reservations:
+    def __init__(
+        self, *, budgets: BudgetStore, clock: Clock, cost_of: CostOf, host_schemas: HostSchemas, answer: Answer
+    ) -> None:
+        self._budgets, self._clock, self._cost_of = budgets, clock, cost_of
+        self._host_schemas, self._answer = host_schemas, answer
+
+    def budget_writes(self, live: LiveRun, effects: Sequence[Effect], at: int) -> tuple[Reservation | Settlement, ...]:
+        """The writes to shared budgets. The limits of a single call or run are not stored there."""
+        if not any(isinstance(effect, Reserve | Settle) for effect in effects):
+            return ()
+        writes: list[Reservation | Settlement] = []
+        for effect in effects:
+            if isinstance(effect, Reserve):
+                writes.append(self._reservation(live, effect, at))
+            elif isinstance(effect, Settle):
+                writes.append(_settlement(live, effect, at))
+        return tuple(write for write in writes if live.run.budgets.of(write.agent).of_windows)
+
+    def answer_reservation(self, live: LiveRun, effect: Reserve, grant: Grant | None) -> None:
+        order = self._reservation(live, effect, self._clock.now_ms())
+        if grant is not None or not order.limits:
+            self._answer(live, _reservation_event(effect, order, grant or Grant()))
+        else:  # the answer was lost with the process that asked
+            live.start_task(effect.key, self._reserve_again(live, effect, order))
+
+    async def _reserve_again(self, live: LiveRun, effect: Reserve, order: Reservation) -> None:
+        try:
+            (grant,) = await retry_while_store_away(self._clock, lambda: self._budgets.spend(live.row, (order,)))
+        except (RunError, StoreFailed) as error:  # another process owns the run by now, or nothing can be stored
+            live.fail(error)
+        else:
+            self._answer(live, _reservation_event(effect, order, grant))
+
+    def _reservation(self, live: LiveRun, effect: Reserve, at: int) -> Reservation:
+        state, turn = live.run.state, ordering_turn(live.run.state, effect)
+        budget = live.run.budgets.of(effect.agent)
+        model = budget.agent.model(backup=turn.backup)
+        asked = msgspec.structs.replace(budget.agent, primary=model) if turn.backup else budget.agent
+        tokens = live.conversation.estimate(state.history, turn, scale_of(state, effect.agent))
+        tokens += tokens_of_tools(tool_schemas(live.run, budget.agent, turn, self._host_schemas))
+        return Reservation(
+            key=live.key(effect.key),
+            crew=live.crew.name,
+            agent=effect.agent,
+            at=at,
+            tokens=tokens,
+            cost_micros=self._cost_of(asked, tokens, 0) or 0,
+            limits=budget.of_windows,
+            provider=model.server if model is not None else "",
+        )
+
+
+def grants_by_key(writes: Sequence[Reservation | Settlement], grants: Sequence[Grant]) -> Mapping[str, Grant]:
+    """The grants of the store by the keys of their reservations."""
+    if not grants:
+        return NO_GRANTS
+    keys = [write.key for write in writes if isinstance(write, Reservation)]
+    return dict(zip(keys, grants, strict=True))
+
+
+def _reservation_event(effect: Reserve, order: Reservation, grant: Grant) -> Reserved:
+    return Reserved(
+        call=effect.key,
+        agent=effect.agent,
+        tokens=order.tokens,
+        cost_micros=order.cost_micros,
+        refused=grant.refused,
+        what=grant.what,
+        then=grant.then,
+        wait_ms=grant.wait_ms,
+        alerts=grant.alerts,
+        above=grant.above,
+        most=grant.most,
+        used=grant.used,
+        exceeded=grant.exceeded,
+    )
+
+
+def _settlement(live: LiveRun, effect: Settle, at: int) -> Settlement:
+    return Settlement(
+        key=live.key(effect.key),
+        crew=live.crew.name,
+        agent=effect.agent,
+        at=at,
+        usage=effect.usage,
+        failed=effect.failed,
+        provider=effect.provider,
+        crews_above=live.run.crews_above,
+    )

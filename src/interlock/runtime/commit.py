@@ -1,0 +1,122 @@
+"""Commits of events: apply, store, tell, act.
+
+Rule 1: store, then act. After `append` a crash repeats work and never loses it.
+Rule 2: one commit of a run at a time. The caller holds the lock of the run.
+"""
+
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from interlock.engine.effects import CallModel, Effect
+from interlock.engine.events import IncomingEvent, RunResumed
+from interlock.errors import PortError, StoreFailed
+from interlock.ports import NO_WRITES, AtomicWrites, Clock, Journal, Observer, OrderOutcome, Record, StoredRecord
+from interlock.runtime.broadcasts import BroadcastHub
+from interlock.runtime.calls.effects import EffectRunner
+from interlock.runtime.calls.external_signals import ExternalSender
+from interlock.runtime.calls.reservations import grants_by_key
+from interlock.runtime.live_run import LiveRun
+from interlock.runtime.redaction import Redactor, redact_event
+from interlock.runtime.replay import row_of
+from interlock.runtime.store_retry import retry_while_store_away
+from interlock.runtime.watchers import Watchers, public_events
+
+_log = logging.getLogger("interlock")
+
+
+class Committer:
+    """Takes events into runs. `reads_inboxes` is False where no agent can receive a broadcast."""
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        clock: Clock,
+        hub: BroadcastHub,
+        effect_runner: EffectRunner,
+        external_sender: ExternalSender,
+        watchers: Watchers,
+        observers: Sequence[Observer] = (),
+        redactor: Redactor | None = None,
+        reads_inboxes: bool = True,
+    ) -> None:
+        self._journal, self._clock, self._hub = journal, clock, hub
+        self._effect_runner, self._external_sender = effect_runner, external_sender
+        self._watchers, self.observers = watchers, observers
+        self._redactor, self._reads_inboxes = redactor, reads_inboxes
+        # The run whose record observers are looking at; it may be claimed for this one record.
+        self.observed: LiveRun | None = None
+
+    async def commit_event(
+        self, live: LiveRun, event: IncomingEvent, *, first: bool = False, order: str = "", value: str = ""
+    ) -> None:
+        """Applies an event, stores the record, tells followers and runs the effects.
+
+        `order` is the key of the order that the record carries out, `value` the result of that order.
+        """
+        if self._redactor is not None:
+            event = redact_event(event, self._redactor)
+        worked_ms = live.measure_working_ms(self._clock.monotonic_ms())
+        if worked_ms:
+            event = msgspec.structs.replace(event, worked_ms=worked_ms)
+        if self._reads_inboxes and not self._hub.has_current_inboxes():
+            await self._refresh_inboxes()
+        if mail := self._hub.agents_with_unread(live.crew.name):
+            event = msgspec.structs.replace(event, mail=mail)
+        seq = live.run.state.seq + 1
+        redoes = isinstance(event, RunResumed) and event.token == live.run.state.parked
+        step = live.run.apply(event)
+        record = Record(seq=seq, at=self._clock.now_ms(), events=(event, *step.facts))
+        live.row = row_of(live.run, live.row, record.at)
+        if live.run.state.waits:  # else there is no question
+            live.question_log.add_record(record)
+        also = NO_WRITES if _is_one_call(step.effects) else self._atomic_writes(live, step.effects, record.at)
+        also = live.with_questions(self._hub.with_bus_writes(live, event, step, seq, record.at, also))
+        if order:
+            also = msgspec.structs.replace(also, orders=((order, OrderOutcome(seq=seq, value=value)),))
+        try:
+            appended = await (self._journal.create if first else self._journal.append)(live.row, record, also)
+        except StoreFailed as error:
+            if first or not error.passes:
+                raise
+            _log.warning("run %s: %s; the record is kept in memory and stored when the store is back", live.id, error)
+            appended = await retry_while_store_away(self._clock, lambda: self._journal.append(live.row, record, also))
+        self._notify_followers(live, record, appended.position)
+        self._external_sender.start_sending(also.outgoing)
+        claimed = self._hub.on_committed(live, also, appended)
+        grants = grants_by_key(also.spending, appended.grants)
+        run_effects = self._effect_runner.report_lost_tools if redoes else self._effect_runner.run_effects
+        run_effects(live, step.effects, grants, claimed)
+
+    async def _refresh_inboxes(self) -> None:
+        try:
+            await self._hub.refresh_inboxes()
+        except PortError as error:  # nothing is lost: a broadcast stays in its inbox for the next turn
+            _log.warning("inboxes cannot be read now: %s", error)
+
+    def _atomic_writes(self, live: LiveRun, effects: Sequence[Effect], at: int) -> AtomicWrites:
+        """The writes in the transaction of the record."""
+        spending = self._effect_runner.reservations.budget_writes(live, effects, at)
+        outgoing = self._external_sender.outgoing_signals(live.id, effects)
+        return AtomicWrites(spending=spending, outgoing=outgoing) if spending or outgoing else NO_WRITES
+
+    def _notify_followers(self, live: LiveRun, record: Record, position: int) -> None:
+        if watchers := self._watchers.of(live.id):
+            for event in public_events(live.id, record):
+                for watcher in watchers:
+                    watcher.send_event(event)
+        if self.observers:
+            stored, self.observed = StoredRecord(position=position, run=live.id, record=record), live
+            for observer in self.observers:
+                try:
+                    observer(stored)
+                except Exception:  # an observer must not change the run
+                    _log.exception("an observer failed at run %s, seq %s", live.id, record.seq)
+            self.observed = None
+
+
+def _is_one_call(effects: Sequence[Effect]) -> bool:
+    """Nearly always true."""
+    return len(effects) == 1 and type(effects[0]) is CallModel

@@ -1,0 +1,148 @@
+"""Following a run: its stored events, then new ones, with those of the runs below it.
+
+Rule 1: nothing is shown twice, and every run in the order of its journal.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+
+from interlock.engine.events import RunStarted
+from interlock.ports import Clock, Journal, Owners
+from interlock.runtime.live_runs import LiveRuns
+from interlock.runtime.watchers import PublicEvent as PublicEvent
+from interlock.runtime.watchers import SequencedEvent, Watcher, Watchers
+from interlock.runtime.watchers import json_or_text as json_or_text
+from interlock.runtime.watchers import public_events as public_events
+
+# How often a run that another process drives is looked at.
+LOOK_AGAIN_MS = 200
+
+# A stream ends with one of these.
+LAST = ("run.finished", "run.paused")
+
+
+class FollowCursor:
+    """The position of a follower in a run and the runs below it: nothing is shown twice, all in order.
+
+    An event of a run below carries its `path` of sub-crews. `is_at_end` is True if the newest event of the run itself
+    can end a stream.
+    """
+
+    def __init__(self, run: str, after: int) -> None:
+        self.run, self.after, self.position = run, after, 0
+        self.is_at_end = False
+        self._seen = {run: after}
+        self._paths: dict[str, list[str]] = {}
+
+    @property
+    def seq(self) -> int:
+        return self._seen[self.run]
+
+    def has_path_of(self, run: str) -> bool:
+        return run == self.run or run in self._paths
+
+    def record_path_of(self, run: str, path: Sequence[str]) -> None:
+        self._paths[run] = list(path)
+
+    def accept_event(self, sent: SequencedEvent) -> PublicEvent | None:
+        """The event as it is shown, or None if it, or a later one, was shown before."""
+        event, run = sent.event, sent.event["run"]
+        if not self._is_next(sent):
+            return None
+        if event["type"] == "run.started":
+            self.record_path_of(run, event["path"])
+        if run == self.run:
+            self.is_at_end = event["type"] in LAST
+            return event
+        return {**event, "path": self._paths[run]}
+
+    def _is_next(self, sent: SequencedEvent) -> bool:
+        """True if it is new. A piece is not after a later event of the journal: its reply may be among those."""
+        run = sent.event["run"]
+        seen = self._seen.get(run, 0)
+        if "seq" not in sent.event:
+            return sent.seq >= seen
+        self._seen[run] = max(seen, sent.seq)
+        return sent.seq > seen
+
+
+class Following:
+    """Follows runs that this process drives, that another process drives, and that rest."""
+
+    def __init__(
+        self, *, journal: Journal, owners: Owners, clock: Clock, live_runs: LiveRuns, watchers: Watchers
+    ) -> None:
+        self.journal, self._owners, self._clock = journal, owners, clock
+        self._live_runs, self._watchers = live_runs, watchers
+
+    async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[PublicEvent]:
+        """The events after a seq, of the run and those below it, until it is over or paused.
+
+        The last event is `run.finished` or `run.paused`, unless the run cannot continue here.
+        """
+        cursor, is_driven = FollowCursor(run_id, after), True
+        while is_driven:
+            with self._watchers.watching(run_id) as watcher:  # before the journal is read, so that nothing is missed
+                is_here = run_id in self._live_runs.drivers
+                events = self._live_events(cursor, watcher) if is_here else self._poll_events(cursor)
+                async for event in events:
+                    yield event
+            is_driven = not cursor.is_at_end and await self._is_driven(run_id)
+
+    async def wait_until_settled_anywhere(self, run_id: str) -> None:
+        """Waits until the run is over, paused or driven by no process, here or elsewhere."""
+        await self._live_runs.wait_until_settled(run_id)
+        while run_id not in self._live_runs.drivers and await self._is_driven_elsewhere(run_id):
+            await self._clock.sleep_until(self._clock.monotonic_ms() + LOOK_AGAIN_MS)
+
+    async def _is_driven(self, run_id: str) -> bool:
+        """True if a process drives it: perhaps it was resumed while its pause was being shown."""
+        if run_id in self._live_runs.drivers or await self._live_runs.supervisor.wait_until_decided(run_id):
+            return True
+        return await self._is_driven_elsewhere(run_id)
+
+    async def _is_driven_elsewhere(self, run_id: str) -> bool:
+        row = await self.journal.row(run_id)
+        return row.status == "running" and await self._owners.is_owned(run_id)
+
+    async def _live_events(self, cursor: FollowCursor, watcher: Watcher) -> AsyncIterator[PublicEvent]:
+        """The events of a run that this process drives."""
+        async for event in self._journal_events(cursor):
+            yield event
+        while (sent := await watcher.queue.get()) is not None:
+            if watcher.missed:  # so slow that something was left out: the journal has it
+                watcher.missed = False
+                async for event in self._journal_events(cursor):
+                    yield event
+            if (shown := await self._next_public_event(cursor, sent)) is not None:
+                yield shown
+        async for event in self._journal_events(cursor, after=cursor.seq):
+            yield event
+
+    async def _poll_events(self, cursor: FollowCursor) -> AsyncIterator[PublicEvent]:
+        """The events of a run that rests, or that another process drives."""
+        is_driven = True
+        while is_driven:
+            is_driven = await self._is_driven_elsewhere(cursor.run)  # asked first, so that nothing after it is missed
+            async for event in self._journal_events(cursor, position=cursor.position):
+                yield event
+            if is_driven:
+                await self._clock.sleep_until(self._clock.monotonic_ms() + LOOK_AGAIN_MS)
+
+    async def _journal_events(
+        self, cursor: FollowCursor, *, after: int | None = None, position: int = 0
+    ) -> AsyncIterator[PublicEvent]:
+        """The stored events that were not shown yet."""
+        after = cursor.after if after is None else after
+        for stored in await self.journal.tree(cursor.run, after, position):
+            cursor.position = stored.position
+            for event in public_events(stored.run, stored.record):
+                if (shown := await self._next_public_event(cursor, SequencedEvent(event, event["seq"]))) is not None:
+                    yield shown
+
+    async def _next_public_event(self, cursor: FollowCursor, sent: SequencedEvent) -> PublicEvent | None:
+        run = sent.event["run"]
+        if sent.event["type"] != "run.started" and not cursor.has_path_of(run):
+            started = (await self.journal.records(run))[0].events[0]
+            assert isinstance(started, RunStarted), "a run begins with run.started"
+            cursor.record_path_of(run, started.path)
+        return cursor.accept_event(sent)

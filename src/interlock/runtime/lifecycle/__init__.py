@@ -1,0 +1,1 @@
+"""Runs over time: resumed, parked, supervised, with children and deadlines."""

@@ -1,0 +1,269 @@
+"""The runs of this process: claimed, locked, driven, released.
+
+Rule 1: one task drives one run; every task has an owner and an end.
+Rule 2: a paused or finished run is released: it uses no memory until it is needed again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from interlock.crew.definition import CrewDefinition
+from interlock.engine.events import IncomingEvent, RunStarted
+from interlock.engine.routing.decision import RoutingTable
+from interlock.engine.run import OVER, Run
+from interlock.errors import PortError, RunError, StoreFailed
+from interlock.ids import parent_of
+from interlock.ports import Clock, Journal, Owners, RunRow
+from interlock.runtime.broadcasts import BroadcastHub
+from interlock.runtime.calls.model_calls import ModelCalls
+from interlock.runtime.commit import Committer
+from interlock.runtime.lifecycle.supervisor import Supervisor
+from interlock.runtime.live_run import LiveRun as LiveRun
+from interlock.runtime.replay import replay_run
+from interlock.runtime.store_retry import retry_while_store_away
+from interlock.runtime.stored_crews import StoredCrews
+from interlock.runtime.watchers import Watchers
+
+# A run whose calls and commits never wait lets the others, and the timers, have a turn after so many steps.
+STEPS_IN_A_ROW = 10
+
+# Runs of which the process remembers why it could not drive them.
+FAILURES_MAX = 1_000
+
+# Crews whose routing tables are kept.
+TABLES_MAX = 100
+
+_log = logging.getLogger("interlock")
+
+
+class LiveRuns:
+    """Owns every claimed run and the task that drives it. `on_claimed` is called after each claim."""
+
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        owners: Owners,
+        clock: Clock,
+        crews: StoredCrews,
+        hub: BroadcastHub,
+        watchers: Watchers,
+        committer: Committer,
+        model_calls: ModelCalls,
+        supervisor: Supervisor,
+        on_claimed: Callable[[], None],
+    ) -> None:
+        self._journal, self._owners, self._clock, self._crews = journal, owners, clock, crews
+        self._hub, self._watchers, self._committer = hub, watchers, committer
+        self._model_calls, self.supervisor, self._on_claimed = model_calls, supervisor, on_claimed
+        self.runs: dict[str, LiveRun] = {}
+        self.drivers: dict[str, asyncio.Task[None]] = {}
+        self._driving: set[asyncio.Task[None]] = set()  # also drivers that only have to release their run
+        self._held: set[asyncio.Task[None]] = set()  # tasks of released runs
+        self._failures: dict[str, BaseException] = {}
+        self._tables: dict[str, RoutingTable] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self.is_closing = False
+
+    # Claimed and locked
+
+    def run_lock(self, run_id: str) -> asyncio.Lock:
+        """Held while a run is claimed, started or released."""
+        return self._locks.setdefault(run_id, asyncio.Lock())
+
+    async def get_or_claim(self, run_id: str, crew: CrewDefinition | None = None) -> LiveRun:
+        return self.runs.get(run_id) or await self.claim_run(run_id, crew)
+
+    async def claim_run(self, run_id: str, crew: CrewDefinition | None = None) -> LiveRun:
+        """Claims a run and replays its journal, with the crew that the run started with."""
+        if crew is None:
+            crew = await self._crews.of((await self._journal.row(run_id)).crew_sha)
+        epoch = await self._owners.claim(run_id)
+        try:
+            row = msgspec.structs.replace(await self._journal.row(run_id), epoch=epoch)
+            records = await self._journal.records(run_id)
+            live = LiveRun(replay_run(crew, run_id, records, self.table(crew, row.crew_sha)), row)
+            for record in records:
+                live.question_log.add_record(record)
+        except BaseException:
+            await self._owners.release(run_id)
+            raise
+        live.last_ms = self._clock.monotonic_ms()
+        self._on_claimed()
+        return live
+
+    async def begin_run(self, run: Run, row: RunRow, event: RunStarted) -> LiveRun:
+        """Stores the first record of a run and drives it."""
+        live = LiveRun(run, row)
+        live.last_ms = self._clock.monotonic_ms()
+        await self._committer.commit_event(live, event, first=True)
+        self.drive(live)
+        return live
+
+    def table(self, crew: CrewDefinition, sha: str) -> RoutingTable:
+        """The routing table of a crew, shared by all its runs."""
+        if sha not in self._tables:
+            if len(self._tables) == TABLES_MAX:
+                self._tables.clear()
+            self._tables[sha] = RoutingTable(crew)
+        return self._tables[sha]
+
+    # Driven
+
+    def drive(self, live: LiveRun) -> None:
+        """Starts the task that drives a run, or wakes it."""
+        self.runs[live.id] = live
+        self._failures.pop(live.id, None)
+        self.supervisor.on_run_driven(live.id)
+        if live.id not in self.drivers:
+            live.pumped = self._drain_inbox
+            live.driver = self.drivers[live.id] = asyncio.create_task(self._drive_until_settled(live))
+            self._driving.add(live.driver)
+            self._hub.on_runs_changed()
+            live.driver.add_done_callback(self._on_driver_done)
+        else:
+            live.enqueue_event(None)
+
+    async def inject_event(self, live: LiveRun, event: IncomingEvent) -> None:
+        """Commits an event now, ahead of the inbox: it must still be true when it is stored."""
+        async with live.lock:
+            if live.run.state.status not in OVER:
+                await self._committer.commit_event(live, event)
+        live.enqueue_event(None)
+
+    async def wait_until_settled(self, run_id: str) -> None:
+        """Waits until the run is over or paused; raises the error that stopped it in this process."""
+        while (driver := self.drivers.get(run_id)) is not None:
+            try:
+                await asyncio.shield(driver)
+            except Exception:
+                if not await self.supervisor.wait_until_decided(run_id):
+                    raise
+            else:
+                return
+        if await self.supervisor.wait_until_decided(run_id):
+            await self.wait_until_settled(run_id)
+        elif run_id in self._failures:
+            raise self._failures[run_id]
+
+    async def _drive_until_settled(self, live: LiveRun) -> None:
+        try:
+            while live.has_work:
+                await self._process_next_event(live)
+            if live.pump is not None:
+                await live.pump
+        except BaseException as error:
+            await self._drop_failed_run(live, error)
+            raise
+        finally:
+            live.driver = None
+            self.drivers.pop(live.id, None)
+            self._watchers.on_run_settled(live.id)
+        self.supervisor.on_run_settled(live.id)
+        async with self.run_lock(live.id):  # a caller that is about to drive it again keeps it
+            await self.release_if_idle(live)
+
+    async def _process_next_event(self, live: LiveRun) -> None:
+        """Waits for the next event and commits it."""
+        call = live.take_lone_call()
+        event = await (live.inbox.get() if call is None else self._model_calls.call_in_driver(live, call))
+        if live.failure is not None:
+            raise live.failure
+        if event is not None:
+            async with live.lock:
+                await self._committer.commit_event(live, event)
+        live.steps += 1
+        if len(self.drivers) > 1 or live.steps % STEPS_IN_A_ROW == 0:
+            await asyncio.sleep(0)
+
+    async def _drain_inbox(self, live: LiveRun) -> None:
+        """Commits the events that arrive while the driver awaits a call."""
+        try:
+            while not live.inbox.empty():
+                event = live.inbox.get_nowait()
+                if event is not None:
+                    async with live.lock:
+                        await self._committer.commit_event(live, event)
+        except Exception as error:
+            live.fail(error)
+        finally:
+            live.pump = None
+            if not live.alone:  # its call has ended meanwhile, and the driver may wait for a change of state
+                live.inbox.put_nowait(None)
+
+    def _on_driver_done(self, driver: "asyncio.Task[None]") -> None:
+        self._driving.discard(driver)
+        self._hub.on_runs_changed()
+        error = None if driver.cancelled() else driver.exception()
+        if error is not None:  # a run that another process has claimed is no cause for alarm
+            level = logging.INFO if isinstance(error, RunError) else logging.ERROR
+            _log.log(level, "a run cannot continue in this process: %s", error)
+
+    async def _drop_failed_run(self, live: LiveRun, error: BaseException) -> None:
+        """Releases a run that cannot continue with this state; the next claim replays its journal."""
+        for task in (live.pump, *live.tasks.values()):
+            if task is not None:
+                task.cancel()
+                self._track_until_done(task)
+        self._cancel_child_drivers(live)
+        if self.is_closing and isinstance(error, asyncio.CancelledError):  # it is released with all the others
+            return
+        if self.runs.get(live.id) is live:
+            del self.runs[live.id]
+        while len(self._failures) >= FAILURES_MAX:
+            del self._failures[next(iter(self._failures))]
+        self._failures[live.id] = error
+        with suppress(PortError):
+            await self._owners.release(live.id)
+        if not self.is_closing:
+            self.supervisor.on_driver_failed(live.id, error)
+
+    def _cancel_child_drivers(self, parent: LiveRun) -> None:
+        """The process that claims the parent claims them too."""
+        for child in list(self.runs.values()):
+            if parent_of(child.id) == parent.id and child.driver is not None:
+                child.driver.cancel()
+
+    # Released
+
+    async def release_if_idle(self, live: LiveRun) -> None:
+        if live.id not in self.drivers:
+            for task in live.tasks.values():  # a child that ended by itself may still be being stopped
+                self._track_until_done(task)
+            self.runs.pop(live.id, None)
+            await retry_while_store_away(self._clock, lambda: self._release(live.id))
+
+    async def _release(self, run_id: str) -> None:
+        """A process that stops does not wait for a store that is away: its claims end with it."""
+        try:
+            await self._owners.release(run_id)
+        except StoreFailed:
+            if not self.is_closing:
+                raise
+
+    def _track_until_done(self, task: "asyncio.Task[None]") -> None:
+        """Keeps a task of a released run, so that the shutdown waits for it."""
+        self._held.add(task)
+        task.add_done_callback(self._held.discard)
+
+    async def stop_drivers(self) -> None:
+        """Cancels all that works; a cancelled task may start one more, so it looks again."""
+        while working := self._running_tasks():
+            for task in working:
+                task.cancel()
+            await asyncio.gather(*working, *self._driving, return_exceptions=True)
+        await asyncio.gather(*self._driving, return_exceptions=True)
+
+    def _running_tasks(self) -> list["asyncio.Task[None]"]:
+        lives = self.runs.values()
+        tasks = [*self.drivers.values(), *self._held, *(task for live in lives for task in live.tasks.values())]
+        tasks += [live.pump for live in lives if live.pump is not None]
+        return [task for task in tasks if not task.done()]
+
+    async def release_all(self) -> None:
+        await asyncio.gather(*(self._release(run) for run in self.runs))

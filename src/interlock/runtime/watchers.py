@@ -1,0 +1,123 @@
+"""Watchers of runs: they get events after their record is stored, and pieces of replies as they arrive."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlock.engine.budgets.inherited_limits import UNBOUNDED
+from interlock.engine.events import NO_CONTEXT, BroadcastEmitted, Event, InputGiven, RunResumed, RunStarted, ToolCalled
+from interlock.engine.to_plain import to_plain
+from interlock.ids import parent_of
+from interlock.ports import Record
+from interlock.runtime.live_run import LiveRun
+
+# A watcher that lags this far behind misses events, and reads them in the journal.
+QUEUE_MAX = 10_000
+
+PublicEvent = dict[str, Any]
+
+
+def public_events(run: str, record: Record) -> Iterator[PublicEvent]:
+    """The events of a record in their public form."""
+    for n, event in enumerate(record.events):
+        yield {"run": run, "seq": record.seq + n, "at": record.at, **_as_public(event, record.at)}
+
+
+_OMITTED_DEFAULTS = {
+    "context": NO_CONTEXT, "bounds": UNBOUNDED, "calls": {}, "entry": "", "heard": None, "delivery": 0, "hops": 0,
+    "way": [], "messages": (), "by": "",
+}  # fmt: skip
+
+
+def _as_public(event: Event, at: int) -> PublicEvent:
+    body = to_plain(event)
+    body.pop("worked_ms", None)
+    body.pop("mail", None)
+    if isinstance(event, ToolCalled):
+        body["arguments"] = json_or_text(event.arguments)
+    if isinstance(event, BroadcastEmitted):
+        body["signal"]["createdAt"] = at
+    if isinstance(event, RunResumed | InputGiven) and not event.by:
+        del body["by"]
+    if isinstance(event, RunStarted):  # most runs have nothing but their input
+        body = {name: value for name, value in body.items() if getattr(event, name) != _OMITTED_DEFAULTS.get(name, ...)}
+    return {"type": event.__struct_config__.tag, **body}
+
+
+def json_or_text(text: str) -> Any:
+    """The decoded JSON, or the text itself where it is not JSON."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):  # a model may nest without end
+        return text
+
+
+class SequencedEvent(NamedTuple):
+    """An event with its seq, or a piece of a reply with the seq of its run at that moment."""
+
+    event: PublicEvent
+    seq: int
+
+
+class Watcher:
+    """Follows a run and all below it. The queue is in order; `missed` is set when it was full."""
+
+    def __init__(self) -> None:
+        self.queue: asyncio.Queue[SequencedEvent | None] = asyncio.Queue()
+        self.missed = False
+
+    def send_event(self, event: PublicEvent) -> None:
+        if self.queue.qsize() < QUEUE_MAX:
+            self.queue.put_nowait(SequencedEvent(event, event["seq"]))
+        else:
+            self.missed = True
+
+    def send_delta(self, piece: PublicEvent, seq: int) -> None:
+        """Queues a piece, or drops it if the queue is full: the whole reply follows."""
+        if self.queue.qsize() < QUEUE_MAX:
+            self.queue.put_nowait(SequencedEvent(piece, seq))
+
+
+class Watchers:
+    """The watchers of the runs of this process."""
+
+    def __init__(self) -> None:
+        self._watchers: dict[str, list[Watcher]] = {}
+        # Called with each piece of a reply, of every run.
+        self.delta_listeners: list[Callable[[PublicEvent], None]] = []
+
+    def of(self, run: str) -> list[Watcher]:
+        """The watchers of the run and of the runs above it."""
+        found: list[Watcher] = []
+        while self._watchers and run:
+            found += self._watchers.get(run, ())
+            run = parent_of(run)
+        return found
+
+    def on_run_settled(self, run: str) -> None:
+        """Ends the queues of its watchers: the run is over or paused."""
+        for watcher in self._watchers.get(run, ()):
+            watcher.queue.put_nowait(None)
+
+    def on_delta(self, live: LiveRun, agent: str, text: str) -> None:
+        """A model has said a piece of its reply."""
+        piece = {"run": live.id, "type": "model.delta", "agent": agent, "text": text}
+        for watcher in self.of(live.id):
+            watcher.send_delta(piece, live.run.state.seq)
+        for listener in self.delta_listeners:
+            listener(piece)
+
+    @contextmanager
+    def watching(self, run: str) -> Iterator[Watcher]:
+        """A watcher of all new events; None in its queue means that the run has settled."""
+        watcher = Watcher()
+        self._watchers.setdefault(run, []).append(watcher)
+        try:
+            yield watcher
+        finally:
+            self._watchers[run].remove(watcher)
+            if not self._watchers[run]:
+                del self._watchers[run]

@@ -1,0 +1,1 @@
+"""Everything that a request passes before it reaches a route."""

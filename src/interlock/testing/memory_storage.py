@@ -1,0 +1,131 @@
+"""The storage that memory stores share, as processes share a data folder."""
+
+import msgspec
+
+from interlock.adapters.store_rules import record_format
+from interlock.adapters.store_rules.budget_rules import BudgetCounter, OpenReservation
+from interlock.adapters.store_rules.record_format import Tip
+from interlock.errors import (
+    OwnedElsewhere,
+    RunDeleted,
+    RunNotFound,
+    StoreFailed,
+)
+from interlock.ports import (
+    OrderOutcome,
+    OutgoingSignal,
+    RunOrder,
+    RunQuestions,
+    RunRow,
+    SealedRecord,
+    Tombstone,
+)
+from interlock.testing.memory_bus import MemoryBus, MemoryTables
+
+
+class StoredRun(msgspec.Struct, kw_only=True):
+    """A run in memory."""
+
+    row: RunRow
+    owner: str
+    sealed: list[SealedRecord] = []
+    unsealed: list[tuple[int, bytes]] = []
+
+    @property
+    def records(self) -> list[SealedRecord]:
+        for seq, body in self.unsealed:
+            previous = self.sealed[-1].link if self.sealed else record_format.first_link(self.row.run)
+            self.sealed.append(record_format.seal_record(seq, body, previous))
+        self.unsealed.clear()
+        return self.sealed
+
+    @property
+    def tip(self) -> Tip:
+        return Tip(seq=self.row.seq, epoch=self.row.epoch, link=self.records[-1].link)
+
+
+class MemoryBudgetLedger:
+    """Counters and reservations of budgets."""
+
+    def __init__(self) -> None:
+        self._counters: dict[tuple[str, str, str], BudgetCounter] = {}
+        self._held: dict[str, OpenReservation] = {}
+
+    def counter(self, crew: str, scope: str, window: str) -> BudgetCounter:
+        return self._counters.setdefault((crew, scope, window), BudgetCounter())
+
+    def put_counter(self, crew: str, scope: str, window: str, counter: BudgetCounter) -> None:
+        self._counters[crew, scope, window] = counter
+
+    def open_reservation(self, key: str) -> OpenReservation | None:
+        return self._held.get(key)
+
+    def add_reservation(self, held: OpenReservation) -> None:
+        self._held[held.key] = held
+
+    def remove_reservation(self, key: str) -> None:
+        del self._held[key]
+
+    def remove_reservations_before(self, at: int) -> None:
+        self._held = {key: held for key, held in self._held.items() if held.at >= at}
+
+    def keys(self) -> list[str]:
+        return list(self._held)
+
+
+class SharedStorage(msgspec.Struct, kw_only=True):
+    """Runs and tables that several memory stores share."""
+
+    runs: dict[str, StoredRun] = {}
+    tombstones: dict[str, Tombstone] = {}
+    crews: dict[str, bytes] = {}
+    order: list[tuple[str, int]] = []  # the run, and the index of its record
+    outbox: dict[str, OutgoingSignal] = {}
+    questions: dict[str, RunQuestions] = {}
+    orders: dict[str, RunOrder] = {}
+    outcomes: dict[str, OrderOutcome] = {}  # by the key of the order
+    unlisted: set[str] = set()
+    ledger: MemoryBudgetLedger = msgspec.field(default_factory=MemoryBudgetLedger)
+    tables: MemoryTables = msgspec.field(default_factory=MemoryTables)
+    alive: set[str] = set()
+    owners: int = 0
+
+
+class MemoryProcess:
+    """One process on a shared storage: its name as an owner, and whether it is open."""
+
+    def __init__(self, beside: "MemoryProcess | None" = None) -> None:
+        """`beside` another store: another process on the same runs."""
+        self._shared_storage: SharedStorage = beside._shared_storage if beside is not None else SharedStorage()
+        self._shared_storage.owners += 1
+        self.owner = f"memory-{self._shared_storage.owners}"
+        self._shared_storage.alive.add(self.owner)
+        self._is_open = True
+        self.bus = MemoryBus(self._shared_storage.tables, self.require_open)
+
+    async def close(self) -> None:
+        """Closes this store; stores beside it stay open, and may claim its runs."""
+        self.expire()
+        self._is_open = False
+
+    def expire(self) -> None:
+        """Lets others claim its runs although it still works, as when a lease expires during a long pause."""
+        self._shared_storage.alive.discard(self.owner)
+
+    def _require_run(self, run: str) -> StoredRun:
+        if run in self._shared_storage.tombstones:
+            raise RunDeleted(run)
+        if run not in self._shared_storage.runs:
+            raise RunNotFound(run)
+        return self._shared_storage.runs[run]
+
+    def _require_free(self, run: str) -> StoredRun:
+        """The run; `OwnedElsewhere` while another process owns it."""
+        kept = self._require_run(run)
+        if kept.owner != self.owner and kept.owner in self._shared_storage.alive:
+            raise OwnedElsewhere(run, kept.owner)
+        return kept
+
+    def require_open(self) -> None:
+        if not self._is_open:
+            raise StoreFailed("the store is closed; open another one beside it")

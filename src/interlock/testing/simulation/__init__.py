@@ -1,0 +1,1 @@
+"""Simulated runs under virtual time with injected faults."""

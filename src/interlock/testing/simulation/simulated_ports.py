@@ -1,0 +1,352 @@
+"""The ports of a simulated process: real parts, with faults in between.
+
+Rule 1: a dead process reaches nothing: all its ports are closed at once.
+Rule 2: faults follow from the seed; in the quiet phase there are none.
+"""
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from contextlib import aclosing
+from typing import Any, Protocol
+
+from interlock.adapters.tools.mcp_tools import PREFIX, name_for_models, server_of
+from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
+from interlock.crew.definition import CrewDefinition
+from interlock.engine.builtin_tools import BUILTIN_TOOLS
+from interlock.errors import ModelRefused, ModelUnavailable, StoreFailed, ToolFailed
+from interlock.ports import (
+    NO_WRITES,
+    AppendResult,
+    AtomicWrites,
+    Delta,
+    Grant,
+    Model,
+    ModelReply,
+    ModelRequest,
+    OrderOutcome,
+    OrderReceipt,
+    OutgoingSignal,
+    Record,
+    Reservation,
+    RunOrder,
+    RunRow,
+    Settlement,
+    StoredRecord,
+    ToolSchema,
+)
+from interlock.testing.memory_bus import MemoryBus
+from interlock.testing.memory_store import MemoryStore
+from interlock.testing.simulation.faults import Faults
+from interlock.testing.simulation.invariants import InvariantChecker
+from interlock.testing.simulation.seeds import chance_of
+from interlock.testing.simulation.simulated_loop import SimulatedClock
+
+# The longest ordinary call, and the longest slow one, in milliseconds of virtual time.
+ORDINARY_MS = 400
+SLOW_MS = 60_000
+# Longer than any time limit of a run.
+NEVER_MS = 10**10
+COMMIT_MS = 20
+
+
+class FaultInjector:
+    """Decides by the seed which faults to inject; none while it is calm."""
+
+    def __init__(self, faults: Faults, seed: int | str) -> None:
+        self.faults, self.chance = faults, chance_of(seed, "weather")
+        self.is_calm = False
+        self.crashes = 0
+        self.is_store_away = False
+
+    def should_inject(self, rate: float) -> bool:
+        return not self.is_calm and self.chance.random() < rate
+
+    def should_crash(self) -> bool:
+        return self.crashes < self.faults.crashes_max and self.should_inject(self.faults.crash)
+
+
+class Gate(Protocol):
+    """The view that a port has of its process."""
+
+    number: int
+    checker: InvariantChecker
+    injector: FaultInjector
+    clock: SimulatedClock
+    listens: bool
+
+    def boundary(self, name: str) -> None:
+        """Marks a place where the process may die; raises if it is dead already."""
+        ...
+
+
+class SimulatedStore:
+    """`Journal` and `Owners` of one process: a memory store behind a connection that may break."""
+
+    def __init__(self, gate: Gate, memory: MemoryStore) -> None:
+        self._gate, self._memory = gate, memory
+        self.bus = SimulatedBus(gate, memory)
+
+    async def create(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
+        async def create_run(row: RunRow, record: Record, also: AtomicWrites) -> AppendResult:
+            appended = await self._memory.create(row, record, also)
+            self._gate.checker.on_run_begun(row.run, row.crew_sha, self._gate.number)
+            return appended
+
+        return await self._write(create_run, row, record, also)
+
+    async def append(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
+        return await self._write(self._memory.append, row, record, also)
+
+    async def spend(self, row: RunRow, orders: Sequence[Reservation | Settlement]) -> tuple[Grant, ...]:
+        await self._cross_line("spend")
+        return await self._memory.spend(row, orders)
+
+    async def pending(self, run: str | None = None) -> Sequence[OutgoingSignal]:
+        await self._cross_line("read")
+        return await self._memory.pending(run)
+
+    async def ack_outgoing(self, key: str) -> None:
+        await self._cross_line("delivered")
+        await self._memory.ack_outgoing(key)
+
+    async def _write(self, write: Callable[..., Any], row: RunRow, record: Record, also: AtomicWrites) -> AppendResult:
+        gate, faults = self._gate, self._gate.injector.faults
+        await self._cross_line("before commit")
+        if gate.injector.should_inject(faults.store_away):
+            gate.checker.record_fault(f"the store is away at seq {record.seq}")
+            raise StoreFailed("the store is away; try again")
+        appended: AppendResult = await write(row, record, also)
+        gate.checker.on_committed(gate.number, row.run, record)
+        gate.boundary("after commit")
+        if gate.injector.should_inject(faults.store_unsure):
+            gate.checker.record_fault(f"the store wrote seq {record.seq}, and its answer was lost")
+            raise StoreFailed("the store broke off; whether it wrote is not known")
+        await self._cross_line("acknowledge")
+        return appended
+
+    async def _cross_line(self, boundary: str) -> None:
+        await self._gate.clock.sleep(self._gate.injector.chance.randrange(COMMIT_MS))
+        self._gate.boundary(boundary)
+        if self._gate.injector.is_store_away:
+            raise StoreFailed("the store is away for an hour; try again")
+
+    async def claim(self, run: str) -> int:
+        await self._cross_line("claim")
+        epoch = await self._memory.claim(run)
+        self._gate.checker.on_run_claimed(run, self._gate.number)
+        return epoch
+
+    async def release(self, run: str) -> None:
+        await self._cross_line("release")
+        await self._memory.release(run)
+
+    async def is_owned(self, run: str) -> bool:
+        await self._cross_line("read")
+        return await self._memory.is_owned(run)
+
+    @property
+    def owner(self) -> str:
+        return self._memory.owner
+
+    async def post(self, order: RunOrder) -> OrderReceipt:
+        await self._cross_line("post an order")
+        return await self._memory.post(order)
+
+    async def orders_for(self, owner: str) -> Sequence[RunOrder]:
+        await self._cross_line("read")
+        return await self._memory.orders_for(owner)
+
+    async def outcome(self, key: str) -> OrderOutcome | None:
+        await self._cross_line("read")
+        return await self._memory.outcome(key)
+
+    async def settle(self, key: str, outcome: OrderOutcome) -> None:
+        await self._cross_line("settle an order")
+        await self._memory.settle(key, outcome)
+
+    async def forget(self, key: str) -> None:
+        await self._cross_line("forget an order")
+        await self._memory.forget(key)
+
+    async def row(self, run: str) -> RunRow:
+        await self._cross_line("read")
+        return await self._memory.row(run)
+
+    async def records(self, run: str, after: int = 0, limit: int | None = None) -> Sequence[Record]:
+        await self._cross_line("read")
+        return await self._memory.records(run, after, limit)
+
+    async def row_with_records(self, run: str) -> tuple[RunRow, Sequence[Record]]:
+        await self._cross_line("read")
+        return await self._memory.row_with_records(run)
+
+    async def rows(
+        self,
+        *,
+        status: str | None = None,
+        crew: str | Collection[str] | None = None,
+        limit: int = 200,
+        before: str | None = None,
+        nested: bool | None = None,
+    ) -> Sequence[RunRow]:
+        await self._cross_line("read")
+        return await self._memory.rows(status=status, crew=crew, limit=limit, before=before, nested=nested)
+
+    async def rows_below(self, run: str) -> Sequence[RunRow]:
+        await self._cross_line("read")
+        return await self._memory.rows_below(run)
+
+    async def tree(self, run: str, after: int = 0, position: int = 0) -> Sequence[StoredRecord]:
+        await self._cross_line("read")
+        return await self._memory.tree(run, after, position)
+
+    async def put_crew(self, sha: str, body: bytes) -> None:
+        await self._memory.put_crew(sha, body)
+
+    async def crew(self, sha: str) -> bytes:
+        return await self._memory.crew(sha)
+
+    async def close(self) -> None:
+        await self._memory.close()
+
+
+class SimulatedBus(MemoryBus):
+    """The bus of one process, behind a connection that may break."""
+
+    def __init__(self, gate: Gate, memory: MemoryStore) -> None:
+        super().__init__(memory.bus.tables, memory.require_open)
+        self._gate = gate
+
+    async def cross_line(self, name: str) -> None:
+        if not self._gate.listens:
+            return
+        await self._gate.clock.sleep(self._gate.injector.chance.randrange(COMMIT_MS))
+        self._gate.boundary(f"before {name}")
+        if self._gate.injector.should_inject(self._gate.injector.faults.store_away):
+            self._gate.checker.record_fault(f"the bus is away at {name}")
+            raise StoreFailed("the store is away; try again")
+
+
+def _across_line(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    async def call_across_line(self: SimulatedBus, *values: Any, **named: Any) -> Any:
+        await self.cross_line(name)
+        return await method(self, *values, **named)
+
+    return call_across_line
+
+
+for _name, _method in list(vars(MemoryBus).items()):
+    if inspect.iscoroutinefunction(_method):
+        setattr(SimulatedBus, _name, _across_line(_name, _method))
+
+
+class SimulatedModel:
+    """A model behind a connection that may be slow, silent or broken."""
+
+    def __init__(self, gate: Gate, model: Model) -> None:
+        self._gate, self._model = gate, model
+
+    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+        gate = self._gate
+        gate.boundary("ask")
+        gate.checker.on_call_started(gate.number, "model", request.key, repeatable=True)
+        try:
+            await self._inject_trouble(request.key)
+            async with aclosing(self._model.reply(request)) as pieces:  # type: ignore[type-var]
+                async for piece in pieces:
+                    yield piece
+        finally:
+            gate.checker.on_call_ended(gate.number, request.key)
+
+    async def _inject_trouble(self, key: str) -> None:
+        injector, clock, checker = self._gate.injector, self._gate.clock, self._gate.checker
+        await clock.sleep(injector.chance.randrange(ORDINARY_MS))
+        if injector.should_inject(injector.faults.hanging):
+            checker.record_fault(f"call {key} is never answered")
+            await clock.sleep(NEVER_MS)
+        if injector.should_inject(injector.faults.slow):
+            checker.record_fault(f"call {key} is slow")
+            await clock.sleep(injector.chance.randrange(SLOW_MS))
+        if injector.should_inject(injector.faults.failing):
+            checker.record_fault(f"call {key} fails")
+            raise ModelUnavailable("overloaded")
+        if injector.should_inject(injector.faults.refusing):
+            checker.record_fault(f"call {key} is refused")
+            raise ModelRefused("not with this key")
+
+
+class SimulatedToolbox:
+    """The host's tools, called on the event loop, behind a connection that may be slow or broken."""
+
+    def __init__(self, gate: Gate, tools: PythonToolbox) -> None:
+        self._gate, self._tools = gate, tools
+
+    def schemas(self, names: Sequence[str]) -> tuple[ToolSchema, ...]:
+        return self._tools.schemas(tuple(map(_name_for_models, names)))
+
+    def is_idempotent(self, name: str) -> bool:
+        return self._tools.is_idempotent(name)
+
+    def needs_approval(self, name: str) -> bool:
+        return self._tools.needs_approval(name)
+
+    async def run(self, name: str, arguments: str, *, key: str) -> str:
+        gate, injector = self._gate, self._gate.injector
+        gate.boundary("tool")
+        repeatable = self._tools.is_idempotent(name)
+        gate.checker.on_call_started(gate.number, "tool", key, repeatable=repeatable)
+        try:
+            await gate.clock.sleep(injector.chance.randrange(ORDINARY_MS))
+            if injector.should_inject(injector.faults.slow):
+                gate.checker.record_fault(f"tool {name} is slow in call {key}")
+                await gate.clock.sleep(injector.chance.randrange(SLOW_MS * 2))
+            if injector.should_inject(injector.faults.failing):
+                gate.checker.record_fault(f"tool {name} fails in call {key}")
+                raise ToolFailed("out of order")
+            return await self._tools.run(name, arguments, key=key)
+        finally:
+            gate.checker.on_call_ended(gate.number, key)
+
+
+def toolbox_for(
+    crew: CrewDefinition, tools: Iterable[PythonTool | Callable[..., Any]], seed: int | str
+) -> PythonToolbox:
+    """The given tools without threads, and a stand-in for every other one that the crew names."""
+    given = [_inline(entry if isinstance(entry, PythonTool) else PythonTool(entry)) for entry in tools]
+    names = {declared.name for declared in given}
+    agents = [agent for each in crew.whole_tree() for agent in each.agents]
+    named = dict.fromkeys(_name_for_models(name) for agent in agents for name in agent.tools)
+    missing = [name for name in named if name not in names and name not in BUILTIN_TOOLS]
+    return PythonToolbox([*given, *(_stand_in(name, seed) for name in missing)])
+
+
+def _name_for_models(name: str) -> str:
+    """The name of a tool for models; one tool stands in for a whole MCP server."""
+    if not name.startswith(PREFIX):
+        return name
+    return name_for_models(server_of(name), name.partition("/")[2] or "tool").replace("-", "_")
+
+
+def _inline(declared: PythonTool) -> PythonTool:
+    function = declared.function
+    if inspect.iscoroutinefunction(function):
+        return declared
+
+    @functools.wraps(function)
+    async def call_inline(*positional: Any, **named: Any) -> Any:
+        return function(*positional, **named)
+
+    return PythonTool(call_inline, declared.idempotent, declared.needs_approval)
+
+
+def _stand_in(name: str, seed: int | str) -> PythonTool:
+    chance = chance_of(seed, name)
+
+    async def stand_in(text: str = "") -> str:
+        return chance.choice(["done", "[END]", f"{text} [STOP] [NEXT]", "", "error"])
+
+    stand_in.__name__ = name
+    stand_in.__doc__ = "Stands in for a tool of this name."
+    return PythonTool(stand_in, idempotent=chance.random() < 0.5)

@@ -1,0 +1,128 @@
+"""The world of one simulation: its storage, its processes, and the person who answers its questions."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from interlock.adapters.tools.python_tools import PythonToolbox
+from interlock.crew.definition import CrewDefinition
+from interlock.engine.flow.parking import PARKED
+from interlock.errors import InterlockError, RunNotFound
+from interlock.ports import Record, SealedRecord
+from interlock.runtime.runner import GivenAnswer
+from interlock.testing.memory_store import MemoryStore
+from interlock.testing.simulation.faults import Faults
+from interlock.testing.simulation.invariants import InvariantChecker
+from interlock.testing.simulation.seeds import chance_of
+from interlock.testing.simulation.simulated_loop import SimulatedClock, SimulatedLoop
+from interlock.testing.simulation.simulated_ports import FaultInjector
+from interlock.testing.simulation.simulated_process import Environment, ModelFor, Process, ProcessDied
+
+# Answers that a person gives.
+SAID = ("", "yes", "no", "go on", "retry", "fail", "it said [END]", "tiếp tục")
+
+# Between two moments of the fault phase, in milliseconds.
+MOMENT_MS = 1_500
+SAME_ANSWERS_MIN, SAME_ANSWERS_MAX = 2, 100
+
+# After this much quiet time every ordered call is in progress.
+NEGLECT_MS = 2_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationPlan:
+    """The input of a simulation. With a `past` the run does not start; it continues from the past of another run."""
+
+    crew: CrewDefinition
+    seed: int
+    run: str
+    input: str
+    faults: Faults
+    answers: int
+    tools: PythonToolbox
+    model_for: ModelFor
+    past: tuple[Record, ...] = ()
+
+
+class SimulatedWorld:
+    """The parts of one simulation, and the actions that its phases share."""
+
+    def __init__(self, plan: SimulationPlan) -> None:
+        self.plan, self.run = plan, plan.run
+        self.loop = SimulatedLoop(plan.seed)
+        self.clock = SimulatedClock(self.loop)
+        self.checker = InvariantChecker(plan.crew, self.run, self.loop)
+        self.crew = self.checker.crew
+        self.injector = FaultInjector(plan.faults, plan.seed)
+        self.chance = chance_of(plan.seed, "director")
+        self.shared_storage = MemoryStore()
+        self.processes: list[Process] = []
+        self.stalled: list[Process] = []
+
+    async def records_of(self, run: str) -> Sequence[SealedRecord]:
+        try:
+            return await self.shared_storage.export_records(run)
+        except RunNotFound:
+            return ()
+
+    async def living_process(self) -> Process:
+        """The current process, or the next one if it is dead or stalled."""
+        while not self.processes or self.processes[-1].is_dead or self.processes[-1] in self.stalled:
+            await self.clock.sleep(self.chance.randrange(MOMENT_MS))
+            await self.check_journals()
+            listens = any(each.subscriptions for each in self.crew.whole_tree())
+            environment = Environment(self.loop, self.clock, self.checker, self.injector, listens=listens)
+            memory = MemoryStore(beside=self.shared_storage)
+            process = Process(len(self.processes) + 1, environment, memory, self.plan.model_for, self.plan.tools)
+            self.processes.append(process)
+            try:
+                await process.boot(self.crew)
+            except ProcessDied:
+                continue
+            self.resume_one_stalled()
+        return self.processes[-1]
+
+    async def recover_if_undriven(self) -> None:
+        """Recovers the run if no process drives it because its driver gave up."""
+        process = await self.living_process()
+        if (await self.shared_storage.row(self.run)).status == "running" and self.run not in process.runner.drivers:
+            with suppress(ProcessDied, InterlockError):
+                await process.ask(process.runner.recover(self.crew, self.run))
+
+    async def check_journals(self) -> None:
+        for run in self.checker.runs:
+            if kept := await self.records_of(run):
+                self.checker.check_journal(run, list(kept))
+
+    async def continue_parked(self) -> None:
+        process = await self.living_process()
+        if process.runner.drivers:
+            self.checker.report_violation("a parked run rests", f"process {process.number} drives it")
+        if (await self.shared_storage.row(self.run)).reason == PARKED:
+            with suppress(ProcessDied, InterlockError):
+                await process.ask(process.runner.resume(self.crew, self.run, GivenAnswer()))
+
+    def resume_one_stalled(self) -> None:
+        if self.stalled and self.chance.random() < 0.5:
+            self.stalled.pop().resume()
+
+    async def answer(self, process: Process, *, again: bool) -> None:
+        """Answers an open wait, once or many times in parallel. One answer counts."""
+        token = self.chance.choice(self.checker.open_tokens())
+        text = self.chance.choice(SAID)
+        times = self.chance.randint(SAME_ANSWERS_MIN, SAME_ANSWERS_MAX) if again else 1
+        self.checker.record_fault(f"a person answers {token} with {text!r}, {times} times")
+        accepted = await asyncio.gather(*(self._resume(process, token, text) for _ in range(times)))
+        if sum(accepted) > 1:
+            self.checker.report_violation(
+                "an answer counts once", f"{sum(accepted)} of {times} equal answers to {token} were accepted"
+            )
+
+    async def _resume(self, process: Process, token: str, text: str) -> bool:
+        try:
+            await process.ask(process.runner.resume(self.crew, self.run, GivenAnswer(token, text)))
+        except (ProcessDied, InterlockError):  # refused, or not known to count
+            return False
+        self.checker.record_promise(token, text)
+        return True

@@ -1,0 +1,122 @@
+"""External signals reach the host at least once, with the same key, also after a crash."""
+
+import asyncio
+import textwrap
+from pathlib import Path
+
+from interlock import ExternalSignal, Interlock, load_crew
+from interlock.ports import ModelRequest
+from interlock.runtime.calls.external_signals import PAUSES_MS
+from interlock.testing import ManualClock
+from tests.framing import said
+
+CREW = """\
+version: "2.0"
+name: story
+entry_point: a
+agents: [{id: a, name: Ann}]
+routing:
+  signals:
+    a: [{signal: "[REPORT]", type: external}, {signal: "[ASK]", type: external, pause: true}, {signal: "[END]"}]
+"""
+
+
+def done(_request: ModelRequest) -> str:
+    return "all is well [REPORT] [END]"
+
+
+async def started(box: Interlock, folder: Path) -> str:
+    (folder / "crew.yaml").write_text(textwrap.dedent(CREW), "utf-8")
+    run = await box.start(load_crew(folder), "go")
+    await run.result()
+    return run.id
+
+
+async def delivered(box: Interlock) -> None:
+    """Until nothing is left to hand over."""
+    while await box.store.pending():
+        await asyncio.sleep(0)
+
+
+async def test_what_was_handed_over_is_struck_off(tmp_path: Path) -> None:
+    told: list[ExternalSignal] = []
+
+    async def hear(tell: ExternalSignal) -> None:
+        told.append(tell)
+
+    async with Interlock(tmp_path / "data", models=done, on_external=hear, recover=True) as box:
+        run = await started(box, tmp_path)
+        await delivered(box)
+        assert [(t.signal, t.agent, t.content, t.requires_response) for t in told] == [
+            ("[REPORT]", "a", "all is well [REPORT] [END]", False)
+        ]
+        assert told[0].key.startswith(f"{run}:")
+    async with Interlock(tmp_path / "data", models=done, on_external=hear, recover=True):
+        assert len(told) == 1
+
+
+async def test_a_host_that_died_while_it_was_told_is_told_again_though_the_run_is_over(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    hearing = asyncio.Event()
+
+    async def dies(tell: ExternalSignal) -> None:
+        told.append(tell.key)
+        hearing.set()
+        await asyncio.Event().wait()
+
+    async with Interlock(tmp_path / "data", models=done, on_external=dies) as box:
+        await started(box, tmp_path)
+        await hearing.wait()
+
+    async def hear(tell: ExternalSignal) -> None:
+        told.append(tell.key)
+
+    async with Interlock(tmp_path / "data", models=done, on_external=hear, recover=True) as box:
+        await delivered(box)
+    assert len(told) == 2 and told[0] == told[1]
+
+
+async def test_a_host_that_fails_is_told_again_a_few_times_and_then_at_the_next_start(tmp_path: Path) -> None:
+    told: list[str] = []
+    clock = ManualClock()
+
+    async def fails(tell: ExternalSignal) -> None:
+        told.append(tell.key)
+        raise OSError("the host's own trouble")
+
+    async with Interlock(tmp_path / "data", models=done, on_external=fails, clock=clock) as box:
+        await started(box, tmp_path)
+        for tries in range(1, len(PAUSES_MS) + 2):
+            while len(told) < tries:
+                await asyncio.sleep(0)
+            for _ in range(20):  # it falls asleep before its next try, or gives up
+                await asyncio.sleep(0)
+            clock.advance(max(PAUSES_MS))
+        assert len(await box.store.pending()) == 1
+    assert len(told) == 1 + len(PAUSES_MS)
+
+    async def hear(tell: ExternalSignal) -> None:
+        told.append(tell.key)
+
+    async with Interlock(tmp_path / "data", models=done, on_external=hear, recover=True) as box:
+        await delivered(box)
+    assert len(told) == 2 + len(PAUSES_MS) and len(set(told)) == 1
+
+
+async def test_a_handler_may_answer_the_very_wait_it_is_told_of(tmp_path: Path) -> None:
+    def ask(request: ModelRequest) -> str:
+        return "may I? [ASK]" if request.number == 1 else f"{request.messages[-1].text} [END]"
+
+    async with Interlock(tmp_path / "data", models=ask, on_external=lambda tell: answer(tell)) as box:
+
+        async def answer(tell: ExternalSignal) -> None:
+            while (await box.journal.row(tell.run)).status != "paused":
+                await asyncio.sleep(0)
+            await box.resume(tell.run, "you may", token=tell.token)
+
+        run = await started(box, tmp_path)
+        await delivered(box)
+        await box.runner.wait_until_settled(run)
+        result = await box.result(run)
+    assert (result.status, result.text) == ("completed", said("external", "answer", "you may"))
