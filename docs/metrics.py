@@ -125,6 +125,22 @@ def dialect_in(modules: list[Module]) -> Counter[str]:
     return Counter({module.path: found for module in modules if (found := len(DIALECT.findall(module.text)))})
 
 
+def bare_statuses(modules: list[Module]) -> list[str]:
+    """Where an attribute or argument `status` is compared with or given a text, which hides the enum it is of."""
+    found = []
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr == "status":
+                values = node.comparators
+            elif isinstance(node, ast.keyword) and node.arg == "status":
+                values = [node.value]
+            else:
+                continue
+            if any(isinstance(value, ast.Constant) for value in values):
+                found.append(f"{module.path}:{values[0].lineno}")
+    return found
+
+
 def symbols_in(folder: Path) -> Iterator[str]:
     """The last parts of all names that a tree defines: functions, classes, variables and attributes."""
     for module in modules_in(folder):

@@ -81,3 +81,10 @@ def test_the_table_of_renames_names_what_exists() -> None:
     assert [
         row["new"] for row in symbols if row["new"] != "(gone)" and row["new"].rpartition(".")[2] not in defined
     ] == []
+
+
+def test_no_status_in_the_runtime_is_a_bare_string(modules: list[Module]) -> None:
+    """HOUSE.md, cut 4: a status is a member of its enum, compared or given as one."""
+    assert metrics.bare_statuses([each for each in modules if each.path.startswith("runtime/")]) == []
+    bad = module_of('x.status == "running"\nRow(status="new")\nx.status is RunStatus.NEW\nRow(status=str(NEW))\n')
+    assert metrics.bare_statuses([bad]) == ["somewhere/thing.py:1", "somewhere/thing.py:2"]

@@ -18,6 +18,7 @@ from interlock.broadcast.record import Broadcast, Emission, ReceivedBroadcast, S
 from interlock.engine.effects import AckInbox, ClaimInbox, Effect, HandBackBroadcast, PublishBroadcast
 from interlock.engine.events import BroadcastHeard, IncomingEvent, RunStarted, WentStale
 from interlock.engine.flow.waits import agents_at_work, agents_concerned, hops_at_work
+from interlock.engine.kinds import RunStatus
 from interlock.engine.run import Step
 from interlock.errors import PortError
 from interlock.ports import NO_WRITES, Activity, AppendResult, AtomicWrites, BroadcastOutcome, Bus, Clock, InboxClaim
@@ -211,7 +212,7 @@ def _activity(live: LiveRun, event: IncomingEvent, step: Step, seq: int, at: int
 def _presence_change(live: LiveRun, event: IncomingEvent, step: Step) -> tuple[dict[str, int], dict[str, int]]:
     """The agents at work before and now: those of the transition, or all where the run waits for people."""
     state, was_waiting = live.run.state, live.is_waiting
-    live.is_waiting = state.status != "running" or bool(state.waits)
+    live.is_waiting = state.status is not RunStatus.RUNNING or bool(state.waits)
     if was_waiting or live.is_waiting or not (state.group or state.tasks or state.errands):
         return dict(live.at_work), agents_at_work(state)
     concerned = agents_concerned(event, step.facts)

@@ -6,6 +6,7 @@ Rule 1: nothing is shown twice, and every run in the order of its journal.
 from collections.abc import AsyncIterator, Sequence
 
 from interlock.engine.events import RunStarted
+from interlock.engine.kinds import RunStatus
 from interlock.ports import Clock, Journal, Owners
 from interlock.runtime.live_runs import LiveRuns
 from interlock.runtime.watchers import PublicEvent as PublicEvent
@@ -102,7 +103,7 @@ class Following:
 
     async def _is_driven_elsewhere(self, run_id: str) -> bool:
         row = await self.journal.row(run_id)
-        return row.status == "running" and await self._owners.is_owned(run_id)
+        return row.status == RunStatus.RUNNING and await self._owners.is_owned(run_id)
 
     async def _live_events(self, cursor: FollowCursor, watcher: Watcher) -> AsyncIterator[PublicEvent]:
         """The events of a run that this process drives."""

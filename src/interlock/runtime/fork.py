@@ -11,6 +11,7 @@ import msgspec
 
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import IncomingEvent, InputExpired, RunResumed
+from interlock.engine.kinds import RunStatus
 from interlock.engine.run import Run
 from interlock.engine.state import RunState
 from interlock.errors import CannotFork, JournalDiverged
@@ -32,7 +33,7 @@ def fork_places(crew: CrewDefinition, run_id: str, records: Sequence[Record]) ->
 def _is_quiet(state: RunState) -> bool:
     is_talking = state.tasks or state.errands or any(box.sent for box in state.mailboxes.values())
     is_alone = state.group is None and state.calling is None and not state.leaving
-    return state.status == "running" and is_alone and not state.waits and not is_talking
+    return state.status is RunStatus.RUNNING and is_alone and not state.waits and not is_talking
 
 
 def fork_run(

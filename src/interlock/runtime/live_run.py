@@ -11,6 +11,7 @@ from interlock.crew.definition import AgentDefinition, CrewDefinition
 from interlock.engine.effects import CallModel, RunTool
 from interlock.engine.events import IncomingEvent
 from interlock.engine.flow.waits import agents_at_work
+from interlock.engine.kinds import RunStatus
 from interlock.engine.prompt.conversation import Conversation
 from interlock.engine.run import Run
 from interlock.engine.state import turns_by
@@ -71,12 +72,12 @@ class LiveRun:
 
     @property
     def has_work(self) -> bool:
-        return self.run.state.status == "running" or not self.inbox.empty()
+        return self.run.state.status is RunStatus.RUNNING or not self.inbox.empty()
 
     def is_calling(self, call: CallModel) -> bool:
         """True if the run still waits for the reply to this call."""
         state = self.run.state
-        return state.status == "running" and any(turn.call == call.key for turn in turns_by(state, call.agent))
+        return state.status is RunStatus.RUNNING and any(turn.call == call.key for turn in turns_by(state, call.agent))
 
     def is_awaiting(self, tool: RunTool) -> bool:
         """True if the run still waits for the result of this tool."""

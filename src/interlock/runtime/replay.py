@@ -6,6 +6,7 @@ import msgspec
 
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.flow.parking import pause_reason
+from interlock.engine.kinds import RunStatus
 from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.run import OVER, Run
 from interlock.errors import JournalDiverged
@@ -27,7 +28,7 @@ def row_of(run: Run, row: RunRow, now: int) -> RunRow:
     """The row of a run in its present state; the reason of a paused run is what it waits for."""
     state = run.state
     waits_for = ""
-    if state.status == "paused":
+    if state.status is RunStatus.PAUSED:
         waits_for = pause_reason(state) if state.parked else state.waits[0].reason
     return msgspec.structs.replace(
         row,

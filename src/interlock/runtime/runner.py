@@ -14,6 +14,7 @@ from interlock.crew.definition import CrewDefinition
 from interlock.engine.budgets.limits import CostOf, cost_of
 from interlock.engine.delegation.host_messages import require_given
 from interlock.engine.events import NO_CONTEXT, CancelRequested, CrewContext, Entry, MessageGiven, RunStarted
+from interlock.engine.kinds import RunStatus
 from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.run import OVER, RULES, Run
 from interlock.errors import InterlockError, OwnedElsewhere
@@ -264,7 +265,7 @@ class Runner:
             run=run_id,
             crew=crew.name,
             crew_sha=event.crew_sha,
-            status="new",
+            status=str(RunStatus.NEW),
             created_at=self.clock.now_ms(),
             continues=event.continues,
             organization=crew.settings.organization,
@@ -347,7 +348,7 @@ class Runner:
 
     async def _recover_failed(self, root: str) -> None:
         row = await self.journal.row(root)
-        if row.status == "running":
+        if row.status == RunStatus.RUNNING:
             await self.resumption.recover(root, await self.crews.of(row.crew_sha))
 
     async def _end_failed(self, root: str, error: Exception) -> None:

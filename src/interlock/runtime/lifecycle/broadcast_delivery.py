@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from interlock.engine.events import BroadcastHeard
+from interlock.engine.kinds import RunStatus
 from interlock.engine.turns.start import accepts_broadcasts
 from interlock.errors import AlreadyHeard
 from interlock.ports import Delivery, Journal, Owners
@@ -33,7 +34,7 @@ class BroadcastDelivery:
 
     async def deliver(self, delivery: Delivery) -> bool:
         """Gives the broadcast to the newest running run of its crew, or to one that it starts; whether it could."""
-        for row in await self._journal.rows(status="running", crew=delivery.crew, limit=NEWEST_MAX):
+        for row in await self._journal.rows(status=str(RunStatus.RUNNING), crew=delivery.crew, limit=NEWEST_MAX):
             if row.run in self._live_runs.drivers:
                 if await self._offer_broadcast(row.run, delivery):
                     return True

@@ -21,6 +21,7 @@ from interlock.engine.events import (
     Entry,
     RunStarted,
 )
+from interlock.engine.kinds import RunStatus
 from interlock.engine.run import OVER, RULES, Run
 from interlock.engine.state import RunState
 from interlock.errors import CrewMissing, InterlockError, OwnedElsewhere, RunExists, RunNotFound, StoreFailed
@@ -67,7 +68,7 @@ class Children:
                 state = await self._resting_state(child)
                 if state.parked:  # its parent is being parked too, and claims it again when it is resumed
                     return None
-                if state.status == "paused":
+                if state.status is RunStatus.PAUSED:
                     await self._live_runs.inject_event(parent, _waits_of_child(order, state))
                     return None
             return result_of_child(order, state)
@@ -78,7 +79,7 @@ class Children:
             try:
                 child = self._live_runs.runs.get(order.child) or await self._claim_child(order.child)
             except RunNotFound:  # it was never started
-                return ChildReturned(call=order.key, status="cancelled", reason="cancelled")
+                return ChildReturned(call=order.key, status=str(RunStatus.CANCELLED), reason="cancelled")
             except CrewMissing as error:
                 return result_of_lost_child(order, error)
             except (OwnedElsewhere, StoreFailed):
@@ -147,7 +148,7 @@ class Children:
             run=order.child,
             crew=crew.name,
             crew_sha=sub.crew_sha,
-            status="new",
+            status=str(RunStatus.NEW),
             created_at=self._clock.now_ms(),
             organization=crew.settings.organization or parent.row.organization,
         )
@@ -190,7 +191,7 @@ def _author(crew: str, author: str) -> str:
 
 def result_of_lost_child(order: StartChild | StopChild, error: InterlockError) -> ChildReturned:
     """The result of a child that cannot be read any more."""
-    return ChildReturned(call=order.key, status="failed", reason=error.code)
+    return ChildReturned(call=order.key, status=str(RunStatus.FAILED), reason=error.code)
 
 
 def result_of_child(order: StartChild | StopChild, state: RunState) -> ChildReturned:

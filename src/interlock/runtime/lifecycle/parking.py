@@ -9,6 +9,7 @@ import asyncio
 from contextlib import suppress
 
 from interlock.engine.events import ParkRequested
+from interlock.engine.kinds import RunStatus, WorkStatus
 from interlock.engine.state import RunState, child_runs_of
 from interlock.errors import RunNotFound
 from interlock.ids import parent_of
@@ -84,7 +85,7 @@ class Parking:
                 return
             live = await self._live_runs.claim_run(run_id)
             if not await self._resumption.continue_if_ending(live):
-                if live.run.state.status == "running":
+                if live.run.state.status is RunStatus.RUNNING:
                     await self._committer.commit_event(live, ParkRequested(by="host", hindrance=hindrance))
                 await self._live_runs.release_if_idle(live)
 
@@ -100,5 +101,5 @@ class Parking:
     def _working_children(self, state: RunState) -> list[str]:
         """The children that are started or driven, without those that are parked or rest."""
         lives = self._live_runs.runs
-        found = [child.run for child in child_runs_of(state) if child.status == "working"]
+        found = [child.run for child in child_runs_of(state) if child.status is WorkStatus.WORKING]
         return [run for run in found if run not in lives or not lives[run].run.state.parked]

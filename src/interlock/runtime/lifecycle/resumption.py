@@ -7,6 +7,7 @@ Rule 2: all methods are called by a holder of the run's lock in `LiveRuns.run_lo
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.effects import StopChild
 from interlock.engine.events import ChildGoesOn, DriveFailed, ParkRequested, RunResumed
+from interlock.engine.kinds import RunStatus
 from interlock.engine.run import OVER
 from interlock.errors import InterlockError, ParentIsOver
 from interlock.ids import key_of, parent_of
@@ -52,7 +53,7 @@ class Resumption:
 
     async def resume_outstanding(self, live: LiveRun) -> None:
         """Does the outstanding effects of a run that was just claimed, or releases the run."""
-        if live.run.state.status == "running":
+        if live.run.state.status is RunStatus.RUNNING:
             await self._hub.record_presence(live)
             self._effect_runner.report_lost_tools(live, live.run.outstanding_effects())
             self._live_runs.drive(live)
@@ -81,7 +82,7 @@ class Resumption:
 
     def redo_outstanding_effects(self, live: LiveRun) -> None:
         """Does again, for a run that was just claimed, all effects if it was running, else only stops of children."""
-        if live.run.state.status != "running":
+        if live.run.state.status is not RunStatus.RUNNING:
             self.retry_child_cancellations(live)
         elif live.id not in self._live_runs.runs:
             self._effect_runner.report_lost_tools(live, live.run.outstanding_effects())
@@ -118,7 +119,7 @@ class Resumption:
     async def _wake_parent(self, child: LiveRun) -> LiveRun | None:
         """Wakes the parent of a child that rests, the root first: `ParentIsOver` if it has ended."""
         parent_id = parent_of(child.id)
-        if not parent_id or child.run.state.status != "paused":
+        if not parent_id or child.run.state.status is not RunStatus.PAUSED:
             return None
         async with self._live_runs.run_lock(parent_id):
             parent = await self._live_runs.get_or_claim(parent_id)
