@@ -37,12 +37,12 @@ from interlock.engine.delegation.tools import (
     report,
 )
 from interlock.engine.events import ToolReturned
-from interlock.engine.kinds import ADVISORY_KINDS, TurnKind
+from interlock.engine.kinds import ADVISORY_KINDS, ASK_USER, TurnKind
 from interlock.engine.prompt.phrases import truncate
 from interlock.engine.publish import GenerateSignalArguments, generate_signal
 from interlock.engine.shared_memory import MemoryReadArguments, MemoryWriteArguments, memory_read, memory_write
 from interlock.engine.state import OpenTool, RunState, Turn
-from interlock.engine.transition import ASK_USER, ToolRefusal, Transition
+from interlock.engine.transition import ToolRefusal, Transition
 from interlock.engine.turns.questions import AskUserArguments, ask_user
 from interlock.messages.reading import read_json
 

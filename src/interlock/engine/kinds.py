@@ -39,6 +39,10 @@ class TurnKind(StrEnum):
     CHECK = "check"
 
 
+# The tool by which an agent asks a person.
+ASK_USER = "ask_user"
+
+
 # Calls of an agent's model beside the agent's own work.
 ADVISORY_KINDS = (TurnKind.SELECT, TurnKind.CHECK)
 

@@ -48,7 +48,7 @@ from interlock.engine.events import (
     Warned,
     WentStale,
 )
-from interlock.engine.flow.control import apply_decision, finish_run, transfer_control
+from interlock.engine.flow.control import apply_decision, finish_run, route_reply, transfer_control
 from interlock.engine.flow.groups import close_branch, join_group, on_group_timeout, start_group
 from interlock.engine.flow.parking import park_run, record_parked_pause, unpark_run
 from interlock.engine.flow.sub_crews import (
@@ -87,13 +87,13 @@ from interlock.engine.state import RunState, wait_tokens_of
 from interlock.engine.timers import RUN, WARNING, start_timer, update_timers
 from interlock.engine.transition import Transition
 from interlock.engine.turns.approvals import on_approval_needed
-from interlock.engine.turns.model_calls import end_call, on_model_failed, on_reserved, retry_call
+from interlock.engine.turns.model_calls import ask_model, end_call, on_model_failed, on_reserved, retry_call
 from interlock.engine.turns.questions import on_question_expired
 from interlock.engine.turns.replies import on_model_replied
 from interlock.engine.turns.side_turns import end_side_turn, insert_side_turns, queue_side_turn, start_side_turns
-from interlock.engine.turns.start import is_stale_broadcast, on_mail_taken, show_broadcast
+from interlock.engine.turns.start import is_stale_broadcast, on_mail_taken, show_broadcast, start_turn
 from interlock.engine.turns.tool_calls import is_tool_open, on_tool_returned, on_tools_timeout
-from interlock.engine.turns.turn import ask, conclude_turn, start_turn
+from interlock.engine.turns.turn import ask, conclude_turn
 
 # Changed rules get a new number; journals replay under the rules they were written with.
 # 2: the timer of a task stops while its child waits for a person; a task's broadcasts have at least the hops of the
@@ -140,37 +140,40 @@ class Run:
         # The calling crews whose budgets count these calls too, other than a crew of the same name.
         above = [limit.crew for limit in bounds.limits if limit.crew != self.crew.name]
         self.crews_above = tuple(dict.fromkeys(above))
+        self._timeout_ms = self.settings.timeout_seconds * 1000
 
     def apply(self, event: IncomingEvent) -> Step:
         """Applies an event; returns the derived facts and the effects to carry out."""
-        self.state.seq += 1
-        self.state.worked_ms += event.worked_ms
-        if isinstance(event, RunStarted) and event.bounds != UNBOUNDED and self.state.status is RunStatus.NEW:
-            self.state.bounds = event.bounds
-            self._apply_bounds(event.bounds)
+        state = self.state
+        state.seq += 1
+        state.worked_ms += event.worked_ms
         if isinstance(event, RunStarted):
-            self.table = self.table.for_rules(event.rules)
-        t = Transition(self.crew, self.settings, self.table, self.budgets, self.state, self.index)
+            self._apply_start(event)
+        t = Transition(self.crew, self.settings, self.table, self.budgets, state, self.index)
         t.mail = event.mail
-        if _is_stale(t, event):
+        if state.status in OVER or _is_closed(t, event):
             if isinstance(event, Reserved) and not event.refused:  # the call will not be made
                 t.emit(Settle(key=event.call, agent=event.agent, usage=Usage()))
             t.record(WentStale(about=event.__struct_config__.tag))  # type: ignore[arg-type]
             return Step(tuple(t.facts), tuple(t.effects))
-        waited_for, status = wait_tokens_of(self.state), self.state.status
-        move = _stop_if_out_of_time(t, event) or _EVENT_HANDLERS[type(event)](t, event) or _deliver(t)
-        while move is not None:
-            if self.state.side:
-                move = insert_side_turns(t, move)
-            move = _MOVE_HANDLERS[type(move)](t, move) or _deliver(t)
-        if self.state.parked:
+        waited_for, status = wait_tokens_of(state) if state.waits else (), state.status
+        is_late = state.worked_ms >= self._timeout_ms
+        _make_moves(t, (_stop_if_running(t, event) if is_late else None) or _EVENT_HANDLERS[type(event)](t, event))
+        if state.parked:
             record_parked_pause(t)
-        elif self.state.waits:
+        elif state.waits:
             pause_if_idle(t)
-        changed = status != self.state.status or waited_for != wait_tokens_of(self.state)
+        changed = status != state.status or waited_for != (wait_tokens_of(state) if state.waits else ())
         if changed or t.timers_started:
             update_timers(t, all_=changed)
         return Step(tuple(t.facts), tuple(t.effects))
+
+    def _apply_start(self, event: RunStarted) -> None:
+        """Sets what the first event brings: the caller's limits and the rules."""
+        if event.bounds != UNBOUNDED and self.state.status is RunStatus.NEW:
+            self.state.bounds = event.bounds
+            self._apply_bounds(event.bounds)
+        self.table = self.table.for_rules(event.rules)
 
     def outstanding_effects(self) -> tuple[Effect, ...]:
         """The effects to carry out again after a replay: emitted, not answered, and not the subject of a question."""
@@ -191,19 +194,22 @@ class Run:
         return run
 
 
-def _deliver(t: Transition) -> Move | None:
-    return deliver_messages(t) if t.state.mailboxes else None
-
-
-def _is_stale(t: Transition, event: IncomingEvent) -> bool:
-    return t.state.status in OVER or _is_closed(t, event)
+def _make_moves(t: Transition, move: Move | None) -> None:
+    """Carries out moves until none follows; messages are delivered whenever nothing else is left to do."""
+    state = t.state
+    while move is not None or (state.mailboxes and (move := deliver_messages(t)) is not None):
+        if state.side:
+            move = insert_side_turns(t, move)
+        handlers = _HANDLERS_WITH_MESSAGING if t.has_messaging else _MOVE_HANDLERS
+        move = handlers[type(move)](t, move)
 
 
 def _is_closed(t: Transition, event: IncomingEvent) -> bool:
     """Whether the subject of the event is closed."""
     match event:
         case ModelReplied() | ModelFailed():
-            return t.turn_calling(event.call, event.agent) is None
+            t.caller = t.turn_calling(event.call, event.agent)
+            return t.caller is None
         case Reserved():
             return t.turn_reserving(event.call, event.agent) is None
         case RunStarted():
@@ -259,12 +265,9 @@ def _on_run_started(t: Transition, event: RunStarted) -> Move:
     return StartTurn(event.entry or t.crew.entry_point)
 
 
-def _stop_if_out_of_time(t: Transition, event: IncomingEvent) -> Move | None:
-    if (
-        t.state.status is not RunStatus.RUNNING
-        or t.state.ending is not None
-        or t.state.worked_ms < t.settings.timeout_seconds * 1000
-    ):
+def _stop_if_running(t: Transition, event: IncomingEvent) -> Move | None:
+    """Stops a run that is out of time, unless it waits or is ending."""
+    if t.state.status is not RunStatus.RUNNING or t.state.ending is not None:
         return None
     if isinstance(event, ModelReplied | ModelFailed):
         end_call(t, event)  # a late reply still costs
@@ -339,8 +342,8 @@ _EVENT_HANDLERS: dict[type, Callable[[Transition, Any], Move | None]] = {
 
 _MOVE_HANDLERS: dict[type, Callable[[Transition, Any], Move | None]] = {
     StartTurn: start_turn,
-    Ask: ask,
-    ConcludeTurn: conclude_turn,
+    Ask: ask_model,
+    ConcludeTurn: route_reply,
     ApplyDecision: apply_decision,
     TransferControl: transfer_control,
     StartGroup: start_group,
@@ -356,3 +359,5 @@ _MOVE_HANDLERS: dict[type, Callable[[Transition, Any], Move | None]] = {
     EndSideTurn: end_side_turn,
     FinishRun: finish_run,
 }
+# In runs whose agents exchange messages, delegation is called before a model call and around a conclusion.
+_HANDLERS_WITH_MESSAGING = {**_MOVE_HANDLERS, Ask: ask, ConcludeTurn: conclude_turn}

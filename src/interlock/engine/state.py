@@ -275,7 +275,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def wait_tokens_of(state: RunState) -> tuple[str, ...]:
     """The tokens of all open waits, those of children included."""
-    return tuple([wait.token for wait in state.waits]) if state.waits else ()
+    return tuple([wait.token for wait in state.waits])
 
 
 def child_runs_of(state: RunState) -> list[ChildRun]:

@@ -23,21 +23,17 @@ from interlock.engine.state import (
 )
 from interlock.messages.frames import Frame
 
-# The tool by which an agent asks a person.
-ASK_USER = "ask_user"
-
 
 class ToolRefusal(Exception):
     """A tool call is refused; the text tells the model why, and what to do."""
 
 
-class WakeupQueues:
+class WakeupQueues(msgspec.Struct):
     """The agents to look at before the transition is over; see `delegation.wakeups`."""
 
-    def __init__(self) -> None:
-        self.with_task: list[tuple[int, str]] = []
-        self.suspended: list[tuple[int, int, str]] = []
-        self.in_doubt: list[tuple[int, int, str]] = []
+    with_task: list[tuple[int, str]] = []
+    suspended: list[tuple[int, int, str]] = []
+    in_doubt: list[tuple[int, int, str]] = []
 
 
 class Transition:
@@ -62,6 +58,9 @@ class Transition:
         # Agents for whom something may have changed: only they, and those who wait for them, can continue.
         self.touched = dict.fromkeys(turn.agent for turn in foreground_turns(state)) if state.mailboxes else {}
         self.queues = WakeupQueues()
+        # Whether an agent of this run has a state in the message protocol, or a mailbox. Other runs exchange nothing.
+        self.has_messaging = bool(state.agents or state.mailboxes)
+        self.caller: Turn | None = None  # the turn whose model call this event ends
         self.mail: tuple[str, ...] = ()  # agents with broadcasts in their inbox
         self.went_aside = False
 
@@ -86,16 +85,9 @@ class Transition:
         """Whether moves may be made: the run is running or parked."""
         return self.state.status is RunStatus.RUNNING or bool(self.state.parked)
 
-    @property
-    def has_messaging(self) -> bool:
-        """Whether an agent of this run has delegated, sent a message or may do so."""
-        return bool(self.state.agents or self.state.mailboxes)
-
     def exchanges_messages(self, agent: str) -> bool:
-        """Whether the agent has a place in the delegation tree, or may ask a person."""
-        tree = self.crew.delegation
-        in_tree = tree is not None and bool(tree.children.get(agent) or tree.parents.get(agent))
-        return in_tree or ASK_USER in self.table.tools_of(agent) or agent in self.state.agents
+        """Whether the agent has a place in the delegation tree, may ask a person, or has had a message."""
+        return agent in self.table.messaging_agents or agent in self.state.agents
 
     def mark_running(self) -> None:
         """Marks the run as running, because something can continue; a parked run still waits for its resume."""

@@ -122,6 +122,7 @@ class AgentBudget(msgspec.Struct, frozen=True):
     of_call: tuple[CallBound, ...]
     of_windows: tuple[WindowLimit, ...]
     needs_estimate: bool  # a call must be reserved before it is made
+    counts_calls: bool  # the calls of the run have a limit
 
     @property
     def cost_limit(self) -> str:
@@ -149,7 +150,9 @@ class CrewBudgets:
         of_windows = (*limits_of(self._crew, agent), *self._bounds.limits)
         of_run = settings.max_tokens_per_run is not None or settings.max_cost_per_run is not None
         is_given = any(given.what != "calls" for given in self._bounds.given)
-        return AgentBudget(agent, of_call, of_windows, of_run or is_given or bool(of_call) or bool(of_windows))
+        needs_estimate = of_run or is_given or bool(of_call) or bool(of_windows)
+        counts_calls = settings.max_calls_per_run is not None or bool(self._bounds.given)
+        return AgentBudget(agent, of_call, of_windows, needs_estimate, counts_calls)
 
     def for_children(self) -> tuple[WindowLimit, ...]:
         """The window limits of this crew and those above it, as a child of this run inherits them."""

@@ -16,19 +16,14 @@ from interlock.engine.turns.unanswered import cancel_model_call
 _PER_RUN = {what: f"max_{what}_per_run" for what in ("calls", "tokens", "cost")}
 
 
-def settle_call(t: Transition, turn: Turn, usage: Usage, *, failed: bool = False) -> None:
-    """Settles a call that is over: its cost replaces the reserved estimate."""
-    before = t.state.usage
-    t.state.usage = before.with_call(usage)
-    if turn.reserved:
-        model = t.budgets.of(turn.agent).agent.model(backup=turn.backup)
-        server = model.server if model is not None else ""
-        whole = NO_USAGE.with_call(usage)
-        t.emit(Settle(key=turn.reserved, agent=turn.agent, usage=whole, failed=failed, provider=server))
-        _warn_after_call(t, turn, before.cost_micros, usage)
-        _clear_reservation(turn)
-    if usage.unpriced_calls:
-        _warn_of_unknown_price(t, turn)
+def settle_reservation(t: Transition, turn: Turn, usage: Usage, before: Usage, *, failed: bool) -> None:
+    """Settles a call that is over: its cost replaces the reserved estimate. `before` is the run's usage without it."""
+    model = t.budgets.of(turn.agent).agent.model(backup=turn.backup)
+    server = model.server if model is not None else ""
+    whole = msgspec.structs.replace(usage, calls=usage.calls + 1)
+    t.emit(Settle(key=turn.reserved, agent=turn.agent, usage=whole, failed=failed, provider=server))
+    _warn_after_call(t, turn, before.cost_micros, usage)
+    _clear_reservation(turn)
 
 
 def cancel_call_and_reservation(t: Transition, turn: Turn) -> None:
@@ -204,7 +199,7 @@ def _warn_after_call(t: Transition, turn: Turn, cost_before: int, usage: Usage) 
         t.record(Warned(code="budget-alert", message=f"{share:.0%} of max_cost_per_run is used"))
 
 
-def _warn_of_unknown_price(t: Transition, turn: Turn) -> None:
+def warn_of_unknown_price(t: Transition, turn: Turn) -> None:
     """Warns once per agent that a limit in dollars cannot count calls of unknown price."""
     if t.state.rules < 3 or turn.agent in t.state.unpriced:
         return

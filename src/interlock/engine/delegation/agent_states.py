@@ -31,6 +31,7 @@ def set_agent_state(t: Transition, agent: str, cause: Cause) -> None:
     before = agent_state_of(t, agent)
     assert (before, cause) in MOVES, f"the engine moves agents by the table alone, not from {before} by {cause}"
     t.state.agents[agent] = after = MOVES[before, cause]
+    t.has_messaging = True
     t.record(AgentStateChanged(agent=agent, state=after))
 
 

@@ -36,6 +36,7 @@ def mailbox(t: Transition, agent: str) -> Mailbox:
         tree = t.crew.delegation
         t.index.boxes[agent] = len(t.state.mailboxes)
         box = t.state.mailboxes[agent] = Mailbox(agent)
+        t.has_messaging = True
         if tree is not None:
             box.ack_timeout_ms = int(tree.ack_timeout_seconds * 1000)
             box.answer_timeout_ms = int(tree.answer_timeout_seconds * 1000)

@@ -25,16 +25,6 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             unpriced_calls=self.unpriced_calls + other.unpriced_calls,
         )
 
-    def with_call(self, other: "Usage") -> "Usage":
-        """The usage with one more call of this cost."""
-        return Usage(
-            calls=self.calls + other.calls + 1,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cost_micros=self.cost_micros + other.cost_micros,
-            unpriced_calls=self.unpriced_calls + other.unpriced_calls,
-        )
-
     @property
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens

@@ -2,7 +2,6 @@
 
 import hashlib
 
-from interlock.crew.definition import RouteDefinition
 from interlock.engine.budgets.spending import cancel_call_and_reservation
 from interlock.engine.effects import SendExternalSignal
 from interlock.engine.events import (
@@ -28,7 +27,7 @@ from interlock.engine.moves import (
     TransferControl,
 )
 from interlock.engine.publish import publish_reply
-from interlock.engine.routing.candidates import CandidateOutcome, Verb
+from interlock.engine.routing.candidates import Candidate, CandidateOutcome, Verb
 from interlock.engine.routing.decision import Decision, OwnReply
 from interlock.engine.routing.emit_signal import emission_names
 from interlock.engine.state import PendingEnd, Turn
@@ -46,8 +45,8 @@ EQUAL_REPLIES_MAX = 3
 
 def route_reply(t: Transition, move: ConcludeTurn) -> Move:
     turn, reply = move.turn, move.reply
-    decision = t.table.decide(OwnReply(turn.agent, reply, emission_names(turn.emits)))
-    branch = t.branch_of(turn)
+    decision = t.table.decide(OwnReply(turn.agent, reply, emission_names(turn.emits) if turn.emits else ()))
+    branch = t.branch_of(turn) if t.state.group is not None else None
     if branch is not None:  # marks of members are only recorded; the join decides
         record_marks(t, decision, steers=False)
         fire_tells(t, turn, decision, reply, waits=False)
@@ -94,17 +93,17 @@ def record_decision(t: Transition, decision: Decision) -> None:
 def fire_tells(t: Transition, turn: Turn, decision: Decision, reply: str, *, waits: bool = True) -> None:
     """Fires each notification once per turn. Without `waits`, external signals that would wait only notify."""
     for candidate in decision.candidates:
-        route = t.table.route(decision.agent, candidate.signal)
-        is_told = candidate.outcome is CandidateOutcome.TOLD or (
-            not waits and route.behavior is SignalBehavior.EXTERNAL
-        )
-        if is_told and route.signal not in turn.told:
-            turn.told.append(route.signal)
-            _fire_tell(t, turn, route, reply)
+        if candidate.outcome is CandidateOutcome.TOLD or not waits:
+            _fire_tell(t, turn, candidate, reply)
 
 
-def _fire_tell(t: Transition, turn: Turn, route: RouteDefinition, reply: str) -> None:
-    if route.behavior is SignalBehavior.EXTERNAL:
+def _fire_tell(t: Transition, turn: Turn, candidate: Candidate, reply: str) -> None:
+    route = t.table.route(turn.agent, candidate.signal)
+    is_external = route.behavior is SignalBehavior.EXTERNAL
+    if route.signal in turn.told or not (is_external or candidate.outcome is CandidateOutcome.TOLD):
+        return
+    turn.told.append(route.signal)
+    if is_external:
         send_external(t, turn.agent, route.signal, reply)
     else:
         publish_reply(t, turn, route, reply)
@@ -137,7 +136,7 @@ def apply_decision(t: Transition, move: ApplyDecision) -> Move | None:
 
 
 def _count_and_check_occurs(t: Transition, signal: str) -> bool:
-    most = t.table.max_occurs(signal)
+    most = t.table.max_occurs.get(signal)
     t.state.steered[signal] = t.state.steered.get(signal, 0) + 1
     if most is None or t.state.steered[signal] <= most:
         return False

@@ -6,16 +6,26 @@ Rule 3: a mark that does not steer is recorded with its reason.
 Rule 4: without a signal, control goes where the crew says, never to another agent.
 """
 
-from collections.abc import Callable
-
 import msgspec
 
 from interlock.crew.definition import AgentDefinition, CrewDefinition, RouteDefinition
 from interlock.crew.graph import ends_without_signal
 from interlock.crew.registry import registry_of
+from interlock.engine.kinds import ASK_USER
 from interlock.engine.routing.candidates import STEERING, Candidate, CandidateOutcome, Verb
-from interlock.engine.routing.own_marks import EXACTNESS, OwnMarks, candidate_of_member, signals_to_call, verb_of
-from interlock.engine.routing.positions import PlacedMark, is_mark_only, marks_with_lines, never_counts, position_rule
+from interlock.engine.routing.own_marks import (
+    EXACTNESS,
+    OwnMarks,
+    PlacedMark,
+    Reading,
+    candidate_of_member,
+    is_mark_only,
+    marks_with_lines,
+    never_counts,
+    position_rule,
+    signals_to_call,
+    verb_of,
+)
 from interlock.errors import UsageError, nearest
 from interlock.signals.emphasis import with_emphasis
 from interlock.signals.matching import SignalMatcher, marks
@@ -60,7 +70,12 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RoutingTable:
-    """A crew's routes, prepared once for all replies."""
+    """A crew's routes, prepared once for all replies of all its runs.
+
+    `is_known_mark` tells whether a mark with this name is a signal of the crew, for any agent. `deprecations` is the
+    advice for each deprecated signal, `max_occurs` the bound of each signal that has one. `messaging_agents` have a
+    place in the delegation tree, or may ask a person.
+    """
 
     def __init__(self, crew: CrewDefinition, reading: int = 3) -> None:
         self.crew = crew
@@ -69,6 +84,10 @@ class RoutingTable:
         self._agents = {agent.id: agent for agent in crew.agents}
         self.registry = registry_of(crew)
         self._known = SignalMatcher(self.registry.names())
+        self.is_known_mark = self._known.recognizes
+        self.deprecations = {each.name: each.deprecated_msg for each in self.registry.all() if each.deprecated_msg}
+        self.max_occurs = {each.name: each.max_occurs for each in self.registry.all() if each.max_occurs is not None}
+        self.messaging_agents = _messaging_agents(crew)
         self._near = NameSuggestions(self._known.names)
         self._own: dict[str, OwnMarks] = {}
 
@@ -87,49 +106,39 @@ class RoutingTable:
                 f"crew '{self.crew.name}' has no agent '{reply.agent}'; "
                 f"{nearest(reply.agent, list(self._agents), 'agents: ' + ', '.join(self._agents))}"
             )
-        own = self._marks_of(reply.agent)
-        seen = marks_with_lines(reply.text, own.is_relevant, self.reading)
+        own = self._own.get(reply.agent) or self._marks_of(reply.agent)
+        seen = marks_with_lines(reply.text, own.reading, self.reading)
         if not seen and not reply.emitted:
-            return self._decision(agent, (), ())
-        counts = self._position_test(seen, reply.text)
-        counted: list[PlacedMark] = []
+            return self._decision(agent, own, (), ())
+        settings = self.crew.settings
+        counts = (
+            position_rule(settings.signal_position, seen, reply.text, self._known.recognizes)
+            if settings.signal_mode != "tool"
+            else never_counts
+        )
+        counted: list[tuple[PlacedMark, Reading]] = []
         refused: list[PlacedMark] = []
-        for mark in seen:
-            (counted if counts(mark) and own.reading(mark.inner).names else refused).append(mark)
-        for inner in reply.emitted:
-            (counted if own.reading(inner).names else refused).append(PlacedMark(inner, 0, 0, 0, 0, 0))
+        for mark in (*seen, *(PlacedMark(inner, 0, 0, 0, 0, 0) for inner in reply.emitted)):
+            reading = own.reading(mark.inner)
+            if reading is not None and reading.names and (mark.line == 0 or counts(mark)):
+                counted.append((mark, reading))
+            else:
+                refused.append(mark)
         rejected = self._rejections(own, agent.id, refused) if refused else ()
-        return self._decision(agent, own.candidates(counted), rejected)
-
-    def tools_of(self, agent: str) -> tuple[str, ...]:
-        """The agent's tools; empty if there is no such agent."""
-        return self._agents[agent].tools if agent in self._agents else ()
+        return self._decision(agent, own, own.candidates(counted), rejected)
 
     def route(self, agent: str, signal: str) -> RouteDefinition:
         return self._marks_of(agent).ways[signal].route
 
-    def is_known_mark(self, inner: str) -> bool:
-        """Whether a mark with this name is a signal of the crew, for any agent."""
-        return self._known.recognizes(inner)
-
     def is_own_mark(self, agent: str, inner: str) -> bool:
         """Whether a mark with this name has a route of the agent."""
-        return bool(self._marks_of(agent).reading(inner).names)
+        return bool(self._marks_of(agent).names_of(inner))
 
     def is_steering_line(self, agent: str, text: str) -> bool:
         """Whether the last line of the text holds only marks that steer for this agent."""
         own = self._marks_of(agent)
         seen = [mark for mark in marks_with_lines(text, own.is_steering, self.reading) if mark.line_end == len(text)]
         return bool(seen) and is_mark_only(text, seen)
-
-    def max_occurs(self, signal: str) -> int | None:
-        definition = self.registry.get(signal)
-        return definition.max_occurs if definition is not None else None
-
-    def deprecation_of(self, signal: str) -> str:
-        """The advice of a deprecated signal; empty if it is not deprecated."""
-        definition = self.registry.get(signal)
-        return definition.deprecated_msg if definition is not None else ""
 
     def without_marks(self, text: str) -> str:
         """The text for people: without known marks and the emphasis around them."""
@@ -145,7 +154,7 @@ class RoutingTable:
     def winner_of(self, decision: Decision) -> Decision:
         """The decision if a conflict is resolved by priority."""
         winner = next(c for c in decision.candidates if c.outcome is CandidateOutcome.WON)
-        held = self._is_held(decision.agent, winner.verb)
+        held = winner.verb in self._marks_of(decision.agent).held_verbs
         return msgspec.structs.replace(
             decision, verb=winner.verb, because="signal", target=winner.target, held=held, then=""
         )
@@ -173,14 +182,9 @@ class RoutingTable:
 
     def _marks_of(self, agent: str) -> OwnMarks:
         if agent not in self._own:
-            self._own[agent] = OwnMarks(self.crew.routes.get(agent, ()), self._known, self._near)
+            held = () if self.crew.behavior_of(agent).auto_route else TRANSFERS
+            self._own[agent] = OwnMarks(self.crew.routes.get(agent, ()), self._known, self._near, held)
         return self._own[agent]
-
-    def _position_test(self, seen: list[PlacedMark], text: str) -> Callable[[PlacedMark], bool]:
-        """A test whether a mark stands where marks count."""
-        if self.crew.settings.signal_mode == "tool":
-            return never_counts
-        return position_rule(self._position, seen, text, self._known.recognizes)
 
     def _rejections(self, own: OwnMarks, agent: str, refused: list[PlacedMark]) -> tuple[Rejection, ...]:
         once: dict[str, PlacedMark] = {}  # the first of each; a reply may repeat a mark without end
@@ -190,7 +194,7 @@ class RoutingTable:
         return tuple(self._rejection(own, agent, mark) for mark in named)
 
     def _rejection(self, own: OwnMarks, agent: str, mark: PlacedMark) -> Rejection:
-        if own.reading(mark.inner).names:
+        if own.names_of(mark.inner):
             return _rejection_of(mark, self._reason_not_counted())
         if self._known.recognizes(mark.inner):
             name = self._known.lookup(mark.inner)[1][0]
@@ -203,11 +207,7 @@ class RoutingTable:
     def _reason_not_counted(self) -> str:
         if self.crew.settings.signal_mode == "tool":
             return "mode: signal_mode is tool, marks in text are ignored"
-        return f"position: signal_position is {self._position}"
-
-    @property
-    def _position(self) -> str:
-        return self.crew.settings.signal_position
+        return f"position: signal_position is {self.crew.settings.signal_position}"
 
     def _why_not(self, agent: str, name: str) -> str:
         definition = self.registry.get(name)
@@ -218,16 +218,24 @@ class RoutingTable:
         return f"not routed: agent '{agent}' has no route for {name}"
 
     def _decision(
-        self, agent: AgentDefinition, candidates: tuple[Candidate, ...], rejected: tuple[Rejection, ...]
+        self,
+        agent: AgentDefinition,
+        own: OwnMarks,
+        candidates: tuple[Candidate, ...],
+        rejected: tuple[Rejection, ...],
     ) -> Decision:
         """The decision among the candidates, best first."""
-        winners = [candidate for candidate in candidates if candidate.outcome is CandidateOutcome.WON]
-        if not winners:
+        winner = None
+        for candidate in candidates:
+            if candidate.outcome is CandidateOutcome.WON:
+                winner = candidate
+                break
+        if winner is None:
             decision = self._without_signal(agent)
             if not candidates and not rejected:
                 return decision
             return msgspec.structs.replace(decision, candidates=candidates, rejected=rejected)
-        winner, on_conflict = winners[0], self.crew.settings.on_conflict
+        on_conflict = self.crew.settings.on_conflict
         undecided = on_conflict != "priority" and any(c.conflicts for c in candidates)
         return Decision(
             agent=agent.id,
@@ -235,15 +243,12 @@ class RoutingTable:
             because="conflict" if undecided else "signal",
             signal=winner.signal,
             target="" if undecided else winner.target,
-            held=not undecided and self._is_held(agent.id, winner.verb),
+            held=not undecided and winner.verb in own.held_verbs,
             then=on_conflict if undecided else "",
             calls=signals_to_call(candidates) if winner.verb is Verb.CALL else (),
             candidates=candidates,
             rejected=rejected,
         )
-
-    def _is_held(self, agent: str, verb: Verb) -> bool:
-        return verb in (Verb.HAND_OVER, Verb.FORK, Verb.CALL) and not self.crew.behavior_of(agent).auto_route
 
     def _without_signal(self, agent: AgentDefinition) -> Decision:
         crew, here = self.crew, agent.id
@@ -261,11 +266,22 @@ class RoutingTable:
         return Decision(agent=here, verb=None, because="no_signal", then=crew.settings.on_no_signal)
 
 
+def _messaging_agents(crew: CrewDefinition) -> frozenset[str]:
+    """The agents and sub-crews in the delegation tree, and the agents with the tool that asks people."""
+    tree, asking = crew.delegation, [agent.id for agent in crew.agents if ASK_USER in agent.tools]
+    if tree is None:
+        return frozenset(asking)
+    return frozenset([*asking, *(each for each, below in tree.children.items() if below), *tree.parents])
+
+
 def _rejection_of(mark: PlacedMark, reason: str, name: str = "") -> Rejection:
     return Rejection(
         mark=f"[{mark.inner}]", start=mark.start, end=mark.end, line=mark.line, reason=reason, nearest=name
     )
 
+
+# What waits for the approval of a person where the agent's auto_route is false.
+TRANSFERS = (Verb.HAND_OVER, Verb.FORK, Verb.CALL)
 
 # Rejected marks of one reply that are recorded; the reply itself is in the journal.
 REJECTIONS_MAX = 100

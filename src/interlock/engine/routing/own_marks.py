@@ -1,14 +1,13 @@
-"""The marks that one agent's routes are for: what each may mean, and which one wins."""
+"""The marks of a reply as its agent's own: where they stand, what each may mean, and which one wins."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from interlock.crew.definition import RouteDefinition
 from interlock.engine.routing.candidates import STEERING, Candidate, CandidateOutcome, Verb
-from interlock.engine.routing.positions import PlacedMark
 from interlock.signals.definition import SignalBehavior
-from interlock.signals.matching import METHODS, MatchMethod, SignalMatcher
+from interlock.signals.matching import METHODS, MatchMethod, SignalMatcher, marks
 from interlock.signals.nearness import NameSuggestions
 
 _VERBS = {
@@ -23,6 +22,17 @@ _VERBS = {
 EXACTNESS = {method: n for n, method in enumerate(METHODS)}
 
 
+class PlacedMark(msgspec.Struct, frozen=True):
+    """A mark and the line of its closing bracket; emitted signals are on line 0."""
+
+    inner: str
+    start: int
+    end: int
+    line: int
+    line_start: int
+    line_end: int
+
+
 class _SignalWay(msgspec.Struct, frozen=True):
     """What a signal of an agent does, computed once."""
 
@@ -34,12 +44,11 @@ class _SignalWay(msgspec.Struct, frozen=True):
     outcome: CandidateOutcome
 
 
-class _Reading(msgspec.Struct, frozen=True):
+class Reading(msgspec.Struct, frozen=True):
     """The meaning of a mark for an agent: the names of its own signals that it may stand for, or none."""
 
     method: MatchMethod
     names: tuple[str, ...]
-    speaks: bool
 
 
 # Readings in the cache; a hostile text can contain any number of different marks.
@@ -47,40 +56,49 @@ READINGS_MAX = 1_000
 
 
 class OwnMarks:
-    """The marks that one agent's routes are for."""
+    """The marks that one agent's routes are for. What `held_verbs` do waits for the approval of a person."""
 
-    def __init__(self, routes: Sequence[RouteDefinition], known: SignalMatcher, near: NameSuggestions) -> None:
+    def __init__(
+        self,
+        routes: Sequence[RouteDefinition],
+        known: SignalMatcher,
+        near: NameSuggestions,
+        held_verbs: tuple[Verb, ...] = (),
+    ) -> None:
         self.ways = {route.signal: _way(order, route) for order, route in enumerate(routes)}
+        self.held_verbs = held_verbs
         self._own, self._known, self._near = SignalMatcher(self.ways), known, near
-        self._readings: dict[str, _Reading] = {}
-
-    def is_relevant(self, inner: str) -> bool:
-        """Whether a mark is one of the agent's, one of the crew's, or nearly one."""
-        return self.reading(inner).speaks
+        self._readings: dict[str, Reading | None] = {}
 
     def is_steering(self, inner: str) -> bool:
         """Whether every meaning of a mark moves control."""
-        names = self.reading(inner).names
+        names = self.names_of(inner)
         return bool(names) and all(self.ways[name].outcome is CandidateOutcome.LOST for name in names)
 
-    def reading(self, inner: str) -> _Reading:
-        reading = self._readings.get(inner)
-        if reading is None:
-            method, names = self._own.lookup(inner)
-            speaks = bool(names) or self._known.recognizes(inner) or self._near.nearest(inner) is not None
-            reading = _Reading(method, names, speaks)
-            if len(self._readings) < READINGS_MAX:
-                self._readings[inner] = reading
+    def names_of(self, inner: str) -> tuple[str, ...]:
+        """The agent's own signals that a mark may stand for."""
+        reading = self.reading(inner)
+        return reading.names if reading is not None else ()
+
+    def reading(self, inner: str) -> Reading | None:
+        """The meaning of a mark; None if it is neither one of the agent's, nor one of the crew's, nor nearly one."""
+        if inner in self._readings:
+            return self._readings[inner]
+        method, names = self._own.lookup(inner)
+        is_near = bool(names) or self._known.recognizes(inner) or self._near.nearest(inner) is not None
+        reading = Reading(method, names) if is_near else None
+        if len(self._readings) < READINGS_MAX:
+            self._readings[inner] = reading
         return reading
 
-    def candidates(self, seen: list[PlacedMark]) -> tuple[Candidate, ...]:
+    def candidates(self, seen: list[tuple[PlacedMark, Reading]]) -> tuple[Candidate, ...]:
         """The candidates, best first; one per signal, from its most exact and first mark."""
-        if len(seen) == 1 and len((reading := self.reading(seen[0].inner)).names) == 1:  # the usual case
+        if len(seen) == 1 and len(seen[0][1].names) == 1:  # the usual case
+            mark, reading = seen[0]
             way = self.ways[reading.names[0]]
-            return (_candidate(way, way if way.outcome is CandidateOutcome.LOST else None, reading.method, seen[0]),)
+            return (_candidate(way, way if way.outcome is CandidateOutcome.LOST else None, reading.method, mark),)
         best: dict[str, tuple[int, MatchMethod, PlacedMark]] = {}
-        for mark in seen:
-            reading = self.reading(mark.inner)
+        for mark, reading in seen:
             exactness = EXACTNESS[reading.method]
             for name in reading.names:
                 if name not in best or exactness < best[name][0]:
@@ -118,7 +136,12 @@ def verb_of(route: RouteDefinition) -> Verb:
 
 
 def _candidate(way: _SignalWay, winner: _SignalWay | None, method: MatchMethod, mark: PlacedMark) -> Candidate:
-    outcome = way.outcome if way.outcome is not CandidateOutcome.LOST or winner is None else _outcome_of(way, winner)
+    if way is winner:
+        outcome = CandidateOutcome.WON
+    elif way.outcome is CandidateOutcome.LOST and winner is not None:
+        outcome = _outcome_beside(winner, way)
+    else:
+        outcome = way.outcome
     return Candidate(
         signal=way.signal,
         method=method,
@@ -136,9 +159,7 @@ def _candidate(way: _SignalWay, winner: _SignalWay | None, method: MatchMethod, 
     )
 
 
-def _outcome_of(way: _SignalWay, winner: _SignalWay) -> CandidateOutcome:
-    if way is winner:
-        return CandidateOutcome.WON
+def _outcome_beside(winner: _SignalWay, way: _SignalWay) -> CandidateOutcome:
     if way.verb is winner.verb is Verb.CALL and way.route.priority == winner.route.priority:
         return CandidateOutcome.JOINED
     return CandidateOutcome.LOST
@@ -156,3 +177,67 @@ def candidate_of_member(candidate: Candidate, best: Candidate) -> Candidate:
     )
     differs = (candidate.verb, candidate.target) != (best.verb, best.target)
     return msgspec.structs.replace(candidate, outcome=outcome, conflicts=outcome is CandidateOutcome.LOST and differs)
+
+
+# Where marks stand
+
+
+def marks_with_lines(text: str, wanted: Callable[[str], bool], reading: int) -> list[PlacedMark]:
+    """The wanted marks with their lines; each line is searched once."""
+    found = marks(text, wanted, reading)
+    if "\r" in text:  # the same length, so that positions stay valid
+        text = text.replace("\r\n", " \n").replace("\r", "\n")
+    placed: list[PlacedMark] = []
+    number, start, end = 1, 0, -1
+    for mark in found:
+        last = mark.end - 1
+        if last > end:
+            number += text.count("\n", start, last)
+            start = text.rfind("\n", start, last) + 1 or start
+            end = text.find("\n", last)
+            end = len(text) if end < 0 else end
+        placed.append(PlacedMark(mark.inner, mark.start, mark.end, number, start, end))
+    return placed
+
+
+def position_rule(
+    position: str, seen: list[PlacedMark], text: str, recognizes: Callable[[str], bool]
+) -> Callable[[PlacedMark], bool]:
+    """A test whether a mark stands where marks count."""
+    if position == "last_line":
+        last = len(text.rstrip())
+        return lambda mark: mark.line_end >= last
+    if position == "own_line":
+        lines = _mark_only_lines(seen, text, recognizes)
+        return lambda mark: mark.line in lines
+    return lambda mark: True
+
+
+def never_counts(mark: PlacedMark) -> bool:
+    return False
+
+
+# Blanks and emphasis beside marks do not count as text.
+_AROUND_MARKS = "*_~ \t\r"
+
+
+def _mark_only_lines(seen: list[PlacedMark], text: str, recognizes: Callable[[str], bool]) -> set[int]:
+    """The numbers of lines that hold only marks, blanks and emphasis."""
+    by_line: dict[int, list[PlacedMark]] = {}
+    for mark in seen:
+        if recognizes(mark.inner):
+            by_line.setdefault(mark.line, []).append(mark)
+    return {line for line, group in by_line.items() if is_mark_only(text, group)}
+
+
+def is_mark_only(text: str, group: list[PlacedMark]) -> bool:
+    """Whether the line of these marks holds only them, blanks and emphasis."""
+    return not _rest_of_line(text, group).strip(_AROUND_MARKS)
+
+
+def _rest_of_line(text: str, group: list[PlacedMark]) -> str:
+    rest, position = "", group[0].line_start
+    for mark in group:
+        rest += text[position : mark.start]
+        position = mark.end
+    return rest + text[position : group[0].line_end]

@@ -8,10 +8,11 @@ from interlock.engine.budgets.spending import (
     estimate_shortage,
     is_to_wait,
     release_reservation,
-    settle_call,
+    settle_reservation,
     wait_for_window,
     warn_of_alerts,
     warn_of_large_call,
+    warn_of_unknown_price,
     window_shortage,
 )
 from interlock.engine.effects import CallModel, Reserve
@@ -21,6 +22,7 @@ from interlock.engine.events import (
     ModelFailed,
     ModelReplied,
     Reserved,
+    Usage,
 )
 from interlock.engine.kinds import ADVISORY_KINDS, RunStatus, TimerKind, WorkStatus
 from interlock.engine.moves import (
@@ -56,10 +58,10 @@ def ask_model(t: Transition, move: Ask) -> Move | None:
 
 def _reserve_or_call(t: Transition, turn: Turn) -> Move | None:
     """Calls the model, or reserves room in the budgets first, if there are any."""
-    short = call_shortage(t, turn.agent)
-    if short is not None:
+    budget = t.budgets.of(turn.agent)
+    if budget.counts_calls and (short := call_shortage(t, turn.agent)) is not None:
         return stop_at_limit(t, short)
-    if t.budgets.of(turn.agent).needs_estimate:
+    if budget.needs_estimate:
         turn.reserving = t.new_key()
         t.emit(Reserve(key=turn.reserving, agent=turn.agent, turn=turn.number))
     else:
@@ -81,10 +83,14 @@ def _number_call(t: Transition, turn: Turn) -> None:
     """Numbers the call among all calls of the agent, and among those for its purpose if there are several."""
     calls, agent = t.state.calls, turn.agent
     turn.call_number = calls[agent] = calls.get(agent, 0) + 1
-    names = {kind: f"{agent}:{kind}" for kind in ADVISORY_KINDS}
-    if name := names.get(turn.kind):
+    if turn.kind in ADVISORY_KINDS:
+        name = f"{agent}:{turn.kind}"
         turn.purpose_number = calls[name] = calls.get(name, 0) + 1
-    elif others := sum(calls.get(name, 0) for name in names.values()):
+        return
+    others = 0
+    for kind in ADVISORY_KINDS:
+        others += calls.get(f"{agent}:{kind}", 0)
+    if others:
         turn.purpose_number = turn.call_number - others
 
 
@@ -127,7 +133,7 @@ def call_model_effect(t: Transition, turn: Turn) -> CallModel:
         history=turn.history,
         attempt=turn.attempt,
         number=turn.call_number,
-        purpose=purpose_of(turn),
+        purpose=purpose_of(turn) if turn.kind else "",
         purpose_number=turn.purpose_number or turn.call_number,
     )
 
@@ -146,11 +152,27 @@ def fail_turn(t: Transition, turn: Turn, error: str, otherwise: FinishRun) -> Mo
 
 def end_call(t: Transition, event: ModelReplied | ModelFailed) -> Turn:
     """Ends the call of a turn, accounts for its cost, and returns the turn."""
-    turn = t.turn_calling(event.call, event.agent)
+    turn, usage = t.caller, event.usage
     assert turn is not None, "stale outcomes are rejected before"
     turn.call = ""
-    settle_call(t, turn, event.usage, failed=isinstance(event, ModelFailed))
+    before = t.state.usage
+    t.state.usage = _count_call(before, usage)
+    if turn.reserved:
+        settle_reservation(t, turn, usage, before, failed=isinstance(event, ModelFailed))
+    if usage.unpriced_calls:
+        warn_of_unknown_price(t, turn)
     return turn
+
+
+def _count_call(before: Usage, usage: Usage) -> Usage:
+    """The usage of a run with one more call of this cost."""
+    return Usage(
+        calls=before.calls + usage.calls + 1,
+        input_tokens=before.input_tokens + usage.input_tokens,
+        output_tokens=before.output_tokens + usage.output_tokens,
+        cost_micros=before.cost_micros + usage.cost_micros,
+        unpriced_calls=before.unpriced_calls + usage.unpriced_calls,
+    )
 
 
 def on_model_failed(t: Transition, event: ModelFailed) -> Move | None:

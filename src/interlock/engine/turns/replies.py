@@ -33,9 +33,12 @@ def on_model_replied(t: Transition, event: ModelReplied) -> Move | None:
     turn = end_call(t, event)
     if event.estimate:
         _calibrate(t, turn.agent, event)
-    _warn_if_slow(t, turn)
-    _warn_if_unconstrained(t, event)
-    _warn_if_long(t, turn, event)
+    if (took_ms := t.state.worked_ms - turn.called_ms) > t.settings.slow_call_threshold_seconds * 1000:
+        t.record(Warned(code="slow-call", message=f"a model call of {turn.agent} took {took_ms / 1000:g} s"))
+    if event.unconstrained:
+        _warn_of_free_marks(t, event)
+    if len(event.text) > READ_CHARS_MAX:
+        _warn_of_long_reply(t, turn, event)
     turn.emits = ()
     if not event.tool_calls or turn.kind in ADVISORY_KINDS:
         return ConcludeTurn(turn, event.text)
@@ -66,17 +69,17 @@ def record_marks(t: Transition, decision: Decision, *, steers: bool) -> None:
     for candidate in decision.candidates:
         chosen = steers and candidate.outcome in (CandidateOutcome.WON, CandidateOutcome.JOINED)
         t.record(SignalSeen(agent=decision.agent, signal=candidate.signal, method=candidate.method, steers=chosen))
-        _warn_if_deprecated(t, decision.agent, candidate.signal)
+        if candidate.signal in t.table.deprecations:
+            _warn_of_deprecation(t, decision.agent, candidate.signal)
     for refused in decision.rejected:
         t.record(
             SignalRejected(agent=decision.agent, mark=refused.mark, reason=refused.reason, nearest=refused.nearest)
         )
 
 
-def _warn_if_deprecated(t: Transition, agent: str, signal: str) -> None:
-    advice = t.table.deprecation_of(signal) if t.state.rules >= 3 else ""
-    if advice:
-        message = f"agent '{agent}' used deprecated signal '{signal}': {advice}"
+def _warn_of_deprecation(t: Transition, agent: str, signal: str) -> None:
+    if t.state.rules >= 3:
+        message = f"agent '{agent}' used deprecated signal '{signal}': {t.table.deprecations[signal]}"
         t.record(Warned(code="deprecated-signal", message=message))
 
 
@@ -86,24 +89,17 @@ def _calibrate(t: Transition, agent: str, event: ModelReplied) -> None:
     t.state.scales[agent] = -(-before * event.usage.input_tokens // event.estimate)
 
 
-def _warn_if_slow(t: Transition, turn: Turn) -> None:
-    took, most = t.state.worked_ms - turn.called_ms, t.settings.slow_call_threshold_seconds
-    if took > most * 1000:
-        t.record(Warned(code="slow-call", message=f"a model call of {turn.agent} took {took / 1000:g} s"))
-
-
-def _warn_if_unconstrained(t: Transition, event: ModelReplied) -> None:
-    """Warns once per run and agent."""
-    if event.unconstrained and event.agent not in t.state.unconstrained:
+def _warn_of_free_marks(t: Transition, event: ModelReplied) -> None:
+    """Warns of a model that cannot be constrained, once per run and agent."""
+    if event.agent not in t.state.unconstrained:
         t.state.unconstrained.append(event.agent)
         message = f"the model of {event.agent} cannot be held to its marks; they are looked for in its text instead"
         t.record(Warned(code="not-constrained", message=message))
 
 
-def _warn_if_long(t: Transition, turn: Turn, event: ModelReplied) -> None:
+def _warn_of_long_reply(t: Transition, turn: Turn, event: ModelReplied) -> None:
     """Warns of a reply that is too long to be searched for marks as a whole; advisory replies carry none."""
-    is_long = len(event.text) > READ_CHARS_MAX
-    if is_long and t.state.rules >= 3 and turn.kind not in ADVISORY_KINDS and t.settings.signal_mode != "tool":
+    if t.state.rules >= 3 and turn.kind not in ADVISORY_KINDS and t.settings.signal_mode != "tool":
         message = (
             f"the reply of {turn.agent} has {len(event.text):,} characters; its signals are looked for in the first "
             f"{READ_CHARS_MAX:,} and on its last line"

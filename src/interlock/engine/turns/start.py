@@ -11,17 +11,23 @@ from interlock.engine.delegation.agent_states import set_agent_state
 from interlock.engine.effects import AckInbox, ClaimInbox
 from interlock.engine.events import BroadcastDelivered, BroadcastHeard, MailTaken, MessageGiven, TurnStarted
 from interlock.engine.kinds import RunStatus
-from interlock.engine.moves import Ask, Move
+from interlock.engine.moves import Ask, Move, StartTurn
 from interlock.engine.prompt.phrases import How, broadcast_entry, broadcast_entry_of_rules_2
 from interlock.engine.state import RunState, Turn, turns_by
 from interlock.engine.transition import Transition
 from interlock.messages.states import Cause
 
 
+def start_turn(t: Transition, move: StartTurn) -> Move | None:
+    t.state.turn = new_turn(t, move.agent)
+    t.state.agent = move.agent
+    return claim_inbox_or_ask(t, t.state.turn)
+
+
 def new_turn(t: Transition, agent: str, *, side: bool = False) -> Turn:
     t.state.turns += 1
     t.record(TurnStarted(agent=agent, turn=t.state.turns, side=side))
-    if t.exchanges_messages(agent):
+    if t.has_messaging or agent in t.table.messaging_agents:
         set_agent_state(t, agent, Cause.TASK)
     return Turn(number=t.state.turns, agent=agent, history=len(t.state.history), hops=t.state.hops)
 
