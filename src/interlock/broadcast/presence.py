@@ -21,12 +21,6 @@ class PresenceChange(msgspec.Struct, frozen=True, array_like=True):
     slept: tuple[str, ...]
     woken: tuple[str, ...]
 
-    @property
-    def count(self) -> int:
-        """The number of broadcasts in it."""
-        agents = self.slept + self.woken
-        return len(agents) - agents.count("")
-
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(PresenceChange)

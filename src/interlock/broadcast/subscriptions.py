@@ -42,35 +42,35 @@ class SubscriptionIndex:
     """All subscriptions, indexed by pattern."""
 
     def __init__(self) -> None:
-        self._all: dict[tuple[str, str, str], AgentSubscription] = {}
+        self.by_key: dict[tuple[str, str, str], AgentSubscription] = {}
         self._trie: PatternTrie[Subscriber] = PatternTrie()
         self._answers: dict[str, tuple[Subscriber, ...]] = {}
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self.by_key)
 
     def add(self, subscribed: AgentSubscription) -> None:
         self.remove(subscribed.key)
-        self._all[subscribed.key] = subscribed
+        self.by_key[subscribed.key] = subscribed
         self._trie.add(subscribed.pattern, Subscriber(subscribed.crew, subscribed.agent, subscribed.silent))
 
     def remove(self, key: tuple[str, str, str]) -> bool:
         """Removes a subscription; true if there was one."""
-        before = self._all.pop(key, None)
+        before = self.by_key.pop(key, None)
         self._answers.clear()
         if before is not None:
             self._trie.remove(before.pattern, Subscriber(before.crew, before.agent, before.silent))
         return before is not None
 
     def all(self) -> list[AgentSubscription]:
-        return [self._all[key] for key in sorted(self._all)]
+        return [self.by_key[key] for key in sorted(self.by_key)]
 
     def subscribers_of(self, kind: str, *, crew: str = "", agent: str = "") -> tuple[Subscriber, ...]:
         """The subscribers of a broadcast without its sender, sorted by name."""
         found = self._answers.get(kind)
         if found is None:
             found = self._answers[kind] = _one_per_agent(self._trie.match(kind))
-            if len(self._answers) > len(self._all) + 1_000:  # more types than a cache is for: clear it
+            if len(self._answers) > len(self.by_key) + 1_000:  # more types than a cache is for: clear it
                 self._answers = {kind: found}
         if agent and any(hearer.agent == agent and hearer.crew == crew for hearer in found):
             return tuple(hearer for hearer in found if (hearer.crew, hearer.agent) != (crew, agent))

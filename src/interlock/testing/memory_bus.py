@@ -61,8 +61,8 @@ class MemoryTables:
         self.positions[broadcast.id] = self.newest
         return self.newest
 
-    def append_presence(self, lifecycle: PresenceChange) -> None:
-        self.newest += lifecycle.count
+    def append_presence(self, lifecycle: PresenceChange, count: int) -> None:
+        self.newest += count
         self.lifecycle[self.newest] = lifecycle
 
     def presence_ids_among(self, ids: Sequence[str]) -> Set[str]:
@@ -101,7 +101,7 @@ class MemoryTables:
         return self.positions.get(id)
 
     def has_subscribers(self) -> bool:
-        return len(self.directory) > 0
+        return bool(self.directory.by_key)
 
     def subscribers_of(self, kind: str, crew: str, agent: str) -> tuple[Subscriber, ...]:
         return self.directory.subscribers_of(kind, crew=crew, agent=agent)

@@ -49,9 +49,10 @@ class MemoryStore(MemoryArchive, MemoryQuestions):
         return self._apply_writes(also, self._add(kept, row, record, body))
 
     async def append(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
-        self.require_open()
+        if not self._is_open:
+            self.require_open()
         body = record_format.encode_record(record)
-        kept = self._require_run(row.run)
+        kept = self._shared_storage.runs.get(row.run) or self._require_run(row.run)
         if record.seq == kept.row.seq + 1 and row.epoch == kept.row.epoch:
             position = self._add(kept, row, record, body)
         else:
@@ -176,7 +177,7 @@ class MemoryStore(MemoryArchive, MemoryQuestions):
             status=row.status,
             reason=row.reason,
             agent=row.agent,
-            seq=record.last_seq,
+            seq=record.seq + len(record.events) - 1,
             updated_at=row.updated_at,
             usage=row.usage,
         )

@@ -160,9 +160,10 @@ def apply_bus_writes(
             tables.queue_delivery(crew, agent, position)
     claimed = tuple([claim_inbox(tables, claim) for claim in also.taking])
     announced = announce(tables, also.broadcasts) if also.broadcasts else NO_BROADCASTS
-    return claimed, merge_announcements(
-        announced, record_presence(tables, also.activity)
-    ) if also.activity is not None else announced
+    if also.activity is None:
+        return claimed, announced
+    presence = record_presence(tables, also.activity)
+    return claimed, merge_announcements(announced, presence) if announced.news else presence
 
 
 def require_queued(tables: BusTables, run: str, also: AtomicWrites) -> None:
@@ -185,12 +186,14 @@ def record_presence(tables: BusTables, activity: Activity) -> BroadcastOutcome:
     """Emits wake and sleep broadcasts for agents whose presence changed."""
     slept = _change_presence(tables, tables.deactivate, activity, activity.ended)
     woken = _change_presence(tables, tables.activate, activity, activity.begun)
-    if not any(slept) and not any(woken):
+    changed = slept + woken
+    count = len(changed) - changed.count("")
+    if not count:
         return NO_BROADCASTS
     lifecycle = PresenceChange(activity.name, activity.place, activity.at, slept, woken)
     if tables.has_subscribers() and _has_presence_subscribers(tables, activity.crew, lifecycle):
         return announce(tables, _presence_emissions(activity, lifecycle))
-    tables.append_presence(lifecycle)
+    tables.append_presence(lifecycle, count)
     return PRESENCE_ONLY
 
 

@@ -35,8 +35,8 @@ class BusTables(AnnouncementCounts, Protocol):
         """The position of the newest; 0 if there is none."""
         ...
 
-    def append_presence(self, lifecycle: PresenceChange) -> None:
-        """Appends presence changes without subscribers, in one row."""
+    def append_presence(self, lifecycle: PresenceChange, count: int) -> None:
+        """Appends presence changes without subscribers, in one row; `count` is the number of broadcasts in it."""
         ...
 
     def presence_ids_among(self, ids: Sequence[str]) -> Set[str]:

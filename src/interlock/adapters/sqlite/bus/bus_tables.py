@@ -63,8 +63,8 @@ class SqliteBusTables:
             self._cache.head = head(self._connection)
         return self._cache.head
 
-    def append_presence(self, lifecycle: PresenceChange) -> None:
-        body, position = encode_presence(lifecycle), self.head() + lifecycle.count
+    def append_presence(self, lifecycle: PresenceChange, count: int) -> None:
+        body, position = encode_presence(lifecycle), self.head() + count
         self._execute(
             "insert into lifecycle (position, crc, body) values (?, ?, ?)",
             (position, crc_as_int32(body, position), body),
@@ -89,7 +89,7 @@ class SqliteBusTables:
             self._connection.executemany(query, [(each,) for each in positions])
 
     def has_subscribers(self) -> bool:
-        return len(self._cache.directory(self._connection)) > 0
+        return bool(self._cache.directory(self._connection).by_key)
 
     def subscribers_of(self, kind: str, crew: str, agent: str) -> tuple[Subscriber, ...]:
         return self._cache.directory(self._connection).subscribers_of(kind, crew=crew, agent=agent)
