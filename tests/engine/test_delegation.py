@@ -102,7 +102,7 @@ def test_a_model_is_told_whom_it_may_delegate_to_and_a_child_how_to_report(tmp_p
         "report",
         "query_parent",
     ]
-    told = Conversation(crew, talk.run.table).instructions_of(child)
+    told = Conversation(crew, talk.run.table).instructions(child.agent, kind=child.kind)
     assert "a task that root gives you below" in told
     assert "Signals" not in told
 

@@ -50,7 +50,7 @@ def delegation_functions_of(crew: CrewDefinition, *replies: str) -> set[str]:
         for reply in replies:
             (call,) = [effect for effect in step.effects if isinstance(effect, CallModel)]
             assert run.state.turn is not None
-            conversation.instructions_of(run.state.turn)
+            conversation.instructions(run.state.turn.agent)
             step = run.apply(ModelReplied(call=call.key, agent=call.agent, text=reply))
     finally:
         sys.setprofile(None)

@@ -9,6 +9,7 @@ Rule 4: a frame depends on its author, kind and text alone, so that the beginnin
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 import msgspec
 
@@ -119,8 +120,14 @@ def _plain_letter(letter: str) -> str:
 
 def in_frame(author: str, kind: str, text: str) -> str:
     """The text inside a frame, with the name of its author if there is one."""
+    return f"{_opening(author, kind)}\n{escape(text)}\n{CLOSING}"
+
+
+# A run has few authors; hosts and sub-crews may bring any number.
+@lru_cache(maxsize=1_000)
+def _opening(author: str, kind: str) -> str:
     by = f' by="{_name(author)}"' if author else ""
-    return f'<said{by} kind="{_name(kind)}">\n{escape(text)}\n{CLOSING}'
+    return f'<said{by} kind="{_name(kind)}">'
 
 
 def with_frames(text: str, frames: Iterable[Frame], show: Show, show_own: Show) -> str:

@@ -21,7 +21,7 @@ from interlock.engine.flow.waits import agents_at_work, agents_concerned, hops_a
 from interlock.engine.kinds import RunStatus
 from interlock.engine.run import Step
 from interlock.errors import PortError
-from interlock.ports import NO_WRITES, Activity, AppendResult, AtomicWrites, BroadcastOutcome, Bus, Clock, InboxClaim
+from interlock.ports import Activity, AppendResult, AtomicWrites, BroadcastOutcome, Bus, Clock, InboxClaim
 from interlock.runtime.live_run import LiveRun
 
 _log = logging.getLogger("interlock")
@@ -32,16 +32,13 @@ NO_CLAIMED_INBOXES: ClaimedInboxes = {}
 _OF_BUS = (PublishBroadcast, ClaimInbox, AckInbox, HandBackBroadcast)
 
 
-def no_notice() -> None: ...
-
-
 class BroadcastHub:
     """One per process. `on_news` is called after every commit that changes a view."""
 
     def __init__(self, bus: Bus, clock: Clock) -> None:
         self.bus, self._clock = bus, clock
-        self.on_news: Callable[[], None] = no_notice
-        self._unread: dict[str, dict[str, None]] = {}
+        self.on_news: Callable[[], None] | None = None
+        self.unread: dict[str, dict[str, None]] = {}
         self._noted: list[tuple[str, str]] = []  # agents that got a broadcast while the store was being read
         self._unread_version: int | None = None  # of the bus, when the inboxes were read; None is never
         self._reading = asyncio.Lock()
@@ -65,7 +62,7 @@ class BroadcastHub:
 
     def agents_with_unread(self, crew: str) -> tuple[str, ...]:
         """The agents of the crew with unread broadcasts, from the cache; see `has_current_inboxes`."""
-        return tuple(self._unread.get(crew, ()))
+        return tuple(self.unread.get(crew, ()))
 
     def has_current_inboxes(self) -> bool:
         return self._unread_version is not None and self.bus.version() == self._unread_version
@@ -82,7 +79,7 @@ class BroadcastHub:
             found: dict[str, dict[str, None]] = {}
             for crew, agent in (*kept, *self._noted):
                 found.setdefault(crew, {})[agent] = None
-            self._unread, self._read_done = found, self._reads_begun
+            self.unread, self._read_done = found, self._reads_begun
             self._unread_version = None if self._is_invalidated else version
 
     def invalidate_inboxes(self) -> None:
@@ -99,22 +96,13 @@ class BroadcastHub:
         acked = _deliveries_to_ack(event, step) if isinstance(event, BroadcastHeard | RunStarted) else ()
         if activity is not None or acked:
             also = msgspec.structs.replace(also, activity=activity, heard=acked)
-        effects = [effect for effect in step.effects if isinstance(effect, _OF_BUS)]
-        if not effects:
-            return also
-        return msgspec.structs.replace(
-            also,
-            broadcasts=tuple(_emission(live, each, at) for each in effects if isinstance(each, PublishBroadcast)),
-            taking=tuple(inbox_claim(live, each) for each in effects if isinstance(each, ClaimInbox)),
-            taken=_claim_keys(live, effects, put_back=False),
-            put_back=_claim_keys(live, effects, put_back=True),
-            handed_back=tuple((live.crew.name, e.agent, e.id) for e in effects if isinstance(e, HandBackBroadcast)),
-        )
+        for effect in step.effects:
+            if isinstance(effect, _OF_BUS):
+                return _with_bus_effects(live, step.effects, at, also)
+        return also
 
-    def on_committed(self, live: LiveRun, also: AtomicWrites, appended: AppendResult) -> ClaimedInboxes:
+    def on_committed(self, also: AtomicWrites, appended: AppendResult) -> ClaimedInboxes:
         """Notifies subscribers; gives the claimed broadcasts, by key."""
-        if also is NO_WRITES:
-            return NO_CLAIMED_INBOXES
         if also.put_back or also.handed_back:
             self.invalidate_inboxes()
             self.wanted.set()
@@ -123,7 +111,7 @@ class BroadcastHub:
             return NO_CLAIMED_INBOXES
         for each, broadcasts in zip(also.taking, appended.mail, strict=True):
             if not broadcasts:
-                self._unread.get(each.crew, {}).pop(each.agent, None)
+                self.unread.get(each.crew, {}).pop(each.agent, None)
         return {each.key: broadcasts for each, broadcasts in zip(also.taking, appended.mail, strict=True)}
 
     async def record_presence(self, live: LiveRun) -> None:
@@ -148,7 +136,7 @@ class BroadcastHub:
             return
         for subscriber in announced.reached:
             if subscriber.silent:
-                self._unread.setdefault(subscriber.crew, {})[subscriber.agent] = None
+                self.unread.setdefault(subscriber.crew, {})[subscriber.agent] = None
                 self._noted.append((subscriber.crew, subscriber.agent))
             else:
                 self.wanted.set()
@@ -159,11 +147,13 @@ class BroadcastHub:
                 broadcast.id,
                 describe_refusal(reason),
             )
-        self.notify_listeners()
+        if self._listeners or self.on_news is not None:
+            self.notify_listeners()
 
     def notify_listeners(self) -> None:
         """Wakes all listeners: there is something new to read."""
-        self.on_news()
+        if self.on_news is not None:
+            self.on_news()
         for listener in self._listeners:
             listener.set()
 
@@ -176,7 +166,8 @@ class BroadcastHub:
     def on_queue_changed(self) -> None:
         """Reads all again: the queue or the dead letters may have changed."""
         self.invalidate_inboxes()
-        self.on_news()
+        if self.on_news is not None:
+            self.on_news()
         self.wanted.set()
 
     @contextmanager
@@ -194,14 +185,21 @@ def inbox_claim(live: LiveRun, order: ClaimInbox) -> InboxClaim:
     return InboxClaim(key=live.key(order.key), crew=live.crew.name, agent=order.agent)
 
 
+def _with_bus_effects(live: LiveRun, effects: Sequence[Effect], at: int, also: AtomicWrites) -> AtomicWrites:
+    """The writes, with those of the effects on the bus."""
+    return msgspec.structs.replace(
+        also,
+        broadcasts=tuple(_emission(live, each, at) for each in effects if isinstance(each, PublishBroadcast)),
+        taking=tuple(inbox_claim(live, each) for each in effects if isinstance(each, ClaimInbox)),
+        taken=_claim_keys(live, effects, put_back=False),
+        put_back=_claim_keys(live, effects, put_back=True),
+        handed_back=tuple((live.crew.name, e.agent, e.id) for e in effects if isinstance(e, HandBackBroadcast)),
+    )
+
+
 def _activity(live: LiveRun, event: IncomingEvent, step: Step, seq: int, at: int) -> Activity | None:
     """The agents that have started or stopped working, if any."""
     before, now = _presence_change(live, event, step)
-    if before == now:
-        return None
-    for agent in before:
-        del live.at_work[agent]
-    live.at_work |= now
     if before.keys() == now.keys():
         return None
     ended = tuple([each for each in before.items() if each[0] not in now])
@@ -211,14 +209,21 @@ def _activity(live: LiveRun, event: IncomingEvent, step: Step, seq: int, at: int
 
 def _presence_change(live: LiveRun, event: IncomingEvent, step: Step) -> tuple[dict[str, int], dict[str, int]]:
     """The agents at work before and now: those of the transition, or all where the run waits for people."""
-    state, was_waiting = live.run.state, live.is_waiting
+    state, was_waiting, before = live.run.state, live.is_waiting, live.at_work
     live.is_waiting = state.status is not RunStatus.RUNNING or bool(state.waits)
-    if was_waiting or live.is_waiting or not (state.group or state.tasks or state.errands):
-        return dict(live.at_work), agents_at_work(state)
+    if live.is_waiting or was_waiting:
+        live.at_work = agents_at_work(state)
+        return before, live.at_work
+    if not (state.group or state.tasks or state.errands):  # then the current turn is the only one
+        turn = state.turn
+        live.at_work = {turn.agent: turn.hops} if turn is not None and not turn.suspended else {}
+        return before, live.at_work
     concerned = agents_concerned(event, step.facts)
-    before = {agent: live.at_work[agent] for agent in concerned if agent in live.at_work}
+    gone = {agent: before.pop(agent) for agent in concerned if agent in before}
     hops = {agent: hops_at_work(state, agent) for agent in concerned}
-    return before, {agent: number for agent, number in hops.items() if number is not None}
+    now = {agent: number for agent, number in hops.items() if number is not None}
+    live.at_work |= now
+    return gone, now
 
 
 def _emission(live: LiveRun, order: PublishBroadcast, at: int) -> Emission:

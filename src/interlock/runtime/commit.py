@@ -11,15 +11,27 @@ import msgspec
 
 from interlock.engine.effects import CallModel, Effect
 from interlock.engine.events import IncomingEvent, RunResumed
+from interlock.engine.flow.parking import pause_reason
+from interlock.engine.kinds import RunStatus
+from interlock.engine.run import Run
 from interlock.errors import PortError, StoreFailed
-from interlock.ports import NO_WRITES, AtomicWrites, Clock, Journal, Observer, OrderOutcome, Record, StoredRecord
-from interlock.runtime.broadcasts import BroadcastHub
+from interlock.ports import (
+    NO_WRITES,
+    AtomicWrites,
+    Clock,
+    Journal,
+    Observer,
+    OrderOutcome,
+    Record,
+    RunRow,
+    StoredRecord,
+)
+from interlock.runtime.broadcasts import NO_CLAIMED_INBOXES, BroadcastHub
 from interlock.runtime.calls.effects import EffectRunner
 from interlock.runtime.calls.external_signals import ExternalSender
-from interlock.runtime.calls.reservations import grants_by_key
+from interlock.runtime.calls.reservations import NO_GRANTS, grants_by_key
 from interlock.runtime.live_run import LiveRun
 from interlock.runtime.redaction import Redactor, redact_event
-from interlock.runtime.replay import row_of
 from interlock.runtime.store_retry import retry_while_store_away
 from interlock.runtime.watchers import Watchers, public_events
 
@@ -56,24 +68,21 @@ class Committer:
 
         `order` is the key of the order that the record carries out, `value` the result of that order.
         """
-        if self._redactor is not None:
-            event = redact_event(event, self._redactor)
-        worked_ms = live.measure_working_ms(self._clock.monotonic_ms())
-        if worked_ms:
-            event = msgspec.structs.replace(event, worked_ms=worked_ms)
+        now_ms, state = self._clock.monotonic_ms(), live.run.state
         if self._reads_inboxes and not self._hub.has_current_inboxes():
             await self._refresh_inboxes()
-        if mail := self._hub.agents_with_unread(live.crew.name):
-            event = msgspec.structs.replace(event, mail=mail)
-        seq = live.run.state.seq + 1
-        redoes = isinstance(event, RunResumed) and event.token == live.run.state.parked
+        event = self._as_recorded(live, event, now_ms)
+        seq = state.seq + 1
+        redoes = isinstance(event, RunResumed) and event.token == state.parked
         step = live.run.apply(event)
         record = Record(seq=seq, at=self._clock.now_ms(), events=(event, *step.facts))
         live.row = row_of(live.run, live.row, record.at)
-        if live.run.state.waits:  # else there is no question
-            live.question_log.add_record(record)
-        also = NO_WRITES if _is_one_call(step.effects) else self._atomic_writes(live, step.effects, record.at)
-        also = live.with_questions(self._hub.with_bus_writes(live, event, step, seq, record.at, also))
+        also = NO_WRITES
+        if len(step.effects) != 1 or type(step.effects[0]) is not CallModel:  # nearly always it is one call
+            also = self._atomic_writes(live, step.effects, record.at)
+        also = self._hub.with_bus_writes(live, event, step, seq, record.at, also)
+        if state.waits or live.open_tokens:
+            also = live.with_questions(record, also)
         if order:
             also = msgspec.structs.replace(also, orders=((order, OrderOutcome(seq=seq, value=value)),))
         try:
@@ -83,12 +92,25 @@ class Committer:
                 raise
             _log.warning("run %s: %s; the record is kept in memory and stored when the store is back", live.id, error)
             appended = await retry_while_store_away(self._clock, lambda: self._journal.append(live.row, record, also))
-        self._notify_followers(live, record, appended.position)
-        self._external_sender.start_sending(also.outgoing)
-        claimed = self._hub.on_committed(live, also, appended)
-        grants = grants_by_key(also.spending, appended.grants)
+        if self.observers or self._watchers.by_run:
+            self._notify_followers(live, record, appended.position)
+        if also.outgoing:
+            self._external_sender.start_sending(also.outgoing)
+        claimed = self._hub.on_committed(also, appended) if also is not NO_WRITES else NO_CLAIMED_INBOXES
+        grants = grants_by_key(also.spending, appended.grants) if appended.grants else NO_GRANTS
         run_effects = self._effect_runner.report_lost_tools if redoes else self._effect_runner.run_effects
         run_effects(live, step.effects, grants, claimed)
+
+    def _as_recorded(self, live: LiveRun, event: IncomingEvent, now_ms: int) -> IncomingEvent:
+        """The event without secrets, with the working time since the last one, and with the agents that have mail."""
+        if self._redactor is not None:
+            event = redact_event(event, self._redactor)
+        before_ms, live.last_ms = live.last_ms, now_ms
+        if before_ms is not None and now_ms > before_ms:
+            event = msgspec.structs.replace(event, worked_ms=now_ms - before_ms)
+        if self._hub.unread and (mail := self._hub.agents_with_unread(live.crew.name)):
+            event = msgspec.structs.replace(event, mail=mail)
+        return event
 
     async def _refresh_inboxes(self) -> None:
         try:
@@ -117,6 +139,18 @@ class Committer:
             self.observed = None
 
 
-def _is_one_call(effects: Sequence[Effect]) -> bool:
-    """Nearly always true."""
-    return len(effects) == 1 and type(effects[0]) is CallModel
+def row_of(run: Run, row: RunRow, now: int) -> RunRow:
+    """The row of a run in its present state; the reason of a paused run is what it waits for."""
+    state = run.state
+    waits_for = ""
+    if state.status is RunStatus.PAUSED:
+        waits_for = pause_reason(state) if state.parked else state.waits[0].reason
+    return msgspec.structs.replace(
+        row,
+        status=str(state.status),
+        reason=state.reason or waits_for,
+        agent=state.agent,
+        seq=state.seq,
+        usage=state.usage,
+        updated_at=now,
+    )

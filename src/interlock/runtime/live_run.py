@@ -7,15 +7,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.broadcast.naming import series_name
-from interlock.crew.definition import AgentDefinition, CrewDefinition
+from interlock.crew.definition import AgentDefinition
 from interlock.engine.effects import CallModel, RunTool
 from interlock.engine.events import IncomingEvent
 from interlock.engine.flow.waits import agents_at_work
 from interlock.engine.kinds import RunStatus
 from interlock.engine.prompt.conversation import Conversation
+from interlock.engine.prompt.texts import PromptTexts
 from interlock.engine.run import Run
 from interlock.engine.state import turns_by
-from interlock.ports import AtomicWrites, ModelRequest, RunQuestions, RunRow
+from interlock.ports import AtomicWrites, ModelRequest, Record, RunQuestions, RunRow
 from interlock.runtime.calls.question_log import QuestionLog
 
 # The prefix of the task key of a child that is being stopped.
@@ -37,9 +38,12 @@ class LiveRun:
     A call that is the only work needs no task of its own: the driver awaits it (`lone`, then `alone`).
     """
 
-    def __init__(self, run: Run, row: RunRow) -> None:
+    def __init__(self, run: Run, row: RunRow, texts: PromptTexts) -> None:
         self.run, self.row = run, row
-        self.conversation = Conversation(run.crew, run.table)
+        self.id, self.crew = row.run, run.crew
+        # The key of an effect outside the run, unique over all runs.
+        self.key = f"{row.run}:".__add__
+        self.conversation = Conversation(run.crew, run.table, texts)
         # The agents at work as the bus knows them, with the hops of their broadcasts; `series` begins the ids of those.
         self.at_work, self.is_waiting = agents_at_work(run.state), True
         self.series = series_name(self.key("at work"))
@@ -48,7 +52,7 @@ class LiveRun:
         self.tasks: dict[str, asyncio.Task[None]] = {}
         # When people were asked, in wall-clock time; the engine knows working time only.
         self.question_log = QuestionLog()
-        self._open = _tokens(run)
+        self.open_tokens = _tokens(run)
         self.last_ms: int | None = None
         # One transition at a time: its record is stored before the next event is applied.
         self.lock = asyncio.Lock()
@@ -62,18 +66,6 @@ class LiveRun:
         self.pumped: Callable[[LiveRun], Coroutine[Any, Any, None]] | None = None
         self.failure: Exception | None = None
 
-    @property
-    def id(self) -> str:
-        return self.row.run
-
-    @property
-    def crew(self) -> CrewDefinition:
-        return self.run.crew
-
-    @property
-    def has_work(self) -> bool:
-        return self.run.state.status is RunStatus.RUNNING or not self.inbox.empty()
-
     def is_calling(self, call: CallModel) -> bool:
         """True if the run still waits for the reply to this call."""
         state = self.run.state
@@ -83,19 +75,12 @@ class LiveRun:
         """True if the run still waits for the result of this tool."""
         return tool.key in self.run.index.tools and not self.run.state.parked
 
-    def key(self, inner: str) -> str:
-        """The key of an effect outside the run, unique over all runs."""
-        return f"{self.row.run}:{inner}"
-
-    def measure_working_ms(self, now_ms: int) -> int:
-        """The working time since the last event."""
-        before, self.last_ms = self.last_ms, now_ms
-        return max(0, now_ms - before) if before is not None else 0
-
-    def with_questions(self, also: AtomicWrites) -> AtomicWrites:
-        """The writes, with the open questions if these have changed."""
-        before, self._open = self._open, _tokens(self.run)
-        if self._open == before:
+    def with_questions(self, record: Record, also: AtomicWrites) -> AtomicWrites:
+        """The writes of a record, with the open questions if these have changed."""
+        if self.run.state.waits:  # else there is no question
+            self.question_log.add_record(record)
+        before, self.open_tokens = self.open_tokens, _tokens(self.run)
+        if self.open_tokens == before:
             return also
         asking = RunQuestions(run=self.id, questions=self.question_log.open_questions(self.run.state, self.crew.name))
         return msgspec.structs.replace(also, asking=asking)
@@ -116,25 +101,10 @@ class LiveRun:
         self.enqueue_event(None)
         self.cancel_work(self.alone)
 
-    @property
-    def can_call_alone(self) -> bool:
-        """True if the driver can await a call itself, because there is no other work."""
-        if self.tasks or self.alone or self.lone is not None or not self.inbox.empty():
-            return False
-        return self.driver is None or self.driver is asyncio.current_task()
-
     def enqueue_event(self, event: IncomingEvent | None) -> None:
         """Puts an event into the inbox; if the driver awaits a call, another task commits it."""
         self.inbox.put_nowait(event)
-        self._start_pump_if_alone()
-
-    def take_lone_call(self) -> PendingModelCall | None:
-        """Takes the call that the driver is to await itself, if any."""
-        call, self.lone = self.lone, None
-        if call is not None:
-            self.alone = call.effect.key
-            self._start_pump_if_alone()
-        return call
+        self.start_pump_if_alone()
 
     def cancel_work(self, key: str) -> None:
         """Stops the work with this key, in a task or in the driver."""
@@ -153,7 +123,8 @@ class LiveRun:
         self.given_up = False
         return self.driver.uncancel() == 0
 
-    def _start_pump_if_alone(self) -> None:
+    def start_pump_if_alone(self) -> None:
+        """Starts the task that commits the inbox, if the driver awaits a call and there is an event."""
         if self.alone and self.pump is None and self.pumped is not None and not self.inbox.empty():
             self.pump = asyncio.create_task(self.pumped(self))
 

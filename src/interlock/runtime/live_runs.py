@@ -14,6 +14,8 @@ import msgspec
 
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import IncomingEvent, RunStarted
+from interlock.engine.kinds import RunStatus
+from interlock.engine.prompt.texts import PromptTexts
 from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.run import OVER, Run
 from interlock.errors import PortError, RunError, StoreFailed
@@ -35,7 +37,7 @@ STEPS_IN_A_ROW = 10
 # Runs of which the process remembers why it could not drive them.
 FAILURES_MAX = 1_000
 
-# Crews whose routing tables are kept.
+# Crews whose routing tables, and whose texts of prompts, are kept.
 TABLES_MAX = 100
 
 _log = logging.getLogger("interlock")
@@ -67,6 +69,7 @@ class LiveRuns:
         self._held: set[asyncio.Task[None]] = set()  # tasks of released runs
         self._failures: dict[str, BaseException] = {}
         self._tables: dict[str, RoutingTable] = {}
+        self._texts: dict[RoutingTable, PromptTexts] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.is_closing = False
 
@@ -87,7 +90,8 @@ class LiveRuns:
         try:
             row = msgspec.structs.replace(await self._journal.row(run_id), epoch=epoch)
             records = await self._journal.records(run_id)
-            live = LiveRun(replay_run(crew, run_id, records, self.table(crew, row.crew_sha)), row)
+            run = replay_run(crew, run_id, records, self.table(crew, row.crew_sha))
+            live = LiveRun(run, row, self._texts_of(run))
             for record in records:
                 live.question_log.add_record(record)
         except BaseException:
@@ -99,7 +103,7 @@ class LiveRuns:
 
     async def begin_run(self, run: Run, row: RunRow, event: RunStarted) -> LiveRun:
         """Stores the first record of a run and drives it."""
-        live = LiveRun(run, row)
+        live = LiveRun(run, row, self._texts_of(run))
         live.last_ms = self._clock.monotonic_ms()
         await self._committer.commit_event(live, event, first=True)
         self.drive(live)
@@ -112,6 +116,15 @@ class LiveRuns:
                 self._tables.clear()
             self._tables[sha] = RoutingTable(crew)
         return self._tables[sha]
+
+    def _texts_of(self, run: Run) -> PromptTexts:
+        """The texts of a crew's prompts, shared by all its runs under the same rules."""
+        texts = self._texts.get(run.table)
+        if texts is None:
+            if len(self._texts) == TABLES_MAX:
+                self._texts.clear()
+            texts = self._texts[run.table] = PromptTexts(run.crew, run.table)
+        return texts
 
     # Driven
 
@@ -152,9 +165,25 @@ class LiveRuns:
             raise self._failures[run_id]
 
     async def _drive_until_settled(self, live: LiveRun) -> None:
+        state = live.run.state
         try:
-            while live.has_work:
-                await self._process_next_event(live)
+            while state.status is RunStatus.RUNNING or not live.inbox.empty():
+                call, live.lone = live.lone, None
+                if call is None:
+                    event = await live.inbox.get()
+                else:
+                    live.alone = call.effect.key
+                    if not live.inbox.empty():
+                        live.start_pump_if_alone()
+                    event = await self._model_calls.call_in_driver(live, call)
+                if live.failure is not None:
+                    raise live.failure
+                if event is not None:
+                    async with live.lock:
+                        await self._committer.commit_event(live, event)
+                live.steps += 1
+                if len(self.drivers) > 1 or live.steps % STEPS_IN_A_ROW == 0:
+                    await asyncio.sleep(0)
             if live.pump is not None:
                 await live.pump
         except BaseException as error:
@@ -167,19 +196,6 @@ class LiveRuns:
         self.supervisor.on_run_settled(live.id)
         async with self.run_lock(live.id):  # a caller that is about to drive it again keeps it
             await self.release_if_idle(live)
-
-    async def _process_next_event(self, live: LiveRun) -> None:
-        """Waits for the next event and commits it."""
-        call = live.take_lone_call()
-        event = await (live.inbox.get() if call is None else self._model_calls.call_in_driver(live, call))
-        if live.failure is not None:
-            raise live.failure
-        if event is not None:
-            async with live.lock:
-                await self._committer.commit_event(live, event)
-        live.steps += 1
-        if len(self.drivers) > 1 or live.steps % STEPS_IN_A_ROW == 0:
-            await asyncio.sleep(0)
 
     async def _drain_inbox(self, live: LiveRun) -> None:
         """Commits the events that arrive while the driver awaits a call."""

@@ -33,12 +33,13 @@ from interlock.ports import (
     Toolbox,
 )
 from interlock.runtime.broadcasts import BroadcastHub
-from interlock.runtime.calls.effects import EffectRunner, no_hook
+from interlock.runtime.calls.effects import EffectRunner
 from interlock.runtime.calls.external_signals import ExternalSender, OnExternal
 from interlock.runtime.calls.host_decisions import NO_HOST_DECISIONS, HostDecisions
 from interlock.runtime.calls.model_calls import Hook, ModelFor
 from interlock.runtime.calls.storable import as_storable
 from interlock.runtime.commit import Committer
+from interlock.runtime.commit import row_of as row_of
 from interlock.runtime.following import Following
 from interlock.runtime.lifecycle.answers import Answers
 from interlock.runtime.lifecycle.broadcast_delivery import BroadcastDelivery, StartFor
@@ -54,7 +55,6 @@ from interlock.runtime.orders import OrderTaker
 from interlock.runtime.redaction import Redactor
 from interlock.runtime.replay import is_over as is_over
 from interlock.runtime.replay import replay_run as replay_run
-from interlock.runtime.replay import row_of as row_of
 from interlock.runtime.scheduler import BroadcastScheduler
 from interlock.runtime.stored_crews import StoredCrews
 from interlock.runtime.timers import Timers
@@ -91,7 +91,7 @@ class Runner:
         observers: Sequence[Observer] = (),
         on_external: OnExternal | None = None,
         calls_max: int = CALLS_MAX,
-        hook: Hook = no_hook,
+        hook: Hook | None = None,
         cost_of: CostOf = cost_of,
         judges: HostDecisions = NO_HOST_DECISIONS,
         start_for: StartFor | None = None,

@@ -85,21 +85,21 @@ class Watchers:
     """The watchers of the runs of this process."""
 
     def __init__(self) -> None:
-        self._watchers: dict[str, list[Watcher]] = {}
+        self.by_run: dict[str, list[Watcher]] = {}
         # Called with each piece of a reply, of every run.
         self.delta_listeners: list[Callable[[PublicEvent], None]] = []
 
     def of(self, run: str) -> list[Watcher]:
         """The watchers of the run and of the runs above it."""
         found: list[Watcher] = []
-        while self._watchers and run:
-            found += self._watchers.get(run, ())
+        while self.by_run and run:
+            found += self.by_run.get(run, ())
             run = parent_of(run)
         return found
 
     def on_run_settled(self, run: str) -> None:
         """Ends the queues of its watchers: the run is over or paused."""
-        for watcher in self._watchers.get(run, ()):
+        for watcher in self.by_run.get(run, ()):
             watcher.queue.put_nowait(None)
 
     def on_delta(self, live: LiveRun, agent: str, text: str) -> None:
@@ -114,10 +114,10 @@ class Watchers:
     def watching(self, run: str) -> Iterator[Watcher]:
         """A watcher of all new events; None in its queue means that the run has settled."""
         watcher = Watcher()
-        self._watchers.setdefault(run, []).append(watcher)
+        self.by_run.setdefault(run, []).append(watcher)
         try:
             yield watcher
         finally:
-            self._watchers[run].remove(watcher)
-            if not self._watchers[run]:
-                del self._watchers[run]
+            self.by_run[run].remove(watcher)
+            if not self.by_run[run]:
+                del self.by_run[run]

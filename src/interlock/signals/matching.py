@@ -16,7 +16,7 @@ import msgspec
 from interlock.errors import BadSignalFormat
 from interlock.limits import LAST_LINE_CHARS_MAX, MARK_CHARS_MAX, READ_CHARS_MAX
 from interlock.signals.definition import is_signal_name
-from interlock.signals.page import MarkdownPage, is_plain, may_be_in_fence
+from interlock.signals.page import MarkdownPage, may_be_in_fence
 
 
 class MatchMethod(StrEnum):
@@ -96,10 +96,17 @@ def marks(text: str, wanted: Callable[[str], bool], reading: int = 3) -> list[Vi
     if reading > 2 and len(text) > READ_CHARS_MAX:
         return [*marks(text[:READ_CHARS_MAX], wanted, reading), *_marks_of_last_line(text, wanted)]
     found = [VisibleMark(found[1], *found.span()) for found in _BRACKETS.finditer(text) if wanted(found[1])]
-    if not found or is_plain(text):
+    if not found or _is_plain(text):
         return found
     page = MarkdownPage(text, reading)
     return [mark for mark in found if page.shows(mark.start, mark.end - 1)]
+
+
+def _is_plain(text: str) -> bool:
+    """True if a text has no sign of code, quote, link or escape; far cheaper than reading it as a page."""
+    return not (
+        "`" in text or "<" in text or ">" in text or "\\" in text or "](" in text or "]:" in text or "~~~" in text
+    )
 
 
 def _marks_of_last_line(text: str, wanted: Callable[[str], bool]) -> list[VisibleMark]:
@@ -108,7 +115,7 @@ def _marks_of_last_line(text: str, wanted: Callable[[str], bool]) -> list[Visibl
     start = max(text.rfind("\n", 0, end), text.rfind("\r", 0, end)) + 1
     start = max(start, READ_CHARS_MAX, end - LAST_LINE_CHARS_MAX)
     found = [VisibleMark(found[1], *found.span()) for found in _BRACKETS.finditer(text, start, end) if wanted(found[1])]
-    return found if found and is_plain(text[start:end]) and not may_be_in_fence(text, start) else []
+    return found if found and _is_plain(text[start:end]) and not may_be_in_fence(text, start) else []
 
 
 def normal_form(inner: str) -> str:

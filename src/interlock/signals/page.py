@@ -40,13 +40,6 @@ _SIGNS_WITH_HTML = (*_SIGNS, "<")
 Span = tuple[int, int]
 
 
-def is_plain(text: str) -> bool:
-    """True if a text has no sign of code, quote, link or escape; far cheaper than reading it as a page."""
-    return not (
-        "`" in text or "<" in text or ">" in text or "\\" in text or "](" in text or "]:" in text or "~~~" in text
-    )
-
-
 class MarkdownPage:
     """One text, queried for positions in ascending order."""
 

@@ -18,15 +18,10 @@ from typing import overload
 
 import msgspec
 
-from interlock.crew.definition import AgentDefinition, CrewDefinition
-from interlock.crew.templates import fill_prompt
+from interlock.crew.definition import CrewDefinition
 from interlock.crew.tokens import BYTES_PER_TOKEN, text_tokens
-from interlock.engine.delegation.agent_states import parent_of
 from interlock.engine.events import Entry
-from interlock.engine.kinds import TurnKind
-from interlock.engine.prompt.contract import contract
-from interlock.engine.prompt.grammar import ReplyEnding, ending_of
-from interlock.engine.prompt.phrases import briefing, frames_explanation
+from interlock.engine.prompt.texts import PromptTexts
 from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.state import Turn, TurnMessage
 from interlock.limits import MARK_CHARS_MAX
@@ -123,35 +118,32 @@ class _View(msgspec.Struct):
 
 
 class Conversation:
-    """The views of one run's agents; each is extended as history grows."""
+    """The views of one run's agents; each is extended as history grows. `texts` are shared by all runs of the crew."""
 
-    def __init__(self, crew: CrewDefinition, table: RoutingTable) -> None:
-        self.crew, self.table = crew, table
-        self._agents = {agent.id: agent for agent in crew.agents}
+    def __init__(self, crew: CrewDefinition, table: RoutingTable, texts: PromptTexts | None = None) -> None:
+        self.crew, self.table, self._texts = crew, table, texts or PromptTexts(crew, table)
+        self.agents = self._texts.agents
+        self.instructions, self.ending = self._texts.instructions, self._texts.ending
         self._views: dict[tuple[str, int], _View] = {}
         # Of each agent's newest turn and newest advisory call, with its number.
         self._turns: dict[tuple[str, bool], tuple[int, _View]] = {}
-        self._instructions: dict[tuple[str, str], str] = {}
-        self._endings: dict[tuple[str, str], ReplyEnding | None] = {}
-        self._own: dict[str, int] = {}
         self._windows: dict[tuple[str, int], int] = {}
-
-    def agent(self, agent_id: str) -> AgentDefinition:
-        return self._agents[agent_id]
 
     def messages(self, history: Sequence[Entry], turn: Turn, scale: int = UNSCALED) -> Sequence[TurnMessage]:
         """The messages for the turn's agent: shared history up to the start of its turn, then the turn itself."""
-        view = self._view(turn.agent, history, turn.history, scale) if not turn.kind else _View()
         window, said, begun = self._window(turn.agent, scale), self._turn_view(turn), 0
         if turn.kind:  # it sees only its own task
+            view, begun = _View(), 1
             view.add(said.messages[0])
-            begun = 1
-        total = view.shown + said.tokens_from(begun)
+        else:
+            view = self._view(turn.agent, history, turn.history, scale, window)
+        total = view.shown + said.tokens_from(begun) if said.messages else view.shown
         if turn.trimmed:
             window = min(window, total) * TRIMMED_SHARE[0] // TRIMMED_SHARE[1]
         if total > window:
             return self._fit_to_window(view, said.messages, begun, window)
-        return MessageWindow(self._head(view, view.start), view, view.start, said, begun)
+        head = self._head(view, view.start) if view.start else ()
+        return MessageWindow(head, view, view.start, said, begun)
 
     def estimate(self, history: Sequence[Entry], turn: Turn, scale: int = UNSCALED) -> int:
         """An upper estimate of the tokens of a call, instructions included."""
@@ -161,53 +153,19 @@ class Conversation:
         tokens = shown.tokens if isinstance(shown, MessageWindow) else sum(map(tokens_of, shown))
         return (tokens + self._own_tokens(agent)) * scale // UNSCALED
 
-    def instructions(self, agent_id: str, group: str = "") -> str:
-        """The agent's prompt with its fields filled, in one pass: values are never looked at again. Then its contract.
-
-        A member of a group at work has another contract than the agent with the floor.
-        """
-        if (agent_id, group) not in self._instructions:
-            agent = self._agents[agent_id]
-            filled = fill_prompt(agent.system_prompt, agent)
-            parts = (filled.rstrip(), frames_explanation(self.crew), contract(self.table, agent, group))
-            self._instructions[agent_id, group] = "\n\n".join(part for part in parts if part)
-        return self._instructions[agent_id, group]
-
-    def instructions_of(self, turn: Turn, group: str = "") -> str:
-        """The instructions of a turn; a task or an advisory call has another contract."""
-        if not turn.kind:
-            return self.instructions(turn.agent, group)
-        agent = self._agents[turn.agent]
-        rules = briefing(self.crew, turn.kind, parent_of(self.crew, turn.agent))
-        if turn.kind is not TurnKind.TASK:
-            return rules
-        filled = fill_prompt(agent.system_prompt, agent)
-        return "\n\n".join((filled.rstrip(), frames_explanation(self.crew), rules)).strip()
-
-    def ending_of(self, turn: Turn, group: str = "") -> ReplyEnding | None:
-        return self.ending(turn.agent, group) if not turn.kind else None
-
-    def ending(self, agent_id: str, group: str = "") -> ReplyEnding | None:
-        """The legal ending of a reply, if the crew constrains replies."""
-        if (agent_id, group) not in self._endings:
-            self._endings[agent_id, group] = ending_of(self.crew, agent_id, group)
-        return self._endings[agent_id, group]
-
     def neutralize_marks(self, text: str) -> str:
         """The text with every known mark made harmless, so that an echo of it steers nothing."""
         return _BRACKETS.sub(lambda mark: f"⟦{mark[1]}⟧" if self.table.is_known_mark(mark[1]) else mark[0], text)
 
-    def _view(self, agent: str, history: Sequence[Entry], length: int, scale: int) -> _View:
+    def _view(self, agent: str, history: Sequence[Entry], length: int, scale: int, window: int) -> _View:
         """Adds entries one by one, so that the same ones are omitted whenever the view is built."""
         view = self._views.get((agent, scale))
         if view is None or len(view.messages) > length:
             view = self._views[agent, scale] = _View()
-        if len(view.messages) < length:
-            window = self._window(agent, scale)
-            for entry in history[len(view.messages) : length]:
-                view.add(self._message_of_entry(agent, entry))
-                if view.shown > window:
-                    view.leave_out(int(window * (1 - self.crew.settings.context_trim_percent / 100)))
+        for entry in history[len(view.messages) : length]:
+            view.add(self._message_of_entry(agent, entry))
+            if view.shown > window:
+                view.leave_out(int(window * (1 - self.crew.settings.context_trim_percent / 100)))
         return view
 
     def _window(self, agent: str, scale: int) -> int:
@@ -219,14 +177,8 @@ class Conversation:
         return window
 
     def _own_tokens(self, agent: str) -> int:
-        """The tokens of the agent's longest instructions, as current agent or as a member."""
-        if agent not in self._own:
-            groups = [group.name for group in self.crew.groups.values() if agent in group.agents]
-            longest = max(text_tokens(self.instructions(agent, group)) for group in ("", *groups))
-            if self.crew.delegation is not None:
-                longest += text_tokens(briefing(self.crew, TurnKind.TASK, parent_of(self.crew, agent)))
-            self._own[agent] = longest + TOKENS_PER_MESSAGE
-        return self._own[agent]
+        """The tokens of the agent's instructions, as the message that they are."""
+        return self._texts.longest(agent) + TOKENS_PER_MESSAGE
 
     def _message_of_entry(self, agent: str, entry: Entry) -> TurnMessage:
         if entry.author == agent:
@@ -234,13 +186,11 @@ class Conversation:
         if entry.frames:
             text = self._with_frames(entry.text, entry.frames)
         else:
-            speaker = self._agents.get(entry.author)  # or a sub-crew, or an agent of another crew
+            speaker = self.agents.get(entry.author)  # or a sub-crew, or an agent of another crew
             name = speaker.name if speaker else entry.author
-            text = in_frame(name, self._kind(entry.author), self.neutralize_marks(entry.text))
+            kind = _KINDS.get(entry.author) or ("result" if entry.author in self.crew.sub_crews else "reply")
+            text = in_frame(name, kind, self.neutralize_marks(entry.text))
         return TurnMessage(role="user", text=text, author=entry.author)
-
-    def _kind(self, author: str) -> str:
-        return _KINDS.get(author) or ("result" if author in self.crew.sub_crews else "reply")
 
     def _with_frames(self, text: str, frames: Sequence[Frame]) -> str:
         """Makes members' names at the start of lines harmless, so that no member can write as another one."""
@@ -253,8 +203,6 @@ class Conversation:
 
     def _head(self, view: _View, start: int) -> tuple[TurnMessage, ...]:
         """The first entry, and a marker for the entries omitted after it."""
-        if start == 0:
-            return ()
         first = view.messages[0]
         return (first, self._marker(LEFT_OUT, start - 1)) if start > 1 else (first,)
 

@@ -1,5 +1,6 @@
 """Runs the effects of a run. Each one is answered by an event in the inbox of the run; a failure is an answer too."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -38,9 +39,6 @@ from interlock.runtime.timers import Timers
 OnAlarm = Callable[[LiveRun, SetAlarm], None]
 
 
-def no_hook(_boundary: str) -> None: ...
-
-
 class ChildRuns(Protocol):
     """Starts, follows and stops the children of a run."""
 
@@ -65,7 +63,7 @@ class EffectRunner:
         on_delta: OnDelta,
         budgets: BudgetStore,
         calls_max: int,
-        hook: Hook = no_hook,
+        hook: Hook | None = None,
         cost_of: CostOf = cost_of,
         host_decisions: HostDecisions,
         hub: BroadcastHub,
@@ -94,28 +92,36 @@ class EffectRunner:
         claimed: ClaimedInboxes = NO_CLAIMED_INBOXES,
     ) -> None:
         """Starts the effects of a record; `grants` and `claimed` are the store's answers to it, by key."""
-        lone = _lone_call(effects) if live.can_call_alone else None
+        lone = _lone_call(live, effects)
         for effect in effects:
-            self._hook("before effect")
-            match effect:
-                case CallModel() if effect is lone:
-                    live.lone = self.model_calls.prepare_call(live, effect)
-                case CallModel():
-                    call = self.model_calls.prepare_call(live, effect)
-                    live.start_task(effect.key, self.model_calls.call_in_task(live, call))
-                case RunTool():
-                    live.start_task(effect.key, self.tool_calls.call_in_task(live, effect))
-                case StartChild() | StopChild():
-                    self._start_or_stop_child(live, effect)
-                case SetTimer() | SetAlarm():
-                    self._set_timer(live, effect)
-                case Cancel():
-                    self._timers.cancel(live.key(effect.key))
-                    live.cancel_work(effect.key)
-                case Reserve() | ClaimInbox():
-                    self._apply_store_answer(live, effect, grants, claimed)
-                case Settle() | SendExternalSignal() | PublishBroadcast() | AckInbox() | HandBackBroadcast():
-                    pass  # done in the transaction of the record, or by its observers
+            if self._hook is not None:
+                self._hook("before effect")
+            if effect is lone and lone is not None:
+                live.lone = self.model_calls.prepare_call(live, lone)
+            else:
+                self._start_effect(live, effect, grants, claimed)
+
+    def _start_effect(
+        self, live: LiveRun, effect: Effect, grants: Mapping[str, Grant], claimed: ClaimedInboxes
+    ) -> None:
+        """Starts an effect in a task or with a timer, or answers it with what the store said."""
+        match effect:
+            case CallModel():
+                call = self.model_calls.prepare_call(live, effect)
+                live.start_task(effect.key, self.model_calls.call_in_task(live, call))
+            case RunTool():
+                live.start_task(effect.key, self.tool_calls.call_in_task(live, effect))
+            case StartChild() | StopChild():
+                self._start_or_stop_child(live, effect)
+            case SetTimer() | SetAlarm():
+                self._set_timer(live, effect)
+            case Cancel():
+                self._timers.cancel(live.key(effect.key))
+                live.cancel_work(effect.key)
+            case Reserve() | ClaimInbox():
+                self._apply_store_answer(live, effect, grants, claimed)
+            case Settle() | SendExternalSignal() | PublishBroadcast() | AckInbox() | HandBackBroadcast():
+                pass  # done in the transaction of the record, or by its observers
 
     def report_lost_tools(
         self,
@@ -198,12 +204,17 @@ class EffectRunner:
             self._answer(live, MailTaken(call=effect.key, agent=effect.agent, heard=broadcasts))
 
     def _answer(self, live: LiveRun, event: IncomingEvent) -> None:
-        self._hook("after effect")
+        if self._hook is not None:
+            self._hook("after effect")
         live.enqueue_event(event)
 
 
-def _lone_call(effects: Sequence[Effect]) -> CallModel | None:
-    """The only work to do, if it is a model call."""
+def _lone_call(live: LiveRun, effects: Sequence[Effect]) -> CallModel | None:
+    """The model call that the driver can await itself, because there is no other work, in progress or to do."""
+    if live.tasks or live.alone or live.lone is not None or not live.inbox.empty():
+        return None
+    if live.driver is not None and live.driver is not asyncio.current_task():
+        return None
     if len(effects) == 1:
         return effects[0] if isinstance(effects[0], CallModel) else None
     work = [effect for effect in effects if isinstance(effect, CallModel | RunTool | Reserve | ClaimInbox)]

@@ -1,11 +1,10 @@
 """Model calls: made by the driver of a run or in a task of their own; a failure is an event too.
 
-The way of a call: `call_in_driver` or `call_in_task`, `_call_handling_errors`, `_call_host_or_model`,
-`_call_single_model`, `read_reply`.
+The way of a call: `call_in_driver` or `call_in_task`, `_call_handling_errors`, `read_reply`.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -20,7 +19,7 @@ from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTo
 from interlock.ports import Model, ModelReply
 from interlock.runtime.calls.host_decisions import HostDecisions
 from interlock.runtime.calls.model_request import HostSchemas, build_model_request, scale_of, tokens_of_tools
-from interlock.runtime.calls.reply_stream import StreamedReply, read_reply, read_reply_until_signal, require_sound
+from interlock.runtime.calls.reply_stream import StreamedReply, read_reply, require_sound
 from interlock.runtime.calls.storable import as_storable, as_storable_call
 from interlock.runtime.live_run import LiveRun, PendingModelCall
 
@@ -46,7 +45,7 @@ class ModelCalls:
         calls_max: int,
         cost_of: CostOf,
         answer: Answer,
-        hook: Hook,
+        hook: Hook | None,
     ) -> None:
         self._model_for, self._host_schemas, self._host_decisions = model_for, host_schemas, host_decisions
         self._on_delta, self._cost_of, self._answer, self._hook = on_delta, cost_of, answer, hook
@@ -63,7 +62,7 @@ class ModelCalls:
         request = build_model_request(
             live.run, live.conversation, effect, key=live.key(effect.key), host_schemas=self._host_schemas
         )
-        agent = live.conversation.agent(effect.agent)
+        agent = live.conversation.agents[effect.agent]
         scale = scale_of(live.run.state, agent.id)
         if effect.model:
             agent = msgspec.structs.replace(agent, primary=agent.backup)
@@ -83,15 +82,33 @@ class ModelCalls:
             return None
         finally:
             live.alone = ""
-        live.clear_call_cancellation()
-        self._hook("after effect")
+        if live.given_up:
+            live.clear_call_cancellation()
+        if self._hook is not None:
+            self._hook("after effect")
         return event
 
     async def _call_handling_errors(self, live: LiveRun, call: PendingModelCall) -> ModelReplied | ModelFailed:
-        """A failure is an outcome too, and the pieces received before it are paid for."""
+        """Asks the host where it decides itself, else the model.
+
+        A failure is an outcome too, and the pieces received before it are paid for.
+        """
         said: list[str] = []
+
+        def tell(text: str) -> None:
+            said.append(text)
+            if live.is_calling(call.effect):  # a cancelled call may say some more; its run has continued without it
+                self._on_delta(live, call.agent.id, text)
+
         try:
-            return await self._call_host_or_model(live, call, said)
+            if call.effect.purpose and self._host_decisions.has(call.effect.purpose):
+                return await self._host_decisions.reply(live, call.effect)
+            is_cut = live.crew.settings.cut_on_signal
+            listen = partial(ReplyScanner, live.run.table, call.agent.id) if is_cut else None
+            async with self._slots:
+                pieces = self._model_for(live.crew, call.agent).reply(call.request)
+                streamed = await read_reply(pieces, tell, listen)
+            return _reply_event(live, call, streamed, self._cost_of)
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
@@ -105,29 +122,6 @@ class ModelCalls:
             return failed
         usage = _estimate_usage(live, call, ModelReply(text="".join(said)))
         return msgspec.structs.replace(failed, usage=with_cost(call.agent, usage, self._cost_of))
-
-    async def _call_host_or_model(self, live: LiveRun, call: PendingModelCall, said: list[str]) -> ModelReplied:
-        """Asks the host where it decides itself, else the model."""
-        if call.effect.purpose and self._host_decisions.has(call.effect.purpose):
-            return await self._host_decisions.reply(live, call.effect)
-        async with self._slots:
-            return _reply_event(live, call, await self._call_single_model(live, call, said), self._cost_of)
-
-    async def _call_single_model(self, live: LiveRun, call: PendingModelCall, said: list[str]) -> StreamedReply:
-        pieces = self._model_for(live.crew, call.agent).reply(call.request)
-
-        def tell(text: str) -> None:
-            said.append(text)
-            if live.is_calling(call.effect):  # a cancelled call may say some more; its run has continued without it
-                self._on_delta(live, call.agent.id, text)
-
-        try:
-            if not live.crew.settings.cut_on_signal:
-                return await read_reply(pieces, tell)
-            return await read_reply_until_signal(pieces, tell, partial(ReplyScanner, live.run.table, call.agent.id))
-        finally:
-            if isinstance(pieces, AsyncGenerator):  # left open, the loop would close it in a task without an owner
-                await pieces.aclose()
 
 
 def _is_being_cancelled() -> bool:
@@ -146,7 +140,7 @@ def _reply_event(live: LiveRun, call: PendingModelCall, streamed: StreamedReply,
     return ModelReplied(
         call=call.effect.key,
         agent=call.effect.agent,
-        text=as_storable(reply.text),
+        text=reply.text if reply.text.isascii() else as_storable(reply.text),
         usage=with_cost(call.agent, usage, cost_of),
         tool_calls=tuple(map(as_storable_call, reply.tool_calls)) if reply.tool_calls else (),
         estimate=_estimate_if_too_low(live, call, reply.usage.input_tokens) if reply.usage.input_tokens else 0,

@@ -11,7 +11,7 @@ from interlock.engine.effects import CallModel, Reserve
 from interlock.engine.kinds import ADVISORY_KINDS
 from interlock.engine.prompt.contract import usable_marks
 from interlock.engine.prompt.conversation import UNSCALED, Conversation
-from interlock.engine.routing.emit_signal import DESCRIPTION, EMIT_SIGNAL, emit_signal_schema, is_tool_mode
+from interlock.engine.routing.emit_signal import DESCRIPTION, EMIT_SIGNAL, emit_signal_schema
 from interlock.engine.run import Run
 from interlock.engine.state import RunState, Turn, turns_by
 from interlock.ports import ModelRequest, ToolSchema
@@ -25,21 +25,21 @@ def build_model_request(
     run: Run, conversation: Conversation, effect: CallModel, *, key: str, host_schemas: HostSchemas
 ) -> ModelRequest:
     """The request for the turn that has just ordered a call. `key` is unique over all runs."""
-    state, agent, turn = run.state, conversation.agent(effect.agent), ordering_turn(run.state, effect)
-    group = _group_of(state, turn)
+    state, agent, turn = run.state, conversation.agents[effect.agent], ordering_turn(run.state, effect)
+    group = _group_of(state, turn) if state.group is not None else ""
     return ModelRequest(
         key=key,
         agent=agent.id,
         number=effect.number,
         purpose=effect.purpose,
         purpose_number=effect.purpose_number,
-        system=conversation.instructions_of(turn, group),
+        system=conversation.instructions(agent.id, group, turn.kind),
         messages=conversation.messages(state.history, turn, scale_of(state, agent.id)),
         tools=tool_schemas(run, agent, turn, host_schemas),
         temperature=agent.temperature,
         top_p=agent.top_p,
         top_k=agent.top_k,
-        ending=conversation.ending_of(turn, group),
+        ending=conversation.ending(agent.id, group, turn.kind),
         path=state.way or state.path,
     )
 
@@ -61,8 +61,10 @@ def tool_schemas(run: Run, agent: AgentDefinition, turn: Turn, host_schemas: Hos
     """The tools of the host, then Interlock's, then `emit_signal` where agents route by a tool."""
     if turn.kind in ADVISORY_KINDS:
         return ()
-    schemas = (*host_schemas(agent.tools), *builtin_tool_schemas(run.crew, agent, turn, run.state))
-    if not is_tool_mode(run.crew) or turn.kind:
+    schemas: tuple[ToolSchema, ...] = ()
+    if agent.tools or turn.children or turn.kind or turn.owes:  # without any of these, no tool is for the turn
+        schemas = (*host_schemas(agent.tools), *builtin_tool_schemas(run.crew, agent, turn, run.state))
+    if run.settings.signal_mode != "tool" or turn.kind:
         return schemas
     names = [route.signal for route in usable_marks(run.crew, agent.id, _group_of(run.state, turn)).routes]
     emit = ToolSchema(name=EMIT_SIGNAL, description=DESCRIPTION, parameters=emit_signal_schema(names))
@@ -73,8 +75,6 @@ def builtin_tool_schemas(
     crew: CrewDefinition, agent: AgentDefinition, turn: Turn, state: RunState
 ) -> tuple[ToolSchema, ...]:
     """The schemas of the tools that Interlock itself runs."""
-    if not agent.tools and not turn.children and not turn.kind and not turn.owes:  # nearly always
-        return ()
     inside = tuple(
         ToolSchema(name=name, description=description, parameters=parameters)
         for name, description, parameters in builtin_schemas_for(crew, agent, turn, state)

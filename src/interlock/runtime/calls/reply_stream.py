@@ -1,4 +1,4 @@
-"""Reads the reply of a model: to its end, or to the first line of signals.
+"""Reads the reply of a model: to its end, or to the first line of signals. Then it is closed.
 
 Rule 1: a reply is cut at the same place whether it came in pieces or whole.
 Rule 2: watchers see the text up to the cut, and nothing after it.
@@ -27,12 +27,20 @@ class StreamedReply(NamedTuple):
     cut: bool = False
 
 
-async def read_reply(pieces: Pieces, tell: Tell) -> StreamedReply:
-    async for piece in pieces:
-        if isinstance(piece, ModelReply):
-            return StreamedReply(piece)
-        tell(piece.text)
-    raise _incomplete_reply_error()
+async def read_reply(pieces: Pieces, tell: Tell, listen: Callable[[], ReplyScanner] | None) -> StreamedReply:
+    """Reads to the end; with `listen`, to the first line that holds only signals."""
+    try:
+        if listen is not None:
+            return await read_reply_until_signal(pieces, tell, listen)
+        async for piece in pieces:
+            if isinstance(piece, ModelReply):
+                return StreamedReply(piece)
+            tell(piece.text)
+        raise _incomplete_reply_error()
+    finally:
+        close = getattr(pieces, "aclose", None)  # left open, the loop would close it in a task without an owner
+        if close is not None:
+            await close()
 
 
 async def read_reply_until_signal(pieces: Pieces, tell: Tell, listen: Callable[[], ReplyScanner]) -> StreamedReply:

@@ -72,8 +72,6 @@ class Reservations:
 
 def grants_by_key(writes: Sequence[Reservation | Settlement], grants: Sequence[Grant]) -> Mapping[str, Grant]:
     """The grants of the store by the keys of their reservations."""
-    if not grants:
-        return NO_GRANTS
     keys = [write.key for write in writes if isinstance(write, Reservation)]
     return dict(zip(keys, grants, strict=True))
 

@@ -5,7 +5,7 @@ from interlock.engine.events import ToolRequest
 
 def as_storable(text: str) -> str:
     """The text with lone surrogates replaced: UTF-8, and so the journal, has no form for them."""
-    return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def as_storable_call(call: ToolRequest) -> ToolRequest:

@@ -45,7 +45,7 @@ class ToolCalls:
         settings, ok = live.crew.settings, False
         seconds = settings.tool_execution_timeout_seconds
         try:
-            self._require_own_tool(live, live.conversation.agent(effect.agent), effect)
+            self._require_own_tool(live, live.conversation.agents[effect.agent], effect)
             if self._is_awaiting_approval(effect):
                 return ApprovalNeeded(call=effect.key)
             async with asyncio.timeout(seconds):
