@@ -6,13 +6,13 @@ from typing import Any
 
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.tools.python_tools import PythonToolbox
-from interlock.engine.effects import Effect
+from interlock.engine.effects import CallModel, Effect
 from interlock.engine.events import IncomingEvent
 from interlock.engine.run import Run, Step
 from interlock.ports import NO_WRITES, AppendResult, AtomicWrites, Record, RunRow
 from interlock.runtime.broadcasts import NO_CLAIMED_INBOXES
 from interlock.runtime.calls.effects import NO_GRANTS, EffectRunner
-from interlock.runtime.commit import Committer, _is_one_call
+from interlock.runtime.commit import Committer
 from interlock.runtime.live_run import LiveRun
 
 
@@ -50,7 +50,8 @@ def acts_before_it_stores() -> None:
         grants: Any = NO_GRANTS,
         claimed: Any = NO_CLAIMED_INBOXES,
     ) -> None:
-        if effects is not steps[live.run].effects or _is_one_call(effects):
+        is_one_call = len(effects) == 1 and type(effects[0]) is CallModel
+        if effects is not steps[live.run].effects or is_one_call:
             perform(self, live, effects, grants, claimed)
 
     Run.apply = noting  # type: ignore[method-assign]

@@ -360,4 +360,8 @@ _MOVE_HANDLERS: dict[type, Callable[[Transition, Any], Move | None]] = {
     FinishRun: finish_run,
 }
 # In runs whose agents exchange messages, delegation is called before a model call and around a conclusion.
-_HANDLERS_WITH_MESSAGING = {**_MOVE_HANDLERS, Ask: ask, ConcludeTurn: conclude_turn}
+_HANDLERS_WITH_MESSAGING: dict[type, Callable[[Transition, Any], Move | None]] = {
+    **_MOVE_HANDLERS,
+    Ask: ask,
+    ConcludeTurn: conclude_turn,
+}

@@ -87,7 +87,7 @@ class SignalMatcher:
         return MatchMethod.NORMALIZED, self._normalized.get(normal_form(inner), ())
 
 
-def marks(text: str, wanted: Callable[[str], bool], reading: int = 3) -> list[VisibleMark]:
+def marks(text: str, wanted: Callable[[str], object], reading: int = 3) -> list[VisibleMark]:
     """The visible marks whose content is wanted. Asking first keeps prose with brackets cheap.
 
     Of a text longer than `READ_CHARS_MAX` only the beginning and the last line are read. `reading` 2 is for runs under
@@ -109,7 +109,7 @@ def _is_plain(text: str) -> bool:
     )
 
 
-def _marks_of_last_line(text: str, wanted: Callable[[str], bool]) -> list[VisibleMark]:
+def _marks_of_last_line(text: str, wanted: Callable[[str], object]) -> list[VisibleMark]:
     """The marks of the last visible line after the part that is read, if it is plain and surely not in a code fence."""
     end = len(text.rstrip())
     start = max(text.rfind("\n", 0, end), text.rfind("\r", 0, end)) + 1

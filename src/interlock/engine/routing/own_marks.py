@@ -182,7 +182,7 @@ def candidate_of_member(candidate: Candidate, best: Candidate) -> Candidate:
 # Where marks stand
 
 
-def marks_with_lines(text: str, wanted: Callable[[str], bool], reading: int) -> list[PlacedMark]:
+def marks_with_lines(text: str, wanted: Callable[[str], object], reading: int) -> list[PlacedMark]:
     """The wanted marks with their lines; each line is searched once."""
     found = marks(text, wanted, reading)
     if "\r" in text:  # the same length, so that positions stay valid
