@@ -14,11 +14,13 @@ FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 DIALECT_MAX = 23
 # Distinct functions and files between a model's reply and the next model call, for a plain handoff in memory.
-REPLY_FUNCTIONS_MAX = 165
-REPLY_FILES_MAX = 46
+REPLY_FUNCTIONS_MAX = 89
+REPLY_FILES_MAX = 24
+# Calls of Python functions on it, each counted as often as it is made: what a step costs (issue 20).
+REPLY_CALLS_MAX = 129
 # Of these, in the engine: the main road from a reply to the next request for a model call.
-ROAD_FUNCTIONS_MAX = 88
-ROAD_FILES_MAX = 17
+ROAD_FUNCTIONS_MAX = 47
+ROAD_FILES_MAX = 10
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +57,7 @@ async def test_one_reply_passes_no_more_functions_and_files_than_before() -> Non
     assert len(path.functions) > 20, "the recording saw the reply"
     assert len(path.functions) <= REPLY_FUNCTIONS_MAX
     assert len(path.files) <= REPLY_FILES_MAX
+    assert len(path.functions) <= path.calls <= REPLY_CALLS_MAX
     road = path.within("engine")
     assert len(road.functions) <= ROAD_FUNCTIONS_MAX
     assert len(road.files) <= ROAD_FILES_MAX

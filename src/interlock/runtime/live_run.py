@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -23,7 +23,7 @@ from interlock.runtime.calls.question_log import QuestionLog
 STOPPING = "stop "
 
 
-class PendingModelCall(NamedTuple):
+class PendingModelCall(msgspec.Struct, frozen=True):
     """A model call with its request, ready to be made."""
 
     effect: CallModel

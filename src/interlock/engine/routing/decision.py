@@ -118,7 +118,9 @@ class RoutingTable:
         )
         counted: list[tuple[PlacedMark, Reading]] = []
         refused: list[PlacedMark] = []
-        for mark in (*seen, *(PlacedMark(inner, 0, 0, 0, 0, 0) for inner in reply.emitted)):
+        if reply.emitted:
+            seen += [PlacedMark(inner, 0, 0, 0, 0, 0) for inner in reply.emitted]
+        for mark in seen:
             reading = own.reading(mark.inner)
             if reading is not None and reading.names and (mark.line == 0 or counts(mark)):
                 counted.append((mark, reading))

@@ -6,7 +6,6 @@ Rule 3: hosts bring their own models. A reply of the wrong type is refused here,
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -20,7 +19,7 @@ Pieces = AsyncIterator[Delta | ModelReply]
 Tell = Callable[[str], None]
 
 
-class StreamedReply(NamedTuple):
+class StreamedReply(msgspec.Struct, frozen=True):
     """A reply, and whether it was cut: then its cost is known only if it came whole."""
 
     reply: ModelReply
