@@ -38,8 +38,6 @@ def has_only_emissions(crew: CrewDefinition, requests: Sequence[ToolRequest]) ->
 
 def emission_names(requests: Sequence[ToolRequest]) -> tuple[str, ...]:
     """The names that the emissions among these calls carry, in order."""
-    if not requests:
-        return ()
     names = (_emission_name(request) for request in requests if request.name == EMIT_SIGNAL)
     return tuple(name for name in names if name is not None)
 
