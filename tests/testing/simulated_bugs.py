@@ -16,9 +16,9 @@ from interlock.engine.effects import CallModel, Effect, SetTimer, StartChild
 from interlock.engine.events import ChildReturned, IncomingEvent, ModelReplied, ParkRequested, RunResumed, Usage
 from interlock.engine.flow import control, groups, sub_crews, waits
 from interlock.engine.kinds import RunStatus
-from interlock.engine.moves import ConcludeTurn, FinishRun, TransferControl
 from interlock.engine.routing.candidates import Verb
 from interlock.engine.run import Run, Step
+from interlock.engine.stages import ConcludeTurn, FinishRun, TransferControl
 from interlock.engine.transition import Transition
 from interlock.engine.turns import model_calls
 from interlock.errors import OutOfOrder, RunError, StoreFailed
@@ -117,25 +117,25 @@ def _forgets(patch: pytest.MonkeyPatch, kind: type) -> None:
 
 
 def allows_one_handoff_more(patch: pytest.MonkeyPatch) -> None:
-    def generous(t: Transition, move: TransferControl) -> Any:
+    def generous(t: Transition, stage: TransferControl) -> Any:
         t.state.handoffs -= 1
         try:
-            return control.transfer_control(t, move)
+            return control.transfer_control(t, stage)
         finally:
             t.state.handoffs += 1
 
-    patch.setitem(step._MOVE_HANDLERS, TransferControl, generous)
+    patch.setitem(step._STAGE_HANDLERS, TransferControl, generous)
 
 
 def does_not_count_groups(patch: pytest.MonkeyPatch) -> None:
-    def forgetful(t: Transition, move: TransferControl) -> Any:
+    def forgetful(t: Transition, stage: TransferControl) -> Any:
         before = t.state.handoffs
-        follows = control.transfer_control(t, move)
-        if move.decision.verb is Verb.FORK:
+        follows = control.transfer_control(t, stage)
+        if stage.decision.verb is Verb.FORK:
             t.state.handoffs = before
         return follows
 
-    patch.setitem(step._MOVE_HANDLERS, TransferControl, forgetful)
+    patch.setitem(step._STAGE_HANDLERS, TransferControl, forgetful)
 
 
 def takes_a_reply_twice(patch: pytest.MonkeyPatch) -> None:
@@ -183,11 +183,11 @@ def pays_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def lets_tools_steer(patch: pytest.MonkeyPatch) -> None:
-    def gullible(t: Transition, move: ConcludeTurn) -> Any:
-        said = [message.text for message in move.turn.said if message.role == "tool"]
-        return control.route_reply(t, ConcludeTurn(move.turn, "\n".join([*said, move.reply])))
+    def gullible(t: Transition, stage: ConcludeTurn) -> Any:
+        said = [message.text for message in stage.turn.said if message.role == "tool"]
+        return control.route_reply(t, ConcludeTurn(stage.turn, "\n".join([*said, stage.reply])))
 
-    patch.setitem(step._MOVE_HANDLERS, ConcludeTurn, gullible)
+    patch.setitem(step._STAGE_HANDLERS, ConcludeTurn, gullible)
 
 
 def lets_calls_go_on(patch: pytest.MonkeyPatch) -> None:
@@ -230,7 +230,7 @@ def uses_a_key_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def ends_without_a_reason(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(step._MOVE_HANDLERS, FinishRun, lambda t, move: control.finish_run(t, FinishRun(move.status, "")))
+    patch.setitem(step._STAGE_HANDLERS, FinishRun, lambda t, stage: control.finish_run(t, FinishRun(stage.status, "")))
 
 
 def forgets_children(patch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 Rule 1: only `Run.apply` changes a run's state; it uses no clock, no randomness and no I/O.
 Rule 2: an event for something that is closed is recorded as stale and does nothing.
-Rule 3: what follows from an event at once happens in the same transition; moves are carried out one by one.
+Rule 3: what follows from an event at once happens in the same transition; stages are carried out one by one.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,9 @@ from interlock.engine.flow.sub_crews import (
 from interlock.engine.flow.waits import answer_wait, on_tool_outcome_lost, pause_if_idle
 from interlock.engine.index import Index
 from interlock.engine.kinds import RunStatus, TimerKind, TimerPurpose
-from interlock.engine.moves import (
+from interlock.engine.outstanding import outstanding_effects
+from interlock.engine.routing.decision import RoutingTable
+from interlock.engine.stages import (
     ApplyDecision,
     Ask,
     CallSubCrews,
@@ -72,17 +74,15 @@ from interlock.engine.moves import (
     FailAdvisoryCall,
     FinishRun,
     JoinGroup,
-    Move,
     ReportCrewResult,
     ReportVerdict,
+    Stage,
     StartGroup,
     StartSideTurns,
     StartTurn,
     SuspendTurn,
     TransferControl,
 )
-from interlock.engine.outstanding import outstanding_effects
-from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.state import RunState, wait_tokens_of
 from interlock.engine.timers import RUN, WARNING, start_timer, update_timers
 from interlock.engine.transition import Transition
@@ -158,7 +158,9 @@ class Run:
             return Step(tuple(t.facts), tuple(t.effects))
         waited_for, status = wait_tokens_of(state) if state.waits else (), state.status
         is_late = state.worked_ms >= self._timeout_ms
-        _make_moves(t, (_stop_if_running(t, event) if is_late else None) or _EVENT_HANDLERS[type(event)](t, event))
+        _carry_out_stages(
+            t, (_stop_if_running(t, event) if is_late else None) or _EVENT_HANDLERS[type(event)](t, event)
+        )
         if state.parked:
             record_parked_pause(t)
         elif state.waits:
@@ -194,14 +196,14 @@ class Run:
         return run
 
 
-def _make_moves(t: Transition, move: Move | None) -> None:
-    """Carries out moves until none follows; messages are delivered whenever nothing else is left to do."""
+def _carry_out_stages(t: Transition, stage: Stage | None) -> None:
+    """Carries out stages until none follows; messages are delivered whenever nothing else is left to do."""
     state = t.state
-    while move is not None or (state.mailboxes and (move := deliver_messages(t)) is not None):
+    while stage is not None or (state.mailboxes and (stage := deliver_messages(t)) is not None):
         if state.side:
-            move = insert_side_turns(t, move)
-        handlers = _HANDLERS_WITH_MESSAGING if t.has_messaging else _MOVE_HANDLERS
-        move = handlers[type(move)](t, move)
+            stage = insert_side_turns(t, stage)
+        handlers = _HANDLERS_WITH_MESSAGING if t.has_messaging else _STAGE_HANDLERS
+        stage = handlers[type(stage)](t, stage)
 
 
 def _is_closed(t: Transition, event: IncomingEvent) -> bool:
@@ -245,7 +247,7 @@ def _is_awaited(t: Transition, tool: str) -> bool:
     return is_tool_open(t, tool) and tool not in [wait.tool for wait in t.state.waits]
 
 
-def _on_run_started(t: Transition, event: RunStarted) -> Move:
+def _on_run_started(t: Transition, event: RunStarted) -> Stage:
     t.state.status, t.state.rules = RunStatus.RUNNING, event.rules
     t.state.path, t.state.way, t.state.input = event.path, event.way, event.input
     t.state.calls = dict(event.calls)
@@ -265,7 +267,7 @@ def _on_run_started(t: Transition, event: RunStarted) -> Move:
     return StartTurn(event.entry or t.crew.entry_point)
 
 
-def _stop_if_running(t: Transition, event: IncomingEvent) -> Move | None:
+def _stop_if_running(t: Transition, event: IncomingEvent) -> Stage | None:
     """Stops a run that is out of time, unless it waits or is ending."""
     if t.state.status is not RunStatus.RUNNING or t.state.ending is not None:
         return None
@@ -275,7 +277,7 @@ def _stop_if_running(t: Transition, event: IncomingEvent) -> Move | None:
     return FinishRun(RunStatus.STOPPED, "timeout")
 
 
-def _on_timer_fired(t: Transition, event: TimerFired) -> Move | None:
+def _on_timer_fired(t: Transition, event: TimerFired) -> Stage | None:
     key = t.index.ticking.pop(event.timer)
     del t.state.timers[key]
     purpose = TimerPurpose.of_key(key)
@@ -301,24 +303,24 @@ def _on_timer_fired(t: Transition, event: TimerFired) -> Move | None:
             assert_never(purpose.kind)
 
 
-def _on_run_resumed(t: Transition, event: RunResumed) -> Move | None:
+def _on_run_resumed(t: Transition, event: RunResumed) -> Stage | None:
     if event.token == t.state.parked:
         unpark_run(t, event)
         return None
     return answer_wait(t, event)
 
 
-def _on_cancel_requested(t: Transition, event: CancelRequested) -> Move:
+def _on_cancel_requested(t: Transition, event: CancelRequested) -> Stage:
     return FinishRun(RunStatus.CANCELLED, "cancelled")
 
 
-def _on_drive_failed(t: Transition, event: DriveFailed) -> Move:
+def _on_drive_failed(t: Transition, event: DriveFailed) -> Stage:
     t.record(Warned(code="cannot-continue", message=event.error))
     return FinishRun(RunStatus.FAILED, "cannot_continue")
 
 
-# The handlers of events and moves. A test compares them with the unions.
-_EVENT_HANDLERS: dict[type, Callable[[Transition, Any], Move | None]] = {
+# The handlers of events and stages. A test compares them with the unions.
+_EVENT_HANDLERS: dict[type, Callable[[Transition, Any], Stage | None]] = {
     RunStarted: _on_run_started,
     Reserved: on_reserved,
     ModelReplied: on_model_replied,
@@ -340,7 +342,7 @@ _EVENT_HANDLERS: dict[type, Callable[[Transition, Any], Move | None]] = {
     MessageGiven: on_message_given,
 }
 
-_MOVE_HANDLERS: dict[type, Callable[[Transition, Any], Move | None]] = {
+_STAGE_HANDLERS: dict[type, Callable[[Transition, Any], Stage | None]] = {
     StartTurn: start_turn,
     Ask: ask_model,
     ConcludeTurn: route_reply,
@@ -360,8 +362,8 @@ _MOVE_HANDLERS: dict[type, Callable[[Transition, Any], Move | None]] = {
     FinishRun: finish_run,
 }
 # In runs whose agents exchange messages, delegation is called before a model call and around a conclusion.
-_HANDLERS_WITH_MESSAGING: dict[type, Callable[[Transition, Any], Move | None]] = {
-    **_MOVE_HANDLERS,
+_HANDLERS_WITH_MESSAGING: dict[type, Callable[[Transition, Any], Stage | None]] = {
+    **_STAGE_HANDLERS,
     Ask: ask,
     ConcludeTurn: conclude_turn,
 }

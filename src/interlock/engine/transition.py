@@ -37,7 +37,7 @@ class WakeupQueues(msgspec.Struct):
 
 
 class Transition:
-    """Collects facts and effects while moves are carried out; the state is changed in place."""
+    """Collects facts and effects while stages are carried out; the state is changed in place."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class Transition:
             self.index.tools[effect.key] = effect.agent
 
     @property
-    def can_move(self) -> bool:
-        """Whether moves may be made: the run is running or parked."""
+    def can_continue(self) -> bool:
+        """Whether stages may follow: the run is running or parked."""
         return self.state.status is RunStatus.RUNNING or bool(self.state.parked)
 
     def exchanges_messages(self, agent: str) -> bool:

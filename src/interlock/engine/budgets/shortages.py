@@ -8,7 +8,7 @@ import msgspec
 
 from interlock.engine.events import LimitReached
 from interlock.engine.kinds import RunStatus
-from interlock.engine.moves import FinishRun
+from interlock.engine.stages import FinishRun
 from interlock.engine.transition import Transition
 
 _MICROS_DIGITS = 6
@@ -91,7 +91,7 @@ def owner_named_in(t: Transition, refused: str, above: int) -> str:
 
 
 def stop_at_limit(t: Transition, short: Shortage) -> FinishRun:
-    """Records that the limit is reached; returns the move that stops the run."""
+    """Records that the limit is reached; returns the stage that stops the run."""
     reason = f"budget:{short.what}"
     if t.state.rules < 3:
         t.record(LimitReached(limit=short.limit))

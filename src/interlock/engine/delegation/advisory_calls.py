@@ -8,7 +8,7 @@ from interlock.engine.budgets.spending import cancel_call_and_reservation
 from interlock.engine.delegation.agent_states import children_of
 from interlock.engine.events import ChildrenSelected, ReportChecked, Warned
 from interlock.engine.kinds import TurnKind
-from interlock.engine.moves import Ask, ConcludeTurn, FailAdvisoryCall, Move, ReportVerdict
+from interlock.engine.stages import Ask, ConcludeTurn, FailAdvisoryCall, ReportVerdict, Stage
 from interlock.engine.state import Task, Turn, TurnMessage, turn_of
 from interlock.engine.timers import drop_turn_timers
 from interlock.engine.transition import Transition
@@ -17,7 +17,7 @@ from interlock.messages.selection import REPAIRS_MAX, AgentSelector, ChildSummar
 from interlock.messages.validation import TaskValidator, ValidationResult, read_verdict
 
 
-def select_children(t: Transition, turn: Turn) -> Move | None:
+def select_children(t: Transition, turn: Turn) -> Stage | None:
     """Sets the turn's children, or asks the model to select them first."""
     tree, children = t.crew.delegation, children_of(t.crew, turn.agent)
     assert tree is not None, "an agent with children is in a tree"
@@ -50,7 +50,7 @@ def _child_summaries(t: Transition, children: tuple[str, ...]) -> list[ChildSumm
     ]
 
 
-def check_report_by_model(t: Transition, task: Task, agent: str) -> Move:
+def check_report_by_model(t: Transition, task: Task, agent: str) -> Stage:
     """Asks the delegating agent's model whether the report addresses the task."""
     assert task.report is not None, "only reports are checked"
     return _start_advisory_call(
@@ -58,7 +58,7 @@ def check_report_by_model(t: Transition, task: Task, agent: str) -> Move:
     )
 
 
-def _start_advisory_call(t: Transition, agent: str, kind: TurnKind, about: str, prompt: str) -> Move:
+def _start_advisory_call(t: Transition, agent: str, kind: TurnKind, about: str, prompt: str) -> Stage:
     t.state.turns += 1
     said = [TurnMessage(role="user", text=prompt, author="system")]
     errand = Turn(number=t.state.turns, agent=agent, history=0, kind=kind, about=about, said=said)
@@ -66,8 +66,8 @@ def _start_advisory_call(t: Transition, agent: str, kind: TurnKind, about: str, 
     return Ask(errand)
 
 
-def on_advisory_reply(t: Transition, move: ConcludeTurn) -> Move:
-    errand, reply = move.turn, move.reply
+def on_advisory_reply(t: Transition, stage: ConcludeTurn) -> Stage:
+    errand, reply = stage.turn, stage.reply
     try:
         if errand.kind is TurnKind.SELECT:
             return _apply_selection(t, errand, read_selection(reply, children_of(t.crew, errand.agent)), "model")
@@ -82,15 +82,15 @@ def on_advisory_reply(t: Transition, move: ConcludeTurn) -> Move:
     return _record_verdict(t, errand, verdict)
 
 
-def fail_advisory_call(t: Transition, move: FailAdvisoryCall) -> Move | None:
+def fail_advisory_call(t: Transition, stage: FailAdvisoryCall) -> Stage | None:
     """Continues without an answer: the agent works alone, or the rules alone decide."""
-    errand = move.turn
+    errand = stage.turn
     cancel_advisory_call(t, errand)
     if errand.kind is TurnKind.SELECT:
-        message = f"whom {errand.agent} needs could not be found out: {move.error}; it works alone"
+        message = f"whom {errand.agent} needs could not be found out: {stage.error}; it works alone"
         t.record(Warned(code="selection-failed", message=message))
         return _apply_selection(t, errand, (), "failed")
-    message = f"the report to {errand.agent} could not be judged by its model: {move.error}; the rules decide alone"
+    message = f"the report to {errand.agent} could not be judged by its model: {stage.error}; the rules decide alone"
     t.record(Warned(code="check-failed", message=message))
     return _record_verdict(t, errand, ValidationResult(completed=True, reason="the rules passed"))
 
@@ -101,7 +101,7 @@ def cancel_advisory_call(t: Transition, errand: Turn) -> None:
     del t.state.errands[errand.about]
 
 
-def _apply_selection(t: Transition, errand: Turn, children: tuple[str, ...], because: str) -> Move:
+def _apply_selection(t: Transition, errand: Turn, children: tuple[str, ...], because: str) -> Stage:
     t.state.errands.pop(errand.about, None)
     turn = turn_of(t.state, errand.agent)
     assert turn is not None, "an advisory call ends with its turn"
@@ -110,7 +110,7 @@ def _apply_selection(t: Transition, errand: Turn, children: tuple[str, ...], bec
     return Ask(turn)
 
 
-def _record_verdict(t: Transition, errand: Turn, verdict: ValidationResult) -> Move:
+def _record_verdict(t: Transition, errand: Turn, verdict: ValidationResult) -> Stage:
     task = t.state.tasks[errand.about]
     assert task.report is not None, "only reports are checked"
     id_ = task.report.message_id

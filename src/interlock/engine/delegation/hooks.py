@@ -23,9 +23,9 @@ from interlock.engine.delegation.tasks import turn_message_of
 from interlock.engine.delegation.tools import send_report
 from interlock.engine.flow.control import fire_tells
 from interlock.engine.kinds import ADVISORY_KINDS, TurnKind
-from interlock.engine.moves import Ask, CloseTask, ConcludeTurn, Move, SuspendTurn
 from interlock.engine.routing.decision import OwnReply
 from interlock.engine.routing.emit_signal import emission_names
+from interlock.engine.stages import Ask, CloseTask, ConcludeTurn, Stage, SuspendTurn
 from interlock.engine.state import Turn, TurnMessage
 from interlock.engine.transition import Transition
 from interlock.engine.turns.cancellation import cancel_tasks_of
@@ -42,7 +42,7 @@ from interlock.messages.wire import (
 WAITING = (AgentState.WAITING_FOR_CHILD, AgentState.WAITING_FOR_PARENT, AgentState.WAITING_FOR_USER)
 
 
-def before_ask(t: Transition, turn: Turn) -> Move | None:
+def before_ask(t: Transition, turn: Turn) -> Stage | None:
     """Selects children before the first call of a turn, and shows new messages before each call."""
     if turn.kind in ADVISORY_KINDS:
         return None
@@ -56,8 +56,8 @@ def before_ask(t: Transition, turn: Turn) -> Move | None:
     return None
 
 
-def suspend_turn(t: Transition, move: SuspendTurn) -> Move | None:
-    turn = move.turn
+def suspend_turn(t: Transition, stage: SuspendTurn) -> Stage | None:
+    turn = stage.turn
     task = t.task_of(turn)
     if task is not None and task.report is not None:
         return CloseTask(task)
@@ -75,37 +75,37 @@ def _cause_of_wait(t: Transition, agent: str) -> Cause:
     return Cause.QUERY_PARENT if asks else Cause.DELEGATE
 
 
-def before_conclusion(t: Transition, move: ConcludeTurn) -> Move | None:
+def before_conclusion(t: Transition, stage: ConcludeTurn) -> Stage | None:
     """Uses a reply that ends an advisory call or a task, or that comes while an answer is awaited."""
-    turn = move.turn
+    turn = stage.turn
     if turn.kind in ADVISORY_KINDS:
-        return on_advisory_reply(t, move)
+        return on_advisory_reply(t, stage)
     if t.state.mailboxes and (is_awaiting_answers(t, turn) or has_new_messages(t, turn.agent)):
-        _note_marks_only(t, move)
-        turn.said.append(TurnMessage(role="assistant", text=move.reply))
+        _note_marks_only(t, stage)
+        turn.said.append(TurnMessage(role="assistant", text=stage.reply))
         return SuspendTurn(turn)
     cancel_tasks_of(t, turn)
-    return _report_reply(t, move) if turn.kind is TurnKind.TASK else None
+    return _report_reply(t, stage) if turn.kind is TurnKind.TASK else None
 
 
 def after_conclusion(t: Transition, turn: Turn) -> None:
     set_state_if_at_work(t, turn.agent, Cause.DONE)
 
 
-def _note_marks_only(t: Transition, move: ConcludeTurn) -> None:
+def _note_marks_only(t: Transition, stage: ConcludeTurn) -> None:
     """Records the marks of a reply without routing by them."""
-    decision = t.table.decide(OwnReply(move.turn.agent, move.reply, emission_names(move.turn.emits)))
+    decision = t.table.decide(OwnReply(stage.turn.agent, stage.reply, emission_names(stage.turn.emits)))
     record_marks(t, decision, steers=False)
-    fire_tells(t, move.turn, decision, move.reply, waits=False)
+    fire_tells(t, stage.turn, decision, stage.reply, waits=False)
 
 
-def _report_reply(t: Transition, move: ConcludeTurn) -> Move:
+def _report_reply(t: Transition, stage: ConcludeTurn) -> Stage:
     """Sends the reply as the report of a child that did not use the report tool."""
-    task = t.task_of(move.turn)
+    task = t.task_of(stage.turn)
     assert task is not None, "a turn of this kind has a task until it has reported"
-    _note_marks_only(t, move)
-    move.turn.said.append(TurnMessage(role="assistant", text=move.reply))
-    send_report(t, task, move.reply, "completed")
+    _note_marks_only(t, stage)
+    stage.turn.said.append(TurnMessage(role="assistant", text=stage.reply))
+    send_report(t, task, stage.reply, "completed")
     return CloseTask(task)
 
 

@@ -21,7 +21,7 @@ from interlock.engine.delegation.mailboxes import (
 )
 from interlock.engine.events import MessageGiven
 from interlock.engine.kinds import RunStatus, TimerKind
-from interlock.engine.moves import Move
+from interlock.engine.stages import Stage
 from interlock.engine.state import RunState, Turn, turn_of
 from interlock.engine.timers import start_timer
 from interlock.engine.transition import ToolRefusal, Transition
@@ -70,7 +70,7 @@ def require_given(state: RunState, crew: CrewDefinition, event: MessageGiven) ->
     require_sendable(state, crew, event.kind, HOST, event.to, event.body)
 
 
-def on_message_given(t: Transition, event: MessageGiven) -> Move | None:
+def on_message_given(t: Transition, event: MessageGiven) -> Stage | None:
     """Sends a message of the host; the driver has checked it."""
     made = t.state.message_types[event.kind]
     turn = turn_of(t.state, event.to)

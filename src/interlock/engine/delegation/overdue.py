@@ -8,7 +8,7 @@ from interlock.engine.delegation.mailboxes import (
 )
 from interlock.engine.events import MessageSent
 from interlock.engine.kinds import TimerKind
-from interlock.engine.moves import Move
+from interlock.engine.stages import Stage
 from interlock.engine.state import turn_of
 from interlock.engine.timers import start_timer
 from interlock.engine.transition import Transition
@@ -20,7 +20,7 @@ from interlock.messages.wire import (
 )
 
 
-def on_ack_missing(t: Transition, message_id: str) -> Move | None:
+def on_ack_missing(t: Transition, message_id: str) -> Stage | None:
     """Sends a message again that was not acknowledged in time; the second time it is undelivered."""
     message = _outgoing_message(t, message_id)
     box = mailbox(t, message.sender)
@@ -37,7 +37,7 @@ def on_ack_missing(t: Transition, message_id: str) -> Move | None:
     return _notify_sender(t, message, f"undelivered: {short_id(message.message_id)}; {why}")
 
 
-def on_answer_missing(t: Transition, message_id: str) -> Move | None:
+def on_answer_missing(t: Transition, message_id: str) -> Stage | None:
     """Settles a message that was not answered in time, and notifies its sender."""
     message = _outgoing_message(t, message_id)
     seconds = mailbox(t, message.sender).answer_timeout_ms / 1000
@@ -54,7 +54,7 @@ def _outgoing_message(t: Transition, message_id: str) -> AnyMessage:
     return next(box.sent[message_id].message for box in t.state.mailboxes.values() if message_id in box.sent)
 
 
-def _notify_sender(t: Transition, message: AnyMessage, notice: str) -> Move | None:
+def _notify_sender(t: Transition, message: AnyMessage, notice: str) -> Stage | None:
     turn = turn_of(t.state, message.sender)
     assert turn is not None or isinstance(message, HostNote), "messages of a turn are settled when it ends"
     if turn is not None:  # else the host sent it, or a turn that is over

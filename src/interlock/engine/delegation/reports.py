@@ -19,8 +19,8 @@ from interlock.engine.delegation.tasks import turn_message_of
 from interlock.engine.delegation.tools import send_report
 from interlock.engine.events import ReportChecked
 from interlock.engine.kinds import TurnKind
-from interlock.engine.moves import Ask, CloseTask, Move, ReportVerdict
 from interlock.engine.prompt.phrases import follow_up_text
+from interlock.engine.stages import Ask, CloseTask, ReportVerdict, Stage
 from interlock.engine.state import Task
 from interlock.engine.transition import Transition
 from interlock.engine.turns.cancellation import stop_task_work
@@ -32,13 +32,13 @@ from interlock.messages.wire import (
 )
 
 
-def close_task(t: Transition, move: CloseTask) -> Move | None:
+def close_task(t: Transition, stage: CloseTask) -> Stage | None:
     """Ends the work on a task, and checks its report unless the task failed or the report came too late."""
-    task = move.task
+    task = stage.task
     stop_task_work(t, task)
-    if move.error:
+    if stage.error:
         set_state_if_at_work(t, task.worker, Cause.FAILED)
-        send_report(t, task, f"error: {move.error}", "needs_help")
+        send_report(t, task, f"error: {stage.error}", "needs_help")
     else:
         set_state_if_at_work(t, task.worker, Cause.DONE)
     if task.refused:
@@ -47,10 +47,10 @@ def close_task(t: Transition, move: CloseTask) -> Move | None:
     assert task.report is not None, "a task closes by a report"
     parent = mailbox(t, task.report.to)
     parent.inbox.remove(task.report)  # until the check is over
-    return ReportVerdict(task, ok=True) if move.error else _check_report(t, task)
+    return ReportVerdict(task, ok=True) if stage.error else _check_report(t, task)
 
 
-def _check_report(t: Transition, task: Task) -> Move:
+def _check_report(t: Transition, task: Task) -> Stage:
     """Checks a report by the rules, then by the model if it passed and its status is completed."""
     tree, report = t.crew.delegation, task.report
     assert tree is not None, "only crews that delegate have tasks"
@@ -64,16 +64,16 @@ def _check_report(t: Transition, task: Task) -> Move:
     return ReportVerdict(task, bool(found), found.reason)
 
 
-def apply_verdict(t: Transition, move: ReportVerdict) -> Move | None:
-    task, tree = move.task, t.crew.delegation
+def apply_verdict(t: Transition, stage: ReportVerdict) -> Stage | None:
+    task, tree = stage.task, t.crew.delegation
     assert tree is not None, "only crews that delegate have tasks"
     assert task.report is not None, "only reports are judged"
     remarks = [f"it is about your task {short_id(task.given_as)}, which was sent back"] if task.follow_ups else []
-    if not move.ok:
-        hindrance = _why_no_follow_up(t, task, move.reason, tree.max_follow_ups)
+    if not stage.ok:
+        hindrance = _why_no_follow_up(t, task, stage.reason, tree.max_follow_ups)
         if not hindrance:
-            return _send_follow_up(t, task, move.reason)
-        remarks.append(f"it was not accepted, and {hindrance}: {move.reason}")
+            return _send_follow_up(t, task, stage.reason)
+        remarks.append(f"it was not accepted, and {hindrance}: {stage.reason}")
     if remarks:
         t.state.remarks[task.report.message_id] = "; ".join(remarks)
     mailbox(t, task.report.to).inbox.append(task.report)
@@ -88,7 +88,7 @@ def _why_no_follow_up(t: Transition, task: Task, reason: str, most: int) -> str:
     return why_not_restarted(t, task, reason) if task.turn is None else ""
 
 
-def _send_follow_up(t: Transition, task: Task, reason: str) -> Move | None:
+def _send_follow_up(t: Transition, task: Task, reason: str) -> Stage | None:
     """Continues the child from its report, with the reason why that was not accepted."""
     message = Delegate(
         message_id=t.new_message_id(),

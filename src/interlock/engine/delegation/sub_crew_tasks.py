@@ -19,8 +19,8 @@ from interlock.engine.flow.sub_crews import (
     start_child,
 )
 from interlock.engine.kinds import RunStatus
-from interlock.engine.moves import CloseTask, Move, ReportCrewResult
 from interlock.engine.prompt.phrases import child_error, crew_follow_up, crew_input, truncate
+from interlock.engine.stages import CloseTask, ReportCrewResult, Stage
 from interlock.engine.state import Task, turn_of
 from interlock.engine.transition import Transition
 from interlock.messages.frames import Quoting
@@ -30,7 +30,7 @@ from interlock.messages.wire import Delegate
 TOO_LARGE = "max_input_size_kb"
 
 
-def start_task_run(t: Transition, task: Task, message: Delegate) -> Move | None:
+def start_task_run(t: Transition, task: Task, message: Delegate) -> Stage | None:
     """Starts a run with the task as its input, or reports the limit that prevents it."""
     task.context = message.context
     set_agent_state(t, task.worker, Cause.TASK)
@@ -92,9 +92,9 @@ def _start_child_run(t: Transition, task: Task, said: Quoting) -> None:
     task.child = start_child(t, task.worker, said.text, given, message=task.message, hops=by.hops, frames=frames)
 
 
-def report_crew_result(t: Transition, move: ReportCrewResult) -> Move:
+def report_crew_result(t: Transition, stage: ReportCrewResult) -> Stage:
     """Reports a run: completed, partial if it stopped at its own limit, else needs_help."""
-    task, event = move.task, move.event
+    task, event = stage.task, stage.event
     assert task.child is not None, "only a crew has a child run"
     merge_results(t, [task.child])
     if event.status == RunStatus.COMPLETED:

@@ -17,8 +17,8 @@ from interlock.engine.delegation.progress import can_resume, query_in_deadlock
 from interlock.engine.delegation.sub_crew_tasks import start_task_run
 from interlock.engine.delegation.wakeups import next_agent_with_task, next_turn_in_doubt, next_turn_to_resume
 from interlock.engine.kinds import TurnKind
-from interlock.engine.moves import Ask, Move
 from interlock.engine.prompt.phrases import message_entry
+from interlock.engine.stages import Ask, Stage
 from interlock.engine.state import Task, Turn, TurnMessage, turn_of
 from interlock.engine.transition import Transition
 from interlock.engine.turns.start import new_turn
@@ -31,18 +31,18 @@ from interlock.messages.wire import (
 )
 
 
-def deliver_messages(t: Transition) -> Move | None:
-    """The next move that messages lead to; None if there is none."""
-    if not t.state.mailboxes or not t.can_move or t.state.ending is not None:
+def deliver_messages(t: Transition) -> Stage | None:
+    """The next stage that messages lead to; None if there is none."""
+    if not t.state.mailboxes or not t.can_continue or t.state.ending is not None:
         return None
     while (agent := next_agent_with_task(t)) is not None:
         waiting = [message for message in t.state.mailboxes[agent].inbox if isinstance(message, Delegate)]
         if _is_at_work(t, agent):
             _acknowledge_tasks(t, waiting)
             continue
-        move = _start_task(t, waiting[0])
-        if move is not None:  # starting a sub-crew needs no move
-            return move
+        stage = _start_task(t, waiting[0])
+        if stage is not None:  # starting a sub-crew needs no stage
+            return stage
     while (turn := next_turn_to_resume(t)) is not None:
         if can_resume(t, turn):
             turn.suspended = False
@@ -64,7 +64,7 @@ def _is_at_work(t: Transition, agent: str) -> bool:
     return agent in t.state.tasks or turn_of(t.state, agent) is not None
 
 
-def _start_task(t: Transition, message: Delegate) -> Move | None:
+def _start_task(t: Transition, message: Delegate) -> Stage | None:
     mailbox(t, message.to).inbox.remove(message)
     acknowledge_once(t, message)
     parent = turn_of(t.state, message.from_)
@@ -88,7 +88,7 @@ def turn_message_of(t: Transition, message: AnyMessage) -> TurnMessage:
     return TurnMessage(role="user", text=entry.text, author=message.sender, frames=entry.frames)
 
 
-def _break_deadlock(t: Transition, turn: Turn, query: Query) -> Move:
+def _break_deadlock(t: Transition, turn: Turn, query: Query) -> Stage:
     """Refuses the newest question of the cycle, and notifies its agent."""
     fault = Deadlock((turn.agent, query.from_))
     settle_message(t, query, REFUSED, fault)

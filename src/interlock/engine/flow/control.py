@@ -14,22 +14,22 @@ from interlock.engine.events import (
 from interlock.engine.flow.sub_crews import stop_child
 from interlock.engine.flow.waits import open_wait
 from interlock.engine.kinds import RunStatus, WaitKind, WorkStatus
-from interlock.engine.moves import (
+from interlock.engine.publish import publish_reply
+from interlock.engine.routing.candidates import Candidate, CandidateOutcome, Verb
+from interlock.engine.routing.decision import Decision, OwnReply
+from interlock.engine.routing.emit_signal import emission_names
+from interlock.engine.stages import (
     ApplyDecision,
     CallSubCrews,
     CloseBranch,
     ConcludeTurn,
     EndSideTurn,
     FinishRun,
-    Move,
+    Stage,
     StartGroup,
     StartTurn,
     TransferControl,
 )
-from interlock.engine.publish import publish_reply
-from interlock.engine.routing.candidates import Candidate, CandidateOutcome, Verb
-from interlock.engine.routing.decision import Decision, OwnReply
-from interlock.engine.routing.emit_signal import emission_names
 from interlock.engine.state import PendingEnd, Turn
 from interlock.engine.timers import drop_all_timers
 from interlock.engine.transition import Transition
@@ -43,8 +43,8 @@ from interlock.signals.definition import SignalBehavior
 EQUAL_REPLIES_MAX = 3
 
 
-def route_reply(t: Transition, move: ConcludeTurn) -> Move:
-    turn, reply = move.turn, move.reply
+def route_reply(t: Transition, stage: ConcludeTurn) -> Stage:
+    turn, reply = stage.turn, stage.reply
     decision = t.table.decide(OwnReply(turn.agent, reply, emission_names(turn.emits) if turn.emits else ()))
     branch = t.branch_of(turn) if t.state.group is not None else None
     if branch is not None:  # marks of members are only recorded; the join decides
@@ -69,7 +69,7 @@ def route_reply(t: Transition, move: ConcludeTurn) -> Move:
     return ApplyDecision(decision)
 
 
-def _route_side_reply(t: Transition, turn: Turn, decision: Decision, reply: str) -> Move:
+def _route_side_reply(t: Transition, turn: Turn, decision: Decision, reply: str) -> Stage:
     """Records the reply of a side turn; its marks steer nothing."""
     record_marks(t, decision, steers=False)
     fire_tells(t, turn, decision, reply, waits=False)
@@ -120,8 +120,8 @@ def send_external(t: Transition, agent: str, signal: str, reply: str, token: str
     )
 
 
-def apply_decision(t: Transition, move: ApplyDecision) -> Move | None:
-    decision = move.decision
+def apply_decision(t: Transition, stage: ApplyDecision) -> Stage | None:
+    decision = stage.decision
     if decision.held:
         return open_wait(t, decision, WaitKind.HELD.reason(decision.signal))
     if decision.signal and _count_and_check_occurs(t, decision.signal):
@@ -132,7 +132,7 @@ def apply_decision(t: Transition, move: ApplyDecision) -> Move | None:
         case Verb.AWAIT:
             return _open_wait_for_signal(t, decision)
         case _:
-            return TransferControl(decision, move.by_member)
+            return TransferControl(decision, stage.by_member)
 
 
 def _count_and_check_occurs(t: Transition, signal: str) -> bool:
@@ -144,7 +144,7 @@ def _count_and_check_occurs(t: Transition, signal: str) -> bool:
     return True
 
 
-def _open_wait_for_signal(t: Transition, decision: Decision) -> Move | None:
+def _open_wait_for_signal(t: Transition, decision: Decision) -> Stage | None:
     if not decision.signal:
         return open_wait(t, decision, str(WaitKind.NO_SIGNAL))
     route = t.table.route(decision.agent, decision.signal)
@@ -155,13 +155,13 @@ def _open_wait_for_signal(t: Transition, decision: Decision) -> Move | None:
     return open_wait(t, decision, WaitKind.SIGNAL.reason(decision.signal))
 
 
-def transfer_control(t: Transition, move: TransferControl) -> Move | None:
+def transfer_control(t: Transition, stage: TransferControl) -> Stage | None:
     """Hands control over. Every transfer passes here, so that max_handoffs holds for all of them."""
-    decision = move.decision
+    decision = stage.decision
     if t.state.handoffs >= t.settings.max_handoffs:
         t.record(LimitReached(limit="max_handoffs"))
         return FinishRun(RunStatus.STOPPED, "max_handoffs")
-    if not move.by_member and _is_loop(t, decision.agent):
+    if not stage.by_member and _is_loop(t, decision.agent):
         t.record(LimitReached(limit="loop_detected"))
         return FinishRun(RunStatus.STOPPED, "loop_detected")
     t.state.handoffs += 1
@@ -186,7 +186,7 @@ def _is_loop(t: Transition, agent: str) -> bool:
     return len(equal) >= EQUAL_REPLIES_MAX and equal[-EQUAL_REPLIES_MAX] > now - window
 
 
-def finish_run(t: Transition, move: FinishRun) -> None:
+def finish_run(t: Transition, stage: FinishRun) -> None:
     """Ends the run and everything in it; with children at work, the end is recorded when they have stopped."""
     t.state.parked, t.state.is_set_aside = "", False
     for turn in t.turns():
@@ -197,30 +197,30 @@ def finish_run(t: Transition, move: FinishRun) -> None:
         stop_child(t, child)
     for wait in t.state.waits:
         t.cancel(wait.alarm)
-    end_conversations(t, move)
+    end_conversations(t, stage)
     drop_all_timers(t)
     t.state.waits, t.state.turn, t.state.group, t.state.calling = [], None, None, None
     if t.state.leaving:
         t.state.status = RunStatus.RUNNING
-        t.state.ending = PendingEnd(status=move.status, reason=move.reason, above=move.above, detail=move.detail)
+        t.state.ending = PendingEnd(status=stage.status, reason=stage.reason, above=stage.above, detail=stage.detail)
     else:
-        _record_end(t, move)
+        _record_end(t, stage)
 
 
-def _record_end(t: Transition, move: FinishRun) -> None:
+def _record_end(t: Transition, stage: FinishRun) -> None:
     t.state.ending = None
-    t.state.status, t.state.reason, t.state.above = move.status, move.reason, move.above
-    t.state.detail = move.detail
+    t.state.status, t.state.reason, t.state.above = stage.status, stage.reason, stage.above
+    t.state.detail = stage.detail
     t.state.text = t.table.without_marks(t.state.output)
     t.record(
         RunFinished(
-            status=str(move.status),
-            reason=move.reason,
+            status=str(stage.status),
+            reason=stage.reason,
             agent=t.state.agent,
             output=t.state.output,
             text=t.state.text,
             usage=t.state.usage,
-            above=move.above,
-            detail=move.detail,
+            above=stage.above,
+            detail=stage.detail,
         )
     )

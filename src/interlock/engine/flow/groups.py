@@ -18,10 +18,10 @@ from interlock.engine.flow.sub_crews import (
     stop_for_shortage,
 )
 from interlock.engine.kinds import OPEN, RunStatus, WorkStatus
-from interlock.engine.moves import ApplyDecision, CloseBranch, FinishRun, JoinGroup, Move, StartGroup, StartTurn
 from interlock.engine.prompt.phrases import merge_replies
 from interlock.engine.routing.decision import Decision, OwnReply
 from interlock.engine.routing.emit_signal import emission_names
+from interlock.engine.stages import ApplyDecision, CloseBranch, FinishRun, JoinGroup, Stage, StartGroup, StartTurn
 from interlock.engine.state import Branch, GroupState
 from interlock.engine.timers import GROUP, drop_timer, start_timer
 from interlock.engine.transition import Transition
@@ -31,8 +31,8 @@ from interlock.engine.turns.turn import ask_immediately
 from interlock.messages.frames import Quoting
 
 
-def start_group(t: Transition, move: StartGroup) -> Move | None:
-    decision = move.decision
+def start_group(t: Transition, stage: StartGroup) -> Stage | None:
+    decision = stage.decision
     group = t.crew.groups[decision.target]
     short = first_exhausted_bound(t, len(group.agents), _bounds_that_count(t, group))
     if short is not None:
@@ -62,9 +62,9 @@ def _start_branch(t: Transition, group: GroupDefinition, member: str) -> Branch:
     return Branch(member=member, child=start_child(t, member, t.state.input, given))
 
 
-def close_branch(t: Transition, move: CloseBranch) -> Move | None:
-    _cancel_branch(t, move.branch)  # a branch may fail by one tool while others run or wait
-    _end_branch(t, move.branch, move.status, move.error)
+def close_branch(t: Transition, stage: CloseBranch) -> Stage | None:
+    _cancel_branch(t, stage.branch)  # a branch may fail by one tool while others run or wait
+    _end_branch(t, stage.branch, stage.status, stage.error)
     return JoinGroup() if is_group_complete(t) else None
 
 
@@ -84,7 +84,7 @@ def is_group_complete(t: Transition) -> bool:
     return WorkStatus.OK in statuses or WorkStatus.WORKING not in statuses
 
 
-def on_group_timeout(t: Transition) -> Move:
+def on_group_timeout(t: Transition) -> Stage:
     state = t.state.group
     assert state is not None, "the group's timer is dropped when it joins"
     _stop_open_branches(t, state, WorkStatus.LATE)
@@ -109,7 +109,7 @@ def _cancel_branch(t: Transition, branch: Branch) -> None:
     t.state.waits = [wait for wait in t.state.waits if wait.turn != turn.number or wait.child]
 
 
-def join_group(t: Transition, move: JoinGroup) -> Move | None:
+def join_group(t: Transition, stage: JoinGroup) -> Stage | None:
     state = t.state.group
     assert state is not None, "only a group's branches and its timer join it"
     group = t.crew.groups[state.name]
@@ -134,7 +134,7 @@ def _merge_member_replies(t: Transition, done: list[Branch]) -> Quoting:
     return merge_replies("member", [(names.get(branch.member, branch.member), branch.reply) for branch in done])
 
 
-def _move_after_join(t: Transition, group: GroupDefinition, state: GroupState, done: list[Branch]) -> Move:
+def _move_after_join(t: Transition, group: GroupDefinition, state: GroupState, done: list[Branch]) -> Stage:
     if group.next_agent:
         t.record(GroupJoined(group=group.name, next=group.next_agent))
         return StartTurn(group.next_agent)

@@ -30,9 +30,9 @@ from interlock.engine.events import (
     Warned,
 )
 from interlock.engine.kinds import OPEN, RunStatus, WorkStatus
-from interlock.engine.moves import CallSubCrews, CloseBranch, FinishRun, Move, ReportCrewResult, StartTurn
 from interlock.engine.prompt.phrases import child_error, merge_replies
 from interlock.engine.shared_memory import as_text, store_value
+from interlock.engine.stages import CallSubCrews, CloseBranch, FinishRun, ReportCrewResult, Stage, StartTurn
 from interlock.engine.state import ChildRun, SubCrewCalls, Wait
 from interlock.engine.transition import Transition
 from interlock.ids import child_id, full_name, with_number
@@ -45,8 +45,8 @@ SHARED = ("calls", "tokens", "cost")
 NO_HISTORY = HistoryShare()
 
 
-def call_sub_crews(t: Transition, move: CallSubCrews) -> Move | None:
-    decision = move.decision
+def call_sub_crews(t: Transition, stage: CallSubCrews) -> Stage | None:
+    decision = stage.decision
     routes = [t.table.route(decision.agent, signal) for signal in decision.calls or (decision.signal,)]
     short = first_exhausted_bound(t, len(routes))
     if short:
@@ -185,7 +185,7 @@ def stop_for_shortage(t: Transition, short: Allowance, sharers: int) -> FinishRu
     return stop_at_limit(t, share_shortage(t, short.what, sharers))
 
 
-def on_child_returned(t: Transition, event: ChildReturned) -> Move | None:
+def on_child_returned(t: Transition, event: ChildReturned) -> Stage | None:
     child = t.child_with(event.call)
     t.state.usage += event.usage
     if child is None:
@@ -215,7 +215,7 @@ def _count_calls(t: Transition, child: ChildRun, calls: dict[str, int]) -> None:
         t.state.calls[name] = max(made, t.state.calls.get(name, 0))
 
 
-def _on_stopped_child_returned(t: Transition, event: ChildReturned) -> Move | None:
+def _on_stopped_child_returned(t: Transition, event: ChildReturned) -> Stage | None:
     """Counts the cost of a cancelled child; the last one ends a run that is ending."""
     child = next(each for each in t.state.leaving if each.key == event.call)
     t.state.leaving.remove(child)
@@ -227,7 +227,7 @@ def _on_stopped_child_returned(t: Transition, event: ChildReturned) -> Move | No
     return FinishRun(ending.status, ending.reason, ending.above, ending.detail)
 
 
-def _move_after_child(t: Transition, child: ChildRun, detail: str) -> Move | None:
+def _move_after_child(t: Transition, child: ChildRun, detail: str) -> Stage | None:
     calling = t.state.calling
     assert calling is not None, "a child outside groups and tasks was called by a reply"
     if child.status is WorkStatus.FAILED and t.table.route(calling.agent, child.signal).on_error == "fail":
@@ -237,7 +237,7 @@ def _move_after_child(t: Transition, child: ChildRun, detail: str) -> Move | Non
     return _return_control(t, calling)
 
 
-def _return_control(t: Transition, calling: SubCrewCalls) -> Move:
+def _return_control(t: Transition, calling: SubCrewCalls) -> Stage:
     t.state.calling = None
     children = calling.children
     merge_results(t, children)

@@ -12,9 +12,9 @@ from interlock.engine.events import (
     ToolOutcomeLost,
 )
 from interlock.engine.kinds import RunStatus, TimerKind, WaitKind, WorkStatus
-from interlock.engine.moves import ApplyDecision, FinishRun, Move, StartTurn
 from interlock.engine.routing.candidates import Verb
 from interlock.engine.routing.decision import Decision
+from interlock.engine.stages import ApplyDecision, FinishRun, Stage, StartTurn
 from interlock.engine.state import RunState, Turn, Wait, turns_by, turns_of
 from interlock.engine.transition import Transition
 from interlock.engine.turns.approvals import on_approval_given
@@ -38,7 +38,7 @@ _DOES = {
 }
 
 
-def open_wait(t: Transition, decision: Decision, reason: str, token: str = "") -> Move | None:
+def open_wait(t: Transition, decision: Decision, reason: str, token: str = "") -> Stage | None:
     """Opens a wait under its own token; other parts of the run continue."""
     token = token or t.new_token()
     t.state.waits.append(
@@ -65,7 +65,7 @@ def _expects_of_held(decision: Decision) -> str:
     return f"yes, which lets {decision.signal} {does}, or words for {decision.agent}, which then continues instead"
 
 
-def on_tool_outcome_lost(t: Transition, event: ToolOutcomeLost) -> Move | None:
+def on_tool_outcome_lost(t: Transition, event: ToolOutcomeLost) -> Stage | None:
     """Asks a person, because the tool may or may not have run."""
     turn, tool = find_open_tool(t, event.call)
     token = t.new_token()
@@ -124,7 +124,7 @@ def hops_at_work(state: RunState, agent: str) -> int | None:
     return awake[-1] if awake else None
 
 
-def answer_wait(t: Transition, event: RunResumed) -> Move | None:
+def answer_wait(t: Transition, event: RunResumed) -> Stage | None:
     wait = t.wait_with(event.token)
     assert wait is not None, "stale tokens are rejected before"
     t.state.waits.remove(wait)
@@ -144,7 +144,7 @@ def answer_wait(t: Transition, event: RunResumed) -> Move | None:
     return StartTurn(next_agent)
 
 
-def _apply_tool_decision(t: Transition, wait: Wait, answer: str) -> Move | None:
+def _apply_tool_decision(t: Transition, wait: Wait, answer: str) -> Stage | None:
     turn, tool = find_open_tool(t, wait.tool)
     word = answer.strip().lower()
     if word == "fail":

@@ -5,7 +5,7 @@ import msgspec
 from interlock.engine.delegation.agent_states import agent_state_of, set_agent_state
 from interlock.engine.events import ApprovalNeeded, InputRequested, ToolRequest
 from interlock.engine.kinds import WaitKind
-from interlock.engine.moves import Move
+from interlock.engine.stages import Stage
 from interlock.engine.state import OpenTool, Turn, Wait
 from interlock.engine.transition import Transition
 from interlock.engine.turns.tool_calls import find_open_tool, finish_tool, rerun_tool
@@ -18,7 +18,7 @@ APPROVAL = str(WaitKind.APPROVAL)
 YES, NO = ("yes", "y", "ok"), ("no", "n")
 
 
-def on_approval_needed(t: Transition, event: ApprovalNeeded) -> Move | None:
+def on_approval_needed(t: Transition, event: ApprovalNeeded) -> Stage | None:
     turn, tool = find_open_tool(t, event.call)
     if agent_state_of(t, turn.agent) is AgentState.EXECUTING:
         set_agent_state(t, turn.agent, Cause.REQUEST_USER_INPUT)
@@ -45,7 +45,7 @@ def approval_question(agent: str, request: ToolRequest) -> str:
     return f"{agent} wants to use {request.name} with {request.arguments or '{}'}"
 
 
-def on_approval_given(t: Transition, wait: Wait, answer: str) -> Move | None:
+def on_approval_given(t: Transition, wait: Wait, answer: str) -> Stage | None:
     turn, tool = find_open_tool(t, wait.tool)
     if wait.again_of:
         t.state.asked[wait.again_of] = wait.token

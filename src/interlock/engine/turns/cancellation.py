@@ -6,7 +6,7 @@ from interlock.engine.delegation.agent_states import children_of, set_state_if_a
 from interlock.engine.delegation.mailboxes import settle_all
 from interlock.engine.flow.sub_crews import stop_child
 from interlock.engine.kinds import OPEN, RunStatus
-from interlock.engine.moves import FinishRun
+from interlock.engine.stages import FinishRun
 from interlock.engine.state import Task, Turn
 from interlock.engine.timers import drop_turn_timers
 from interlock.engine.transition import Transition
@@ -68,11 +68,11 @@ def stop_turn(t: Transition, turn: Turn) -> None:
     settle_all(t, turn.agent, f"{turn.agent} has ended")
 
 
-def end_conversations(t: Transition, move: FinishRun) -> None:
+def end_conversations(t: Transition, stage: FinishRun) -> None:
     """Settles all messages and ends all work, because the run is over."""
     if not t.has_messaging:
         return
-    failed = move.status in (RunStatus.FAILED, RunStatus.STOPPED)
+    failed = stage.status in (RunStatus.FAILED, RunStatus.STOPPED)
     t.state.tasks, t.state.errands = {}, {}
     for agent in list(t.state.mailboxes):
         settle_all(t, agent, "the run is over", notes=True)

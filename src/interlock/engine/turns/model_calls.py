@@ -25,14 +25,14 @@ from interlock.engine.events import (
     Usage,
 )
 from interlock.engine.kinds import ADVISORY_KINDS, RunStatus, TimerKind, WorkStatus
-from interlock.engine.moves import (
+from interlock.engine.stages import (
     Ask,
     CloseBranch,
     CloseTask,
     EndSideTurn,
     FailAdvisoryCall,
     FinishRun,
-    Move,
+    Stage,
 )
 from interlock.engine.state import Turn
 from interlock.engine.timers import start_timer
@@ -46,8 +46,8 @@ RETRIES_MAX = 2
 RETRY_AFTER_MAX_MS = 60_000
 
 
-def ask_model(t: Transition, move: Ask) -> Move | None:
-    turn = move.turn
+def ask_model(t: Transition, stage: Ask) -> Stage | None:
+    turn = stage.turn
     if turn.rounds >= t.settings.max_rounds:
         t.record(LimitReached(limit="max_rounds"))
         return fail_turn(t, turn, "max_rounds", FinishRun(RunStatus.STOPPED, "max_rounds"))
@@ -56,7 +56,7 @@ def ask_model(t: Transition, move: Ask) -> Move | None:
     return _reserve_or_call(t, turn)
 
 
-def _reserve_or_call(t: Transition, turn: Turn) -> Move | None:
+def _reserve_or_call(t: Transition, turn: Turn) -> Stage | None:
     """Calls the model, or reserves room in the budgets first, if there are any."""
     budget = t.budgets.of(turn.agent)
     if budget.counts_calls and (short := call_shortage(t, turn.agent)) is not None:
@@ -99,7 +99,7 @@ def purpose_of(turn: Turn) -> str:
     return str(turn.kind) if turn.kind in ADVISORY_KINDS else ""
 
 
-def on_reserved(t: Transition, event: Reserved) -> Move | None:
+def on_reserved(t: Transition, event: Reserved) -> Stage | None:
     """Makes the reserved call, waits for room, or stops the run at the limit."""
     turn = t.turn_reserving(event.call, event.agent)
     assert turn is not None, "stale answers are rejected before"
@@ -138,8 +138,8 @@ def call_model_effect(t: Transition, turn: Turn) -> CallModel:
     )
 
 
-def fail_turn(t: Transition, turn: Turn, error: str, otherwise: FinishRun) -> Move:
-    """The move after a failed turn: its advisory call, task, side turn or branch fails, else the run ends."""
+def fail_turn(t: Transition, turn: Turn, error: str, otherwise: FinishRun) -> Stage:
+    """The stage after a failed turn: its advisory call, task, side turn or branch fails, else the run ends."""
     if turn.kind in ADVISORY_KINDS:
         return FailAdvisoryCall(turn, error)
     task, branch = t.task_of(turn), t.branch_of(turn)
@@ -175,7 +175,7 @@ def _count_call(before: Usage, usage: Usage) -> Usage:
     )
 
 
-def on_model_failed(t: Transition, event: ModelFailed) -> Move | None:
+def on_model_failed(t: Transition, event: ModelFailed) -> Stage | None:
     turn = end_call(t, event)
     if event.too_long and not turn.trimmed:
         turn.trimmed = True
@@ -207,5 +207,5 @@ def _retry_later(t: Transition, turn: Turn, retry_after_ms: int) -> None:
     start_timer(t, TimerKind.RETRY.of(turn.number), wait)
 
 
-def retry_call(t: Transition, number: int) -> Move | None:
+def retry_call(t: Transition, number: int) -> Stage | None:
     return _reserve_or_call(t, next(turn for turn in t.turns() if turn.number == number))

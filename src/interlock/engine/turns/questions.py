@@ -12,7 +12,7 @@ from interlock.engine.delegation.mailboxes import mailbox, require_room, send_an
 from interlock.engine.effects import SetAlarm
 from interlock.engine.events import InputExpired, InputRequested
 from interlock.engine.kinds import WaitKind
-from interlock.engine.moves import Move
+from interlock.engine.stages import Stage
 from interlock.engine.state import Turn, Wait, turns_by
 from interlock.engine.transition import ToolRefusal, Transition
 from interlock.messages.answers import AnswerRules, require_rules, require_use, require_valid_answer
@@ -110,7 +110,7 @@ def _open_wait(t: Transition, wait: Wait, question: str) -> None:
     )
 
 
-def on_question_answered(t: Transition, wait: Wait, text: str) -> Move | None:
+def on_question_answered(t: Transition, wait: Wait, text: str) -> Stage | None:
     """Delivers a person's answer, or repeats the question if the answer does not fit."""
     try:
         answer = require_valid_answer(wait.rules, text)
@@ -126,7 +126,7 @@ def on_question_answered(t: Transition, wait: Wait, text: str) -> Move | None:
     return None
 
 
-def on_question_expired(t: Transition, event: InputExpired) -> Move | None:
+def on_question_expired(t: Transition, event: InputExpired) -> Stage | None:
     """Ends a question without an answer: the default counts, if there is one, and the agent continues."""
     wait = next(wait for wait in t.state.waits if wait.message == event.token)
     t.state.waits.remove(wait)

@@ -9,16 +9,16 @@ from interlock.engine.events import (
     Warned,
 )
 from interlock.engine.kinds import ADVISORY_KINDS
-from interlock.engine.moves import (
-    Ask,
-    ConcludeTurn,
-    Move,
-)
 from interlock.engine.prompt.conversation import UNSCALED
 from interlock.engine.prompt.phrases import EMITTED, emission_refusal, nudge_text
 from interlock.engine.routing.candidates import CandidateOutcome
 from interlock.engine.routing.decision import Decision, OwnReply
 from interlock.engine.routing.emit_signal import emission_names, has_only_emissions, is_tool_mode
+from interlock.engine.stages import (
+    Ask,
+    ConcludeTurn,
+    Stage,
+)
 from interlock.engine.state import Turn, TurnMessage
 from interlock.engine.transition import Transition
 from interlock.engine.turns.model_calls import end_call
@@ -29,7 +29,7 @@ from interlock.limits import READ_CHARS_MAX
 NUDGES_MAX = 2
 
 
-def on_model_replied(t: Transition, event: ModelReplied) -> Move | None:
+def on_model_replied(t: Transition, event: ModelReplied) -> Stage | None:
     turn = end_call(t, event)
     if event.estimate:
         _calibrate(t, turn.agent, event)
@@ -49,7 +49,7 @@ def on_model_replied(t: Transition, event: ModelReplied) -> Move | None:
     return run_tools(t, turn, event)
 
 
-def _conclude_by_emission(t: Transition, turn: Turn, event: ModelReplied) -> Move:
+def _conclude_by_emission(t: Transition, turn: Turn, event: ModelReplied) -> Stage:
     """Concludes by the emitted signals; if the agent may use none of them, it is asked again with an error."""
     decision = t.table.decide(OwnReply(turn.agent, event.text, emission_names(event.tool_calls)))
     if decision.candidates:
@@ -107,7 +107,7 @@ def _warn_of_long_reply(t: Transition, turn: Turn, event: ModelReplied) -> None:
         t.record(Warned(code="long-reply", message=message))
 
 
-def nudge_agent(t: Transition, turn: Turn, reply: str, decision: Decision) -> Move:
+def nudge_agent(t: Transition, turn: Turn, reply: str, decision: Decision) -> Stage:
     turn.nudges += 1
     t.state.output = reply
     t.record(Nudged(agent=turn.agent, because=decision.because))

@@ -14,7 +14,7 @@ import msgspec
 from interlock.broadcast.record import Broadcast, ReceivedBroadcast
 from interlock.engine.effects import HandBackBroadcast
 from interlock.engine.events import BroadcastHeard, Warned
-from interlock.engine.moves import ApplyDecision, EndSideTurn, Move, StartSideTurns, StartTurn
+from interlock.engine.stages import ApplyDecision, EndSideTurn, Stage, StartSideTurns, StartTurn
 from interlock.engine.state import AfterSideTurns, SideTurn, Turn
 from interlock.engine.transition import Transition
 from interlock.engine.turns.cancellation import abort_turn, cancel_turn_work
@@ -34,17 +34,17 @@ def queue_side_turn(t: Transition, event: BroadcastHeard) -> None:
     t.state.side.append(SideTurn(agent=event.agent, heard=event.heard, delivered=True))
 
 
-def insert_side_turns(t: Transition, move: Move) -> Move:
-    """Puts queued side turns before a move that continues the run, once per transition."""
-    if not t.state.side or t.went_aside or not isinstance(move, StartTurn | ApplyDecision):
-        return move
+def insert_side_turns(t: Transition, stage: Stage) -> Stage:
+    """Puts queued side turns before a stage that continues the run, once per transition."""
+    if not t.state.side or t.went_aside or not isinstance(stage, StartTurn | ApplyDecision):
+        return stage
     t.went_aside = True
-    return StartSideTurns(move)
+    return StartSideTurns(stage)
 
 
-def start_side_turns(t: Transition, move: StartSideTurns) -> Move | None:
+def start_side_turns(t: Transition, stage: StartSideTurns) -> Stage | None:
     assert t.state.turn is None and t.state.group is None, "the run continues only when a turn or group is over"
-    then, left = move.then, len(t.state.side)
+    then, left = stage.then, len(t.state.side)
     if isinstance(then, StartTurn):
         t.state.aside = AfterSideTurns(left=left, begin=then.agent)
     else:
@@ -52,13 +52,13 @@ def start_side_turns(t: Transition, move: StartSideTurns) -> Move | None:
     return EndSideTurn()
 
 
-def end_side_turn(t: Transition, move: EndSideTurn) -> Move | None:
+def end_side_turn(t: Transition, stage: EndSideTurn) -> Stage | None:
     """Ends a side turn; starts the next one, or continues the run."""
     aside = t.state.aside
     assert aside is not None, "only a side turn ends this way"
     t.went_aside = True
-    if move.error and t.state.turn is not None:
-        _cancel_side_turn(t, t.state.turn, move.error)
+    if stage.error and t.state.turn is not None:
+        _cancel_side_turn(t, t.state.turn, stage.error)
     t.state.turn = None
     if aside.left:
         t.state.aside = msgspec.structs.replace(aside, left=aside.left - 1)
@@ -67,7 +67,7 @@ def end_side_turn(t: Transition, move: EndSideTurn) -> Move | None:
     return StartTurn(aside.begin) if aside.decision is None else ApplyDecision(aside.decision, aside.by_member)
 
 
-def _start_next_side_turn(t: Transition, side: SideTurn) -> Move | None:
+def _start_next_side_turn(t: Transition, side: SideTurn) -> Stage | None:
     show_broadcast(t, side.agent, side.heard, "aside")
     turn = t.state.turn = new_turn(t, side.agent, side=True)
     turn.hops = max(turn.hops, side.heard.hops + 1)

@@ -11,16 +11,16 @@ from interlock.engine.delegation.agent_states import set_agent_state
 from interlock.engine.effects import AckInbox, ClaimInbox
 from interlock.engine.events import BroadcastDelivered, BroadcastHeard, MailTaken, MessageGiven, TurnStarted
 from interlock.engine.kinds import RunStatus
-from interlock.engine.moves import Ask, Move, StartTurn
 from interlock.engine.prompt.phrases import How, broadcast_entry, broadcast_entry_of_rules_2
+from interlock.engine.stages import Ask, Stage, StartTurn
 from interlock.engine.state import RunState, Turn, turns_by
 from interlock.engine.transition import Transition
 from interlock.messages.states import Cause
 
 
-def start_turn(t: Transition, move: StartTurn) -> Move | None:
-    t.state.turn = new_turn(t, move.agent)
-    t.state.agent = move.agent
+def start_turn(t: Transition, stage: StartTurn) -> Stage | None:
+    t.state.turn = new_turn(t, stage.agent)
+    t.state.agent = stage.agent
     return claim_inbox_or_ask(t, t.state.turn)
 
 
@@ -32,7 +32,7 @@ def new_turn(t: Transition, agent: str, *, side: bool = False) -> Turn:
     return Turn(number=t.state.turns, agent=agent, history=len(t.state.history), hops=t.state.hops)
 
 
-def claim_inbox_or_ask(t: Transition, turn: Turn) -> Move | None:
+def claim_inbox_or_ask(t: Transition, turn: Turn) -> Stage | None:
     """Claims the inbox if it holds broadcasts, else asks the model."""
     if turn.agent not in t.mail:
         return Ask(turn)
@@ -58,7 +58,7 @@ def is_stale_broadcast(t: Transition, event: BroadcastHeard | MailTaken | Messag
     return turn_claiming_inbox(t, event) is None
 
 
-def on_mail_taken(t: Transition, event: MailTaken) -> Move:
+def on_mail_taken(t: Transition, event: MailTaken) -> Stage:
     turn = turn_claiming_inbox(t, event)
     assert turn is not None, "stale answers are rejected before"
     turn.taking = ""

@@ -8,20 +8,20 @@ from interlock.engine.events import (
     ToolReturned,
 )
 from interlock.engine.kinds import TimerKind
-from interlock.engine.moves import (
-    Ask,
-    Move,
-    SuspendTurn,
-)
 from interlock.engine.prompt.phrases import EMITTED_TOO_EARLY, truncate
 from interlock.engine.routing.emit_signal import is_emission
+from interlock.engine.stages import (
+    Ask,
+    Stage,
+    SuspendTurn,
+)
 from interlock.engine.state import OpenTool, Turn, TurnMessage, turns_by
 from interlock.engine.timers import drop_timer, start_timer
 from interlock.engine.transition import Transition
 from interlock.engine.turns.unanswered import record_tool_end
 
 
-def run_tools(t: Transition, turn: Turn, event: ModelReplied) -> Move | None:
+def run_tools(t: Transition, turn: Turn, event: ModelReplied) -> Stage | None:
     turn.said.append(TurnMessage(role="assistant", text=event.text, tool_calls=event.tool_calls))
     turn.tools = [OpenTool(request=request, key=t.new_key()) for request in event.tool_calls]
     for tool in turn.tools:
@@ -52,7 +52,7 @@ def run_tool_effect(turn: Turn, tool: OpenTool) -> RunTool:
     )
 
 
-def on_tool_returned(t: Transition, event: ToolReturned) -> Move | None:
+def on_tool_returned(t: Transition, event: ToolReturned) -> Stage | None:
     turn, tool = find_open_tool(t, event.call)
     output = event.output if event.ok else f"error: {event.output}"
     if tool.edited:
@@ -60,13 +60,13 @@ def on_tool_returned(t: Transition, event: ToolReturned) -> Move | None:
     return finish_tool(t, turn, tool, output)
 
 
-def finish_tool(t: Transition, turn: Turn, tool: OpenTool, output: str) -> Move | None:
+def finish_tool(t: Transition, turn: Turn, tool: OpenTool, output: str) -> Stage | None:
     tool.output = output
     t.index.tools.pop(tool.key, None)
     return _move_after_tools(t, turn)
 
 
-def _move_after_tools(t: Transition, turn: Turn) -> Move | None:
+def _move_after_tools(t: Transition, turn: Turn) -> Stage | None:
     """Continues the turn when the last tool of its reply has an output."""
     if any(other.output is None for other in turn.tools):
         return None
@@ -80,18 +80,18 @@ def _move_after_tools(t: Transition, turn: Turn) -> Move | None:
     return SuspendTurn(turn) if turn.rests else Ask(turn)
 
 
-def on_tools_timeout(t: Transition, number: int) -> Move | None:
+def on_tools_timeout(t: Transition, number: int) -> Stage | None:
     """Cancels tools without an output; the model gets an error instead."""
     turn = next(turn for turn in t.turns() if turn.number == number)
     seconds = t.settings.tool_result_timeout_seconds
-    move = None
+    stage = None
     for tool in turn.tools:
         if tool.output is None:
             t.cancel(tool.key)
             output = f"the tools of this reply took longer than {seconds:g} s"
             record_tool_end(t, tool, output)
-            move = finish_tool(t, turn, tool, f"error: {output}")
-    return move
+            stage = finish_tool(t, turn, tool, f"error: {output}")
+    return stage
 
 
 def find_open_tool(t: Transition, key: str) -> tuple[Turn, OpenTool]:

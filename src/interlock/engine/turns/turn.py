@@ -5,31 +5,31 @@ Rule 1: other runs never enter this file: `Run.apply` gives their turns to `ask_
 
 from interlock.engine.delegation.hooks import after_conclusion, before_ask, before_conclusion
 from interlock.engine.flow.control import route_reply
-from interlock.engine.moves import Ask, ConcludeTurn, Move
+from interlock.engine.stages import Ask, ConcludeTurn, Stage
 from interlock.engine.state import Turn
 from interlock.engine.transition import Transition
 from interlock.engine.turns.model_calls import ask_model
 
 
-def ask(t: Transition, move: Ask) -> Move | None:
+def ask(t: Transition, stage: Ask) -> Stage | None:
     """Calls the model, unless delegation has something to do first."""
-    return before_ask(t, move.turn) or ask_model(t, move)
+    return before_ask(t, stage.turn) or ask_model(t, stage)
 
 
-def ask_immediately(t: Transition, turn: Turn) -> Move | None:
+def ask_immediately(t: Transition, turn: Turn) -> Stage | None:
     """Asks for one of several turns that begin together; returns what else follows from it."""
-    move: Move | None = Ask(turn)
-    while isinstance(move, Ask):
-        move = ask(t, move) if t.has_messaging else ask_model(t, move)
-    return move
+    stage: Stage | None = Ask(turn)
+    while isinstance(stage, Ask):
+        stage = ask(t, stage) if t.has_messaging else ask_model(t, stage)
+    return stage
 
 
-def conclude_turn(t: Transition, move: ConcludeTurn) -> Move | None:
+def conclude_turn(t: Transition, stage: ConcludeTurn) -> Stage | None:
     """Routes the reply, unless delegation has another use for it."""
-    other = before_conclusion(t, move)
+    other = before_conclusion(t, stage)
     if other is not None:
         return other
-    after = route_reply(t, move)
+    after = route_reply(t, stage)
     if not isinstance(after, Ask):
-        after_conclusion(t, move.turn)
+        after_conclusion(t, stage.turn)
     return after

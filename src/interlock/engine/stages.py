@@ -1,4 +1,4 @@
-"""Moves: the steps of one transition. Each move is carried out at once and may lead to the next."""
+"""Stages: the parts of one transition. Each stage is carried out at once and may lead to the next."""
 
 import msgspec
 
@@ -117,7 +117,7 @@ class FinishRun(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-Move = (
+Stage = (
     StartTurn
     | Ask
     | ConcludeTurn
