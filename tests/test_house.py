@@ -17,7 +17,7 @@ DIALECT_MAX = 23
 REPLY_FUNCTIONS_MAX = 89
 REPLY_FILES_MAX = 24
 # Calls of Python functions on it, each counted as often as it is made: what a step costs (issue 20).
-REPLY_CALLS_MAX = 129
+REPLY_CALLS_MAX = 130
 # Of these, in the engine: the main road from a reply to the next request for a model call.
 ROAD_FUNCTIONS_MAX = 47
 ROAD_FILES_MAX = 10

@@ -157,10 +157,8 @@ class Run:
             t.record(WentStale(about=event.__struct_config__.tag))  # type: ignore[arg-type]
             return Step(tuple(t.facts), tuple(t.effects))
         waited_for, status = wait_tokens_of(state) if state.waits else (), state.status
-        is_late = state.worked_ms >= self._timeout_ms
-        _carry_out_stages(
-            t, (_stop_if_running(t, event) if is_late else None) or _EVENT_HANDLERS[type(event)](t, event)
-        )
+        stop = _stop_if_running(t, event) if state.worked_ms >= self._timeout_ms else None
+        _carry_out_stages(t, stop or _EVENT_HANDLERS[type(event)](t, event))
         if state.parked:
             record_parked_pause(t)
         elif state.waits:

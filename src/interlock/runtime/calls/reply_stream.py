@@ -5,7 +5,7 @@ Rule 2: watchers see the text up to the cut, and nothing after it.
 Rule 3: hosts bring their own models. A reply of the wrong type is refused here, before the journal sees it.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
 import msgspec
 
@@ -37,9 +37,8 @@ async def read_reply(pieces: Pieces, tell: Tell, listen: Callable[[], ReplyScann
             tell(piece.text)
         raise _incomplete_reply_error()
     finally:
-        close = getattr(pieces, "aclose", None)  # left open, the loop would close it in a task without an owner
-        if close is not None:
-            await close()
+        if isinstance(pieces, AsyncGenerator):  # left open, the loop would close it in a task without an owner
+            await pieces.aclose()
 
 
 async def read_reply_until_signal(pieces: Pieces, tell: Tell, listen: Callable[[], ReplyScanner]) -> StreamedReply:
