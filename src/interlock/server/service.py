@@ -45,7 +45,7 @@ class Service:
         self.metrics = Metrics()
         # Removes secrets from an answer: records may be older than the list of known secrets.
         self.redact = box.redactor().redact_body
-        self.feed = EventFeed(box.store, box.clock, self._count_dropped_stream, self.redact)
+        self.feed = EventFeed(box.store, self._count_dropped_stream, self.redact)
         self.streams = Streams(self.feed, settings)
         self.idempotency = Idempotency(box.store, box.clock, self.on_failure, self.redact)
         self.is_draining = False
