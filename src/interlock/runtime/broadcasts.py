@@ -178,6 +178,10 @@ class BroadcastHub:
         self.on_news()
         self.wanted.set()
 
+    @property
+    def has_listeners(self) -> bool:
+        return bool(self._listeners)
+
     @contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
         """An event that is set whenever there is news."""
