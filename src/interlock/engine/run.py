@@ -94,6 +94,7 @@ from interlock.engine.turns.side_turns import end_side_turn, insert_side_turns, 
 from interlock.engine.turns.start import is_stale_broadcast, on_mail_taken, show_broadcast
 from interlock.engine.turns.tool_calls import is_tool_open, on_tool_returned, on_tools_timeout
 from interlock.engine.turns.turn import ask, conclude_turn, start_turn
+from interlock.messages.mailbox import as_plain_messages, from_plain_messages
 
 # Changed rules get a new number; journals replay under the rules they were written with.
 # 2: the timer of a task stops while its child waits for a person; a task's broadcasts have at least the hops of the
@@ -179,12 +180,12 @@ class Run:
 
     def snapshot(self) -> Any:
         """The state as plain JSON values."""
-        return msgspec.to_builtins(self.state)
+        return msgspec.to_builtins(self.state, enc_hook=as_plain_messages)
 
     @classmethod
     def restore(cls, crew: CrewDefinition, snapshot: Any) -> "Run":
         run = cls(crew, snapshot["run"])
-        run.state = msgspec.convert(snapshot, RunState)
+        run.state = msgspec.convert(snapshot, RunState, dec_hook=from_plain_messages)
         run.index = Index(run.state)
         run._apply_bounds(run.state.bounds)
         run.table = run.table.for_rules(run.state.rules)
