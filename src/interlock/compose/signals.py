@@ -113,7 +113,7 @@ class Signals:
 
     async def stream(self, position: int) -> AsyncIterator[tuple[int, Broadcast]]:
         """Broadcasts after a position, each with its own position."""
-        with self._hub.listening() as listener:
+        with self._hub.open_listener() as listener:
             while self._hub.is_open:
                 listener.clear()
                 while page := await self.bus.since(position, PAGE):

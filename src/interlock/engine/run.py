@@ -25,7 +25,7 @@ from interlock.engine.events import (
     ApprovalNeeded,
     BroadcastHeard,
     CancelRequested,
-    ChildGoesOn,
+    ChildContinues,
     ChildReturned,
     ChildWaits,
     DerivedEvent,
@@ -54,7 +54,7 @@ from interlock.engine.flow.parking import park_run, record_parked_pause, unpark_
 from interlock.engine.flow.sub_crews import (
     call_sub_crews,
     is_stale_child_event,
-    on_child_goes_on,
+    on_child_continues,
     on_child_returned,
     on_child_waits,
 )
@@ -219,7 +219,7 @@ def _is_closed(t: Transition, event: IncomingEvent) -> bool:
             return _is_stale_answer(t, event)
         case BroadcastHeard() | MailTaken() | MessageGiven():
             return is_stale_broadcast(t, event)
-        case ChildReturned() | ChildWaits() | ChildGoesOn():
+        case ChildReturned() | ChildWaits() | ChildContinues():
             return is_stale_child_event(t, event)
         case _:
             assert_never(event)
@@ -331,7 +331,7 @@ _EVENT_HANDLERS: dict[type, Callable[[Transition, Any], Move | None]] = {
     MailTaken: on_mail_taken,
     ChildReturned: on_child_returned,
     ChildWaits: on_child_waits,
-    ChildGoesOn: on_child_goes_on,
+    ChildContinues: on_child_continues,
     CancelRequested: _on_cancel_requested,
     ParkRequested: park_run,
     DriveFailed: _on_drive_failed,

@@ -299,7 +299,7 @@ class Mailbox(msgspec.Struct):
     def on_answer_timeout(self, message_id: str) -> None:
         self.settle(message_id, TIMED_OUT)
 
-    def overdue(self, now_ms: int) -> list[Overdue]:
+    def expire_overdue(self, now_ms: int) -> list[Overdue]:
         """All deadlines that have passed by now, with their consequences."""
         passed = []
         for id_, sent in list(self.sent.items()):

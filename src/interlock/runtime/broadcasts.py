@@ -183,7 +183,7 @@ class BroadcastHub:
         return bool(self._listeners)
 
     @contextmanager
-    def listening(self) -> Iterator[asyncio.Event]:
+    def open_listener(self) -> Iterator[asyncio.Event]:
         """An event that is set whenever there is news."""
         listener = asyncio.Event()
         self._listeners.append(listener)
@@ -216,7 +216,7 @@ def _presence_change(live: LiveRun, event: IncomingEvent, step: Step) -> tuple[d
     """The agents at work before and now: those of the transition, or all where the run waits for people."""
     state, was_waiting = live.run.state, live.is_waiting
     live.is_waiting = state.status != "running" or bool(state.waits)
-    if was_waiting or live.is_waiting or not (state.group or state.tasks or state.errands):
+    if was_waiting or live.is_waiting or not (state.group or state.tasks or state.advisory_turns):
         return dict(live.at_work), agents_at_work(state)
     concerned = agents_concerned(event, step.facts)
     before = {agent: live.at_work[agent] for agent in concerned if agent in live.at_work}

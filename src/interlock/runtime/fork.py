@@ -30,7 +30,7 @@ def fork_places(crew: CrewDefinition, run_id: str, records: Sequence[Record]) ->
 
 
 def _is_quiet(state: RunState) -> bool:
-    is_talking = state.tasks or state.errands or any(box.sent for box in state.mailboxes.values())
+    is_talking = state.tasks or state.advisory_turns or any(box.sent for box in state.mailboxes.values())
     is_alone = state.group is None and state.calling is None and not state.leaving
     return state.status == "running" and is_alone and not state.waits and not is_talking
 

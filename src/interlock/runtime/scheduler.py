@@ -99,7 +99,7 @@ class BroadcastScheduler:
 
     async def _dispatch_due(self, now: int) -> bool:
         """Sends one batch; True if there may be more."""
-        due = await self._bus.due(now, DISPATCH_BATCH)
+        due = await self._bus.due_broadcasts(now, DISPATCH_BATCH)
         if due:
             await self._dispatch_batch(due, now)
         return len(due) == DISPATCH_BATCH

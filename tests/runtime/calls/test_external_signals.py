@@ -34,7 +34,7 @@ async def started(box: Interlock, folder: Path) -> str:
 
 async def delivered(box: Interlock) -> None:
     """Until nothing is left to hand over."""
-    while await box.store.pending():
+    while await box.store.signals_to_deliver():
         await asyncio.sleep(0)
 
 
@@ -93,7 +93,7 @@ async def test_a_host_that_fails_is_told_again_a_few_times_and_then_at_the_next_
                 await asyncio.sleep(0)
         for _ in range(20):  # it has given up
             clock.advance(max(PAUSES_MS))
-            assert len(await box.store.pending()) == 1
+            assert len(await box.store.signals_to_deliver()) == 1
     assert len(told) == 1 + len(PAUSES_MS)
 
     async def hear(tell: ExternalSignal) -> None:

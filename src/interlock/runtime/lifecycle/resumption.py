@@ -6,7 +6,7 @@ Rule 2: all methods are called by a holder of the run's lock in `LiveRuns.run_lo
 
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.effects import StopChild
-from interlock.engine.events import ChildGoesOn, DriveFailed, ParkRequested, RunResumed
+from interlock.engine.events import ChildContinues, DriveFailed, ParkRequested, RunResumed
 from interlock.engine.run import OVER
 from interlock.errors import InterlockError, ParentIsOver
 from interlock.ids import key_of, parent_of
@@ -133,5 +133,5 @@ class Resumption:
         self.redo_outstanding_effects(parent)
         if any(wait.child == key_of(child.id) for wait in parent.run.state.waits):
             async with parent.lock:
-                await self._committer.commit_event(parent, ChildGoesOn(call=key_of(child.id)))
+                await self._committer.commit_event(parent, ChildContinues(call=key_of(child.id)))
         self.drive_with_parent(above, parent)

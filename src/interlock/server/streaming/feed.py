@@ -362,10 +362,10 @@ class EventFeed:
         position = reader.place.position
         while not reader.is_over and (page := await self._read_page(reader, position)):
             position = page[-1].position
-            for text in _chunks([reader.consume_record(await self._learnt(each)) for each in page]):
+            for text in _chunks([reader.consume_record(await self._load_and_encode(each)) for each in page]):
                 yield text
 
-    async def _learnt(self, stored: StoredRecord) -> EncodedRecord:
+    async def _load_and_encode(self, stored: StoredRecord) -> EncodedRecord:
         await self._load_path_of(stored)
         return self._encode_stored(stored)
 
