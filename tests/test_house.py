@@ -12,7 +12,7 @@ from docs.metrics import Module
 FOLDER_MODULES_MAX = 20
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
-DIALECT_MAX = 23
+DIALECT_MAX = 22
 # Distinct functions and files between a model's reply and the next model call, for a plain handoff in memory.
 REPLY_FUNCTIONS_MAX = 165
 REPLY_FILES_MAX = 46

@@ -111,7 +111,7 @@ class BroadcastHub:
         )
 
     def on_committed(self, live: LiveRun, also: AtomicWrites, appended: AppendResult) -> ClaimedInboxes:
-        """Notifies subscribers; gives the claimed broadcasts, by key."""
+        """Notifies subscribers; returns the claimed broadcasts, by key."""
         if also is NO_WRITES:
             return NO_CLAIMED_INBOXES
         if also.put_back or also.handed_back:

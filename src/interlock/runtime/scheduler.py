@@ -60,7 +60,7 @@ class BroadcastScheduler:
         self._hub.notify_listeners()
 
     async def _run_once(self) -> int | None:
-        """Sends and delivers once; gives the milliseconds to sleep, or None to wait for a change."""
+        """Sends and delivers once; returns the milliseconds to sleep, or None to wait for a change."""
         now = self._clock.now_ms()
         try:
             await self._check_clock(now)

@@ -115,7 +115,7 @@ def _wrong_key_refusal(_: Scope) -> RequestRefused:
 
 
 def require_scope(*scopes: str, by_crew: bool = False) -> Callable[[Request], Awaitable[ApiCaller]]:
-    """Gives the caller, if the key has one of the scopes. It is async, because FastAPI runs other functions in threads.
+    """Returns the caller if the key has one of the scopes. It is async: FastAPI runs other functions in threads.
 
     A key that is limited to some crews is refused, unless the route has `by_crew`: then the route itself hides other
     crews.
@@ -142,7 +142,7 @@ def _log_refusal(request: Request, caller: ApiCaller, why: str) -> None:
 
 
 async def any_caller(request: Request) -> ApiCaller:
-    """Gives the caller of any valid key."""
+    """Returns the caller of any valid key."""
     found: ApiCaller = request.state.caller
     return found
 

@@ -93,7 +93,7 @@ class Resumption:
             self._effect_runner.run_effects(live, stops)
 
     async def wake_for_input(self, live: LiveRun) -> LiveRun | None:
-        """Makes a run that rests ready for an event from outside, its parents first; gives its parent if that was
+        """Makes a run that rests ready for an event from outside, its parents first; returns its parent if that was
         woken. The caller holds `live.lock`.
         """
         parent = await self.wake_parent_or_release(live)

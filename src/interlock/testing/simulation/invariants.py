@@ -136,7 +136,7 @@ class InvariantChecker:
                 yield "nothing outlives its run", f"run {run} is {status}, and the one that called it is over"
             elif above == "paused" and status == "running":
                 yield (
-                    "a run is paused only when nothing in it can go on",
+                    "a run is paused only when nothing in it can continue",
                     f"run {run} runs, and its caller is paused",
                 )
             for token in self._orphan_tokens(model):
