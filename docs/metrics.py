@@ -57,8 +57,11 @@ IRREGULAR_PARTICIPLES = frozenset(
         "stood",
         "woken",
         "won",
+        "learnt",
     ]
 )
+# Nouns of this form: the ending that a reply is constrained to, the reading of a mark, the briefing of an agent.
+NOUNS_IN_ING = frozenset({"ending", "reading", "briefing", "nothing"})
 # Names that others decide: a method of uvicorn that we override, and an attribute of seed 004.
 NAMES_OF_OTHERS = frozenset({"_unsupported_upgrade_warning", "acknowledged"})
 
@@ -86,7 +89,9 @@ def functions_of(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunction
 
 def is_participle(name: str) -> bool:
     """Whether a function's name begins with a participle, which hides whether it asks, answers or acts."""
-    word = name.lstrip("_").partition("_")[0]
+    word, _, rest = name.lstrip("_").partition("_")
+    if word.endswith("ing") and not rest:  # `watching` hides it too; `remaining_ms` does not
+        return word not in NOUNS_IN_ING
     return (word.endswith("ed") and word not in NO_PARTICIPLES) or word in IRREGULAR_PARTICIPLES
 
 

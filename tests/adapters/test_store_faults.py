@@ -470,7 +470,7 @@ async def test_no_read_of_the_store_leaves_a_transaction_open(tmp_path: Path) ->
             store.export_records("r0"),
             store.since(0),
             store.tombstones(),
-            store.pending(),
+            store.signals_to_deliver(),
             store.problems(),
             store.crew(sha256(b"{}").hexdigest()),
             store.row("nobody"),

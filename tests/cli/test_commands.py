@@ -301,7 +301,7 @@ def test_a_signal_to_stop_parks_the_run_and_it_goes_on_later(tmp_path: Path) -> 
         if json.loads(line)["type"] == "model.called":
             break
     child.terminate()
-    _, errors = child.communicate(timeout=20)
+    _, errors = child.communicate(timeout=60)
     assert child.returncode == 3
     assert "progress is saved" in errors
     (tmp_path / "script.yaml").write_text(SCRIPT)

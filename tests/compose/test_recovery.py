@@ -108,20 +108,23 @@ async def test_a_run_that_is_answered_while_it_is_let_go_of_keeps_its_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await cut_off(tmp_path)
-    model, gate = Slow(), asyncio.Event()
+    model, gate, appending = Slow(), asyncio.Event(), asyncio.Event()
     async with Interlock(tmp_path / "data", models=model, tools=[pay], recover=True) as box:
         token = await asked_about(box, model)
         append = box.journal.append
 
         async def slow_append(*given: Any) -> Any:
+            appending.set()
             await gate.wait()
             return await append(*given)
 
         monkeypatch.setattr(box.journal, "append", slow_append)
         model.let_go["c"].set()  # its reply leaves nothing to do but to wait, so the run is released
-        await asyncio.sleep(0.05)
+        await appending.wait()
         answering = asyncio.create_task(box.resume("r", "paid", token=token))
-        await asyncio.sleep(0.05)
+        for _ in range(50):  # it reads what it needs, and waits for the run
+            await box.journal.rows(limit=1)
+        assert not answering.done()
         gate.set()
         await answering
         await model.reached["d"].wait()

@@ -551,8 +551,8 @@ async def test_the_queue_is_in_order_and_a_restart_keeps_it(place: Place) -> Non
     if place.kind == "sqlite":
         async with place.opened() as (bus, _):
             assert ids(await bus.list_delayed()) == ["d", "a", "b", "c"]
-            assert ids(await bus.due(NOW + 1, 10)) == ["d", "a", "b"]
-            assert len(await bus.due(NOW + 1, 2)) == 2
+            assert ids(await bus.due_broadcasts(NOW + 1, 10)) == ["d", "a", "b"]
+            assert len(await bus.due_broadcasts(NOW + 1, 2)) == 2
             assert await bus.next_due(NOW - 1) == NOW + 1
 
 
@@ -587,7 +587,7 @@ async def test_a_dispatch_reaches_the_inbox_and_leaves_the_queue_together(place:
     async with place.opened() as (bus, _):
         await bus.subscribe(hears("a"))
         await bus.schedule(later("d1", data={"remember": "milk"}))
-        due = await bus.due(NOW, 10)
+        due = await bus.due_broadcasts(NOW, 10)
         for _ in range(2):  # a second dispatcher saw the same
             await bus.dispatch(due, NOW + 3)
         assert await bus.list_delayed() == []
@@ -601,7 +601,7 @@ async def test_what_was_replaced_or_cancelled_while_it_was_being_dispatched_is_n
     async with place.opened() as (bus, _):
         await bus.schedule(later("a", repeat_key="k"))
         await bus.schedule(later("b"))
-        due = await bus.due(NOW, 10)
+        due = await bus.due_broadcasts(NOW, 10)
         await bus.schedule(later("new", NOW + 9, repeat_key="k"))
         await bus.cancel("b")
         assert not (await bus.dispatch(due, NOW)).news
@@ -612,7 +612,7 @@ async def test_a_schedule_stays_in_the_queue_with_its_next_time(place: Place) ->
     async with place.opened() as (bus, _):
         await bus.schedule(later("s", schedule=Schedule(every_ms=1_000)))
         for n in range(3):
-            await bus.dispatch(await bus.due(NOW + n * 1_000, 10), NOW + n * 1_000)
+            await bus.dispatch(await bus.due_broadcasts(NOW + n * 1_000, 10), NOW + n * 1_000)
         assert [each.deliver_at for each in await bus.list_delayed()] == [NOW + 3_000]
         assert len({each.id for each in await bus.newest(10)}) == 3
 
@@ -622,13 +622,13 @@ async def test_a_dispatch_that_fails_is_put_off_and_dies_in_the_end(place: Place
         await bus.schedule(later("a"))
         now = NOW
         for attempt, pause in enumerate(DELIVERY_PAUSES_MS, 1):
-            (entry,) = await bus.due(now, 10)
+            (entry,) = await bus.due_broadcasts(now, 10)
             assert await bus.record_dispatch_failure(entry, "disk on fire", now) is None
             assert await bus.record_dispatch_failure(entry, "said twice", now) is None
             now += pause
             assert await bus.next_due(now - 1) == now
             assert [each.attempts for each in await bus.list_delayed()] == [attempt]
-        (entry,) = await bus.due(now, 10)
+        (entry,) = await bus.due_broadcasts(now, 10)
         dead = await bus.record_dispatch_failure(entry, "disk on fire", now)
         assert dead is not None and (dead.id, dead.reason) == ("a", "disk on fire")
         assert await bus.list_delayed() == [] and await bus.dead_letters(5) == [dead]
@@ -719,7 +719,7 @@ async def walked(bus: Bus, store: Store, steps: list[tuple[str, int]]) -> list[A
             await bus.cancel(type=f"t:{n % 2}", repeat_key=f"k{n}")
         elif verb == "dispatch":  # what was seen before may have been replaced meanwhile
             await bus.dispatch(old_due, now)
-            old_due = list(await bus.due(now, 10))
+            old_due = list(await bus.due_broadcasts(now, 10))
         elif verb == "fail" and old_due:
             await bus.record_dispatch_failure(old_due[0], "no", now)
         elif verb == "subscribe":

@@ -614,11 +614,11 @@ async def test_what_is_to_go_out_stays_until_it_is_struck_off(place: Place) -> N
         await store.create(a_row("r2"), started(), AtomicWrites(outgoing=(other,)))
         await store.append(a_row("r1"), replied(3), AtomicWrites(outgoing=(two,)))
         await store.append(a_row("r1"), replied(3), AtomicWrites(outgoing=(two,)))
-        assert list(await store.pending()) == [one, other, two]
-        assert list(await store.pending("r1")) == [one, two]
+        assert list(await store.signals_to_deliver()) == [one, other, two]
+        assert list(await store.signals_to_deliver("r1")) == [one, two]
         await store.ack_outgoing(one.key)
         await store.ack_outgoing("unknown")
-        assert list(await store.pending()) == [other, two]
+        assert list(await store.signals_to_deliver()) == [other, two]
 
 
 # Trees

@@ -363,7 +363,7 @@ def test_the_name_of_a_crew_is_shown_where_it_is_not_that_of_its_box() -> None:
     lines = as_text(diagram_of(calling("outer", calling("s0"), calling("other")))).splitlines()
     assert lines[lines.index("┌─ crew s0") :][:4] == [
         "┌─ crew s0",
-        "│  returns ──▶ a  returns to",
+        "│  returns ──▶ a  returns to the caller",
         "│",
         "│    starts at  a",
     ]

@@ -82,7 +82,7 @@ from interlock.engine.events import (
     ApprovalNeeded,
     BroadcastHeard,
     CancelRequested,
-    ChildGoesOn,
+    ChildContinues,
     ChildReturned,
     ChildWait,
     ChildWaits,
@@ -227,7 +227,7 @@ class Story:
         return step
 
     def _answered(self, event: IncomingEvent) -> None:
-        if isinstance(event, ChildGoesOn):  # it is owed again, as it was when it was started
+        if isinstance(event, ChildContinues):  # it is owed again, as it was when it was started
             self.open |= {
                 child.key: start_child_effect(child) for child in _children(self.run) if child.key == event.call
             }
@@ -371,7 +371,7 @@ class Story:
             wait = ChildWait(token=f"{name}:{paused + 1}", agent=text, reason="signal:[WAIT]")
             return ChildWaits(call=key, waits=(wait,))
         if how == "goes":
-            return ChildGoesOn(call=key)
+            return ChildContinues(call=key)
         usage = Usage(calls=2, input_tokens=3, output_tokens=2, cost_micros=10)
         above = int(how.removeprefix("above")) if how and how.startswith("above") else 0
         status = "completed" if how in (None, "wrote", "said") else "stopped" if above else how

@@ -106,7 +106,7 @@ async def test_the_host_gets_a_public_external_signal(tmp_path: Path) -> None:
     async with Interlock(tmp_path / "data", models=porter, on_external=told.append) as box:
         run = await box.start(load_crew(tmp_path), "knock")
         await run.result()
-        while await box.store.pending():
+        while await box.store.signals_to_deliver():
             await asyncio.sleep(0)
         waiting = next(each for each in told if each.token)
         assert (await (await box.resume(waiting.run, "it is open", token=waiting.token)).result()).status == "completed"

@@ -50,7 +50,7 @@ def types() -> Iterator[None]:
 async def test_a_mailbox_is_sent_and_received_with_await() -> None:
     parent, child = AgentMailbox("planner"), AgentMailbox("flights")
     await parent.send(TASK)
-    assert list(parent.pending_responses) == ["1"] and parent.outbox.pop() == TASK
+    assert list(parent.pending_responses) == ["1"] and parent.outbox.get() == TASK
     child.deliver(TASK)
     assert await child.receive() == TASK
     assert await child.receive() is None

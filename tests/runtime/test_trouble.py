@@ -313,7 +313,7 @@ async def test_a_host_may_be_told_by_a_plain_function(tmp_path: Path) -> None:
         on_external=lambda tell: told.append(tell.signal),
     ) as box:
         await (await box.start(a_crew(tmp_path, crew), "go")).result()
-        while await box.store.pending():
+        while await box.store.signals_to_deliver():
             await asyncio.sleep(0)
     assert told == ["[REPORT]"]
 

@@ -125,9 +125,9 @@ def answer(page: Page, text: str) -> None:
     drawer.get_by_role("button", name="Send answer").click()
 
 
-def texts(page: Page) -> list[str]:
-    """What the entries of the transcript say."""
-    return page.locator(".entry :is(.said, .formatted)").all_text_contents()
+def entry_texts(page: Page) -> Locator:
+    """The texts of the entries of the transcript."""
+    return page.locator(".entry :is(.said, .formatted)")
 
 
 def scrolled(page: Page, place: str, part: float) -> float:

@@ -60,15 +60,18 @@ def open_crew(path: str, config: str | None) -> LoadedCrew:
     return loaded
 
 
+def crew_name(loaded: LoadedCrew, path: str) -> str:
+    """The crew's own name; the name of its folder if the file is too broken to have one."""
+    return loaded.crew.name if loaded.crew is not None else Path(path).resolve().name
+
+
 def open_sound_crew(path: str, config: str | None) -> CrewDefinition:
     """Load a sound crew; otherwise print its errors and exit with 1."""
     loaded = open_crew(path, config)
     if loaded.crew is None or not loaded.is_sound:
         show_problems((p for p in loaded.problems if p.severity is Severity.ERROR), err=True)
-        click.echo(
-            f"{safe_line(path)} has errors; run 'interlock check {safe_line(shlex.quote(path))}' for all of them",
-            err=True,
-        )
+        name, quoted = safe_line(crew_name(loaded, path)), safe_line(shlex.quote(path))
+        click.echo(f"{name} has errors; run 'interlock check {quoted}' for all of them", err=True)
         sys.exit(1)
     return loaded.crew
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import click
 
 from interlock.adapters.config.log_settings import LogSettings
-from interlock.adapters.log.log_setup import NOTHING, LogChoice, LogDefaults, logging_to
+from interlock.adapters.log.log_setup import NOTHING, LogChoice, LogDefaults, send_logs_to
 from interlock.cli.crew_argument import safe_line
 from interlock.cli.read_only import with_read_only
 from interlock.cli.system_user import system_user
@@ -35,7 +35,7 @@ def drive_run(
     `only_new` hides earlier events in human-readable output.
     """
     defaults = LogDefaults("warning", "brief", "warning" if display is Display.JSON else NOTHING)
-    with logging_to(box.data, box.redactor(), settings, log, defaults):
+    with send_logs_to(box.data, box.redactor(), settings, log, defaults):
         result = _watch_and_answer(box, ask, display, only_new)
     sys.stdout.flush()
     sys.exit(EXIT_CODES.get(result.status, 1))

@@ -129,7 +129,7 @@ class Interlock(OpenFolder):
         self.runner.leaving_max_ms = 0
 
     async def resume_parked(self) -> tuple[SetAsideRun, ...]:
-        """Continues every parked run of the folder; gives those that this process cannot drive, with the reason."""
+        """Continues every parked run of the folder; returns those that this process cannot drive, with the reason."""
         self._require_open()
         return await self._recovery.resume_parked()
 
@@ -167,7 +167,7 @@ class Interlock(OpenFolder):
         *,
         key: str = "",
     ) -> str:
-        """Sends a message of a type that this program registered to an agent of a run; gives the message's id.
+        """Sends a message of a type that this program registered to an agent of a run; returns the message's id.
 
         Raises `BadMessage` for an unknown type, a body that does not fit, and an agent that may not get it. A message
         sent twice with the same `key` is sent once. An answer is an ANSWER in the run's events.

@@ -47,7 +47,7 @@ class OrderDesk:
         return RunOrder(key=f"{now:012x}{secrets.token_hex(8)}", run=run, kind=kind, body=body, by=by, at=now)
 
     async def ensure(self, order: RunOrder, act: Act) -> str:
-        """Gets the order carried out, and gives its value; raises the reason if it was refused, here or elsewhere.
+        """Gets the order carried out, and returns its value; raises the reason if it was refused, here or elsewhere.
 
         Raises `OrderPending` if the process that drives the run does not carry it out in time.
         """

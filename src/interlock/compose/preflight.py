@@ -102,7 +102,7 @@ def require_no_key(crew: CrewDefinition, keys: KnownSecrets) -> None:
 
 def require_tools(crew: CrewDefinition, toolbox: PythonToolbox, run: str = "", *, has_file: bool = True) -> None:
     """Refuses a crew that names tools which this host does not have; the run stays as it was."""
-    missing = list(dict.fromkeys(_missing(crew, toolbox.names)))
+    missing = list(dict.fromkeys(_missing_tools(crew, toolbox.names)))
     if missing:
         subject = f"run '{run}' of crew '{crew.name}'" if run else f"crew '{crew.name}'"
         stays = "; the run stays as it was" if run else ""
@@ -113,7 +113,7 @@ def require_tools(crew: CrewDefinition, toolbox: PythonToolbox, run: str = "", *
         )
 
 
-def _missing(crew: CrewDefinition, names: Sequence[str]) -> Iterator[str]:
+def _missing_tools(crew: CrewDefinition, names: Sequence[str]) -> Iterator[str]:
     """Missing tools; none in a 1.0 file, where an unknown tool is a warning and the model gets its name."""
     if crew.version == "1.0":
         return

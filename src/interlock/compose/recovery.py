@@ -52,7 +52,7 @@ class RunRecovery:
         await self._runner.resend_pending_signals()
 
     async def resume_parked(self) -> tuple[SetAsideRun, ...]:
-        """Continues every parked run; gives those that this process cannot drive."""
+        """Continues every parked run; returns those that this process cannot drive."""
         return await self._recover_each(self._resume_row, status="paused", reason=PARKED)
 
     async def recover_tree(self, run_id: str) -> None:
@@ -114,7 +114,7 @@ async def recover_all(
     status: str = "running",
     reason: str | None = None,
 ) -> tuple[SetAsideRun, ...]:
-    """Recovers every run of a status, and of a reason if given; gives those that cannot be driven, newest first.
+    """Recovers every run of a status, and of a reason if given; returns those that cannot be driven, newest first.
 
     `try_later` gets the runs that an unavailable store keeps from being recovered now.
     """
@@ -135,7 +135,7 @@ async def _recover_or_defer(row: RunRow, recover: Recover, try_later: Callable[[
 
 
 async def try_recover(row: RunRow, recover: Recover) -> SetAsideRun | None:
-    """Recovers one run; gives the reason if it cannot be driven. Raises if the store may be available later."""
+    """Recovers one run; returns the reason if it cannot be driven. Raises if the store may be available later."""
     try:
         await recover(row)
     except (OwnedElsewhere, RunNotFound):

@@ -33,7 +33,7 @@ class Schedules:
     ) -> RunSchedule:
         """Schedules runs of a crew that is known in this folder, once or repeatedly.
 
-        If the id exists already, gives that schedule.
+        If the id exists already, returns that schedule.
         """
         if (at is not None) + (repeat is not None) + bool(cron) != 1:
             raise UsageError("give one of a time, an interval, a time of day or a cron expression")

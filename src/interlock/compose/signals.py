@@ -39,7 +39,7 @@ PAGE = 500
 
 Kept = TypeVar("Kept", Broadcast, DelayedBroadcast)
 
-# Gives a stored crew by its sha.
+# Returns a stored crew by its sha.
 CrewOf = Callable[[str], Awaitable[CrewDefinition]]
 
 
@@ -76,7 +76,7 @@ class Signals:
         return broadcast
 
     async def announce(self, id: str, type: str, data: Any, source: Source) -> tuple[Broadcast, bool]:  # noqa: A002
-        """Emits a broadcast with an id, at most once; also gives True if it is new."""
+        """Emits a broadcast with an id, at most once; also returns True if it is new."""
         broadcast = Broadcast(
             id=id,
             type=self._require_no_secret("type", require_broadcast_type(type)),
@@ -113,7 +113,7 @@ class Signals:
 
     async def stream(self, position: int) -> AsyncIterator[tuple[int, Broadcast]]:
         """Broadcasts after a position, each with its own position."""
-        with self._hub.listening() as listener:
+        with self._hub.open_listener() as listener:
             while self._hub.is_open:
                 listener.clear()
                 while page := await self.bus.since(position, PAGE):
@@ -121,7 +121,7 @@ class Signals:
                         yield position, broadcast
                 await listener.wait()
 
-    # Who hears what
+    # Subscriptions
 
     async def add(self, crew: str, agent: str, pattern: str, *, silent: bool = True) -> AgentSubscription:
         """Subscribes an agent; raises `UnknownSubscriber` unless the crew was run, served or listened for here."""
@@ -198,7 +198,7 @@ class Signals:
         return checked if checked is None else self._require_no_secret("repeatKey", checked)
 
     async def cancel(self, id: str = "", *, type: str = "", repeat_key: str = "") -> DelayedBroadcast | None:  # noqa: A002
-        """Cancels delayed signals by id, or by type and repeatKey; gives the cancelled ones."""
+        """Cancels delayed signals by id, or by type and repeatKey; returns the cancelled ones."""
         if bool(id) == bool(type and repeat_key):
             raise UsageError("give either the id of a delayed signal, or its type and its repeatKey")
         gone = await self.bus.cancel(id, type=type, repeat_key=repeat_key)

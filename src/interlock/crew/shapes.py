@@ -90,7 +90,7 @@ class Number:
         if self.whole and value != int(value):
             return _report_misfit(node, path, problems, self)
         if not self.least <= value <= self.most or (self.above and value == self.least):
-            fix = f"write at most {_plain(self.most)}" if value > self.most else ""
+            fix = f"write at most {_number_text(self.most)}" if value > self.most else ""
             return _report_misfit(node, path, problems, self, fix=fix)
         return int(value) if self.whole else value
 
@@ -98,7 +98,7 @@ class Number:
         noun = "a whole number" if self.whole else "a number"
         if self.most >= 1e9:  # a guard against nonsense, not worth mentioning
             return f"{noun} above {self.least:g}" if self.above else f"{noun} from {self.least:g}"
-        return f"{noun} {'above' if self.above else 'from'} {self.least:g} to {_plain(self.most)}"
+        return f"{noun} {'above' if self.above else 'from'} {self.least:g} to {_number_text(self.most)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ class Anything:
 Shape = Text | SignalText | Number | Flag | Share | ListOf | MapOf | Section | Either | Anything
 
 
-def _plain(number: float) -> str:
+def _number_text(number: float) -> str:
     return f"{int(number):,}" if number == int(number) else f"{number:g}"
 
 

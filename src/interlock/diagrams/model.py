@@ -84,7 +84,7 @@ EDGE_ACTIONS: Mapping[EdgeKind, str] = {
     "broadcast": "notifies, and keeps control",
     "external": "notifies the host program",
     "sub_crew": "calls the crew",
-    "return": "returns to",
+    "return": "returns to the caller",
     "error": "takes over when the crew fails",
     "delegate": "delegates a task",
 }

@@ -1,5 +1,8 @@
 """Explanations of a run, event by event, in plain text."""
 
+from collections.abc import Sequence
+from itertools import zip_longest
+
 from interlock.engine.events import (
     CALLER,
     BranchFinished,
@@ -11,6 +14,7 @@ from interlock.engine.events import (
     Decided,
     Event,
     GroupJoined,
+    InputRequested,
     LimitReached,
     MessageSettled,
     ModelCalled,
@@ -27,6 +31,15 @@ from interlock.engine.kinds import RunStatus, WorkStatus
 from interlock.engine.routing.candidates import Verb
 from interlock.signals.matching import MatchMethod
 
+# A decision that waits for approval has done nothing yet.
+_HELD_ACTIONS = {
+    Verb.HAND_OVER: "asks for approval to hand over to {}",
+    Verb.CALL: "asks for approval to call {}",
+    Verb.FORK: "asks for approval to start group {}",
+    Verb.TELL: "asks for approval to send a notification",
+    Verb.END: "asks for approval to end the run",
+}
+
 _ACTIONS = {
     Verb.HAND_OVER: "handed over to {}",
     Verb.CALL: "called {}",
@@ -37,11 +50,15 @@ _ACTIONS = {
 }
 
 
-def explain_event(event: Event) -> str:
-    """One line for an event; empty for an event that decides nothing."""
+def explain_events(events: Sequence[Event]) -> list[str]:
+    """One line for each event of a record; empty for an event that decides nothing."""
+    return [_explain_event(event, after) for event, after in zip_longest(events, events[1:])]
+
+
+def _explain_event(event: Event, after: Event | None) -> str:
     match event:
         case Decided():
-            return _explain_decision(event)
+            return _explain_decision(event, is_held=_is_question_of(after, event.agent))
         case SignalRejected():
             return f"{event.agent} said {event.mark}, which does not steer: {event.reason}"
         case ModelCalled() | ModelFailed():
@@ -115,9 +132,17 @@ def _explain_call(event: ModelCalled | ModelFailed) -> str:
     return f"{event.agent} uses its backup {event.model}" if event.model else ""
 
 
-def _explain_decision(event: Decided) -> str:
-    """The action and its cause; the candidates only if there was a choice."""
-    does = _ACTIONS[event.verb].format(event.target) if event.verb else "took no action"
+def _is_question_of(event: Event | None, agent: str) -> bool:
+    return isinstance(event, InputRequested) and event.agent == agent
+
+
+def _explain_decision(event: Decided, *, is_held: bool) -> str:
+    """The action and its cause; the candidates only if there was a choice.
+
+    A decision is held if it is not one to wait, and a question of its agent follows it directly.
+    """
+    actions = {**_ACTIONS, **_HELD_ACTIONS} if is_held else _ACTIONS
+    does = actions[event.verb].format(event.target) if event.verb else "took no action"
     cause = f"on {event.signal}" if event.signal else f"({event.because})"
     line = f"{event.agent} {does} {cause}"
     if len(event.candidates) < 2 and all(c.method is MatchMethod.EXACT for c in event.candidates):

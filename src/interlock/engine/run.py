@@ -25,7 +25,7 @@ from interlock.engine.events import (
     ApprovalNeeded,
     BroadcastHeard,
     CancelRequested,
-    ChildGoesOn,
+    ChildContinues,
     ChildReturned,
     ChildWaits,
     DerivedEvent,
@@ -54,7 +54,7 @@ from interlock.engine.flow.parking import park_run, record_parked_pause, unpark_
 from interlock.engine.flow.sub_crews import (
     call_sub_crews,
     is_stale_child_event,
-    on_child_goes_on,
+    on_child_continues,
     on_child_returned,
     on_child_waits,
 )
@@ -94,6 +94,7 @@ from interlock.engine.turns.side_turns import end_side_turn, insert_side_turns, 
 from interlock.engine.turns.start import is_stale_broadcast, on_mail_taken, show_broadcast, start_turn
 from interlock.engine.turns.tool_calls import is_tool_open, on_tool_returned, on_tools_timeout
 from interlock.engine.turns.turn import ask, conclude_turn
+from interlock.messages.mailbox import as_plain_messages, from_plain_messages
 
 # Changed rules get a new number; journals replay under the rules they were written with.
 # 2: the timer of a task stops while its child waits for a person; a task's broadcasts have at least the hops of the
@@ -182,12 +183,12 @@ class Run:
 
     def snapshot(self) -> Any:
         """The state as plain JSON values."""
-        return msgspec.to_builtins(self.state)
+        return msgspec.to_builtins(self.state, enc_hook=as_plain_messages)
 
     @classmethod
     def restore(cls, crew: CrewDefinition, snapshot: Any) -> "Run":
         run = cls(crew, snapshot["run"])
-        run.state = msgspec.convert(snapshot, RunState)
+        run.state = msgspec.convert(snapshot, RunState, dec_hook=from_plain_messages)
         run.index = Index(run.state)
         run._apply_bounds(run.state.bounds)
         run.table = run.table.for_rules(run.state.rules)
@@ -224,7 +225,7 @@ def _is_closed(t: Transition, event: IncomingEvent) -> bool:
             return _is_stale_answer(t, event)
         case BroadcastHeard() | MailTaken() | MessageGiven():
             return is_stale_broadcast(t, event)
-        case ChildReturned() | ChildWaits() | ChildGoesOn():
+        case ChildReturned() | ChildWaits() | ChildContinues():
             return is_stale_child_event(t, event)
         case _:
             assert_never(event)
@@ -333,7 +334,7 @@ _EVENT_HANDLERS: dict[type, Callable[[Transition, Any], Stage | None]] = {
     MailTaken: on_mail_taken,
     ChildReturned: on_child_returned,
     ChildWaits: on_child_waits,
-    ChildGoesOn: on_child_goes_on,
+    ChildContinues: on_child_continues,
     CancelRequested: _on_cancel_requested,
     ParkRequested: park_run,
     DriveFailed: _on_drive_failed,

@@ -119,7 +119,7 @@ class Task(msgspec.Struct, kw_only=True, omit_defaults=True):
     parent: int
     assigned: str  # the task text, without what follow-ups add
     turn: Turn | None = None
-    taken_up: int = 0  # the number of an agent's first turn for it
+    first_turn: int = msgspec.field(default=0, name="taken_up")  # the number of an agent's first turn for it
     child: ChildRun | None = None
     context: dict[str, Any] = {}
     given_as: str = ""
@@ -262,7 +262,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     last_result: str = ""
     memory: dict[str, Any] = {}
     tasks: dict[str, Task] = {}  # by worker, in the order in which they started
-    errands: dict[str, Turn] = {}  # advisory calls, by `about`
+    advisory_turns: dict[str, Turn] = msgspec.field(default_factory=dict, name="errands")  # by `about`
     mailboxes: dict[str, Mailbox] = {}
     agents: dict[str, AgentState] = {}
     messages: int = 0
@@ -290,9 +290,9 @@ def child_runs_of(state: RunState) -> list[ChildRun]:
 def turns_of(state: RunState) -> list[Turn]:
     """The turns in progress: the current one or those of the group's members, tasks and advisory calls."""
     turns = foreground_turns(state)
-    if state.tasks or state.errands:
+    if state.tasks or state.advisory_turns:
         turns += [task.turn for task in state.tasks.values() if task.turn is not None and task.report is None]
-        turns += state.errands.values()
+        turns += state.advisory_turns.values()
     return turns
 
 
@@ -314,9 +314,9 @@ def turn_of(state: RunState, agent: str) -> Turn | None:
 def turns_by(state: RunState, agent: str) -> list[Turn]:
     """The agent's turn in progress and its advisory calls."""
     turns = [turn for turn in foreground_turns(state) if turn.agent == agent]
-    if state.tasks or state.errands:
+    if state.tasks or state.advisory_turns:
         task = state.tasks.get(agent)
         if task is not None and task.turn is not None and task.report is None:
             turns.append(task.turn)
-        turns += [errand for errand in state.errands.values() if errand.agent == agent]
+        turns += [advisory for advisory in state.advisory_turns.values() if advisory.agent == agent]
     return turns

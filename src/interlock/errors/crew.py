@@ -124,11 +124,11 @@ class WrongTarget(SignalError):
         )
 
     @classmethod
-    def missing(cls, signal: str) -> "WrongTarget":
+    def no_target(cls, signal: str) -> "WrongTarget":
         return cls(signal, f"routing signal '{signal}' must have a target agent", "name an agent or a group")
 
     @classmethod
-    def missing_group(cls, signal: str) -> "WrongTarget":
+    def no_target_group(cls, signal: str) -> "WrongTarget":
         return cls(
             signal,
             f"parallel signal '{signal}' must have a target group",

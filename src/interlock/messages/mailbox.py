@@ -8,8 +8,9 @@ Rule 4: a message is recognised by its id. A second one with the same id is a du
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Self, SupportsIndex
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from types import MappingProxyType
+from typing import Any, Self
 
 import msgspec
 
@@ -33,40 +34,55 @@ ANSWERED, REFUSED, UNDELIVERED, TIMED_OUT = "answered", "refused", "undelivered"
 OUTCOMES = (ANSWERED, REFUSED, UNDELIVERED, TIMED_OUT)
 
 
-class MessageList(list[AnyMessage]):
-    """Messages in order of arrival, with a count per type."""
+class MessageQueue:
+    """Messages in order of arrival. It knows how many of each type it has."""
 
     def __init__(self, messages: Iterable[AnyMessage] = ()) -> None:
-        super().__init__(messages)
-        self._counts = Counter(type(message) for message in self)
+        self._messages = list(messages)
+        self._counts = Counter(map(type, self._messages))
+
+    def put(self, message: AnyMessage) -> None:
+        self._messages.append(message)
+        self._counts[type(message)] += 1
+
+    def get(self) -> AnyMessage:
+        """Takes out the oldest message."""
+        return self._take(0)
+
+    def remove(self, message: AnyMessage) -> None:
+        """Takes out a message. The search begins at the newest, which is the one that is usually removed."""
+        self._take(-1 if self._messages and self._messages[-1] is message else self._messages.index(message))
+
+    def _take(self, index: int) -> AnyMessage:
+        message = self._messages.pop(index)
+        self._counts[type(message)] -= 1
+        return message
 
     def count_of(self, *kinds: type[AnyMessage]) -> int:
         return sum(self._counts.get(kind, 0) for kind in kinds)
 
-    def append(self, message: AnyMessage) -> None:
-        super().append(message)
-        self._counts[type(message)] += 1
-
-    def pop(self, index: SupportsIndex = -1) -> AnyMessage:
-        message = super().pop(index)
-        self._counts[type(message)] -= 1
-        return message
-
-    def remove(self, message: AnyMessage) -> None:
-        """Removes a message. The search begins at the newest, which is the one that is usually removed."""
-        self.pop(-1 if self and self[-1] is message else self.index(message))
-
-    def put(self, message: AnyMessage) -> None:
-        self.append(message)
-
-    def get(self) -> AnyMessage:
-        return self.pop(0)
-
     def empty(self) -> bool:
-        return not self
+        return not self._messages
 
     def qsize(self) -> int:
-        return len(self)
+        return len(self._messages)
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __iter__(self) -> Iterator[AnyMessage]:
+        return iter(self._messages)
+
+    def __contains__(self, message: object) -> bool:
+        return message in self._messages
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MessageQueue) and self._messages == other._messages
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"MessageQueue({self._messages!r})"
 
 
 class UnsettledMessage(msgspec.Struct, kw_only=True):
@@ -80,23 +96,70 @@ class UnsettledMessage(msgspec.Struct, kw_only=True):
     acknowledged: bool = False
 
 
-class UnsettledMessages(dict[str, UnsettledMessage]):
-    """Sent messages that are not settled, by id, with a count per type."""
+class UnsettledMessages:
+    """Sent messages that are not settled, by id. It knows how many of each type it has."""
 
-    def __init__(self, sent: Mapping[str, UnsettledMessage] | None = None) -> None:
-        super().__init__(sent or {})
-        self._counts = Counter(type(each.message) for each in self.values())
+    def __init__(self, sent: Mapping[str, UnsettledMessage] = MappingProxyType({})) -> None:
+        self._sent = dict(sent)
+        self._counts = Counter(type(each.message) for each in self._sent.values())
+
+    def add(self, sent: UnsettledMessage) -> None:
+        """Adds a message that was never sent before: `Mailbox.send` refuses duplicates."""
+        self._sent[sent.message.message_id] = sent
+        self._counts[type(sent.message)] += 1
+
+    def remove(self, message_id: str) -> None:
+        self._counts[type(self._sent.pop(message_id).message)] -= 1
+
+    def get(self, message_id: str) -> UnsettledMessage | None:
+        return self._sent.get(message_id)
 
     def count_of(self, *kinds: type[AnyMessage]) -> int:
         return sum(self._counts.get(kind, 0) for kind in kinds)
 
-    def __setitem__(self, id_: str, sent: UnsettledMessage) -> None:
-        super().__setitem__(id_, sent)
-        self._counts[type(sent.message)] += 1
+    def values(self) -> ValuesView[UnsettledMessage]:
+        return self._sent.values()
 
-    def __delitem__(self, id_: str) -> None:
-        self._counts[type(self[id_].message)] -= 1
-        super().__delitem__(id_)
+    def items(self) -> ItemsView[str, UnsettledMessage]:
+        return self._sent.items()
+
+    def __getitem__(self, message_id: str) -> UnsettledMessage:
+        return self._sent[message_id]
+
+    def __contains__(self, message_id: object) -> bool:
+        return message_id in self._sent
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sent)
+
+    def __len__(self) -> int:
+        return len(self._sent)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnsettledMessages) and self._sent == other._sent
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"UnsettledMessages({self._sent!r})"
+
+
+def as_plain_messages(value: object) -> object:
+    """The list or mapping of a message collection, as snapshots show it; for `enc_hook` of msgspec."""
+    if isinstance(value, MessageQueue):
+        return list(value)
+    if isinstance(value, UnsettledMessages):
+        return dict(value.items())
+    raise NotImplementedError(f"no plain form of {type(value).__name__}")
+
+
+def from_plain_messages(kind: type, value: Any) -> object:
+    """The inverse of `as_plain_messages`; for `dec_hook` of msgspec."""
+    if kind is MessageQueue:
+        return MessageQueue(msgspec.convert(value, list[AnyMessage]))
+    if kind is UnsettledMessages:
+        return UnsettledMessages(msgspec.convert(value, dict[str, UnsettledMessage]))
+    raise NotImplementedError(f"no plain form of {kind.__name__}")
 
 
 class Overdue(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,28 +175,19 @@ class Mailbox(msgspec.Struct):
     agent_id: str
     ack_timeout_ms: int = ACK_TIMEOUT_MS
     answer_timeout_ms: int = ANSWER_TIMEOUT_MS
-    inbox: list[AnyMessage] = msgspec.field(default_factory=MessageList)
-    outbox: list[AnyMessage] = msgspec.field(default_factory=MessageList)
-    sent: dict[str, UnsettledMessage] = msgspec.field(default_factory=UnsettledMessages)
+    inbox: MessageQueue = msgspec.field(default_factory=MessageQueue)
+    outbox: MessageQueue = msgspec.field(default_factory=MessageQueue)
+    sent: UnsettledMessages = msgspec.field(default_factory=UnsettledMessages)
     owes: dict[str, AnyMessage] = {}  # messages that others wait for an answer to
     received: dict[str, str] = {}  # the type of each received message, by id
     settled: dict[str, str] = {}  # the outcome of each sent message, by id
 
-    def __post_init__(self) -> None:
-        self.inbox, self.outbox, self.sent = (
-            MessageList(self.inbox),
-            MessageList(self.outbox),
-            UnsettledMessages(self.sent),
-        )
-
     def count_in_inbox(self, *kinds: type[AnyMessage]) -> int:
         """The number of messages of these types in the inbox."""
-        assert isinstance(self.inbox, MessageList), "made so, and kept so"
         return self.inbox.count_of(*kinds)
 
     def count_open(self, *kinds: type[AnyMessage]) -> int:
         """The number of messages of these types that were sent and are not settled."""
-        assert isinstance(self.sent, UnsettledMessages), "made so, and kept so"
         return self.sent.count_of(*kinds)
 
     @property
@@ -150,13 +204,15 @@ class Mailbox(msgspec.Struct):
             raise WrongConversation(id_, f"'{self.agent_id}' cannot send what is from '{message.sender}'")
         if id_ in self.sent or id_ in self.settled:
             raise DuplicateMessage(id_)
-        self.sent[id_] = UnsettledMessage(
-            message=message,
-            sent_ms=now_ms,
-            ack_due_ms=now_ms + self.ack_timeout_ms,
-            answer_due_ms=now_ms + self.answer_timeout_ms,
+        self.sent.add(
+            UnsettledMessage(
+                message=message,
+                sent_ms=now_ms,
+                ack_due_ms=now_ms + self.ack_timeout_ms,
+                answer_due_ms=now_ms + self.answer_timeout_ms,
+            )
         )
-        self.outbox.append(message)
+        self.outbox.put(message)
         self.owes.pop(message.answers, None)
 
     def acknowledge(self, message_id: str, response: AnyMessage | None = None) -> None:
@@ -179,7 +235,7 @@ class Mailbox(msgspec.Struct):
         message = self._require_unsettled(message_id).message
         while message in self.outbox:
             self.outbox.remove(message)
-        del self.sent[message_id]
+        self.sent.remove(message_id)
         self.settled[message_id] = outcome
 
     def _require_unsettled(self, message_id: str) -> UnsettledMessage:
@@ -204,7 +260,7 @@ class Mailbox(msgspec.Struct):
             self._require_answer(message)
             self.settle(message.answers, ANSWERED)
         self.received[message.message_id] = message.type
-        self.inbox.append(message)
+        self.inbox.put(message)
         if message.asks:
             self.owes[message.message_id] = message
         return True
@@ -226,7 +282,7 @@ class Mailbox(msgspec.Struct):
 
     def receive(self) -> AnyMessage | None:
         """Takes the oldest message out of the inbox; None if it is empty."""
-        return self.inbox.pop(0) if self.inbox else None
+        return self.inbox.get() if self.inbox else None
 
     # Deadlines
 
@@ -237,13 +293,13 @@ class Mailbox(msgspec.Struct):
             self.settle(message_id, UNDELIVERED)
             return UNDELIVERED
         sent.sends += 1
-        self.outbox.append(sent.message)
+        self.outbox.put(sent.message)
         return ""
 
     def on_answer_timeout(self, message_id: str) -> None:
         self.settle(message_id, TIMED_OUT)
 
-    def overdue(self, now_ms: int) -> list[Overdue]:
+    def expire_overdue(self, now_ms: int) -> list[Overdue]:
         """All deadlines that have passed by now, with their consequences."""
         passed = []
         for id_, sent in list(self.sent.items()):
@@ -265,11 +321,11 @@ class Mailbox(msgspec.Struct):
 
     def snapshot(self) -> object:
         """The mailbox as plain JSON values."""
-        return msgspec.to_builtins(self)
+        return msgspec.to_builtins(self, enc_hook=as_plain_messages)
 
     @classmethod
     def restore(cls, snapshot: object) -> Self:
-        return msgspec.convert(snapshot, cls)
+        return msgspec.convert(snapshot, cls, dec_hook=from_plain_messages)
 
 
 def transfer_message(mailboxes: dict[str, Mailbox], message: AnyMessage) -> MessageRefused | None:

@@ -17,7 +17,7 @@ class OutgoingSignal(msgspec.Struct, frozen=True, kw_only=True):
 class Outbox(Protocol):
     """Signals that may not have been handed over yet."""
 
-    async def pending(self, run: str | None = None) -> Sequence[OutgoingSignal]:
+    async def signals_to_deliver(self, run: str | None = None) -> Sequence[OutgoingSignal]:
         """The oldest first."""
         ...
 

@@ -102,7 +102,7 @@ class BroadcastHub:
         return also
 
     def on_committed(self, also: AtomicWrites, appended: AppendResult) -> ClaimedInboxes:
-        """Notifies subscribers; gives the claimed broadcasts, by key."""
+        """Notifies subscribers; returns the claimed broadcasts, by key."""
         if also.put_back or also.handed_back:
             self.invalidate_inboxes()
             self.wanted.set()
@@ -170,8 +170,12 @@ class BroadcastHub:
             self.on_news()
         self.wanted.set()
 
+    @property
+    def has_listeners(self) -> bool:
+        return bool(self._listeners)
+
     @contextmanager
-    def listening(self) -> Iterator[asyncio.Event]:
+    def open_listener(self) -> Iterator[asyncio.Event]:
         """An event that is set whenever there is news."""
         listener = asyncio.Event()
         self._listeners.append(listener)
@@ -214,7 +218,7 @@ def _presence_change(live: LiveRun, event: IncomingEvent, step: Step) -> tuple[d
     if live.is_waiting or was_waiting:
         live.at_work = agents_at_work(state)
         return before, live.at_work
-    if not (state.group or state.tasks or state.errands):  # then the current turn is the only one
+    if not (state.group or state.tasks or state.advisory_turns):  # then the current turn is the only one
         turn = state.turn
         live.at_work = {turn.agent: turn.hops} if turn is not None and not turn.suspended else {}
         return before, live.at_work

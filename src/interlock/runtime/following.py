@@ -82,7 +82,8 @@ class Following:
         """
         cursor, is_driven = FollowCursor(run_id, after), True
         while is_driven:
-            with self._watchers.watching(run_id) as watcher:  # before the journal is read, so that nothing is missed
+            # It is opened before the journal is read, so that nothing is missed.
+            with self._watchers.open_watcher(run_id) as watcher:
                 is_here = run_id in self._live_runs.drivers
                 events = self._live_events(cursor, watcher) if is_here else self._poll_events(cursor)
                 async for event in events:

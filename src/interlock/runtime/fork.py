@@ -31,7 +31,7 @@ def fork_places(crew: CrewDefinition, run_id: str, records: Sequence[Record]) ->
 
 
 def _is_quiet(state: RunState) -> bool:
-    is_talking = state.tasks or state.errands or any(box.sent for box in state.mailboxes.values())
+    is_talking = state.tasks or state.advisory_turns or any(box.sent for box in state.mailboxes.values())
     is_alone = state.group is None and state.calling is None and not state.leaving
     return state.status is RunStatus.RUNNING and is_alone and not state.waits and not is_talking
 

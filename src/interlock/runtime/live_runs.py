@@ -216,7 +216,7 @@ class LiveRuns:
         self._driving.discard(driver)
         self._hub.on_runs_changed()
         error = None if driver.cancelled() else driver.exception()
-        if error is not None:  # a run that another process has claimed is no cause for alarm
+        if error is not None:  # a run that another process has claimed is not an error
             level = logging.INFO if isinstance(error, RunError) else logging.ERROR
             _log.log(level, "a run cannot continue in this process: %s", error)
 

@@ -43,11 +43,10 @@ class AgentMailbox(Mailbox, dict=True):
     """The mail of one agent, for programs that send and receive it themselves."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         self._waiting: dict[str, MessageValidator] = {}
 
     async def send(self, message: AnyMessage, now_ms: int | None = None) -> MessageValidator:  # type: ignore[override]
-        """Puts a message into the outbox; gives the validator that waits for its acknowledgement."""
+        """Puts a message into the outbox; returns the validator that waits for its acknowledgement."""
         super().send(message, time.monotonic_ns() // 1_000_000 if now_ms is None else now_ms)
         validator = MessageValidator(message, self.ack_timeout_ms / 1000)
         self._waiting[message.message_id] = validator

@@ -159,7 +159,7 @@ class OrderTaker:
             _log.warning("the outcome of order %s of run %s cannot be stored: %s", order.kind, order.run, error)
 
     async def _perform(self, order: RunOrder) -> str:
-        """Carries out the order, unless that was done before; gives its value."""
+        """Carries out the order, unless that was done before; returns its value."""
         crew = await self._crews.of((await self._journal.row(order.run)).crew_sha)
         match order.kind:
             case "resume":

@@ -55,7 +55,7 @@ class RunScheduler:
             await self._wait(await self._start_due())
 
     async def _start_due(self) -> int:
-        """Starts the runs that are due; gives the milliseconds until the next look."""
+        """Starts the runs that are due; returns the milliseconds until the next look."""
         try:
             schedules = await self._store.run_schedules()
             times = [await self._advance(each) for each in schedules if not (each.paused or each.is_over)]
@@ -65,7 +65,7 @@ class RunScheduler:
         return min([WALL_LOOK_MS, *(max(0, at - self._clock.now_ms()) for at in times)])
 
     async def _advance(self, schedule: RunSchedule) -> int:
-        """Starts the run if it is due, and advances the schedule; gives the time of the next look."""
+        """Starts the run if it is due, and advances the schedule; returns the time of the next look."""
         now = self._clock.now_ms()
         new = after_clock_change(schedule, now, self._next_cron)
         if new.due_at <= now:

@@ -287,7 +287,7 @@ class Runner:
     # Message and cancel
 
     async def send_message(self, crew: CrewDefinition, run_id: str, given: MessageGiven, *, order: str = "") -> str:
-        """Sends a message of the host to an agent of the run; gives its id. `BadMessage` if it cannot be sent."""
+        """Sends a message of the host to an agent of the run; returns its id. `BadMessage` if it cannot be sent."""
         return str(await self._tasks.run_shielded(self._send_message(crew, run_id, given, order)))
 
     async def _send_message(self, crew: CrewDefinition, run_id: str, given: MessageGiven, order: str) -> str:

@@ -60,7 +60,7 @@ class BroadcastScheduler:
         self._hub.notify_listeners()
 
     async def _run_once(self) -> int | None:
-        """Sends and delivers once; gives the milliseconds to sleep, or None to wait for a change."""
+        """Sends and delivers once; returns the milliseconds to sleep, or None to wait for a change."""
         now = self._clock.now_ms()
         try:
             await self._check_clock(now)
@@ -99,7 +99,7 @@ class BroadcastScheduler:
 
     async def _dispatch_due(self, now: int) -> bool:
         """Sends one batch; True if there may be more."""
-        due = await self._bus.due(now, DISPATCH_BATCH)
+        due = await self._bus.due_broadcasts(now, DISPATCH_BATCH)
         if due:
             await self._dispatch_batch(due, now)
         return len(due) == DISPATCH_BATCH

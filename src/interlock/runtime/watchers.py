@@ -111,7 +111,7 @@ class Watchers:
             listener(piece)
 
     @contextmanager
-    def watching(self, run: str) -> Iterator[Watcher]:
+    def open_watcher(self, run: str) -> Iterator[Watcher]:
         """A watcher of all new events; None in its queue means that the run has settled."""
         watcher = Watcher()
         self.by_run.setdefault(run, []).append(watcher)

@@ -135,7 +135,7 @@ class Authenticator:
         return msgspec.structs.replace(session.caller, has_session=True)
 
     def close_session(self, cookie: str) -> BrowserSession | None:
-        """Ends the session of a cookie; gives the session, if it was one."""
+        """Ends the session of a cookie; returns the session, if it was one."""
         session = self._session_of(cookie)
         if session is not None:
             self._closed.add(session.id)

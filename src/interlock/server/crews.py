@@ -57,7 +57,7 @@ class ServedCrews:
         self._crews = _crews_by_name(self._served)
 
     def replace(self, loaded: Sequence[LoadedCrew], loaded_at: int) -> list[ServedCrew]:
-        """Replaces crews with reloaded ones, in the same order; gives those that changed.
+        """Replaces crews with reloaded ones, in the same order; returns those that changed.
 
         A sound crew is not replaced by one with errors. Raises `UsageError`, and changes nothing, if two have one name.
         """

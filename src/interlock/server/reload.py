@@ -55,7 +55,7 @@ class CrewReloader:
             is_same = bool(before) and stamps_of(before) == before  # nothing was read yet: try again
 
     async def _reload(self, known: Stamps) -> Stamps:
-        """Reloads the crews; gives the state of their files before they were read."""
+        """Reloads the crews; returns the state of their files before they were read."""
         before = stamps_of(known)
         try:
             loaded = await asyncio.to_thread(self._read_crews)

@@ -22,7 +22,7 @@ from interlock.engine.events import (
 from interlock.ports import StoredRecord
 from interlock.server.metrics import CALL_BUCKETS, Metrics, reason_group
 
-# Gives the crew of a run that this process drives.
+# Returns the crew of a run that this process drives.
 CrewOf = Callable[[str], CrewDefinition | None]
 
 UNKNOWN = "unknown"

@@ -23,7 +23,7 @@ from interlock.adapters.config.log_settings import LogSettings
 from interlock.adapters.config.server_settings import ServerSettings
 from interlock.adapters.config.webhook_settings import OutgoingHook
 from interlock.adapters.files.served_folder import SERVER_KEY, ensure_server_key, hold_server_lock
-from interlock.adapters.log.log_setup import LogChoice, LogDefaults, logging_to
+from interlock.adapters.log.log_setup import LogChoice, LogDefaults, send_logs_to
 from interlock.adapters.webhooks.sender import WebhookSender
 from interlock.adapters.webhooks.verification import IncomingWebhook
 from interlock.adapters.webhooks.verification import incoming_webhooks as incoming_webhooks
@@ -83,7 +83,7 @@ class ServeOptions(NamedTuple):
 async def serve(order: ServeOptions) -> None:
     """Serves until stopped (Ctrl-C or SIGTERM)."""
     stop, reloading = _StopSignals(), CrewReloader(order.crews, order.read_crews, order.box, watch=order.reload)
-    log = logging_to(order.box.data, order.box.redactor(), order.log_settings, order.log, LogDefaults("info", "json"))
+    log = send_logs_to(order.box.data, order.box.redactor(), order.log_settings, order.log, LogDefaults("info", "json"))
     with hold_server_lock(order.box.data), _open_listener(order.host, order.port) as listener, log:
         key = ensure_server_key(order.box.data) if order.with_keys else ""
         order.box.redactor().add(key, *order.secrets.values())

@@ -45,7 +45,7 @@ class Service:
         self.metrics = Metrics()
         # Removes secrets from an answer: records may be older than the list of known secrets.
         self.redact = box.redactor().redact_body
-        self.feed = EventFeed(box.store, box.clock, self._count_dropped_stream, self.redact)
+        self.feed = EventFeed(box.store, self._count_dropped_stream, self.redact)
         self.streams = Streams(self.feed, settings)
         self.idempotency = Idempotency(box.store, box.clock, self.on_failure, self.redact)
         self.is_draining = False
@@ -115,7 +115,7 @@ def _wrong_key_refusal(_: Scope) -> RequestRefused:
 
 
 def require_scope(*scopes: str, by_crew: bool = False) -> Callable[[Request], Awaitable[ApiCaller]]:
-    """Gives the caller, if the key has one of the scopes. It is async, because FastAPI runs other functions in threads.
+    """Returns the caller if the key has one of the scopes. It is async: FastAPI runs other functions in threads.
 
     A key that is limited to some crews is refused, unless the route has `by_crew`: then the route itself hides other
     crews.
@@ -142,7 +142,7 @@ def _log_refusal(request: Request, caller: ApiCaller, why: str) -> None:
 
 
 async def any_caller(request: Request) -> ApiCaller:
-    """Gives the caller of any valid key."""
+    """Returns the caller of any valid key."""
     found: ApiCaller = request.state.caller
     return found
 

@@ -8,7 +8,7 @@ from interlock.compose.interlock import Interlock
 from interlock.compose.questions import list_open_questions, read_with_complete_lists
 from interlock.compose.results import result_from
 from interlock.crew.definition import CrewDefinition
-from interlock.engine.explain import explain_event
+from interlock.engine.explain import explain_events
 from interlock.engine.to_plain import to_plain
 from interlock.errors import DamagedRun, InterlockError
 from interlock.ids import parent_of
@@ -131,12 +131,14 @@ async def reason_pages(box: Interlock, run: str) -> AsyncIterator[list[dict[str,
 
 def reasons_of(tree: Sequence[StoredRecord]) -> list[dict[str, Any]]:
     pairs = [
-        (event, public)
+        (text, public)
         for stored in tree
-        for event, public in zip(stored.record.events, public_events(stored.run, stored.record), strict=True)
+        for text, public in zip(
+            explain_events(stored.record.events), public_events(stored.run, stored.record), strict=True
+        )
     ]
     return [
         {"run": public["run"], "seq": public["seq"], "type": public["type"], "text": text, "event": public}
-        for event, public in pairs
-        if (text := explain_event(event))
+        for text, public in pairs
+        if text
     ]

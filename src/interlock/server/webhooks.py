@@ -93,7 +93,7 @@ class WebhookPublisher:
         await asyncio.gather(*(self._send_due(name) for name in await self._fill_outbox()))
 
     async def _fill_outbox(self) -> Sequence[str]:
-        """Stores deliveries of all new records; gives the webhooks with pending ones."""
+        """Stores deliveries of all new records; returns the webhooks with pending ones."""
         for name, hook in self._hooks.items():
             await self._enqueue_event_deliveries(name, hook)
             await self._enqueue_broadcast_deliveries(name, hook)

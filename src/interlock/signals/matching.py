@@ -120,11 +120,11 @@ def _marks_of_last_line(text: str, wanted: Callable[[str], object]) -> list[Visi
 
 def normal_form(inner: str) -> str:
     """The text in NFC, without case; white space, `_` and `-` are the same; ends and emphasis are trimmed."""
-    folded = inner.lower() if inner.isascii() else _caseless(inner)
+    folded = inner.lower() if inner.isascii() else _fold_case(inner)
     return " ".join(folded.replace("_", " ").replace("-", " ").split()).strip("*~ ")
 
 
-def _caseless(text: str) -> str:
+def _fold_case(text: str) -> str:
     # Folding before decomposing would keep canonically equal spellings apart (Unicode D145).
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
 

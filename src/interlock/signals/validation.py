@@ -45,9 +45,9 @@ class SignalValidator:
         if target:
             _require_reachable(definition, target, agents)
         elif definition.behavior == SignalBehavior.ROUTE:
-            raise WrongTarget.missing(signal)
+            raise WrongTarget.no_target(signal)
         elif definition.behavior == SignalBehavior.PARALLEL:
-            raise WrongTarget.missing_group(signal)
+            raise WrongTarget.no_target_group(signal)
 
     def validate_configuration(
         self, signals: Mapping[str, Iterable[Any]], agents: Collection[str]

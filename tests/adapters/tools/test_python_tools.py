@@ -312,26 +312,36 @@ async def test_calls_of_plain_functions_run_at_the_same_time_and_see_context_var
     ]
 
 
-async def test_no_more_threads_than_the_bound_and_calls_wait_in_order() -> None:
-    running: list[int] = []
-    most: list[int] = []
-    order: list[int] = []
-    lock = threading.Lock()
+async def test_calls_that_wait_for_a_thread_begin_in_order() -> None:
+    """Of two threads, one is held by the first call; the other has to take the rest one after the other."""
+    began: list[int] = []
+    let_go = threading.Event()
 
     def work(n: int) -> None:
-        with lock:
-            running.append(n)
-            order.append(n)
-            most.append(len(running))
-        threading.Event().wait(0.001)
-        with lock:
-            running.remove(n)
+        began.append(n)
+        if n == 0:
+            let_go.wait(30)
 
     threads = ToolThreads(2)
-    await asyncio.gather(*(threads.call(lambda n=n: work(n)) for n in range(20)))  # type: ignore[misc]
-    assert max(most) == 2
-    assert sorted(order) == list(range(20))
-    assert all(abs(n - place) <= 1 for place, n in enumerate(order))
+    first = asyncio.ensure_future(threads.call(lambda: work(0)))
+    while not began:
+        await asyncio.sleep(0.001)
+    await asyncio.gather(*(threads.call(lambda n=n: work(n)) for n in range(1, 20)))  # type: ignore[misc]
+    assert began == list(range(20))
+    let_go.set()
+    await first
+
+
+async def test_no_more_calls_run_at_once_than_there_are_threads() -> None:
+    """Three calls that wait for one another cannot meet in two threads."""
+    together, threads = threading.Barrier(3), ToolThreads(2)
+    calls = [asyncio.ensure_future(threads.call(lambda: together.wait(30))) for _ in range(3)]
+    while together.n_waiting < 2:
+        await asyncio.sleep(0.001)
+    assert not any(call.done() for call in calls)
+    together.abort()
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(outcome, threading.BrokenBarrierError) for outcome in outcomes)
 
 
 async def test_a_late_result_is_dropped_and_a_call_that_was_given_up_before_it_began_never_begins() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from interlock import load_crew
 from interlock.engine.events import (
-    ChildGoesOn,
+    ChildContinues,
     ChildReturned,
     ChildWaits,
     MemoryWritten,
@@ -82,7 +82,7 @@ def test_crews_that_call_crews_keep_every_law_under_every_fault() -> None:
     told = [event for simulation in done for record in simulation.records for event in record.events]
     assert any(event.path == ("office", "workshop") for record in records for event in record.events[:1]
                if isinstance(event, RunStarted))  # fmt: skip
-    for kind in (ChildWaits, ChildGoesOn, ChildReturned, MemoryWritten):
+    for kind in (ChildWaits, ChildContinues, ChildReturned, MemoryWritten):
         assert any(isinstance(event, kind) for event in told), f"no seed led to {kind.__name__}"
 
 

@@ -748,7 +748,7 @@ export interface components {
             seq: number;
             /**
              * Text
-             * @example clerk: hand_over cashier, because of [REFUND]
+             * @example clerk handed over to cashier on [REFUND]
              */
             text: string;
             /**

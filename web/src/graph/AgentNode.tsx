@@ -33,13 +33,13 @@ export function AgentNode({ data: { node, state, open } }: NodeProps<CrewNode>) 
 }
 
 const STATE_NOTES: Record<string, string> = {
-  waiting_for_child: "waits for reports",
-  waiting_for_parent: "waits for an answer",
-  waiting_for_user: "waits for a person",
+  waiting_for_child: "waiting for reports",
+  waiting_for_parent: "waiting for an answer",
+  waiting_for_user: "waiting for a person",
 };
 
 function nodeNote(node: GraphNode, state: NodeState): string {
-  if (state.isWaiting) return "waits for you";
+  if (state.isWaiting) return "waiting for you";
   if (state.isActive) return STATE_NOTES[state.agentState] ?? "working";
   if (state.visits) return state.visits === 1 ? "done" : `${state.visits} turns`;
   if (node.entry) return "starts here";

@@ -77,10 +77,10 @@ def read_webhook(file: Path, name: str, entry: dict[str, Any]) -> "OutgoingHook 
         raise UsageError(f"{where}: an id is up to 64 letters, digits, '_' and '-'")
     if "secret" in entry:
         raise UsageError(f"{where}.secret: a file contains no secrets; write secret_env, the variable's name")
-    return _outgoing(where, entry) if "url" in entry else _incoming(where, entry)
+    return _read_outgoing(where, entry) if "url" in entry else _read_incoming(where, entry)
 
 
-def _incoming(where: str, entry: dict[str, Any]) -> IncomingHook:
+def _read_incoming(where: str, entry: dict[str, Any]) -> IncomingHook:
     hook = section_of(where, entry, IncomingHook)
     if bool(hook.secret_env) == bool(hook.token_env):
         raise UsageError(f"{where}: write url to send, or secret_env (or token_env) and types to receive webhooks")
@@ -117,7 +117,7 @@ def _require_scheme(where: str, hook: IncomingHook) -> None:
             raise UsageError(f"{where}.{key}: {name!r} is not the name of a header")
 
 
-def _outgoing(where: str, entry: dict[str, Any]) -> OutgoingHook:
+def _read_outgoing(where: str, entry: dict[str, Any]) -> OutgoingHook:
     hook = section_of(where, entry, OutgoingHook)
     require_variable(f"{where}.secret_env", hook.secret_env)
     _require_address(where, hook)

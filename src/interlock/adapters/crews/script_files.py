@@ -25,13 +25,13 @@ def read_plain_yaml(path: Path) -> object:
     for problem in problems.found:
         raise UsageError(f"{problem.file}:{problem.line}: {problem.message}; {problem.fix}")
     assert node is not None, "a document that cannot be read has a problem"
-    return _plain(node)
+    return _as_plain(node)
 
 
-def _plain(node: Node) -> object:
+def _as_plain(node: Node) -> object:
     if isinstance(node, Mapping):
-        return {name: _plain(inner) for name, _, inner in node}
+        return {name: _as_plain(inner) for name, _, inner in node}
     if isinstance(node, Sequence):
-        return [_plain(item) for item in node.items]
+        return [_as_plain(item) for item in node.items]
     assert isinstance(node, Scalar), "a node is one of three"
     return node.value

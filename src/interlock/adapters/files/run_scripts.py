@@ -93,7 +93,7 @@ def script_of(tree: Tree) -> Script:
         for fact in derived:
             if isinstance(fact, ModelCalled):
                 calls[stored.run, fact.call] = names.next_call(stored.run, fact.agent, answers)
-    return _by_agent(list(calls.values()), is_over=_ending(tree) is not None)
+    return _by_agent(list(calls.values()), is_over=_end_of(tree) is not None)
 
 
 def _by_agent(calls: Sequence[_Call], *, is_over: bool) -> Script:
@@ -144,7 +144,7 @@ def _tool_call(request: ToolRequest) -> ToolCall:
         return ToolCall(name=request.name, arguments=request.arguments)
 
 
-def _ending(tree: Tree) -> RunFinished | None:
+def _end_of(tree: Tree) -> RunFinished | None:
     own = (stored.record for stored in reversed(tree) if stored.run == tree[0].run)
     found = (event for record in own for event in record.events if isinstance(event, RunFinished))
     return next(found, None)
@@ -176,7 +176,7 @@ def script_yaml(tree: Tree) -> str:
 
 def crew_test_yaml(tree: Tree) -> str:
     """The run as one of a crew's own tests."""
-    started, ending = tree[0].record.events[0], _ending(tree)
+    started, ending = tree[0].record.events[0], _end_of(tree)
     assert isinstance(started, RunStarted), "a run begins with run.started"
     expect: dict[str, Any] = {"turns": turns_of(tree)}
     if ending is not None:
@@ -188,10 +188,10 @@ def crew_test_yaml(tree: Tree) -> str:
 
 
 def _plain_script(tree: Tree) -> dict[str, list[Any]]:
-    return {agent: [_plain(answer) for answer in answers] for agent, answers in script_of(tree).items()}
+    return {agent: [_as_plain(answer) for answer in answers] for agent, answers in script_of(tree).items()}
 
 
-def _plain(answer: ScriptedAnswer) -> Any:
+def _as_plain(answer: ScriptedAnswer) -> Any:
     if answer == ScriptedAnswer(text=answer.text) and answer.text:
         return answer.text
     default = msgspec.to_builtins(ScriptedAnswer())

@@ -50,7 +50,7 @@ class _Stderr(logging.StreamHandler[TextIO]):
 
 
 @contextmanager
-def logging_to(
+def send_logs_to(
     data: Path, keys: KnownSecrets, settings: LogSettings, choice: LogChoice, defaults: LogDefaults
 ) -> Iterator[None]:
     """Sends all logs of this process there, for the duration of the block."""

@@ -102,7 +102,7 @@ def apply_spending(connection: sqlite3.Connection, orders: Sequence[Reservation 
     return tuple(grant for grant in grants if grant is not None)
 
 
-def pending_outgoing(connection: sqlite3.Connection, *, run: str | None) -> list[OutgoingSignal]:
+def signals_to_deliver(connection: sqlite3.Connection, *, run: str | None) -> list[OutgoingSignal]:
     found = connection.execute(
         "select key, run, body from outbox where (? is null or run = ?) and "  # noqa: S608 - constants
         f"{intact_condition('outbox')} order by number",

@@ -76,8 +76,8 @@ class SqliteStore(ArchiveTables, ServerTables, QuestionTables, UsageTables, Sche
 
         return await self.write("reserve in a budget", work)
 
-    async def pending(self, run: str | None = None) -> Sequence[OutgoingSignal]:
-        return await self.read("read the outbox", partial(atomic_writes.pending_outgoing, run=run))
+    async def signals_to_deliver(self, run: str | None = None) -> Sequence[OutgoingSignal]:
+        return await self.read("read the outbox", partial(atomic_writes.signals_to_deliver, run=run))
 
     async def ack_outgoing(self, key: str) -> None:
         def work(connection: sqlite3.Connection, _cache: WriterCache) -> None:

@@ -76,12 +76,12 @@ class McpSession:
             except TimeoutError as error:
                 await self.close()
                 late = f"no answer within {self.settings.start_timeout_seconds:g} s"
-                raise self._unreachable(late, errors) from error
+                raise self._unusable_error(late, errors) from error
             except asyncio.CancelledError:
                 await self.close()
                 raise
             except Exception as error:
-                raise self._unreachable(self._reason(error), errors) from error
+                raise self._unusable_error(self._reason(error), errors) from error
 
     async def _run_connection(self, opened: "asyncio.Future[None]", errors: IO[bytes]) -> None:
         try:
@@ -108,7 +108,7 @@ class McpSession:
             return _over_http(settings, self._on_response)
         errlog = stack.enter_context(os.fdopen(os.dup(errors.fileno()), "w", encoding="utf-8"))
         guarded = ["-I", "-S", str(Path(mcp_guard.__file__)), str(os.getpid()), *settings.command]
-        env = {name: _variable(name) for name in settings.env}
+        env = {name: _require_variable(name) for name in settings.env}
         parameters = StdioServerParameters(
             command=sys.executable,
             args=guarded,
@@ -129,7 +129,7 @@ class McpSession:
         check = f"; check {self.settings.key_env or 'key_env'}" if self._status in (401, 403) else ""
         return f"it answered {self._status}{check}"
 
-    def _unreachable(self, why: str, errors: IO[bytes]) -> UsageError:
+    def _unusable_error(self, why: str, errors: IO[bytes]) -> UsageError:
         errors.seek(0)
         said = " ".join(errors.read().decode("utf-8", "replace").split())[-TOLD_CHARS:]
         reason = self._keys.redact(f"{why}; it said: {said}" if said else why)
@@ -175,7 +175,7 @@ class McpSession:
 @asynccontextmanager
 async def _over_http(settings: McpServer, seen: Callable[[httpx2.Response], Awaitable[None]]) -> AsyncIterator[Any]:
     """Connects over HTTP. Nothing is read from the environment: a proxy or .netrc would get or replace the key."""
-    headers = {"Authorization": f"Bearer {_variable(settings.key_env)}"} if settings.key_env else {}
+    headers = {"Authorization": f"Bearer {_require_variable(settings.key_env)}"} if settings.key_env else {}
     hooks = {"response": [seen]}
     timeout = httpx2.Timeout(settings.start_timeout_seconds, read=settings.timeout_seconds)
     async with (
@@ -223,7 +223,7 @@ class _EndWatchingStream:
         await self._inner.__aexit__(kind, error, trace)
 
 
-def _variable(name: str) -> str:
+def _require_variable(name: str) -> str:
     value = os.environ.get(name)
     if not value:
         raise UsageError(f"the variable {name} is not set")

@@ -60,9 +60,10 @@ class McpToolbox:
 
     def _require_distinct(self, tool: "_Tool") -> None:
         other = self._tools.get(tool.shown)
-        if tool.shown in self._taken or (other is not None and other.full != tool.full):
+        if tool.shown in self._taken or (other is not None and other.full_name != tool.full_name):
+            same = other.full_name if other else tool.shown
             raise UsageError(
-                f"models would see both '{tool.full}' and '{other.full if other else tool.shown}' as '{tool.shown}'; "
+                f"models would see both '{tool.full_name}' and '{same}' as '{tool.shown}'; "
                 f"rename [mcp.{tool.server}], or the other one"
             )
 
@@ -100,12 +101,12 @@ class _Tool(msgspec.Struct, frozen=True, kw_only=True):
     needs_approval: bool
 
     @property
-    def full(self) -> str:
+    def full_name(self) -> str:
         return f"{PREFIX}{self.server}/{self.name}"
 
-    def is_named(self, full: str) -> bool:
+    def is_named(self, name: str) -> bool:
         """`mcp:<id>` names every tool of the server."""
-        return full in (self.full, f"{PREFIX}{self.server}")
+        return name in (self.full_name, f"{PREFIX}{self.server}")
 
 
 class _Server:

@@ -55,7 +55,7 @@ def _read(file: Path, name: str) -> ToolModule:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two: nested without end
         raise UsageError(f"{file}: module '{name}' is not Python: {error}") from error
     functions = {function.name: function for function in _public_functions(tree)}
-    uncallable = (_uncallable(function, source) for function in functions.values())
+    uncallable = (_uncallable_parameter(function, source) for function in functions.values())
     return ToolModule(file, name, source, tuple(functions), tuple(each for each in uncallable if each is not None))
 
 
@@ -65,7 +65,7 @@ def _public_functions(tree: ast.Module) -> Iterator[Function]:
             yield statement
 
 
-def _uncallable(function: Function, source: Path) -> UncallableTool | None:
+def _uncallable_parameter(function: Function, source: Path) -> UncallableTool | None:
     """The parameter that no model can fill, since a model names each argument. Decorators are applied at import."""
     given = function.args
     nameless = [

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from interlock.adapters.config.extras import missing_extra_message
-from interlock.adapters.log.log_setup import LogChoice, LogDefaults, logging_to
+from interlock.adapters.log.log_setup import LogChoice, LogDefaults, send_logs_to
 from interlock.cli.crew_argument import choose_config, config_option, open_sound_crew
 from interlock.cli.log_options import log_options
 from interlock.cli.open_host import interlock_with_log
@@ -35,7 +35,7 @@ def mcp(crews: tuple[str, ...], config: str | None, script: str | None, data: st
     box = interlock_with_log(data, host, script)
     for number in (signal.SIGINT, signal.SIGTERM):  # a blocking read of standard input ends only with the process
         signal.signal(number, signal.SIG_DFL)
-    with logging_to(box.data, box.redactor(), host.log, log, LogDefaults("warning", "brief", "warning")):
+    with send_logs_to(box.data, box.redactor(), host.log, log, LogDefaults("warning", "brief", "warning")):
         asyncio.run(_serve_stdio(box, definitions))
 
 

@@ -8,7 +8,7 @@ import click
 
 from interlock.adapters.crews.crew_migration import NEW, migration_of
 from interlock.adapters.files.atomic_write import replace_files
-from interlock.cli.crew_argument import crew_argument, open_crew, safe_line, show_problems
+from interlock.cli.crew_argument import crew_argument, crew_name, open_crew, safe_line, show_problems
 from interlock.compose.crews import load_host
 from interlock.crew.problem import Severity
 
@@ -25,7 +25,7 @@ def migrate(crew: str, config: str | None, write: bool) -> None:
     loaded = open_crew(crew, config)
     if not loaded.is_sound:
         show_problems((p for p in loaded.problems if p.severity is Severity.ERROR), err=True)
-        click.echo(f"{safe_line(crew)} has errors; fix them first, nothing was changed", err=True)
+        click.echo(f"{safe_line(crew_name(loaded, crew))} has errors; fix them first, nothing was changed", err=True)
         sys.exit(1)
     migration = migration_of(crew, loaded, load_host(config, crew))
     if migration.errors:

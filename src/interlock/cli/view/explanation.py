@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from interlock.cli.view.transcript import STEP
 from interlock.engine.events import RunStarted
-from interlock.engine.explain import explain_event
+from interlock.engine.explain import explain_events
 from interlock.ports import StoredRecord
 
 
@@ -15,10 +15,10 @@ def reason_lines(tree: Sequence[StoredRecord]) -> Iterator[str]:
     """Lines of a run and its sub-crews; each number is the event's in its own journal."""
     paths: dict[str, tuple[str, ...]] = {}
     for stored in tree:
-        for n, event in enumerate(stored.record.events):
+        events = stored.record.events
+        for n, (event, line) in enumerate(zip(events, explain_events(events), strict=True)):
             if isinstance(event, RunStarted):
                 paths[stored.run] = event.path
-            line = explain_event(event)
             if line:
                 prefix = _path_prefix(paths[stored.run], paths[tree[0].run])
                 yield f"{stored.record.seq + n:>5}  {prefix}{line}"

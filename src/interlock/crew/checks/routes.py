@@ -93,9 +93,9 @@ def target_error(s: CheckSubject, route: RouteDefinition) -> SignalError | None:
         case SignalBehavior.TERMINATE:
             return WrongTarget.of_termination(signal, target) if target else None
         case SignalBehavior.ROUTE if not target:
-            return None if route.acknowledges else WrongTarget.missing(signal)
+            return None if route.acknowledges else WrongTarget.no_target(signal)
         case SignalBehavior.PARALLEL if not target:
-            return WrongTarget.missing_group(signal)
+            return WrongTarget.no_target_group(signal)
         case SignalBehavior.PARALLEL if target in s.ids:
             return WrongTarget.no_group(signal, target)
         case SignalBehavior.PAUSE if target in s.crew.groups:

@@ -24,7 +24,7 @@ class BoxSides:
                 line.leaves_aside = self._claim_slot(line.source, line.side, line, line.target.block.rank)
                 line.arrives_aside = self._claim_slot(line.target, line.side, line.bundle, line.source.block.rank)
             elif line.way == "beside":
-                for end in _facing(line):
+                for end in _facing_sides(line):
                     self.slots.setdefault(end, {})[line] = 0
 
     def _claim_slot(self, box: Box, side: Side, key: EdgeLine | Bundle, other_rank: int) -> bool:
@@ -45,7 +45,7 @@ class BoxSides:
 
     def points_beside(self, line: EdgeLine) -> list[Point]:
         """The points of an arrow to a neighbour in the same rank."""
-        return [self.slot_point(box, side, line) for box, side in _facing(line)]
+        return [self.slot_point(box, side, line) for box, side in _facing_sides(line)]
 
     def place_labels(self, lines: list[EdgeLine]) -> None:
         """Puts labels on the arrows that leave at a side, once the boxes have their heights."""
@@ -59,7 +59,7 @@ class BoxSides:
                 line.label_at = (x + out if line.side == "right" else x - out, y)
 
 
-def _facing(line: EdgeLine) -> tuple[tuple[Box, Side], tuple[Box, Side]]:
+def _facing_sides(line: EdgeLine) -> tuple[tuple[Box, Side], tuple[Box, Side]]:
     """The sides that two neighbours turn to each other, that of the source first."""
     if line.source.order < line.target.order:
         return (line.source, "right"), (line.target, "left")

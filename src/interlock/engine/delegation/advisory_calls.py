@@ -61,57 +61,57 @@ def check_report_by_model(t: Transition, task: Task, agent: str) -> Stage:
 def _start_advisory_call(t: Transition, agent: str, kind: TurnKind, about: str, prompt: str) -> Stage:
     t.state.turns += 1
     said = [TurnMessage(role="user", text=prompt, author="system")]
-    errand = Turn(number=t.state.turns, agent=agent, history=0, kind=kind, about=about, said=said)
-    t.state.errands[about] = errand
-    return Ask(errand)
+    advisory = Turn(number=t.state.turns, agent=agent, history=0, kind=kind, about=about, said=said)
+    t.state.advisory_turns[about] = advisory
+    return Ask(advisory)
 
 
 def on_advisory_reply(t: Transition, stage: ConcludeTurn) -> Stage:
-    errand, reply = stage.turn, stage.reply
+    advisory, reply = stage.turn, stage.reply
     try:
-        if errand.kind is TurnKind.SELECT:
-            return _apply_selection(t, errand, read_selection(reply, children_of(t.crew, errand.agent)), "model")
+        if advisory.kind is TurnKind.SELECT:
+            return _apply_selection(t, advisory, read_selection(reply, children_of(t.crew, advisory.agent)), "model")
         verdict = read_verdict(reply)
     except BadVerdict as fault:
-        if errand.rounds <= REPAIRS_MAX:
-            errand.said.append(TurnMessage(role="assistant", text=reply))
-            errand.said.append(TurnMessage(role="user", text=repair_prompt(fault), author="system"))
-            return Ask(errand)
-        return FailAdvisoryCall(errand, str(fault))
-    del t.state.errands[errand.about]
-    return _record_verdict(t, errand, verdict)
+        if advisory.rounds <= REPAIRS_MAX:
+            advisory.said.append(TurnMessage(role="assistant", text=reply))
+            advisory.said.append(TurnMessage(role="user", text=repair_prompt(fault), author="system"))
+            return Ask(advisory)
+        return FailAdvisoryCall(advisory, str(fault))
+    del t.state.advisory_turns[advisory.about]
+    return _record_verdict(t, advisory, verdict)
 
 
 def fail_advisory_call(t: Transition, stage: FailAdvisoryCall) -> Stage | None:
     """Continues without an answer: the agent works alone, or the rules alone decide."""
-    errand = stage.turn
-    cancel_advisory_call(t, errand)
-    if errand.kind is TurnKind.SELECT:
-        message = f"whom {errand.agent} needs could not be found out: {stage.error}; it works alone"
+    advisory = stage.turn
+    cancel_advisory_call(t, advisory)
+    if advisory.kind is TurnKind.SELECT:
+        message = f"whom {advisory.agent} needs could not be found out: {stage.error}; it works alone"
         t.record(Warned(code="selection-failed", message=message))
-        return _apply_selection(t, errand, (), "failed")
-    message = f"the report to {errand.agent} could not be judged by its model: {stage.error}; the rules decide alone"
+        return _apply_selection(t, advisory, (), "failed")
+    message = f"the report to {advisory.agent} could not be judged by its model: {stage.error}; the rules decide alone"
     t.record(Warned(code="check-failed", message=message))
-    return _record_verdict(t, errand, ValidationResult(completed=True, reason="the rules passed"))
+    return _record_verdict(t, advisory, ValidationResult(completed=True, reason="the rules passed"))
 
 
-def cancel_advisory_call(t: Transition, errand: Turn) -> None:
-    cancel_call_and_reservation(t, errand)
-    drop_turn_timers(t, errand)
-    del t.state.errands[errand.about]
+def cancel_advisory_call(t: Transition, advisory: Turn) -> None:
+    cancel_call_and_reservation(t, advisory)
+    drop_turn_timers(t, advisory)
+    del t.state.advisory_turns[advisory.about]
 
 
-def _apply_selection(t: Transition, errand: Turn, children: tuple[str, ...], because: str) -> Stage:
-    t.state.errands.pop(errand.about, None)
-    turn = turn_of(t.state, errand.agent)
+def _apply_selection(t: Transition, advisory: Turn, children: tuple[str, ...], because: str) -> Stage:
+    t.state.advisory_turns.pop(advisory.about, None)
+    turn = turn_of(t.state, advisory.agent)
     assert turn is not None, "an advisory call ends with its turn"
     turn.children = children
     t.record(ChildrenSelected(agent=turn.agent, children=children, because=because))
     return Ask(turn)
 
 
-def _record_verdict(t: Transition, errand: Turn, verdict: ValidationResult) -> Stage:
-    task = t.state.tasks[errand.about]
+def _record_verdict(t: Transition, advisory: Turn, verdict: ValidationResult) -> Stage:
+    task = t.state.tasks[advisory.about]
     assert task.report is not None, "only reports are checked"
     id_ = task.report.message_id
     t.record(ReportChecked(message_id=id_, ok=bool(verdict), by=verdict.by, reason=verdict.reason))

@@ -11,7 +11,15 @@ from interlock.engine.kinds import TimerKind
 from interlock.engine.timers import drop_timer, start_timer
 from interlock.engine.transition import ToolRefusal, Transition
 from interlock.limits import MESSAGES_MAX
-from interlock.messages.mailbox import ANSWERED, REFUSED, TIMED_OUT, UNDELIVERED, Mailbox, MessageList, transfer_message
+from interlock.messages.mailbox import (
+    ANSWERED,
+    REFUSED,
+    TIMED_OUT,
+    UNDELIVERED,
+    Mailbox,
+    MessageQueue,
+    transfer_message,
+)
 from interlock.messages.refusals import MessageError, TooManyMessages
 from interlock.messages.wire import (
     Answer,
@@ -167,7 +175,7 @@ def take_new_messages(t: Transition, agent: str) -> list[AnyMessage]:
         return []
     box = mailbox(t, agent)
     news: list[AnyMessage] = [message for message in box.inbox if isinstance(message, TURN_MESSAGE_TYPES)]
-    box.inbox = MessageList(message for message in box.inbox if not isinstance(message, TURN_MESSAGE_TYPES))
+    box.inbox = MessageQueue(message for message in box.inbox if not isinstance(message, TURN_MESSAGE_TYPES))
     return news
 
 

@@ -28,7 +28,9 @@ def is_awaiting_answers(t: Transition, turn: Turn) -> bool:
 
 
 def _is_checking(t: Transition, turn: Turn) -> bool:
-    return any(errand.kind is TurnKind.CHECK and errand.agent == turn.agent for errand in t.state.errands.values())
+    return any(
+        advisory.kind is TurnKind.CHECK and advisory.agent == turn.agent for advisory in t.state.advisory_turns.values()
+    )
 
 
 def can_resume(t: Transition, turn: Turn) -> bool:

@@ -76,7 +76,7 @@ def apply_verdict(t: Transition, stage: ReportVerdict) -> Stage | None:
         remarks.append(f"it was not accepted, and {hindrance}: {stage.reason}")
     if remarks:
         t.state.remarks[task.report.message_id] = "; ".join(remarks)
-    mailbox(t, task.report.to).inbox.append(task.report)
+    mailbox(t, task.report.to).inbox.put(task.report)
     t.drop_task(task)
     return None
 

@@ -74,7 +74,7 @@ def _start_task(t: Transition, message: Delegate) -> Stage | None:
     if message.to in t.crew.sub_crews:
         return start_task_run(t, task, message)
     task.turn = turn = new_turn(t, message.to)
-    task.taken_up = turn.number
+    task.first_turn = turn.number
     turn.kind, turn.history = TurnKind.TASK, 0
     if t.state.rules > 1:
         turn.hops = max(turn.hops, parent.hops)

@@ -60,6 +60,6 @@ def _queue_suspended(t: Transition, agents: dict[str, None]) -> None:
         turn = turn_of(t.state, agent)
         if turn is None or not turn.suspended:
             continue
-        place = (0, floor[agent]) if agent in floor else (1, t.state.tasks[agent].taken_up)
+        place = (0, floor[agent]) if agent in floor else (1, t.state.tasks[agent].first_turn)
         heappush(t.queues.suspended, (*place, agent))
         heappush(t.queues.in_doubt, (*place, agent))

@@ -200,7 +200,7 @@ class ChildWaits(Incoming, frozen=True, kw_only=True, tag="child.waits"):
     waits: tuple[ChildWait, ...]
 
 
-class ChildGoesOn(Incoming, frozen=True, kw_only=True, tag="child.goes_on"):
+class ChildContinues(Incoming, frozen=True, kw_only=True, tag="child.goes_on"):
     """A child run continues, because one of its waits is being answered."""
 
     call: str
@@ -245,7 +245,7 @@ IncomingEvent = (
     | MailTaken
     | ChildReturned
     | ChildWaits
-    | ChildGoesOn
+    | ChildContinues
     | CancelRequested
     | ParkRequested
     | DriveFailed

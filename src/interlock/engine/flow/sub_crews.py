@@ -21,8 +21,8 @@ from interlock.engine.budgets.spending import remaining_allowance, share_shortag
 from interlock.engine.delegation.agent_states import set_agent_state
 from interlock.engine.effects import StartChild, StopChild
 from interlock.engine.events import (
+    ChildContinues,
     ChildFinished,
-    ChildGoesOn,
     ChildReturned,
     ChildStarted,
     ChildWaits,
@@ -294,7 +294,7 @@ def on_child_waits(t: Transition, event: ChildWaits) -> None:
         t.state.waits.append(Wait(token=wait.token, reason=wait.reason, agent=agent, turn=turn, child=child.key))
 
 
-def on_child_goes_on(t: Transition, event: ChildGoesOn) -> None:
+def on_child_continues(t: Transition, event: ChildContinues) -> None:
     child = t.child_with(event.call)
     assert child is not None, "stale events are rejected before"
     _mark_working(t, child)
@@ -310,12 +310,12 @@ def _mark_working(t: Transition, child: ChildRun) -> None:
     t.mark_running()
 
 
-def is_stale_child_event(t: Transition, event: ChildReturned | ChildWaits | ChildGoesOn) -> bool:
+def is_stale_child_event(t: Transition, event: ChildReturned | ChildWaits | ChildContinues) -> bool:
     """Whether the child is over, or is working anyway."""
     child = t.child_with(event.call)
     if isinstance(event, ChildReturned):
         return child is None and event.call not in [leaving.key for leaving in t.state.leaving]
-    return child is None or (isinstance(event, ChildGoesOn) and child.status is WorkStatus.WORKING)
+    return child is None or (isinstance(event, ChildContinues) and child.status is WorkStatus.WORKING)
 
 
 def stop_child(t: Transition, child: ChildRun) -> None:

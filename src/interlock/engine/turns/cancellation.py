@@ -35,8 +35,8 @@ def stop_task_work(t: Transition, task: Task) -> None:
         return
     if task.child is not None and task.child.status in OPEN:
         stop_child(t, task.child)
-    if task.worker in t.state.errands:
-        cancel_advisory_call(t, t.state.errands[task.worker])
+    if task.worker in t.state.advisory_turns:
+        cancel_advisory_call(t, t.state.advisory_turns[task.worker])
     settle_all(t, task.worker, f"{task.worker} has ended")
 
 
@@ -62,8 +62,8 @@ def stop_turn(t: Transition, turn: Turn) -> None:
     for wait in [wait for wait in t.state.waits if wait.turn == turn.number and not wait.child]:
         t.cancel(wait.alarm)
         t.state.waits.remove(wait)
-    if turn.agent in t.state.errands:
-        cancel_advisory_call(t, t.state.errands[turn.agent])
+    if turn.agent in t.state.advisory_turns:
+        cancel_advisory_call(t, t.state.advisory_turns[turn.agent])
     cancel_tasks_of(t, turn)
     settle_all(t, turn.agent, f"{turn.agent} has ended")
 
@@ -73,7 +73,7 @@ def end_conversations(t: Transition, stage: FinishRun) -> None:
     if not t.has_messaging:
         return
     failed = stage.status in (RunStatus.FAILED, RunStatus.STOPPED)
-    t.state.tasks, t.state.errands = {}, {}
+    t.state.tasks, t.state.advisory_turns = {}, {}
     for agent in list(t.state.mailboxes):
         settle_all(t, agent, "the run is over", notes=True)
     for agent in list(t.state.agents):

@@ -65,11 +65,11 @@ class ExternalSender:
         """The runs with signals that are not acknowledged yet."""
         if self._on_external is None:
             return []
-        return list(dict.fromkeys(each.run for each in await self._outbox.pending()))
+        return list(dict.fromkeys(each.run for each in await self._outbox.signals_to_deliver()))
 
     async def resend_pending(self, run: str) -> None:
         if self._on_external is not None:
-            self.start_sending(await self._outbox.pending(run))
+            self.start_sending(await self._outbox.signals_to_deliver(run))
 
     async def stop(self) -> None:
         """Cancels the tasks; unacknowledged signals stay in the store."""

@@ -19,9 +19,9 @@ from interlock.errors import ModelRefused
 from interlock.messages.validation import ValidationResult
 from interlock.runtime.live_run import LiveRun
 
-# Gets the task and the ids of the children; gives the ids that are needed. May be async.
+# Gets the task and the ids of the children; returns the ids that are needed. May be async.
 SelectChildren = Callable[[str, Sequence[str]], Any]
-# Gets the task and the report; gives a bool, a reason why it is not done (empty if it is), or a
+# Gets the task and the report; returns a bool, a reason why it is not done (empty if it is), or a
 # ValidationResult. May be async.
 CheckReport = Callable[[str, str], Any]
 

@@ -73,7 +73,7 @@ class ModelCalls:
             self._answer(live, await self._call_handling_errors(live, call))
 
     async def call_in_driver(self, live: LiveRun, call: PendingModelCall) -> IncomingEvent | None:
-        """Makes a call in the driver's own task; gives None if the call is cancelled meanwhile."""
+        """Makes a call in the driver's own task; returns None if the call is cancelled meanwhile."""
         try:
             event = await self._call_handling_errors(live, call)
         except asyncio.CancelledError:

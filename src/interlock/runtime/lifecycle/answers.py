@@ -54,7 +54,7 @@ class Answers:
             await self._answer(await self._crews.of(child.crew_sha), child.run, answer._replace(token=token), order)
 
     async def _answer_here(self, crew: CrewDefinition, run_id: str, answer: GivenAnswer, order: str) -> str | None:
-        """Answers a wait of the run itself; if the only open one is a child's, gives its token."""
+        """Answers a wait of the run itself; if the only open one is a child's, returns its token."""
         token, text = answer.token, answer.text
         runs = self._live_runs
         async with runs.run_lock(run_id):

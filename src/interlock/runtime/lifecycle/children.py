@@ -50,7 +50,7 @@ class Children:
         self._live_runs, self._committer, self._resumption = live_runs, committer, resumption
 
     async def wait_for_child(self, parent: LiveRun, order: StartChild) -> ChildReturned | None:
-        """Starts or claims a child and waits for it; gives its result, or None if it rests (its parent knows)."""
+        """Starts or claims a child and waits for it; returns its result, or None if it rests (its parent knows)."""
         try:
             child = await self._ensure_child(parent, order)
         except CrewMissing as error:
@@ -74,7 +74,7 @@ class Children:
             return result_of_child(order, state)
 
     async def cancel_child(self, order: StopChild) -> ChildReturned:
-        """Cancels a child, driven or at rest; gives its result with its cost."""
+        """Cancels a child, driven or at rest; returns its result with its cost."""
         async with self._live_runs.run_lock(order.child):
             try:
                 child = self._live_runs.runs.get(order.child) or await self._claim_child(order.child)

@@ -6,7 +6,7 @@ Rule 2: all methods are called by a holder of the run's lock in `LiveRuns.run_lo
 
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.effects import StopChild
-from interlock.engine.events import ChildGoesOn, DriveFailed, ParkRequested, RunResumed
+from interlock.engine.events import ChildContinues, DriveFailed, ParkRequested, RunResumed
 from interlock.engine.kinds import RunStatus
 from interlock.engine.run import OVER
 from interlock.errors import InterlockError, ParentIsOver
@@ -94,7 +94,7 @@ class Resumption:
             self._effect_runner.run_effects(live, stops)
 
     async def wake_for_input(self, live: LiveRun) -> LiveRun | None:
-        """Makes a run that rests ready for an event from outside, its parents first; gives its parent if that was
+        """Makes a run that rests ready for an event from outside, its parents first; returns its parent if that was
         woken. The caller holds `live.lock`.
         """
         parent = await self.wake_parent_or_release(live)
@@ -134,5 +134,5 @@ class Resumption:
         self.redo_outstanding_effects(parent)
         if any(wait.child == key_of(child.id) for wait in parent.run.state.waits):
             async with parent.lock:
-                await self._committer.commit_event(parent, ChildGoesOn(call=key_of(child.id)))
+                await self._committer.commit_event(parent, ChildContinues(call=key_of(child.id)))
         self.drive_with_parent(above, parent)

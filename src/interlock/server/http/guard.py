@@ -122,7 +122,7 @@ class Guard:
         return path in PROBES or (path == METRICS_PATH and self._context.settings.metrics_open)
 
     async def _admit_request(self, scope: Scope, receive: Receive) -> bytes:
-        """Refuses the request, or stores its caller for the routes; gives the body."""
+        """Refuses the request, or stores its caller for the routes; returns the body."""
         require_small_headers(scope)
         headers = _headers_of(scope)
         self._require_host_and_origin(scope, headers)
@@ -336,7 +336,7 @@ def cookie_of(cookies: str, name: str) -> str:
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """Gives the body that was read, and then the messages after it."""
+    """Returns the body that was read, and then the messages after it."""
     given = False
 
     async def replay() -> Message:

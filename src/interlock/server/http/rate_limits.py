@@ -14,7 +14,7 @@ class RateLimiter:
         self._left: dict[str, tuple[float, int]] = {}
 
     def take_token_or_wait_ms(self, who: str) -> int:
-        """Takes a token and gives 0; if there is none, gives the seconds until there is one."""
+        """Takes a token and returns 0; if there is none, returns the seconds until there is one."""
         now = self._clock.monotonic_ms()
         left, at = self._left.pop(who, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._per_ms)

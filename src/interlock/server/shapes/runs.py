@@ -165,7 +165,7 @@ class Reason(ResponseBody):
     run: str = Field(examples=[RUN])
     seq: int = Field(examples=[12])
     type: str = Field(examples=["decision"])
-    text: str = Field(examples=["clerk: hand_over cashier, because of [REFUND]"])
+    text: str = Field(examples=["clerk handed over to cashier on [REFUND]"])
     event: Event
 
 

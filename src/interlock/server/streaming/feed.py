@@ -19,8 +19,8 @@ import msgspec
 from interlock.engine.events import RunFinished, RunStarted
 from interlock.errors import StoreFailed
 from interlock.ids import is_below, parent_of, root_of
-from interlock.ports import Clock, StoredRecord
 from interlock.ports import RecordFeed as Records
+from interlock.ports import StoredRecord
 from interlock.runtime.following import PublicEvent, public_events
 from interlock.server.streaming.positions import StreamPosition, event_id
 
@@ -215,8 +215,8 @@ class Reader:
 class EventFeed:
     """Sends records from the store and from the runner to readers."""
 
-    def __init__(self, store: Records, clock: Clock, on_drop: Callable[[], None], redact: Redact = bytes) -> None:
-        self._store, self._clock, self._on_drop, self._redact = store, clock, on_drop, redact
+    def __init__(self, store: Records, on_drop: Callable[[], None], redact: Redact = bytes) -> None:
+        self._store, self._on_drop, self._redact = store, on_drop, redact
         self._readers: dict[str, set[Reader]] = {}
         self._position = 0
         self._early: dict[int, StoredRecord] = {}
@@ -257,16 +257,28 @@ class EventFeed:
     # From the store
 
     async def run(self) -> None:
-        """Reads records of other processes until it is cancelled."""
-        self._position = max(self._position, await self._store.newest_position())
+        """Reads records of other processes until it is cancelled. A store that fails is read again after POLL_MS."""
+        has_position = False
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_MS / 1000):
-                    await self._woken.wait()
-            self._woken.clear()
-            if self._readers:
-                with suppress(StoreFailed):  # unavailable; readers wait too
+            with suppress(StoreFailed):  # unavailable; readers wait too
+                if not has_position:
+                    self._position = max(self._position, await self._first_position())
+                    has_position = True
+                if self._readers:
                     await self._catch_up()
+            await self._wait_for_records()
+
+    async def _first_position(self) -> int:
+        """Where to begin: at the newest record, but not after one that a reader of the feed still lacks."""
+        newest = await self._store.newest_position()
+        places = [reader.place.position for readers in self._readers.values() for reader in readers]
+        return min([newest, *places])
+
+    async def _wait_for_records(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(POLL_MS / 1000):
+                await self._woken.wait()
+        self._woken.clear()
 
     async def _catch_up(self) -> None:
         while page := await self._store.since(self._position, PAGE):
@@ -329,7 +341,7 @@ class EventFeed:
     # For streams
 
     async def stream(self, reader: Reader, *, follow: bool) -> AsyncIterator[bytes]:
-        """Gives the texts of a stream; the last one is the reason of its end."""
+        """Yields the texts of a stream; the last one is the reason of its end."""
         yield opening_frame(reader.place)
         async for text in self._stream_backlog(reader):
             yield text
@@ -350,10 +362,10 @@ class EventFeed:
         position = reader.place.position
         while not reader.is_over and (page := await self._read_page(reader, position)):
             position = page[-1].position
-            for text in _chunks([reader.consume_record(await self._learnt(each)) for each in page]):
+            for text in _chunks([reader.consume_record(await self._load_and_encode(each)) for each in page]):
                 yield text
 
-    async def _learnt(self, stored: StoredRecord) -> EncodedRecord:
+    async def _load_and_encode(self, stored: StoredRecord) -> EncodedRecord:
         await self._load_path_of(stored)
         return self._encode_stored(stored)
 

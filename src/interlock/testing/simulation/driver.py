@@ -165,7 +165,7 @@ class SimulationDriver:
         """Without faults every signal is delivered by now, and every reservation settled."""
         world, storage, checker = self.world, self.world.shared_storage, self.world.checker
         await world.living_process()
-        if await storage.pending():
+        if await storage.signals_to_deliver():
             await world.clock.sleep(OUT_MS)
         journals = [await storage.records(run) for run in checker.runs if await world.records_of(run)]
         events = [event for journal in journals for record in journal for event in record.events]
@@ -174,7 +174,7 @@ class SimulationDriver:
         delivered = len(checker.delivered_signals)
         if delivered < sent:
             self._report("what goes out arrives", f"{sent} signals were sent, {delivered} delivered")
-        if left := await storage.pending():
+        if left := await storage.signals_to_deliver():
             self._report("what goes out arrives", f"{left[0].key} is not delivered yet")
         emitted = [each for model in checker.runs.values() for each in model.ledger.emitted]
         lost = [each for each in emitted if each not in storage.bus.tables.positions]

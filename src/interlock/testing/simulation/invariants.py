@@ -98,7 +98,7 @@ class InvariantChecker:
             self.report_violation(
                 "nothing finished is run again", f"{kind} call {key} is made, and its ending is known"
             )
-        if not repeatable and self._started[key] > 1 + model.ledger.more_starts[model.ledger.short(key)]:
+        if not repeatable and self._started[key] > 1 + model.ledger.more_starts[model.ledger.short_key(key)]:
             self.report_violation(
                 "a tool that is not idempotent runs once", f"{kind} call {key} is made again without an order"
             )
@@ -136,7 +136,7 @@ class InvariantChecker:
                 yield "nothing outlives its run", f"run {run} is {status}, and the one that called it is over"
             elif above == "paused" and status == "running":
                 yield (
-                    "a run is paused only when nothing in it can go on",
+                    "a run is paused only when nothing in it can continue",
                     f"run {run} runs, and its caller is paused",
                 )
             for token in self._orphan_tokens(model):

@@ -102,10 +102,10 @@ def nothing_follows_the_end(seen: RecordContext) -> Iterator[str]:
 
 def keys_are_used_once(seen: RecordContext) -> Iterator[str]:
     ledger = seen.ledger
-    used = {*ledger.calls, *ledger.tools, *map(ledger.short, ledger.tokens)}
+    used = {*ledger.calls, *ledger.tools, *map(ledger.short_key, ledger.tokens)}
     for event in seen.events:
         if isinstance(event, ModelCalled | ToolCalled | InputRequested):
-            key = ledger.short(event.token if isinstance(event, InputRequested) else event.call)
+            key = ledger.short_key(event.token if isinstance(event, InputRequested) else event.call)
             if key in used:
                 yield f"the key {key} was used before, and now for {type(event).__name__}"
             used.add(key)

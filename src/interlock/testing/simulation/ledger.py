@@ -69,21 +69,21 @@ class JournalTally(msgspec.Struct, kw_only=True):
     emitted: list[str] = []
     side_agent: str = ""  # the agent of a side turn that has no reply yet
 
-    def short(self, key: str) -> str:
+    def short_key(self, key: str) -> str:
         return key.removeprefix(f"{self.run}:")
 
     def was_ordered(self, key: str) -> bool:
-        return self.short(key) in self.calls or self.short(key) in self.tools
+        return self.short_key(key) in self.calls or self.short_key(key) in self.tools
 
     def has_answer(self, key: str) -> bool:
-        return self.short(key) in self.answers
+        return self.short_key(key) in self.answers
 
     def first_key(self, key: str) -> str:
         """The key that a tool gets: a tool that runs again keeps its first key."""
-        return self.first_keys.get(self.short(key), self.short(key))
+        return self.first_keys.get(self.short_key(key), self.short_key(key))
 
     def is_ended(self, key: str) -> bool:
-        return self.has_answer(key) or self.short(key) in self.cancelled
+        return self.has_answer(key) or self.short_key(key) in self.cancelled
 
     def add(self, record: Record) -> None:
         """Adds a record, after the laws have checked it."""
@@ -98,18 +98,18 @@ class JournalTally(msgspec.Struct, kw_only=True):
     def _add_event(self, event: Event) -> None:
         match event:
             case ModelCalled():
-                self.calls[self.short(event.call)] = event
+                self.calls[self.short_key(event.call)] = event
                 self.rounds[event.agent] += not event.purpose and begins_round(event, self.with_backup)
             case ToolCalled():
-                self.tools[self.short(event.call)] = event
+                self.tools[self.short_key(event.call)] = event
             case InputRequested():
                 self.tokens[event.token] = event
             case ModelReplied() | ModelFailed() | ToolReturned() | ChildReturned():
-                self.answers[self.short(event.call)] = event
+                self.answers[self.short_key(event.call)] = event
                 self.answers[self.first_key(event.call)] = event
                 self._add_reply(event)
             case ModelCancelled():
-                self.cancelled.add(self.short(event.call))
+                self.cancelled.add(self.short_key(event.call))
             case RunResumed():
                 self.given[event.token] = event.input
             case RunFinished():
@@ -131,7 +131,7 @@ class JournalTally(msgspec.Struct, kw_only=True):
             self.more_starts[about] += 1
         for event in record.events if about else ():
             if isinstance(event, ToolCalled):
-                self.first_keys[self.short(event.call)] = about
+                self.first_keys[self.short_key(event.call)] = about
             elif isinstance(event, InputRequested):
                 self.asked_about[event.token] = about
                 if isinstance(first, ToolOutcomeLost):

@@ -105,7 +105,7 @@ def simulate(
     answers: int = 20,
     fork: tuple[Simulation, int] | None = None,
 ) -> Simulation:
-    """Runs the crew once, with the faults of the seed, and gives the result.
+    """Runs the crew once, with the faults of the seed, and returns the result.
 
     Without `script` or `models` a random model replies for every agent: mostly its legal signals, sometimes none,
     several or wrong ones, and tool calls. Tools that the crew names and `tools` lacks get stand-ins.

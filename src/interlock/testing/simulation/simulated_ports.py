@@ -102,9 +102,9 @@ class SimulatedStore:
         await self._cross_line("spend")
         return await self._memory.spend(row, orders)
 
-    async def pending(self, run: str | None = None) -> Sequence[OutgoingSignal]:
+    async def signals_to_deliver(self, run: str | None = None) -> Sequence[OutgoingSignal]:
         await self._cross_line("read")
-        return await self._memory.pending(run)
+        return await self._memory.signals_to_deliver(run)
 
     async def ack_outgoing(self, key: str) -> None:
         await self._cross_line("delivered")

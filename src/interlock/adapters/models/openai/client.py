@@ -130,7 +130,7 @@ class OpenAICompatibleModel:
         try:
             with deadlines:
                 response = await deadlines.wait_bounded(transport.handle_async_request(request), opening=True)
-                async with _closing_response(response) as pieces:
+                async with _open_body(response) as pieces:
                     yield response, pieces
         except BaseException as error:
             await transport.aclose()
@@ -183,7 +183,7 @@ class OpenAICompatibleModel:
 
 
 @asynccontextmanager
-async def _closing_response(response: "Response") -> AsyncIterator[Pieces]:
+async def _open_body(response: "Response") -> AsyncIterator[Pieces]:
     """The bytes of the body. The connection is closed first, because that stops the server."""
     assert not isinstance(response.stream, Iterable), "an async transport gives async streams"
     pieces = aiter(response.stream)

@@ -32,7 +32,7 @@ class Connections:
         self._context: ssl.SSLContext | None = None
 
     def acquire(self) -> "AsyncHTTPTransport":
-        return self._idle.pop()[1] if self._idle else self._new()
+        return self._idle.pop()[1] if self._idle else self._new_transport()
 
     async def release(self, transport: "AsyncHTTPTransport") -> None:
         now = monotonic()
@@ -53,7 +53,7 @@ class Connections:
             self._context = create_ssl_context(trust_env=False)
         return self._context
 
-    def _new(self) -> "AsyncHTTPTransport":
+    def _new_transport(self) -> "AsyncHTTPTransport":
         # Imported by the first call: a command that calls no model should not pay for it.
         from httpx2 import AsyncHTTPTransport, Limits
 

@@ -151,7 +151,7 @@ class SqliteBus:
             ids = ids[used:]
             yield page
 
-    async def due(self, now: int, limit: int) -> Sequence[DelayedBroadcast]:
+    async def due_broadcasts(self, now: int, limit: int) -> Sequence[DelayedBroadcast]:
         return await self._store.read("read delayed signals", partial(bus_queries.due_entries, now=now, limit=limit))
 
     async def next_due(self, now: int) -> int | None:
