@@ -207,7 +207,7 @@ async def reply_path() -> ReplyPath:
         outbox=store,
         bus=store.bus,
         clock=SystemClock(),
-        model_for=lambda _crew, _agent: model,
+        model_for=lambda _crew, _agent, _run: model,
         toolbox=PythonToolbox(()),
     ) as runner:
         await runner.start(crew, "0" * 64, "go", run_id="run")

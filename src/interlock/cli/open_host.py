@@ -8,6 +8,7 @@ from typing import TypeVar
 from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.config.host_secrets import host_secrets
 from interlock.adapters.log.run_log import RunLog
+from interlock.cli.options import script_of
 from interlock.compose.crews import host_settings
 from interlock.compose.interlock import Interlock
 from interlock.signals.registry import SignalRegistry
@@ -15,13 +16,23 @@ from interlock.signals.registry import SignalRegistry
 T = TypeVar("T")
 
 
-def interlock_with_log(data: str, host: HostSettings, script: str | None, *, recover: bool = False) -> Interlock:
-    """An `Interlock` that logs its runs."""
+def interlock_with_log(
+    data: str, host: HostSettings, script: str | None, model: str | None = None, *, recover: bool = False
+) -> Interlock:
+    """An `Interlock` that logs its runs; --script or --model, if given, reply for every agent."""
+    answers = script_of(script, model)
 
     def registry_of(run: str) -> SignalRegistry | None:
         return box.registry_of_run(run)
 
-    box = Interlock(data, host=host, script=script, recover=recover, observers=[RunLog(registry_of)])
+    box = Interlock(
+        data,
+        host=host,
+        script=answers,
+        model=model if answers is None else None,
+        recover=recover,
+        observers=[RunLog(registry_of)],
+    )
     return box
 
 

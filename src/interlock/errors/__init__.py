@@ -6,12 +6,13 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 │                             └─ UnknownTarget  WrongTarget  InvalidTarget
                 ├─ UsageError     the caller named something that does not exist, or a host file is wrong
                 │  ├─ FolderServed     one server per data folder
+                │  ├─ HostLacks     a run was begun with models, deps or functions that this process does not have
                 │  ├─ BadBroadcast ── BadPattern     an invalid broadcast, subscription or schedule
                 │  └─ UnknownSubscriber  NoSuchSignal  NoSuchSchedule
                 ├─ RequestRefused     the sender of the request acts; its codes are in server/http/problems.py
                 ├─ RunError ──┬─ RunNotFound (RunDeleted)  RunExists  OutOfOrder  NotOwner  OwnedElsewhere
                 │             ├─ AlreadyHeard  DamagedRun  OrderPending  OrderRefused  OrderLost  OrderCarriedOut
-                │             ├─ AlreadyResumed  NotWaiting (TakesNoInput  TooLate)  CannotFork
+                │             ├─ AlreadyStarted  AlreadyResumed  NotWaiting (TakesNoInput  TooLate)  CannotFork
                 │             └─ ParentIsOver  JournalDiverged
                 └─ PortError ─┬─ ModelRefused ─┬─ PromptTooLong
                               │                └─ ReplyTooLarge
@@ -60,6 +61,7 @@ from interlock.errors.root import InterlockError
 from interlock.errors.run import (
     AlreadyHeard,
     AlreadyResumed,
+    AlreadyStarted,
     CannotFork,
     DamagedRun,
     JournalDiverged,
@@ -84,6 +86,7 @@ from interlock.errors.usage import (
     BadBroadcast,
     BadPattern,
     FolderServed,
+    HostLacks,
     NoSuchSchedule,
     NoSuchSignal,
     RequestRefused,
@@ -94,6 +97,7 @@ from interlock.errors.usage import (
 __all__ = [
     "AlreadyHeard",
     "AlreadyResumed",
+    "AlreadyStarted",
     "BadBroadcast",
     "BadDefinition",
     "BadPattern",
@@ -106,6 +110,7 @@ __all__ = [
     "DuplicateSignal",
     "EmitterNotAllowed",
     "FolderServed",
+    "HostLacks",
     "InterlockError",
     "InvalidTarget",
     "JournalDiverged",

@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.engine.budgets.inherited_limits import UNBOUNDED
-from interlock.engine.events import NO_CONTEXT, BroadcastEmitted, Event, InputGiven, RunResumed, RunStarted, ToolCalled
+from interlock.engine.events import (
+    NO_CONTEXT,
+    NO_NEEDS,
+    BroadcastEmitted,
+    Event,
+    InputGiven,
+    RunResumed,
+    RunStarted,
+    ToolCalled,
+)
 from interlock.engine.to_plain import to_plain
 from interlock.ids import parent_of
 from interlock.ports import Record
@@ -28,7 +37,7 @@ def public_events(run: str, record: Record) -> Iterator[PublicEvent]:
 
 _OMITTED_DEFAULTS = {
     "context": NO_CONTEXT, "bounds": UNBOUNDED, "calls": {}, "entry": "", "heard": None, "delivery": 0, "hops": 0,
-    "way": [], "messages": (), "by": "",
+    "way": [], "messages": (), "by": "", "needs": NO_NEEDS,
 }  # fmt: skip
 
 

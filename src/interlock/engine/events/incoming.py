@@ -6,7 +6,16 @@ import msgspec
 
 from interlock.broadcast.record import ReceivedBroadcast
 from interlock.engine.budgets.inherited_limits import UNBOUNDED, InheritedLimits
-from interlock.engine.events.values import NO_CONTEXT, NO_USAGE, CrewContext, Entry, ToolRequest, Usage
+from interlock.engine.events.values import (
+    NO_CONTEXT,
+    NO_NEEDS,
+    NO_USAGE,
+    CrewContext,
+    Entry,
+    HostNeeds,
+    ToolRequest,
+    Usage,
+)
 from interlock.messages.frames import Frame
 from interlock.messages.host_types import MessageType
 
@@ -50,6 +59,7 @@ class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
     by: str = ""
     messages: tuple[MessageType, ...] = ()  # the host's types that its agents know
     frames: tuple[Frame, ...] = ()  # of the input: the parts that others than the user have said
+    needs: HostNeeds = NO_NEEDS
 
 
 class MessageGiven(Incoming, frozen=True, kw_only=True, tag="message.given"):

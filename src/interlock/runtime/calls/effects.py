@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from interlock.broadcast.record import ReceivedBroadcast
-from interlock.engine.budgets.limits import CostOf, cost_of
 from interlock.engine.effects import (
     AckInbox,
     CallModel,
@@ -26,6 +25,7 @@ from interlock.engine.events import ChildReturned, IncomingEvent, MailTaken, Tim
 from interlock.errors import StoreFailed
 from interlock.ports import BudgetStore, Clock, Grant, Toolbox
 from interlock.runtime.broadcasts import NO_CLAIMED_INBOXES, BroadcastHub, ClaimedInboxes, inbox_claim
+from interlock.runtime.calls.costs import CostOfRun, cost_of_run
 from interlock.runtime.calls.host_decisions import HostDecisions
 from interlock.runtime.calls.model_calls import Hook, ModelCalls, ModelFor, OnDelta
 from interlock.runtime.calls.reservations import NO_GRANTS as NO_GRANTS
@@ -66,7 +66,7 @@ class EffectRunner:
         budgets: BudgetStore,
         calls_max: int,
         hook: Hook = no_hook,
-        cost_of: CostOf = cost_of,
+        costs: CostOfRun = cost_of_run,
         host_decisions: HostDecisions,
         hub: BroadcastHub,
     ) -> None:
@@ -77,13 +77,13 @@ class EffectRunner:
             host_decisions=host_decisions,
             on_delta=on_delta,
             calls_max=calls_max,
-            cost_of=cost_of,
+            costs=costs,
             answer=self._answer,
             hook=hook,
         )
         self.tool_calls = ToolCalls(toolbox=toolbox, clock=clock, hub=hub, answer=self._answer)
         self.reservations = Reservations(
-            budgets=budgets, clock=clock, cost_of=cost_of, host_schemas=toolbox.schemas, answer=self._answer
+            budgets=budgets, clock=clock, costs=costs, host_schemas=toolbox.schemas, answer=self._answer
         )
 
     def run_effects(

@@ -18,13 +18,15 @@ from interlock.engine.events import IncomingEvent, ModelFailed, ModelReplied, Us
 from interlock.engine.routing.stream import ReplyScanner
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, ScriptExhausted
 from interlock.ports import Model, ModelReply
+from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.host_decisions import HostDecisions
 from interlock.runtime.calls.model_request import HostSchemas, build_model_request, scale_of, tokens_of_tools
 from interlock.runtime.calls.reply_stream import StreamedReply, read_reply, read_reply_until_signal, require_sound
 from interlock.runtime.calls.storable import as_storable, as_storable_call
 from interlock.runtime.live_run import LiveRun, PendingModelCall
 
-ModelFor = Callable[[CrewDefinition, AgentDefinition], Model]
+# The model for an agent of a crew in a run.
+ModelFor = Callable[[CrewDefinition, AgentDefinition, str], Model]
 OnDelta = Callable[[LiveRun, str, str], None]
 # Puts the outcome of an effect into the inbox of its run.
 Answer = Callable[[LiveRun, IncomingEvent], None]
@@ -44,12 +46,12 @@ class ModelCalls:
         host_decisions: HostDecisions,
         on_delta: OnDelta,
         calls_max: int,
-        cost_of: CostOf,
+        costs: CostOfRun,
         answer: Answer,
         hook: Hook,
     ) -> None:
         self._model_for, self._host_schemas, self._host_decisions = model_for, host_schemas, host_decisions
-        self._on_delta, self._cost_of, self._answer, self._hook = on_delta, cost_of, answer, hook
+        self._on_delta, self._costs, self._answer, self._hook = on_delta, costs, answer, hook
         # Waiters are served in the order they came, so that no run starves.
         self._slots, self._calls_max = asyncio.Semaphore(calls_max), calls_max
 
@@ -104,17 +106,17 @@ class ModelCalls:
         if not said:
             return failed
         usage = _estimate_usage(live, call, ModelReply(text="".join(said)))
-        return msgspec.structs.replace(failed, usage=with_cost(call.agent, usage, self._cost_of))
+        return msgspec.structs.replace(failed, usage=with_cost(call.agent, usage, self._costs(live.id)))
 
     async def _call_host_or_model(self, live: LiveRun, call: PendingModelCall, said: list[str]) -> ModelReplied:
         """Asks the host where it decides itself, else the model."""
         if call.effect.purpose and self._host_decisions.has(call.effect.purpose):
             return await self._host_decisions.reply(live, call.effect)
         async with self._slots:
-            return _reply_event(live, call, await self._call_single_model(live, call, said), self._cost_of)
+            return _reply_event(live, call, await self._call_single_model(live, call, said), self._costs(live.id))
 
     async def _call_single_model(self, live: LiveRun, call: PendingModelCall, said: list[str]) -> StreamedReply:
-        pieces = self._model_for(live.crew, call.agent).reply(call.request)
+        pieces = self._model_for(live.crew, call.agent, live.id).reply(call.request)
 
         def tell(text: str) -> None:
             said.append(text)

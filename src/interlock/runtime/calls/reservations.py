@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from interlock.engine.budgets.limits import CostOf
 from interlock.engine.effects import Effect, Reserve, Settle
 from interlock.engine.events import Reserved
 from interlock.errors import RunError, StoreFailed
 from interlock.ports import BudgetStore, Clock, Grant, Reservation, Settlement
+from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.model_calls import Answer
 from interlock.runtime.calls.model_request import HostSchemas, ordering_turn, scale_of, tokens_of_tools, tool_schemas
 from interlock.runtime.live_run import LiveRun
@@ -19,9 +19,9 @@ NO_GRANTS: Mapping[str, Grant] = {}
 
 class Reservations:
     def __init__(
-        self, *, budgets: BudgetStore, clock: Clock, cost_of: CostOf, host_schemas: HostSchemas, answer: Answer
+        self, *, budgets: BudgetStore, clock: Clock, costs: CostOfRun, host_schemas: HostSchemas, answer: Answer
     ) -> None:
-        self._budgets, self._clock, self._cost_of = budgets, clock, cost_of
+        self._budgets, self._clock, self._costs = budgets, clock, costs
         self._host_schemas, self._answer = host_schemas, answer
 
     def budget_writes(self, live: LiveRun, effects: Sequence[Effect], at: int) -> tuple[Reservation | Settlement, ...]:
@@ -64,7 +64,7 @@ class Reservations:
             agent=effect.agent,
             at=at,
             tokens=tokens,
-            cost_micros=self._cost_of(asked, tokens, 0) or 0,
+            cost_micros=self._costs(live.id)(asked, tokens, 0) or 0,
             limits=budget.of_windows,
             provider=model.server if model is not None else "",
         )
