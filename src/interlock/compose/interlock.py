@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from interlock.adapters.call_places import OWN_LOOP, CallPlace
 from interlock.adapters.config.known_secrets import KnownSecrets
+from interlock.adapters.function_callers import OWN_LOOP, FunctionCaller
 from interlock.adapters.models.given_models import ModelChoice
 from interlock.adapters.store_rules.record_format import seal_chain
 from interlock.broadcast.run_schedules import RunSchedule
@@ -68,7 +68,7 @@ class Interlock(OpenFolder):
         by: str = "",
         models: ModelChoice | None = None,
         deps: Any = None,
-        place: CallPlace = OWN_LOOP,
+        place: FunctionCaller = OWN_LOOP,
     ) -> RunHandle:
         """Starts a run. `by` names the caller; the journal keeps it.
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
-from interlock.adapters.call_places import OWN_LOOP, CallPlace
+from interlock.adapters.function_callers import OWN_LOOP, FunctionCaller
 from interlock.adapters.models.given_models import GivenModels, ModelChoice
 from interlock.adapters.tools.python_tools import PythonTool
 from interlock.crew.definition import CrewDefinition
@@ -56,7 +56,7 @@ class RunGift(NamedTuple):
 
     models: ModelChoice | None = None
     deps: Any = None
-    place: CallPlace = OWN_LOOP
+    place: FunctionCaller = OWN_LOOP
 
     @property
     def is_empty(self) -> bool:
@@ -97,14 +97,17 @@ class RunResources:
     def on_run_over(self, run: str) -> None:
         self.forget(run)
 
+    def gift_of(self, run: str) -> RunGift | None:
+        return self._gifts.get(root_of(run))
+
     @contextmanager
     def giving(self, run: str, gift: RunGift) -> Iterator[None]:
-        """Gives to a run, and takes it back if that fails."""
+        """Gives to a run, and takes it back if that fails. A caller that is cancelled may have started the run."""
         before = self._gifts.get(root_of(run))
         self.give(run, gift)
         try:
             yield
-        except BaseException:
+        except Exception:
             self.forget(run)
             if before is not None:
                 self.give(run, before)
@@ -131,7 +134,7 @@ class RunResources:
         gift = self._gifts.get(root_of(run))
         return self._deps if gift is None or gift.deps is None else gift.deps
 
-    def place_for(self, run: str) -> CallPlace:
+    def place_for(self, run: str) -> FunctionCaller:
         gift = self._gifts.get(root_of(run))
         return OWN_LOOP if gift is None else gift.place
 

@@ -326,7 +326,8 @@ class Runner:
     # Park and recover
 
     async def park(self, run_id: str, by: str) -> bool:
-        """Parks a run that this process drives, with its children; whether it is parked now."""
+        """Parks a run that this process drives or is starting, with its children; whether it is parked now."""
+        await self._tasks.wait_for_all()
         return bool(await self._tasks.run_shielded(self._parking.park(run_id, by)))
 
     async def set_aside(self, run_id: str, hindrance: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from interlock.adapters.call_places import ENDED, OWN_LOOP, CallPlace
+from interlock.adapters.function_callers import ENDED, OWN_LOOP, FunctionCaller
 from interlock.errors import ModelRefused
 from interlock.ports import Delta, Model, ModelReply, ModelRequest
 
@@ -18,7 +18,7 @@ class FunctionModel:
     that waits should be async.
     """
 
-    def __init__(self, function: ModelFunction, place: CallPlace = OWN_LOOP) -> None:
+    def __init__(self, function: ModelFunction, place: FunctionCaller = OWN_LOOP) -> None:
         self._function, self._place = function, place
 
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
@@ -43,7 +43,7 @@ class FunctionModel:
 class PlacedModel:
     """A model whose `reply` runs in the loop of the program that gave it."""
 
-    def __init__(self, model: Model, place: CallPlace) -> None:
+    def __init__(self, model: Model, place: FunctionCaller) -> None:
         self._model, self._place = model, place
 
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
@@ -51,7 +51,7 @@ class PlacedModel:
             yield piece
 
 
-async def _pulled_from(pieces: AsyncIterator[Any], place: CallPlace) -> AsyncIterator[Any]:
+async def _pulled_from(pieces: AsyncIterator[Any], place: FunctionCaller) -> AsyncIterator[Any]:
     try:
         while (piece := await place.next_of(pieces)) is not ENDED:
             yield piece

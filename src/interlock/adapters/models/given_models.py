@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from interlock.adapters.call_places import OWN_LOOP, CallPlace
 from interlock.adapters.crews.script_files import read_script
+from interlock.adapters.function_callers import OWN_LOOP, FunctionCaller
 from interlock.adapters.models.function_model import FunctionModel, ModelFunction, PlacedModel
 from interlock.adapters.models.scripted_model import ScriptedModel
 from interlock.crew.definition import AgentDefinition, CrewDefinition, ModelRef
@@ -26,7 +26,7 @@ class GivenModels:
         *,
         script: ScriptedModel | None = None,
         model: ModelRef | None = None,
-        place: CallPlace = OWN_LOOP,
+        place: FunctionCaller = OWN_LOOP,
     ) -> None:
         self._given = given if script is None else script
         self._model, self._place = model, place

@@ -16,7 +16,7 @@ from interlock.errors import ModelUnavailable
 ENDED = object()
 
 
-class CallPlace(Protocol):
+class FunctionCaller(Protocol):
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a function, and awaits its value if that can be awaited."""
         ...
@@ -26,7 +26,7 @@ class CallPlace(Protocol):
         ...
 
 
-class OwnLoop:
+class CallsHere:
     """The loop that drives the runs. A synchronous function blocks it."""
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -36,7 +36,7 @@ class OwnLoop:
         return await anext(pieces, ENDED)
 
 
-class WorkerThreads(OwnLoop):
+class CallsInThreads(CallsHere):
     """Synchronous functions run in threads, async ones in the loop that drives the runs."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class WorkerThreads(OwnLoop):
         return await _await_if_needed(await self._threads.call(lambda: function(*arguments)))
 
 
-class CallerLoop:
+class CallsInLoop:
     """The loop of the program that started the run; it may be another one, in another thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -78,7 +78,7 @@ class CallerLoop:
         return await asyncio.wrap_future(future)
 
 
-OWN_LOOP = OwnLoop()
+OWN_LOOP = CallsHere()
 
 
 async def _await_if_needed(value: Any) -> Any:
