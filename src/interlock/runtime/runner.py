@@ -107,6 +107,7 @@ class Runner:
             model_for=model_for,
             toolbox=toolbox,
             on_delta=self.watchers.on_delta,
+            on_progress=self.watchers.on_tool_progress,
             budgets=budgets,
             calls_max=calls_max,
             hook=hook,
@@ -229,6 +230,7 @@ class Runner:
         context: CrewContext = NO_CONTEXT,
         schedule: str = "",
         by: str = "",
+        user: str = "",
     ) -> None:
         event = RunStarted(
             crew=crew.name,
@@ -241,6 +243,7 @@ class Runner:
             context=msgspec.structs.replace(context, parent_history=()) if context != NO_CONTEXT else NO_CONTEXT,
             schedule=schedule,
             by=as_storable(by),
+            user=as_storable(user),
         )
         await self._begin_run(crew, run_id, event)
 
