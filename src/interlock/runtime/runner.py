@@ -51,7 +51,6 @@ from interlock.runtime.live_runs import LiveRuns
 from interlock.runtime.orders import GivenAnswer as GivenAnswer
 from interlock.runtime.orders import OrderTaker
 from interlock.runtime.redaction import Redactor
-from interlock.runtime.replay import is_over as is_over
 from interlock.runtime.replay import replay_run as replay_run
 from interlock.runtime.replay import row_of as row_of
 from interlock.runtime.scheduler import BroadcastScheduler

@@ -14,7 +14,7 @@ from interlock.errors import DamagedRun, InterlockError
 from interlock.ids import parent_of
 from interlock.ports import CrewRef, Journal, OpenQuestion, RunRow, StoredRecord, Toolbox
 from interlock.runtime.following import json_or_text, public_events
-from interlock.runtime.runner import is_over
+from interlock.runtime.replay import is_over
 
 
 def run_view(row: RunRow) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 REF = "#/$defs/"
 
 
-def joined_schema(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+def merge_definitions(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     """The schema with its definitions, and those within it, in one `$defs`."""
     found: dict[str, Any] = {}
     parts = {name: _lift(part, found) for name, part in definitions.items()}

@@ -47,6 +47,8 @@ class PythonTool(Generic[P, R]):
     description: str = ""
     local_names: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
 
+    __wrapped__ = property(lambda self: self.function)  # its signature is that of the function
+
     def __post_init__(self) -> None:
         if self.local_names is None:
             object.__setattr__(self, "local_names", enclosing_names(self.function))
@@ -58,10 +60,6 @@ class PythonTool(Generic[P, R]):
     @property
     def __name__(self) -> str:
         return self.name
-
-    @property
-    def __wrapped__(self) -> Callable[P, R]:
-        return self.function
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)

@@ -28,7 +28,7 @@ def innermost_function(function: Any) -> Any:
             return function
 
 
-def bound_names(function: Any) -> frozenset[str]:
+def names_given_by(function: Any) -> frozenset[str]:
     """The arguments that a partial gives by name; those it gives by place have left its signature."""
     return frozenset(function.keywords) if isinstance(function, functools.partial) else frozenset()
 
@@ -77,7 +77,7 @@ def require_tool(function: Any, name: str) -> None:
     """Refuses what cannot be a tool: a class, a function without a name, a generator."""
     if not callable(function):
         raise UsageError(
-            f"{_shown(function)} cannot be called; a tool is a function, a method or an object with __call__"
+            f"{_repr_of(function)} cannot be called; a tool is a function, a method or an object with __call__"
         )
     if isinstance(function, type):
         raise UsageError(
@@ -99,10 +99,10 @@ def _name_fault(function: Any, name: str) -> str:
         return f"a lambda has no name to call it by{where}; write it as a function with a name, types and a docstring"
     if name:
         return f"{name[:80]!r} is not a name for a tool; use letters, digits and _, not beginning with a digit"
-    return f"{_shown(function)} has no name to call it by; give it one with tool(..., name=...)"
+    return f"{_repr_of(function)} has no name to call it by; give it one with tool(..., name=...)"
 
 
-def _shown(value: Any) -> str:
+def _repr_of(value: Any) -> str:
     """The value in an error, whatever its own text is."""
     try:
         return repr(value)[:80]

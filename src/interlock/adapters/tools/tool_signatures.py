@@ -16,8 +16,8 @@ import msgspec
 from msgspec import UNSET
 
 from interlock.adapters.tools.foreign_types import decode_json, prepare_type, require_decodable, schemas_of
-from interlock.adapters.tools.json_schemas import joined_schema
-from interlock.adapters.tools.tool_callables import bound_names, innermost_function
+from interlock.adapters.tools.json_schemas import merge_definitions
+from interlock.adapters.tools.tool_callables import innermost_function, names_given_by
 from interlock.errors import UsageError
 
 _NAMELESS = (
@@ -112,7 +112,7 @@ def _parameters(tool: str, function: Callable[..., Any]) -> list[inspect.Paramet
         found = inspect.signature(function).parameters.values()
     except Exception as error:  # a signature may be made by code of the host
         raise UsageError(f"tool '{tool}' has no signature that can be read: {error}") from error
-    bound = bound_names(function)
+    bound = names_given_by(function)
     return [parameter for parameter in found if parameter.name not in bound]
 
 
@@ -179,7 +179,7 @@ def _schema(arguments: list[Argument], texts: Mapping[str, str]) -> dict[str, An
             body["default"] = argument.shown
         if argument.name in texts and not _has_description(body):
             body["description"] = texts[argument.name]
-    return joined_schema(
+    return merge_definitions(
         {
             "type": "object",
             "properties": properties,
