@@ -17,6 +17,11 @@ ENDED = object()
 
 
 class FunctionCaller(Protocol):
+    """`loop` is where async functions are awaited; None if that is the loop of the call."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None: ...
+
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a function, and awaits its value if that can be awaited."""
         ...
@@ -28,6 +33,8 @@ class FunctionCaller(Protocol):
 
 class CallsHere:
     """The loop that drives the runs. A synchronous function blocks it."""
+
+    loop: asyncio.AbstractEventLoop | None = None
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return await _await_if_needed(function(*arguments))
@@ -52,7 +59,7 @@ class CallsInLoop:
     """The loop of the program that started the run; it may be another one, in another thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self.loop = loop
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         async def work() -> Any:
@@ -67,11 +74,11 @@ class CallsInLoop:
         return await self._run(work)
 
     async def _run(self, work: Callable[[], Any]) -> Any:
-        if self._loop is asyncio.get_running_loop():
+        if self.loop is asyncio.get_running_loop():
             return await work()
         coroutine = work()
         try:
-            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         except RuntimeError as error:
             coroutine.close()
             raise ModelUnavailable("the event loop of the program that started the run is closed") from error

@@ -129,7 +129,13 @@ class _RunVisit:
         self._box = await background().box_of(self._data, self._crew.crew_files)
         gift = self._gift
         return await self._box.start(
-            self._crew, self._text, run_id=self._run_id, models=gift.models, deps=gift.deps, place=gift.place
+            self._crew,
+            self._text,
+            run_id=self._run_id,
+            user=self._user,
+            models=gift.models,
+            deps=gift.deps,
+            place=gift.place,
         )
 
     async def _leave(self) -> None:

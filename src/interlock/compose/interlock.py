@@ -68,12 +68,14 @@ class Interlock(OpenFolder):
         by: str = "",
         models: ModelChoice | None = None,
         deps: Any = None,
+        user: str | None = None,
         place: FunctionCaller = OWN_LOOP,
     ) -> RunHandle:
-        """Starts a run. `by` names the caller; the journal keeps it.
+        """Starts a run. `by` names the caller, `user` the user for whom it works; the journal keeps both.
 
         `models` reply for this run instead of those that its crew names, `deps` are given to its tools; both are kept
-        until it is over. `place` is where functions of the program are called.
+        until it is over. Tools see the user (`ToolContext.user`), models do not. `place` is where functions of the
+        program are called.
 
         The same `run_id` again gives the first run, and continues it if its process is gone. It raises
         `AlreadyStarted` if the text or the crew is another one.
@@ -82,7 +84,7 @@ class Interlock(OpenFolder):
         run_id = self._id_for(run_id)
         require_models_value(models)
         gift = RunGift(models, deps, place)
-        await self._starter.start_once(crew, text, run_id, gift, context=context, by=by)
+        await self._starter.start_once(crew, text, run_id, gift, context=context, by=by, user=user or "")
         return RunHandle(self, run_id)
 
     def _id_for(self, run_id: str | None) -> str:
@@ -116,8 +118,12 @@ class Interlock(OpenFolder):
         by: str = "",
         models: ModelChoice | None = None,
         deps: Any = None,
+        user: str | None = None,
     ) -> RunHandle:
-        """Starts a new run from the history of a finished one. It needs what it is begun with, as every new run."""
+        """Starts a new run from the history of a finished one, for the same user unless another one is named.
+
+        It needs what it is begun with, as every new run.
+        """
         require_models_value(models)
         row = await self.journal.row(finished)
         if row.status in ("running", "paused"):
@@ -125,8 +131,9 @@ class Interlock(OpenFolder):
         before = replay_run(await self.crew_of(row), finished, await self.journal.records(finished))
         history = tuple(before.state.history)
         run_id = self._id_for(run_id)
+        user = before.state.user if user is None else user
         gift = RunGift(models, deps)
-        await self._starter.start_once(crew, text, run_id, gift, history=history, continues=finished, by=by)
+        await self._starter.start_once(crew, text, run_id, gift, history=history, continues=finished, by=by, user=user)
         return RunHandle(self, run_id)
 
     async def resume(

@@ -83,7 +83,6 @@ class OpenFolder:
         self.data, self.host_file = Path(data), settings.file
         self.script, self.model = script, model
         self.clock = clock or SystemClock()
-        functions = PythonToolbox([*tools, *import_tools(settings)])
         self.resources = RunResources(
             GivenModels(
                 models,
@@ -92,9 +91,12 @@ class OpenFolder:
             ),
             deps,
             PythonToolbox(tools).names,
-            has_tool=functions.names.__contains__,
+            has_tool=lambda name: name in functions.names,
         )
-        self.toolbox = HostTools(functions, settings.mcp, has_file=settings.file is not None)
+        functions = self.resources.toolbox_of([*tools, *import_tools(settings)])
+        self.toolbox = HostTools(
+            functions, settings.mcp, has_file=settings.file is not None, given_with=self.resources.given_with
+        )
         self._known = KnownSecrets(secret.value for secret in host_secrets(settings, os.environ))
         self._models = Models(self.resources, self.clock, settings.provider_settings, self._known)
         self._preflight = Preflight(self._models, self.toolbox, self.resources)

@@ -7,7 +7,6 @@ from typing import Protocol
 import msgspec
 
 from interlock.adapters.config.known_secrets import KnownSecrets
-from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import BUILT_IN_TOOLS
 from interlock.engine.builtin_tools import BUILTIN_TOOLS
@@ -21,7 +20,7 @@ from interlock.ports import Journal, RunRow
 from interlock.runtime.calls.bus_tools import BUS_TOOLS
 from interlock.runtime.supplies import RunSupplies
 
-# Of the name of a caller, in a journal.
+# Of the name of a caller or a user, in a journal.
 NAME_CHARS_MAX = 200
 
 
@@ -53,11 +52,11 @@ def require_models_value(models: object) -> None:
         raise UsageError(f"models must be a function, a model, or a mapping of them, not {type(models).__name__}")
 
 
-def require_name(by: object) -> None:
-    """Refuses the name of a caller that is not text, or too long for a journal."""
-    require_text(by, "the caller (by)")
-    if isinstance(by, str) and len(by) > NAME_CHARS_MAX:
-        raise UsageError(f"the caller (by) has {len(by)} characters; the limit is {NAME_CHARS_MAX}")
+def require_name(name: object, what: str = "the caller (by)") -> None:
+    """Refuses the name of a caller or user that is not text, or too long for a journal."""
+    require_text(name, what)
+    if isinstance(name, str) and len(name) > NAME_CHARS_MAX:
+        raise UsageError(f"{what} has {len(name)} characters; the limit is {NAME_CHARS_MAX}")
 
 
 def require_drivable(crew: CrewDefinition) -> None:
@@ -106,9 +105,9 @@ def require_no_key(crew: CrewDefinition, keys: KnownSecrets) -> None:
         raise UsageError(f"crew '{name}' contains a secret of this host; remove it: keys come from the environment")
 
 
-def require_tools(crew: CrewDefinition, toolbox: PythonToolbox, run: str = "", *, has_file: bool = True) -> None:
+def require_tools(crew: CrewDefinition, names: Sequence[str], run: str = "", *, has_file: bool = True) -> None:
     """Refuses a crew that names tools which this host does not have; the run stays as it was."""
-    missing = list(dict.fromkeys(_missing(crew, toolbox.names)))
+    missing = list(dict.fromkeys(_missing(crew, names)))
     if missing:
         subject = f"run '{run}' of crew '{crew.name}'" if run else f"crew '{crew.name}'"
         stays = "; the run stays as it was" if run else ""

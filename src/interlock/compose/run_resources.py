@@ -5,23 +5,27 @@ Rule 2: what is kept for a run is forgotten when the run is over.
 Rule 3: functions come with a crew and are found by its sum, else by its name: the newest that was given here.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from interlock.adapters.function_callers import OWN_LOOP, FunctionCaller
 from interlock.adapters.models.given_models import GivenModels, ModelChoice
-from interlock.adapters.tools.python_tools import PythonTool
+from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import NO_NEEDS, HostNeeds
 from interlock.errors import HostLacks
 from interlock.ids import root_of
+from interlock.ports import CrewRef
 
 # Crews whose functions are kept by their sum, and by their name; the oldest are dropped.
 CREWS_MAX = 1_000
 
 # Runs for which something is kept before those that ended in another process are looked for.
 SWEEP_MIN = 100
+
+T = TypeVar("T")
 
 Functions = Mapping[str, PythonTool]
 NO_FUNCTIONS: Functions = {}
@@ -68,15 +72,14 @@ class RunResources:
     `has_tool` says whether it has a tool of a name from anywhere.
     """
 
-    def __init__(
-        self, models: GivenModels, deps: Any, tools: Iterable[str], has_tool: Callable[[str], bool] | None = None
-    ) -> None:
-        self._models, self._deps, self._tools = models, deps, frozenset(tools)
-        self._has_tool = has_tool or self._tools.__contains__
+    def __init__(self, models: GivenModels, deps: Any, tools: Iterable[str], has_tool: Callable[[str], bool]) -> None:
+        self._models, self._deps, self._tools, self._has_tool = models, deps, frozenset(tools), has_tool
         self._gifts: dict[str, RunGift] = {}
         self._run_models: dict[str, GivenModels] = {}
-        self._by_sha: dict[str, Functions] = {}
-        self._by_name: dict[str, Functions] = {}
+        self._no_tools = PythonToolbox()
+        self._by_sha: dict[str, PythonToolbox] = {}
+        self._by_name: dict[str, PythonToolbox] = {}
+        self._functions: dict[str, Functions] = {}
         self._sweep_at = SWEEP_MIN
 
     # By run
@@ -134,32 +137,39 @@ class RunResources:
         gift = self._gifts.get(root_of(run))
         return self._deps if gift is None or gift.deps is None else gift.deps
 
-    def place_for(self, run: str) -> FunctionCaller:
+    def loop_for(self, run: str) -> asyncio.AbstractEventLoop | None:
+        """The loop in which async functions of a run are awaited; None if it is the one that drives it."""
         gift = self._gifts.get(root_of(run))
-        return OWN_LOOP if gift is None else gift.place
+        return None if gift is None else gift.place.loop
 
     # By crew
 
     def give_functions(self, shas: Iterable[str], names: Iterable[str], functions: Functions) -> None:
         """Keeps the functions of a crew, for it and for all that it calls."""
-        if not functions:
+        sums = tuple(shas)
+        if not functions or all(self._functions.get(sha) == functions for sha in sums):
             return
-        for kept, keys in ((self._by_sha, shas), (self._by_name, names)):
-            for key in keys:
-                kept.pop(key, None)
-                kept[key] = functions
-            while len(kept) > CREWS_MAX:
-                del kept[next(iter(kept))]
+        toolbox = self.toolbox_of(functions.values())
+        for sha in sums:
+            _put_newest(self._functions, sha, functions)
+            _put_newest(self._by_sha, sha, toolbox)
+        for name in names:
+            _put_newest(self._by_name, name, toolbox)
 
-    def functions_of(self, crew: str, crew_sha: str) -> Functions:
-        return self._by_sha.get(crew_sha) or self._by_name.get(crew, NO_FUNCTIONS)
+    def toolbox_of(self, tools: Iterable[PythonTool | Callable[..., Any]]) -> PythonToolbox:
+        """A toolbox whose tools get the deps of their runs, and are awaited in the loop of those who started them."""
+        return PythonToolbox(tools, deps_for=self.deps_for, loop_for=self.loop_for)
+
+    def given_with(self, crew: CrewRef) -> PythonToolbox:
+        """The functions that came with a crew."""
+        return self._by_sha.get(crew.sha) or self._by_name.get(crew.name) or self._no_tools
 
     # Needs
 
     def needs_of(self, run: str, crew: CrewDefinition, crew_sha: str) -> HostNeeds:
         """What a run of the crew that begins now needs from its host."""
         uses_models, providers = self.models_for(run).used_by(crew)
-        given = {*self._tools, *self.functions_of(crew.name, crew_sha)}
+        given = {*self._tools, *self.given_with(CrewRef(crew.name, crew_sha)).names}
         named = dict.fromkeys(tool for each in crew.whole_tree() for agent in each.agents for tool in agent.tools)
         needs = HostNeeds(
             models=uses_models,
@@ -176,7 +186,14 @@ class RunResources:
             missing.append("models")
         if needs.deps and self.deps_for(run) is None:
             missing.append("deps")
-        functions = self.functions_of(crew.name, crew_sha)
+        functions = self.given_with(CrewRef(crew.name, crew_sha)).names
         missing += [name for name in needs.functions if name not in functions and not self._has_tool(name)]
         if missing:
             raise HostLacks(root_of(run), missing)
+
+
+def _put_newest(kept: dict[str, T], key: str, value: T) -> None:
+    kept.pop(key, None)
+    kept[key] = value
+    if len(kept) > CREWS_MAX:
+        del kept[next(iter(kept))]

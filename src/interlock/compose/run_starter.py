@@ -56,6 +56,7 @@ class RunStarter:
         continues: str = "",
         context: CrewContext = NO_CONTEXT,
         by: str = "",
+        user: str = "",
     ) -> None:
         """Starts a run, or finds the one that was started so before; that one continues if no process drives it.
 
@@ -70,7 +71,9 @@ class RunStarter:
             return
         try:
             with self._resources.giving(run_id, gift):
-                await self.start(definition, text, run_id, history=history, continues=continues, context=context, by=by)
+                await self.start(
+                    definition, text, run_id, history=history, continues=continues, context=context, by=by, user=user
+                )
         except RunExists:  # another caller was first
             await self._find_started(form, text, run_id, gift, continues)
 
@@ -129,11 +132,13 @@ class RunStarter:
         context: CrewContext = NO_CONTEXT,
         schedule: str = "",
         by: str = "",
+        user: str = "",
     ) -> None:
         """Starts a run, after all checks that need nothing stored."""
         require_crew(crew)
         require_text(text, "the input of a run")
         require_name(by)
+        require_name(user, "the user of a run")
         form = await self._require_startable(crew, run_id)
         require_size(crew, text)
         require_context(context)
@@ -153,6 +158,7 @@ class RunStarter:
             schedule=schedule,
             by=by,
             needs=self._resources.needs_of(run_id, form.crew, form.sha),
+            user=user,
         )
 
     async def listen(self, crew: AnyCrew) -> None:

@@ -17,7 +17,7 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 └─ PortError ─┬─ ModelRefused ─┬─ PromptTooLong
                               │                └─ ReplyTooLarge
                               ├─ ModelUnavailable ── ReplyCutShort
-                              ├─ ScriptExhausted  ToolFailed ── WrongArguments
+                              ├─ ScriptExhausted  ToolFailed ── WrongArguments  Retry
                               └─ StoreFailed ── StorageFull  StoreBroken  DamagedRow  RecordsMissing  CrewMissing
                                                 Unstorable     the operator acts
 
@@ -49,6 +49,7 @@ from interlock.errors.port import (
     RecordsMissing,
     ReplyCutShort,
     ReplyTooLarge,
+    Retry,
     ScriptExhausted,
     StorageFull,
     StoreBroken,
@@ -133,6 +134,7 @@ __all__ = [
     "ReplyCutShort",
     "ReplyTooLarge",
     "RequestRefused",
+    "Retry",
     "RunDeleted",
     "RunError",
     "RunExists",

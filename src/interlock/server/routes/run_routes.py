@@ -12,7 +12,7 @@ from starlette.responses import Response
 from interlock.compose.interlock import RunHandle
 from interlock.engine.events import NO_CONTEXT, CrewContext
 from interlock.errors import AlreadyResumed, AlreadyStarted, HostLacks, RequestRefused, RunExists
-from interlock.runtime.runner import is_over
+from interlock.runtime.replay import is_over
 from interlock.server.http.bodies import require_size
 from interlock.server.http.idempotency import RequestResult
 from interlock.server.http.list_responses import list_response
