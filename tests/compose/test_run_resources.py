@@ -280,9 +280,14 @@ async def test_an_order_of_another_process_waits_for_an_owner_that_can_carry_it_
     waits = ScriptedModel({"a": ["Which?\n[ASK]", "given [END]"]})
     async with opened(tmp_path, tools=[find]) as box:
         await (await box.start(crew, "go", run_id="r", models=waits)).result()
-    async with opened(tmp_path, tools=[find]) as box:
+    clock = ManualClock()
+    async with opened(tmp_path, tools=[find], clock=clock) as box:
         order = box._desk.new_order("r", "resume", b'{"token":null,"text":"that"}')
-        await box.runner.order_taker._carry_out(order)
+        await box.runner.orders.post(order)
+        carrying_out = asyncio.ensure_future(box.runner.order_taker._carry_out(order))
+        while not carrying_out.done():
+            clock.advance(1_000)
+            await asyncio.sleep(0)
         assert (await status(box)) == ("paused", "signal:[ASK]")
         assert await box.runner.orders.outcome(order.key) is None
 
