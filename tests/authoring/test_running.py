@@ -207,12 +207,8 @@ async def test_a_caller_that_is_cancelled_before_the_run_has_begun_leaves_nothin
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    rows = await asyncio.wrap_future(background().call(lambda: box_in_loop().journal.rows()).outcome)
-    assert [row.reason for row in rows] in ([], ["parked"])
-
-
-def box_in_loop() -> Interlock:
-    return next(iter(background()._folders.values())).box
+    async with Interlock(".interlock") as box:
+        assert [row.reason for row in await box.journal.rows()] in ([], ["parked"])
 
 
 async def test_a_stream_yields_the_text_as_it_comes_and_leaving_it_parks_the_run(tmp_path: Path) -> None:

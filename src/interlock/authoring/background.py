@@ -9,10 +9,12 @@ import asyncio
 import atexit
 import concurrent.futures
 import concurrent.futures.thread  # its own exit handler must be registered before ours, which runs first
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -20,9 +22,11 @@ from interlock.adapters.config.host_secrets import host_secrets
 from interlock.adapters.files.data_folder import DATABASE
 from interlock.compose.crews import find_host_file, settings_from
 from interlock.compose.interlock import DATA_FOLDER, Interlock
-from interlock.errors import UsageError
+from interlock.errors import InterlockError, UsageError
 
 T = TypeVar("T")
+
+_log = logging.getLogger("interlock")
 
 # The folder that is used if a call names none, as for the commands.
 DATA_VARIABLE = "INTERLOCK_DATA"
@@ -78,8 +82,11 @@ class BackgroundCall(Generic[T]):
             raise
 
     def _begin(self) -> None:
-        self._task = self._loop.create_task(self._work())
+        self._task = self._loop.create_task(self._run())
         self._task.add_done_callback(self._settle)
+
+    async def _run(self) -> T:
+        return await self._work()
 
     def _cancel(self) -> None:
         if self._task is not None:
@@ -165,7 +172,8 @@ class Background:
         if shared is None or not shared.opening.done() or shared.opening.result() == _identity_of(folder):
             return
         del self._folders[folder]
-        await shared.box.__aexit__(None, None, None)
+        with suppress(InterlockError):  # what was in it is gone
+            await shared.box.__aexit__(None, None, None)
 
     def close(self) -> None:
         """Waits for calls of threads that keep the process alive, then closes all folders and ends the thread."""
@@ -184,7 +192,7 @@ class Background:
         for shared in folders:
             await asyncio.wait([shared.opening])
             if shared.opening.exception() is None:
-                await shared.box.__aexit__(None, None, None)
+                await _close_box(shared.box)
         left = list(self._calls)
         for call in left:
             call.stop()
@@ -211,8 +219,8 @@ def background() -> Background:
     """The background of this process, started at the first use."""
     with _process.lock:
         if _process.background is None:
-            _process.background = Background()
             _at_exit(close_background)
+            _process.background = Background()
         return _process.background
 
 
@@ -224,9 +232,20 @@ def close_background() -> None:
         closing.close()
 
 
+async def _close_box(box: Interlock) -> None:
+    """Closes a folder. A failure must not keep the other folders open."""
+    try:
+        await box.__aexit__(None, None, None)
+    except InterlockError as error:
+        _log.warning("data folder '%s' was not closed well: %s", box.data, error)
+
+
 def _at_exit(close: Callable[[], None]) -> None:
-    """Registers a handler that runs before the thread pools of the process close: closing a store needs one."""
-    getattr(threading, "_register_atexit", atexit.register)(close)
+    """Registers a handler that runs before the thread pools of the process close: a store needs them."""
+    try:
+        getattr(threading, "_register_atexit", atexit.register)(close)
+    except RuntimeError as error:
+        raise _exit_error() from error
 
 
 def _identity_of(folder: Path) -> FileIdentity:
@@ -238,7 +257,7 @@ def _identity_of(folder: Path) -> FileIdentity:
 
 
 def _exit_error() -> UsageError:
-    return UsageError("the data folder was closed while the run was in progress: the process exits; start it again")
+    return UsageError("the main thread of the process has ended, and its data folders are closed; wait for runs in it")
 
 
 _process = _Process()

@@ -36,12 +36,20 @@ def interlock_with_log(
     return box
 
 
-def with_interlock(data: str, ask: Callable[[Interlock], Awaitable[T]], config: str | None = None) -> T:
+def with_interlock(
+    data: str,
+    ask: Callable[[Interlock], Awaitable[T]],
+    config: str | None = None,
+    *,
+    script: str | None = None,
+    model: str | None = None,
+) -> T:
     """Open the data folder for one action. Of the settings file only durability and secrets are used."""
-    settings = host_settings(config)
+    settings, answers = host_settings(config), script_of(script, model)
+    named = model if answers is None else None
 
     async def open_and_ask() -> T:
-        async with Interlock(data, durability=settings.durability) as box:
+        async with Interlock(data, durability=settings.durability, script=answers, model=named) as box:
             box.redactor().add(*(secret.value for secret in host_secrets(settings, os.environ)))
             return await ask(box)
 

@@ -29,7 +29,7 @@ class HostLacks(UsageError):
     def __init__(self, run: str, missing: Sequence[str]) -> None:
         advice = [f"give {way}" for part, way in _WAYS_TO_GIVE.items() if part in missing]
         if any(part not in _WAYS_TO_GIVE for part in missing):
-            advice.append("give the tools as tools=… in Python, or with their crew")
+            advice.append("name the modules of the tools under [tools] in interlock.toml, or give tools=… in Python")
         super().__init__(
             f"run '{run}' needs from its host what this process does not have: {', '.join(missing)}; "
             f"{'; '.join(advice)}; the run stays as it was"
