@@ -93,7 +93,7 @@ async def on(store: MemoryStore | SqliteStore, crew: CrewDefinition, model: Coun
         outbox=store,
         bus=store.bus if isinstance(store, MemoryStore) else SqliteBus(store),
         clock=SystemClock(),
-        model_for=lambda _crew, _agent: model,
+        model_for=lambda _crew, _agent, _run: model,
         toolbox=PythonToolbox(()),
     ) as runner:
         yield Bench(runner, crew, model)

@@ -238,7 +238,7 @@ async def reply_path() -> ReplyPath:
         outbox=store,
         bus=store.bus,
         clock=SystemClock(),
-        model_for=lambda _crew, _agent: model,
+        model_for=lambda _crew, _agent, _run: model,
         toolbox=PythonToolbox(()),
     ) as runner:
         gc.disable()  # a collection in between would call finalizers

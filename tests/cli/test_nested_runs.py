@@ -206,7 +206,9 @@ def test_whoever_answers_a_child_goes_on_with_all_that_called_it(crew: Path) -> 
 
 def test_cancelling_a_child_is_a_failure_to_whoever_called_it(crew: Path) -> None:
     name = paused(crew)
-    done = run("runs", "cancel", f"{name}~4.0")
+    refused = run("runs", "cancel", f"{name}~4.0")  # its caller would continue, and needs its models
+    assert refused.exit_code == 2 and "does not have: models" in refused.stderr
+    done = run("runs", "cancel", f"{name}~4.0", "--script", str(crew / "script.yaml"))
     first, *advice = without(done.stdout, name)
     assert (done.exit_code, first) == (0, "RUN~4.0 is cancelled")
     if advice:  # the command ended before the callers did

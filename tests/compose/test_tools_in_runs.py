@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,13 +114,13 @@ async def test_an_idempotent_tool_gets_the_same_key_after_a_crash_and_another_ca
 # Tools that are not here
 
 
-async def paused(folder: Path, version: str = "2.0") -> str:
+def work() -> None: ...
+
+
+async def paused(folder: Path, version: str = "2.0", tools: Sequence[Callable[..., Any]] = (work,)) -> str:
     crew = crew_in(folder, version=version)
-
-    def work() -> None: ...
-
     model = ScriptedModel({"a": ["Which?\n[WAIT]"]})
-    async with Interlock(folder / "data", models=model, tools=[work]) as box:
+    async with Interlock(folder / "data", models=model, tools=tools) as box:
         return (await (await box.start(crew, "go")).result()).run
 
 
@@ -130,14 +130,14 @@ async def test_a_run_whose_tools_are_not_here_is_not_resumed_and_stays_as_it_was
     async with Interlock(tmp_path / "data", models=ScriptedModel({"a": ["[END]"]})) as box:
         before = await box.journal.row(run)
         for ask in (box.resume(run, "this"), box.fork(run, 3)):
-            with pytest.raises(UsageError, match=r"needs tools that this host does not have: work; name their"):
+            with pytest.raises(UsageError, match=r"what this process does not have: work; name the modules"):
                 await ask
         assert list(await box.journal.rows()) == [before]
         assert (await (await box.cancel(run)).result()).status == "cancelled"
 
 
 async def test_a_run_of_an_old_file_goes_on_without_its_tools_as_check_only_warned_of_them(tmp_path: Path) -> None:
-    run = await paused(tmp_path, version="1.0")
+    run = await paused(tmp_path, version="1.0", tools=())
 
     async with Interlock(tmp_path / "data", models=ScriptedModel({"a": ["?\n[WAIT]", "[END]"]})) as box:
         assert (await (await box.resume(run, "this")).result()).status == "completed"

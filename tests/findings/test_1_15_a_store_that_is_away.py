@@ -245,7 +245,7 @@ def runner_on(store: AwayStore, world: World) -> Runner:
         orders=store,
         bus=store.bus,
         clock=world.clock,
-        model_for=lambda _crew, _agent: Speaking(world),
+        model_for=lambda _crew, _agent, _run: Speaking(world),
         toolbox=PythonToolbox(()),
     )
 

@@ -237,7 +237,7 @@ def test_the_command_of_the_hint_works_as_it_stands() -> None:
     assert says(*shlex.split(found[1]), "yes", "--plain").exit_code == 0
     run, _ = started(WAIT, DONE)
     refused = says("resume", run, "--input", "yes", "--plain").stderr
-    assert "has no model; it started with a script or with models of a program: give --script FILE" in refused
+    assert "what this process does not have: models; give --script FILE, --model M" in refused
     Path("interlock.toml").unlink()
     refused = says("resume", run, "--input", "yes", "--plain", "--script", "script.yaml").stderr
     assert "[tools] in interlock.toml (none was found here; --config FILE names one)" in refused

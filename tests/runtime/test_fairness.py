@@ -55,7 +55,7 @@ def runner_of(model: Counting, calls_max: int) -> Runner:
         outbox=store,
         bus=store.bus,
         clock=ManualClock(),
-        model_for=lambda _crew, _agent: model,
+        model_for=lambda _crew, _agent, _run: model,
         toolbox=PythonToolbox(()),
         calls_max=calls_max,
     )

@@ -25,6 +25,7 @@ KEPT = {
     *(f"RunStarted.bounds.limits.{name}" for name in ("crew", "name", "scope", "then", "what", "window")),
     *("RunStarted.bounds.given.crew", "RunStarted.bounds.given.what"),
     *("RunStarted.frames.author", "RunStarted.frames.kind"),
+    *("RunStarted.needs.functions", "RunStarted.needs.providers"),  # names of tools and providers of the host
     *(f"RunStarted.messages.{name}" for name in ("from_", "schema", "to", "type")),  # types that the host registered
     *(f"Reserved.{name}" for name in ("agent", "alerts", "call", "exceeded", "refused", "then", "what")),
     *(f"ModelReplied.{name}" for name in ("agent", "call", "model", "purpose")),

@@ -8,6 +8,7 @@ from typing import TypeVar
 from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.config.host_secrets import host_secrets
 from interlock.adapters.log.run_log import RunLog
+from interlock.cli.options import script_of
 from interlock.compose.crews import host_settings
 from interlock.compose.interlock import Interlock
 from interlock.signals.registry import SignalRegistry
@@ -15,22 +16,40 @@ from interlock.signals.registry import SignalRegistry
 T = TypeVar("T")
 
 
-def interlock_with_log(data: str, host: HostSettings, script: str | None, *, recover: bool = False) -> Interlock:
-    """An `Interlock` that logs its runs."""
+def interlock_with_log(
+    data: str, host: HostSettings, script: str | None, model: str | None = None, *, recover: bool = False
+) -> Interlock:
+    """An `Interlock` that logs its runs; --script or --model, if given, reply for every agent."""
+    answers = script_of(script, model)
 
     def registry_of(run: str) -> SignalRegistry | None:
         return box.registry_of_run(run)
 
-    box = Interlock(data, host=host, script=script, recover=recover, observers=[RunLog(registry_of)])
+    box = Interlock(
+        data,
+        host=host,
+        script=answers,
+        model=model if answers is None else None,
+        recover=recover,
+        observers=[RunLog(registry_of)],
+    )
     return box
 
 
-def with_interlock(data: str, ask: Callable[[Interlock], Awaitable[T]], config: str | None = None) -> T:
+def with_interlock(
+    data: str,
+    ask: Callable[[Interlock], Awaitable[T]],
+    config: str | None = None,
+    *,
+    script: str | None = None,
+    model: str | None = None,
+) -> T:
     """Open the data folder for one action. Of the settings file only durability and secrets are used."""
-    settings = host_settings(config)
+    settings, answers = host_settings(config), script_of(script, model)
+    named = model if answers is None else None
 
     async def open_and_ask() -> T:
-        async with Interlock(data, durability=settings.durability) as box:
+        async with Interlock(data, durability=settings.durability, script=answers, model=named) as box:
             box.redactor().add(*(secret.value for secret in host_secrets(settings, os.environ)))
             return await ask(box)
 

@@ -20,6 +20,21 @@ plain_option = click.option("--plain", is_flag=True, help="Human-readable output
 script_option = click.option("--script", metavar="FILE", help="File of scripted replies, used instead of models.")
 
 
+model_option = click.option(
+    "--model", metavar="M", help="Model for every agent: the one that the run was begun with, or another one."
+)
+
+
+def script_of(script: str | None, model: str | None) -> str | None:
+    """The script given by --script or --model scripted:FILE; None if models answer."""
+    if model is None:
+        return script
+    if script is not None:
+        raise UsageError("--script and --model both choose the model; give one of them")
+    provider, _, file = model.partition(":")
+    return file if provider == "scripted" and file else None
+
+
 def text_or_stdin(text: str) -> str:
     """The text itself, or standard input if it is '-'."""
     if text != "-":

@@ -6,19 +6,22 @@ from typing import Any
 import msgspec
 
 from interlock.adapters.config.known_secrets import KnownSecrets
+from interlock.adapters.function_callers import OWN_LOOP, FunctionCaller
+from interlock.adapters.models.given_models import ModelChoice
 from interlock.adapters.store_rules.record_format import seal_chain
 from interlock.broadcast.run_schedules import RunSchedule
 from interlock.compose.open_folder import DATA_FOLDER as DATA_FOLDER
 from interlock.compose.open_folder import OpenFolder
 from interlock.compose.orders import BY_HOST
-from interlock.compose.preflight import require_name, require_run_id, require_text
+from interlock.compose.preflight import require_models_value, require_name, require_run_id, require_text
 from interlock.compose.questions import open_questions, token_of
 from interlock.compose.results import Result as Result
 from interlock.compose.results import SetAsideRun, result_of
 from interlock.compose.run_handle import RunHandle as RunHandle
 from interlock.compose.run_ids import new_run_id as new_run_id
+from interlock.compose.run_resources import AnyCrew, RunGift, definition_of
 from interlock.compose.usage import DAY_MS, CostReport, cost_report
-from interlock.crew.definition import AgentDefinition, CrewDefinition
+from interlock.crew.definition import AgentDefinition
 from interlock.engine.events import NO_CONTEXT, CrewContext, MessageGiven
 from interlock.errors import AlreadyResumed, UsageError
 from interlock.ids import parent_of, root_of
@@ -57,17 +60,31 @@ class Interlock(OpenFolder):
 
     async def start(
         self,
-        crew: CrewDefinition,
+        crew: AnyCrew,
         text: str,
         *,
         run_id: str | None = None,
         context: CrewContext = NO_CONTEXT,
         by: str = "",
+        models: ModelChoice | None = None,
+        deps: Any = None,
+        user: str | None = None,
+        place: FunctionCaller = OWN_LOOP,
     ) -> RunHandle:
-        """Starts a run. `by` names the caller; the journal keeps it."""
+        """Starts a run. `by` names the caller, `user` the user for whom it works; the journal keeps both.
+
+        `models` reply for this run instead of those that its crew names, `deps` are given to its tools; both are kept
+        until it is over. Tools see the user (`ToolContext.user`), models do not. `place` is where functions of the
+        program are called.
+
+        The same `run_id` again gives the first run, and continues it if its process is gone. It raises
+        `AlreadyStarted` if the text or the crew is another one.
+        """
         self._require_open()
         run_id = self._id_for(run_id)
-        await self._starter.start(crew, text, run_id, context=context, by=by)
+        require_models_value(models)
+        gift = RunGift(models, deps, place)
+        await self._starter.start_once(crew, text, run_id, gift, context=context, by=by, user=user or "")
         return RunHandle(self, run_id)
 
     def _id_for(self, run_id: str | None) -> str:
@@ -77,7 +94,7 @@ class Interlock(OpenFolder):
         require_run_id(run_id)
         return run_id
 
-    async def listen(self, crew: CrewDefinition) -> None:
+    async def listen(self, crew: AnyCrew) -> None:
         """Subscribes the agents of a crew as its file says, also while no run of it exists.
 
         A broadcast to a subscription that is not silent starts a run, if this host was opened with `recover`.
@@ -85,32 +102,62 @@ class Interlock(OpenFolder):
         self._require_open()
         await self._starter.listen(crew)
 
-    async def schedule_runs(self, crew: CrewDefinition, text: str, **when: Any) -> RunSchedule:
+    async def schedule_runs(self, crew: AnyCrew, text: str, **when: Any) -> RunSchedule:
         """Schedules runs of a crew; `when` is as for `schedules.add`. They use the newest known file of the crew."""
         self._require_open()
         await self._starter.require_schedulable(crew, text)
-        return await self.schedules.add(crew.name, text, **when)
+        return await self.schedules.add(definition_of(crew).name, text, **when)
 
     async def continue_run(
-        self, crew: CrewDefinition, text: str, finished: str, *, run_id: str | None = None, by: str = ""
+        self,
+        crew: AnyCrew,
+        text: str,
+        finished: str,
+        *,
+        run_id: str | None = None,
+        by: str = "",
+        models: ModelChoice | None = None,
+        deps: Any = None,
+        user: str | None = None,
     ) -> RunHandle:
-        """Starts a new run from the history of a finished one."""
+        """Starts a new run from the history of a finished one, for the same user unless another one is named.
+
+        It needs what it is begun with, as every new run.
+        """
+        require_models_value(models)
         row = await self.journal.row(finished)
         if row.status in ("running", "paused"):
             raise UsageError(f"run '{finished}' is {row.status}; only a finished run can be continued")
         before = replay_run(await self.crew_of(row), finished, await self.journal.records(finished))
         history = tuple(before.state.history)
         run_id = self._id_for(run_id)
-        await self._starter.start(crew, text, run_id, history=history, continues=finished, by=by)
+        user = before.state.user if user is None else user
+        gift = RunGift(models, deps)
+        await self._starter.start_once(crew, text, run_id, gift, history=history, continues=finished, by=by, user=user)
         return RunHandle(self, run_id)
 
-    async def resume(self, run_id: str, text: str = "", *, token: str | None = None, by: str = "") -> RunHandle:
+    async def resume(
+        self,
+        run_id: str,
+        text: str = "",
+        *,
+        token: str | None = None,
+        by: str = "",
+        models: ModelChoice | None = None,
+        deps: Any = None,
+    ) -> RunHandle:
         """Answers a wait, or continues a parked run. `by` names the caller; the journal keeps it.
+
+        `models` and `deps` are given to the run until it is over: a run that was begun with some continues only where
+        they are given (`HostLacks`).
 
         The same answer again gives the first outcome; another one is refused.
         """
         self._require_open()
-        await self._resumer.resume(run_id, GivenAnswer(token, text, by), continues_parked=True)
+        require_models_value(models)
+        with self.resources.giving(run_id, RunGift(models, deps)):
+            await self._resumer.resume(run_id, GivenAnswer(token, text, by), continues_parked=True)
+        await self._starter.forget_unless_needed(root_of(run_id))
         return RunHandle(self, run_id)
 
     async def park(self, run_id: str) -> bool:
@@ -198,24 +245,36 @@ class Interlock(OpenFolder):
             await self._desk.ensure(self._desk.new_order(run_id, CANCEL, by=by), cancel_here)
         return RunHandle(self, run_id)
 
-    async def fork(self, run_id: str, after: int, *, new_id: str | None = None) -> RunHandle:
+    async def fork(
+        self,
+        run_id: str,
+        after: int,
+        *,
+        new_id: str | None = None,
+        models: ModelChoice | None = None,
+        deps: Any = None,
+    ) -> RunHandle:
         """Starts a new run that shares the recorded past of another one up to a seq, and continues from there.
 
-        That past includes the replies and the cost of sub-crews; their runs stay with the original.
+        That past includes the replies and the cost of sub-crews; their runs stay with the original. The fork needs what
+        the original was begun with: `models` and `deps` are given to it as to `start`.
         """
+        require_models_value(models)
         if parent_of(run_id):
             root = root_of(run_id)
             raise UsageError(f"can't fork '{run_id}': it is part of run '{root}' and shares its limits; fork '{root}'")
         row = await self.journal.row(run_id)
         crew, new_id, now = await self.crew_of(row), self._id_for(new_id), self.clock.now_ms()
         self.runner.crews.require_proven(crew, row.crew_sha)
-        await self._preflight.require_usable(crew)
-        run, records = fork_run(crew, run_id, await self.journal.records(run_id), after, new_id)
-        self._preflight.require_models(crew)
-        fresh = msgspec.structs.replace(row, run=new_id, epoch=0, created_at=now, continues=run_id)
-        await self.archive.add_run(row_of(run, fresh, now), seal_chain(new_id, records))
-        await self.list_missing_questions()
-        await self.runner.recover(crew, new_id)
+        with self.resources.giving(new_id, RunGift(models, deps)):
+            run, records = fork_run(crew, run_id, await self.journal.records(run_id), after, new_id)
+            self.resources.require_supplied(new_id, crew, row.crew_sha, run.state.needs)
+            await self._preflight.require_usable(crew, new_id)
+            self._preflight.require_models(crew, new_id)
+            fresh = msgspec.structs.replace(row, run=new_id, epoch=0, created_at=now, continues=run_id)
+            await self.archive.add_run(row_of(run, fresh, now), seal_chain(new_id, records))
+            await self.list_missing_questions()
+            await self.runner.recover(crew, new_id)
         return RunHandle(self, new_id)
 
     def run(self, run_id: str) -> RunHandle:
@@ -231,6 +290,6 @@ class Interlock(OpenFolder):
         """The cost of runs by crew, agent and period: of those started since a time, of one crew or of all."""
         return await cost_report(self.store, crew=crew, since_ms=since_ms, step_ms=step_ms)
 
-    def model_name(self, agent: AgentDefinition) -> str:
+    def model_name(self, agent: AgentDefinition, run: str = "") -> str:
         """The model that is called for an agent; empty if a script or this program replies."""
-        return self._models.name_for(agent)
+        return self._models.name_for(agent, run)

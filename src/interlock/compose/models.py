@@ -1,15 +1,14 @@
-"""Finds the model for an agent: the script, a model of the host, the agent's own script, its provider, or the local
+"""Finds the model for an agent: what was given to its run or its process, its own script, its provider, or the local
 model."""
 
 import os
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
+from functools import partial
 
 import msgspec
 
 from interlock.adapters.config.known_secrets import KnownSecrets
-from interlock.adapters.crews.script_files import read_script
-from interlock.adapters.models.function_model import FunctionModel, ModelFunction
+from interlock.adapters.models.given_models import GivenModels, load_script
 from interlock.adapters.models.known_models import fault_in_price
 from interlock.adapters.models.local import local_files
 from interlock.adapters.models.local.local_model import LocalModel
@@ -25,13 +24,12 @@ from interlock.adapters.models.pydantic_ai.other_providers import (
 )
 from interlock.adapters.models.redacting_model import RedactingModel
 from interlock.adapters.models.scripted_model import ScriptedModel
+from interlock.compose.run_resources import RunResources
 from interlock.crew.definition import AgentDefinition, CrewDefinition, ModelRef
 from interlock.crew.host import FREE_PROVIDERS, PROVIDERS
-from interlock.engine.budgets.limits import cost_at, cost_of
+from interlock.engine.budgets.limits import CostOf, cost_at, cost_of
 from interlock.errors import ModelRefused, UsageError, nearest
 from interlock.ports import Clock, Model
-
-AnyModel = Model | ModelFunction
 
 NO_MODEL = (
     "write 'model: PROVIDER:NAME' in its file or under settings, or give --model, --script FILE or, in Python, models=…"
@@ -45,15 +43,13 @@ class Models:
 
     def __init__(
         self,
-        given: AnyModel | Mapping[str, AnyModel] | None,
-        script: str | os.PathLike[str] | None,
+        resources: RunResources,
         clock: Clock,
         providers: Providers | None = None,
         keys: KnownSecrets | None = None,
     ) -> None:
         self._keys = keys or KnownSecrets()
-        self._given, self._clock = given, clock
-        self._script = self._load_script(script) if script is not None else None
+        self._resources, self._clock = resources, clock
         self._scripts: dict[str, ScriptedModel] = {}
         self._providers: Providers = providers or {}
         self._clients: dict[ModelRef, OpenAICompatibleModel] = {}
@@ -61,13 +57,12 @@ class Models:
         self._others: dict[tuple[ModelRef, bool], OtherProviderModel] = {}
         self._local: dict[str, LocalModel] = {}
 
-    def model_for(self, crew: CrewDefinition, agent: AgentDefinition) -> Model:
-        if self._script is not None:
-            return RedactingModel(self._script, self._keys)
+    def model_for(self, crew: CrewDefinition, agent: AgentDefinition, run: str) -> Model:
+        given = self._resources.models_for(run)
+        agent = given.as_called(agent)
         provider = agent.primary.provider if agent.primary is not None else ""
-        given = self._given.get(provider) if isinstance(self._given, Mapping) else self._given
-        if given is not None:
-            return RedactingModel(given if hasattr(given, "reply") else FunctionModel(given), self._keys)
+        if (model := given.model_for(provider)) is not None:
+            return RedactingModel(model, self._keys)
         if agent.primary is not None and provider == "scripted":
             return RedactingModel(self._script_for(agent.primary.model), self._keys)
         if agent.primary is not None and is_served(as_served(agent.primary).provider, self._providers):
@@ -78,34 +73,39 @@ class Models:
             return self._local_model(agent.primary.model)
         raise ModelRefused(f"agent '{agent.id}' of crew '{crew.name}' has no model that can be called; {NO_MODEL}")
 
-    def require_reachable(self, crew: CrewDefinition, run: str = "") -> None:
+    def require_reachable(self, crew: CrewDefinition, run: str, *, is_new: bool) -> None:
         """Refuses a crew whose models have no address or no key here; the run stays as it was."""
-        for agent, model in self._server_models(crew):
+        for agent, model in self._server_models(crew, self._resources.models_for(run)):
             try:
                 self._require(model)
             except ModelRefused as refusal:
-                raise UsageError(
-                    f"agent '{agent.id}' of crew '{crew.name}': {refusal}{_run_stays_note(run)}"
-                ) from refusal
+                stays = "" if is_new else _run_stays_note(run)
+                raise UsageError(f"agent '{agent.id}' of crew '{crew.name}': {refusal}{stays}") from refusal
 
-    def require_named(self, crew: CrewDefinition, run: str = "") -> None:
+    def require_named(self, crew: CrewDefinition, run: str, *, is_new: bool) -> None:
         """Refuses a crew with an agent that has no model; the run stays as it was."""
+        given = self._resources.models_for(run)
         for agent in crew.agents:
-            if agent.primary is None and not self._is_given(""):
-                how = NO_MODEL_NOW if run else NO_MODEL
-                raise UsageError(f"agent '{agent.id}' of crew '{crew.name}' has no model; {how}{_run_stays_note(run)}")
+            if given.as_called(agent).primary is None and not given.has(""):
+                how = NO_MODEL if is_new else f"{NO_MODEL_NOW}{_run_stays_note(run)}"
+                raise UsageError(f"agent '{agent.id}' of crew '{crew.name}' has no model; {how}")
 
-    def cost_of(self, agent: AgentDefinition, input_tokens: int, output_tokens: int) -> int | None:
+    def costs(self, run: str) -> CostOf:
+        """The costs of the calls of a run."""
+        return partial(self._cost_of, self._resources.models_for(run))
+
+    def _cost_of(self, given: GivenModels, agent: AgentDefinition, input_tokens: int, output_tokens: int) -> int | None:
         """The cost by the agent's own prices, those of interlock.toml, or the bundled table; None if it is unknown.
 
         Scripts and models of the host report their own cost. Without a report a script costs 0, and the cost of a
         model of the host is unknown.
         """
+        agent = given.as_called(agent)
         if agent.has_prices:
             return cost_of(agent, input_tokens, output_tokens)
         provider = agent.primary.provider if agent.primary is not None else ""
-        if self._is_given(provider):
-            return 0 if self._is_script(provider) else None
+        if given.has(provider):
+            return 0 if given.is_script(provider) else None
         prices = self._prices(provider)
         if prices is not None:
             return cost_at(prices, input_tokens, output_tokens)
@@ -117,13 +117,11 @@ class Models:
         settings = self._providers.get(provider)
         return settings.prices if settings is not None else None
 
-    def _is_script(self, provider: str) -> bool:
-        given = self._given.get(provider) if isinstance(self._given, Mapping) else self._given
-        return self._script is not None or isinstance(given, ScriptedModel)
-
-    def name_for(self, agent: AgentDefinition) -> str:
+    def name_for(self, agent: AgentDefinition, run: str) -> str:
         """The model that is called for an agent; empty if a script or the host replies."""
-        if agent.primary is None or agent.primary.provider == "scripted" or self._is_given(agent.primary.provider):
+        given = self._resources.models_for(run)
+        agent = given.as_called(agent)
+        if agent.primary is None or agent.primary.provider == "scripted" or given.has(agent.primary.provider):
             return ""
         return agent.primary.name
 
@@ -140,26 +138,17 @@ class Models:
         for model in local.values():
             await model.close()
 
-    def _server_models(self, crew: CrewDefinition) -> Iterator[tuple[AgentDefinition, ModelRef]]:
+    def _server_models(self, crew: CrewDefinition, given: GivenModels) -> Iterator[tuple[AgentDefinition, ModelRef]]:
         """Agents with the models that a server provides."""
-        for agent in crew.agents:
+        for agent in map(given.as_called, crew.agents):
             for model in (agent.primary, agent.backup):
-                if model is not None and self._is_server_model(model):
+                if model is not None and not given.has(model.provider) and self._is_server_model(model):
                     yield agent, model
 
     def _is_server_model(self, model: ModelRef) -> bool:
-        """True if a server provides the model, and not a script or the host."""
-        if self._is_given(model.provider):
-            return False
         if model.provider in OTHER_PROVIDERS or model.provider == local_files.LOCAL:
             return True
         return is_served(as_served(model).provider, self._providers)
-
-    def _is_given(self, provider: str) -> bool:
-        """True if the script or the host replies for this provider."""
-        if self._script is not None or self._given is None:
-            return self._script is not None
-        return provider in self._given if isinstance(self._given, Mapping) else True
 
     def _require(self, model: ModelRef) -> None:
         model = as_served(model)
@@ -194,19 +183,16 @@ class Models:
 
     def _script_for(self, file: str) -> ScriptedModel:
         if file not in self._scripts:
-            self._scripts[file] = self._load_script(file)
+            self._scripts[file] = load_script(file, self._clock)
         return self._scripts[file]
-
-    def _load_script(self, file: str | os.PathLike[str]) -> ScriptedModel:
-        return ScriptedModel(read_script(Path(file)), clock=self._clock, records_requests=False)
 
 
 def _run_stays_note(run: str) -> str:
     return f"; run '{run}' stays as it was" if run else ""
 
 
-def with_model(crew: CrewDefinition, named: str, providers: Providers | None = None) -> CrewDefinition:
-    """The crew with one model for every agent and no backup; its runs keep that model in every process."""
+def model_named(named: str, providers: Providers | None = None) -> ModelRef:
+    """The model that --model names."""
     provider, model = (part.strip() for part in (named.partition(":")[0], named.partition(":")[2]))
     known = (*PROVIDERS, *(providers or {}))
     if not provider or not model:
@@ -214,8 +200,13 @@ def with_model(crew: CrewDefinition, named: str, providers: Providers | None = N
     if provider not in known:
         advice = nearest(provider, known, f"add [providers.{provider}] to interlock.toml")
         raise UsageError(f"--model {named!r}: unknown provider '{provider}'; {advice}")
-    ref = ModelRef(provider=provider, model=model)
-    settings = (providers or {}).get(provider)
+    return ModelRef(provider=provider, model=model)
+
+
+def with_model(crew: CrewDefinition, named: str, providers: Providers | None = None) -> CrewDefinition:
+    """The crew with one model for every agent and no backup; its runs keep that model in every process."""
+    ref = model_named(named, providers)
+    settings = (providers or {}).get(ref.provider)
     fault = fault_in_price(crew, ref, has_prices=settings is not None and settings.prices is not None)
     if fault:
         raise UsageError(f"--model {named!r}: {fault}")

@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from interlock.adapters.cron import next_cron
 from interlock.adapters.files.data_folder import records_missing_in
 from interlock.adapters.files.view_keeper import ViewKeeper
 from interlock.adapters.log.redacted_log import redact_logs
+from interlock.adapters.models.given_models import GivenModels, ModelChoice, load_script
 from interlock.adapters.sqlite.bus.bus import SqliteBus
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.sqlite.tables.orders import SqliteOrders
@@ -22,20 +23,22 @@ from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
 from interlock.adapters.tools.redacting_tools import RedactingToolbox
 from interlock.adapters.tools.tool_imports import import_tools
 from interlock.compose.crews import AnyHost, settings_from
-from interlock.compose.models import AnyModel, Models
+from interlock.compose.models import Models, model_named
 from interlock.compose.orders import OrderDesk
 from interlock.compose.preflight import Preflight, require_parts
 from interlock.compose.questions import store_missing_questions
 from interlock.compose.recovery import RunRecovery
 from interlock.compose.resume import RunResumer
+from interlock.compose.run_resources import RunResources
 from interlock.compose.run_starter import RunStarter
 from interlock.compose.schedules import Schedules
 from interlock.compose.signals import Signals
 from interlock.compose.tools import HostTools
 from interlock.compose.upkeep.retention import TOMBSTONE_DAYS, Retention, RetentionSettings
 from interlock.crew.definition import CrewDefinition
+from interlock.engine.flow.parking import SET_ASIDE
 from interlock.engine.state import RunState
-from interlock.errors import RecordsMissing, UsageError
+from interlock.errors import OwnedElsewhere, RecordsMissing, UsageError
 from interlock.ports import Archive, Clock, Delivery, Journal, Observer, Owners, RunRow
 from interlock.runtime.calls.external_signals import OnExternal
 from interlock.runtime.calls.host_decisions import CheckReport, HostDecisions, SelectChildren
@@ -54,8 +57,10 @@ class OpenFolder:
         *,
         host: AnyHost | None = None,
         tools: Sequence[PythonTool | Callable[..., Any]] = (),
-        models: AnyModel | Mapping[str, AnyModel] | None = None,
+        models: ModelChoice | None = None,
         script: str | os.PathLike[str] | None = None,
+        model: str | None = None,
+        deps: Any = None,
         on_external: OnExternal | None = None,
         observers: Sequence[Observer] = (),
         select_children: SelectChildren | None = None,
@@ -67,20 +72,34 @@ class OpenFolder:
         """Reads `host`, the path of an interlock.toml or a value of `load_host`. The modules that it names are imported
         now, and its durability is used unless one is given.
 
+        `models` and `script` reply in place of the models that crews name; `model` (`PROVIDER:NAME`) is called for
+        every agent. `deps` are given to tools that ask for them (`ToolContext.deps`).
+
         `select_children(task, ids)` and `check_report(task, report)` decide in place of a model where a crew's
         delegation says `select: model` or `report_check: model`.
         """
         require_parts(data, tools, models)
         settings = settings_from(host)
         self.data, self.host_file = Path(data), settings.file
-        self.script = script
-        self.toolbox = HostTools(
-            PythonToolbox([*tools, *import_tools(settings)]), settings.mcp, has_file=settings.file is not None
-        )
+        self.script, self.model = script, model
         self.clock = clock or SystemClock()
+        self.resources = RunResources(
+            GivenModels(
+                models,
+                script=load_script(script, self.clock) if script is not None else None,
+                model=model_named(model, settings.provider_settings) if model is not None else None,
+            ),
+            deps,
+            PythonToolbox(tools).names,
+            has_tool=lambda name: name in functions.names,
+        )
+        functions = self.resources.toolbox_of([*tools, *import_tools(settings)])
+        self.toolbox = HostTools(
+            functions, settings.mcp, has_file=settings.file is not None, given_with=self.resources.given_with
+        )
         self._known = KnownSecrets(secret.value for secret in host_secrets(settings, os.environ))
-        self._models = Models(models, script, self.clock, settings.provider_settings, self._known)
-        self._preflight = Preflight(self._models, self.toolbox)
+        self._models = Models(self.resources, self.clock, settings.provider_settings, self._known)
+        self._preflight = Preflight(self._models, self.toolbox, self.resources)
         self._on_external, self._observers = on_external, observers
         self._judges = HostDecisions(select_children, check_report)
         self._recover = recover
@@ -129,7 +148,7 @@ class OpenFolder:
                 bus=SqliteBus(store),
                 clock=self.clock,
                 model_for=self._models.model_for,
-                cost_of=self._models.cost_of,
+                costs=self._models.costs,
                 toolbox=RedactingToolbox(self.toolbox, self._known),
                 observers=self._observers,
                 on_external=self._on_external,
@@ -138,6 +157,7 @@ class OpenFolder:
                 start_for=self._start_for_delivery if self._recover else None,
                 listens=self._listens,
                 redactor=self._known,
+                supplies=self.resources,
             )
         )
         self._assemble_commands()
@@ -159,7 +179,6 @@ class OpenFolder:
         """Makes the parts that carry out what users ask for."""
         self.signals = Signals(self.runner.hub, self.clock, self._known, self.runner.crews.of)
         self._desk = OrderDesk(self.runner)
-        self._starter = RunStarter(self.runner, self.signals, self._preflight, self._known)
         self._recovery = RunRecovery(
             self.runner, self.store, self._preflight, resume=self._resume_run, in_background=self._run_until_closed
         )
@@ -171,6 +190,22 @@ class OpenFolder:
             state_of=self.state,
             recover_tree=self._recovery.recover_tree,
         )
+        self._starter = RunStarter(
+            self.runner,
+            self.signals,
+            self._preflight,
+            self._known,
+            self.resources,
+            continue_run=self._continue_started,
+        )
+
+    async def _continue_started(self, row: RunRow) -> None:
+        """Continues a run that was started before, if no process drives it; a parked one stays parked."""
+        if row.reason == SET_ASIDE and row.status == "paused":
+            await self._resume_run(row.run)
+        elif row.status == "running" and not await self._desk.is_driven_elsewhere(row.run):
+            with suppress(OwnedElsewhere):  # another process was first
+                await self._recovery.recover_tree(row.run)
 
     async def _resume_run(self, run_id: str) -> None:
         await self._resumer.resume(run_id, GivenAnswer(), continues_parked=True)

@@ -7,19 +7,20 @@ from typing import Protocol
 import msgspec
 
 from interlock.adapters.config.known_secrets import KnownSecrets
-from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import BUILT_IN_TOOLS
 from interlock.engine.builtin_tools import BUILTIN_TOOLS
-from interlock.engine.events import CrewContext
+from interlock.engine.events import CrewContext, RunStarted
 from interlock.engine.routing.emit_signal import EMIT_SIGNAL
 from interlock.engine.shared_memory import value_fault
 from interlock.errors import UsageError
 from interlock.ids import is_run_id
 from interlock.limits import MEMORY_KEY_CHARS_MAX, MEMORY_KEYS_MAX
+from interlock.ports import Journal, RunRow
 from interlock.runtime.calls.bus_tools import BUS_TOOLS
+from interlock.runtime.supplies import RunSupplies
 
-# Of the name of a caller, in a journal.
+# Of the name of a caller or a user, in a journal.
 NAME_CHARS_MAX = 200
 
 
@@ -43,15 +44,19 @@ def require_parts(data: object, tools: object, models: object) -> None:
         raise UsageError(f"data must be the path of a folder, not {type(data).__name__}")
     if not isinstance(tools, Iterable) or isinstance(tools, str):
         raise UsageError(f"tools must be a list of functions, not {type(tools).__name__}")
+    require_models_value(models)
+
+
+def require_models_value(models: object) -> None:
     if not (models is None or isinstance(models, Mapping) or callable(models) or hasattr(models, "reply")):
         raise UsageError(f"models must be a function, a model, or a mapping of them, not {type(models).__name__}")
 
 
-def require_name(by: object) -> None:
-    """Refuses the name of a caller that is not text, or too long for a journal."""
-    require_text(by, "the caller (by)")
-    if isinstance(by, str) and len(by) > NAME_CHARS_MAX:
-        raise UsageError(f"the caller (by) has {len(by)} characters; the limit is {NAME_CHARS_MAX}")
+def require_name(name: object, what: str = "the caller (by)") -> None:
+    """Refuses the name of a caller or user that is not text, or too long for a journal."""
+    require_text(name, what)
+    if isinstance(name, str) and len(name) > NAME_CHARS_MAX:
+        raise UsageError(f"{what} has {len(name)} characters; the limit is {NAME_CHARS_MAX}")
 
 
 def require_drivable(crew: CrewDefinition) -> None:
@@ -100,9 +105,9 @@ def require_no_key(crew: CrewDefinition, keys: KnownSecrets) -> None:
         raise UsageError(f"crew '{name}' contains a secret of this host; remove it: keys come from the environment")
 
 
-def require_tools(crew: CrewDefinition, toolbox: PythonToolbox, run: str = "", *, has_file: bool = True) -> None:
+def require_tools(crew: CrewDefinition, names: Sequence[str], run: str = "", *, has_file: bool = True) -> None:
     """Refuses a crew that names tools which this host does not have; the run stays as it was."""
-    missing = list(dict.fromkeys(_missing_tools(crew, toolbox.names)))
+    missing = list(dict.fromkeys(_missing_tools(crew, names)))
     if missing:
         subject = f"run '{run}' of crew '{crew.name}'" if run else f"crew '{crew.name}'"
         stays = "; the run stays as it was" if run else ""
@@ -126,9 +131,9 @@ def _missing_tools(crew: CrewDefinition, names: Sequence[str]) -> Iterator[str]:
 class ModelCheck(Protocol):
     """Checks that a process has the models of a crew."""
 
-    def require_reachable(self, crew: CrewDefinition, run: str = "") -> None: ...
+    def require_reachable(self, crew: CrewDefinition, run: str, *, is_new: bool) -> None: ...
 
-    def require_named(self, crew: CrewDefinition, run: str = "") -> None: ...
+    def require_named(self, crew: CrewDefinition, run: str, *, is_new: bool) -> None: ...
 
 
 class ToolCheck(Protocol):
@@ -140,20 +145,24 @@ class ToolCheck(Protocol):
 class Preflight:
     """Refuses crews whose models or tools this process does not have. The run stays as it was."""
 
-    def __init__(self, models: ModelCheck, tools: ToolCheck) -> None:
-        self._models, self._tools = models, tools
+    def __init__(self, models: ModelCheck, tools: ToolCheck, supplies: RunSupplies) -> None:
+        self._models, self._tools, self._supplies = models, tools, supplies
 
-    async def require_runnable(self, crew: CrewDefinition, run_id: str) -> None:
-        await self.require_usable(crew, run_id)
-        self.require_models(crew, run_id)
+    async def require_runnable(self, crew: CrewDefinition, row: RunRow, journal: Journal) -> None:
+        """Requires all that a run needs to continue here: first what it was begun with, then models and tools."""
+        started = (await journal.records(row.run, 0, 1))[0].events[0]
+        assert isinstance(started, RunStarted), "a run begins with run.started"
+        self._supplies.require_supplied(row.run, crew, row.crew_sha, started.needs)
+        await self.require_usable(crew, row.run, is_new=False)
+        self.require_models(crew, row.run, is_new=False)
 
-    async def require_usable(self, crew: CrewDefinition, run_id: str = "") -> None:
+    async def require_usable(self, crew: CrewDefinition, run_id: str = "", *, is_new: bool = True) -> None:
         """Requires every model and tool that the crew and its sub-crews name."""
         for each in crew.whole_tree():
-            self._models.require_reachable(each, run_id)
-            await self._tools.require(each, run_id)
+            self._models.require_reachable(each, run_id, is_new=is_new)
+            await self._tools.require(each, "" if is_new else run_id)
 
-    def require_models(self, crew: CrewDefinition, run_id: str = "") -> None:
+    def require_models(self, crew: CrewDefinition, run_id: str = "", *, is_new: bool = True) -> None:
         """Requires a model for every agent: a run that cannot continue is not touched."""
         for each in crew.whole_tree():
-            self._models.require_named(each, run_id)
+            self._models.require_named(each, run_id, is_new=is_new)

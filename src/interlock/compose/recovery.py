@@ -17,7 +17,7 @@ from interlock.compose.questions import QuestionStore, runs_with_deadlines
 from interlock.compose.results import SetAsideRun
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.flow.parking import PARKED, SET_ASIDE
-from interlock.errors import InterlockError, OwnedElsewhere, RunNotFound, StoreFailed
+from interlock.errors import HostLacks, InterlockError, OwnedElsewhere, RunNotFound, StoreFailed
 from interlock.ids import root_of
 from interlock.ports import Journal, RunRow
 from interlock.runtime.runner import Runner
@@ -58,7 +58,7 @@ class RunRecovery:
     async def recover_tree(self, run_id: str) -> None:
         """Recovers a run by its root: a child is driven together with its caller."""
         root = await self._runner.journal.row(root_of(run_id))
-        await self._recover_run(await self._crew_of(root), root.run)
+        await self._recover_run(await self._crew_of(root), root)
 
     async def _recover_each(self, recover: Recover, **which: str) -> tuple[SetAsideRun, ...]:
         def try_later(row: RunRow) -> None:
@@ -78,18 +78,18 @@ class RunRecovery:
     async def _recover_or_set_aside(self, row: RunRow) -> None:
         crew = await self._crew_of(row)
         try:
-            await self._preflight.require_runnable(crew, row.run)
+            await self._preflight.require_runnable(crew, row, self._runner.journal)
         except InterlockError as hindrance:
             await self._runner.set_aside(row.run, str(hindrance))
             raise
-        await self._recover_run(crew, row.run)
+        await self._recover_run(crew, row)
 
-    async def _recover_run(self, crew: CrewDefinition, run_id: str) -> None:
-        await self._preflight.require_runnable(crew, run_id)
+    async def _recover_run(self, crew: CrewDefinition, row: RunRow) -> None:
+        await self._preflight.require_runnable(crew, row, self._runner.journal)
         try:
-            await self._runner.recover(crew, run_id)
+            await self._runner.recover(crew, row.run)
         except Exception:
-            await self._runner.owners.release(run_id)  # another process may be able to drive it
+            await self._runner.owners.release(row.run)  # another process may be able to drive it
             raise
 
     async def _resume_row(self, row: RunRow) -> None:
@@ -100,7 +100,13 @@ class RunRecovery:
         for run_id in await runs_with_deadlines(self._store, self._crew_of):
             if run_id not in self._runner.live:
                 with suppress(OwnedElsewhere, RunNotFound):
-                    await self._runner.deadlines.check_deadlines(run_id)
+                    await self._check_deadlines(run_id)
+
+    async def _check_deadlines(self, run_id: str) -> None:
+        try:
+            await self._runner.deadlines.check_deadlines(run_id)
+        except HostLacks as error:  # its questions stay open for a process that can drive it
+            self._runner.supervisor.record_set_aside(root_of(run_id), str(error))
 
     async def _crew_of(self, row: RunRow) -> CrewDefinition:
         return await self._runner.crews.of(row.crew_sha)

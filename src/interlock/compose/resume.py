@@ -80,7 +80,7 @@ class RunResumer:
         row = await self._runner.journal.row(run_id)
         crew = await self._runner.crews.of(row.crew_sha)
         if row.status in ("running", "paused"):
-            await self._preflight.require_runnable(crew, run_id)
+            await self._preflight.require_runnable(crew, row, self._runner.journal)
         if row.status == "running" and run_id not in self._runner.live:
             if answers and given.token is None and not (await self._state_of(run_id)).waits:
                 raise NotWaiting(run_id, None, [], because=_STILL_RUNNING)

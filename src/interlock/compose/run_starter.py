@@ -1,5 +1,7 @@
 """Starts runs: of a crew that a user gives, for a delivery of a broadcast, and for a schedule."""
 
+from collections.abc import Awaitable, Callable
+
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.broadcast.naming import stable_id
 from interlock.broadcast.run_schedules import RunSchedule
@@ -13,21 +15,111 @@ from interlock.compose.preflight import (
     require_size,
     require_text,
 )
+from interlock.compose.run_resources import AnyCrew, RunGift, RunResources, definition_of, functions_of
 from interlock.compose.signals import Signals
 from interlock.crew.definition import CrewDefinition
-from interlock.engine.events import NO_CONTEXT, CrewContext, Entry
-from interlock.errors import UsageError
-from interlock.ports import Delivery
+from interlock.engine.events import NO_CONTEXT, CrewContext, Entry, RunStarted
+from interlock.errors import AlreadyStarted, RunExists, RunNotFound, UsageError
+from interlock.ids import is_below
+from interlock.ports import Delivery, RunRow
+from interlock.runtime.calls.storable import as_storable
+from interlock.runtime.replay import is_over
 from interlock.runtime.runner import Runner
 from interlock.runtime.stored_crews import StoredForm
 
 
 class RunStarter:
-    """Checks a crew, stores it, and starts runs of it."""
+    """Checks a crew, stores it, and starts runs of it. `continue_run` continues a run that no process drives."""
 
-    def __init__(self, runner: Runner, signals: Signals, preflight: Preflight, secrets: KnownSecrets) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        signals: Signals,
+        preflight: Preflight,
+        secrets: KnownSecrets,
+        resources: RunResources,
+        *,
+        continue_run: Callable[[RunRow], Awaitable[None]],
+    ) -> None:
         self._runner, self._signals = runner, signals
         self._preflight, self._secrets = preflight, secrets
+        self._resources, self._continue_run = resources, continue_run
+
+    async def start_once(
+        self,
+        crew: AnyCrew,
+        text: str,
+        run_id: str,
+        gift: RunGift,
+        *,
+        history: tuple[Entry, ...] = (),
+        continues: str = "",
+        context: CrewContext = NO_CONTEXT,
+        by: str = "",
+        user: str = "",
+    ) -> None:
+        """Starts a run, or finds the one that was started so before; that one continues if no process drives it.
+
+        Raises `AlreadyStarted` if it was started with another crew, text or history.
+        """
+        definition = definition_of(crew)
+        require_crew(definition)
+        require_text(text, "the input of a run")
+        form = self._keep_functions(crew)
+        await self._resources.sweep(self._is_over)
+        if await self._find_started(form, text, run_id, gift, continues):
+            return
+        try:
+            with self._resources.giving(run_id, gift):
+                await self.start(
+                    definition, text, run_id, history=history, continues=continues, context=context, by=by, user=user
+                )
+        except RunExists:  # another caller was first
+            await self._find_started(form, text, run_id, gift, continues)
+
+    def _keep_functions(self, crew: AnyCrew) -> StoredForm:
+        """Keeps the functions that came with a crew; gives its stored form, once it is proven."""
+        definition = definition_of(crew)
+        form = self._runner.crews.require_proven_form(definition)
+        names = [each.name for each in definition.whole_tree()]
+        self._resources.give_functions(form.bodies, names, functions_of(crew))
+        return form
+
+    async def _find_started(self, form: StoredForm, text: str, run_id: str, gift: RunGift, continues: str) -> bool:
+        """True if there is such a run; it continues if no process drives it and everything is given."""
+        try:
+            row = await self._runner.journal.row(run_id)
+        except RunNotFound:
+            return False
+        started = (await self._runner.journal.records(run_id, 0, 1))[0].events[0]
+        assert isinstance(started, RunStarted), "a run begins with run.started"
+        given = {
+            "crew": started.crew_sha == form.sha,
+            "text": started.input == as_storable(self._secrets.redact(text)),
+            "history": started.continues == continues,
+        }
+        for what, is_same in given.items():
+            if not is_same:
+                raise AlreadyStarted(run_id, what)
+        if not is_over(row.status) and run_id not in self._runner.live:
+            with self._resources.giving(run_id, gift):
+                await self._continue_run(row)
+            await self.forget_unless_needed(run_id)
+        return True
+
+    async def forget_unless_needed(self, run_id: str) -> None:
+        """Forgets what was given to a run that another process drives, or that is over by now."""
+        if not self._is_live(run_id) and (await self._runner.journal.row(run_id)).status != "paused":
+            self._resources.forget(run_id)
+
+    def _is_live(self, root: str) -> bool:
+        return root in self._runner.live or any(is_below(run, root) for run in self._runner.live)
+
+    async def _is_over(self, run_id: str) -> bool:
+        try:
+            return is_over((await self._runner.journal.row(run_id)).status)
+        except RunNotFound:
+            return True
 
     async def start(
         self,
@@ -40,15 +132,17 @@ class RunStarter:
         context: CrewContext = NO_CONTEXT,
         schedule: str = "",
         by: str = "",
+        user: str = "",
     ) -> None:
         """Starts a run, after all checks that need nothing stored."""
         require_crew(crew)
         require_text(text, "the input of a run")
         require_name(by)
-        form = await self._require_startable(crew)
+        require_name(user, "the user of a run")
+        form = await self._require_startable(crew, run_id)
         require_size(crew, text)
         require_context(context)
-        self._preflight.require_models(crew)
+        self._preflight.require_models(crew, run_id)
         text = self._secrets.redact(text)
         for each in crew.whole_tree():
             require_no_key(each, self._secrets)
@@ -63,18 +157,21 @@ class RunStarter:
             context=context,
             schedule=schedule,
             by=by,
+            needs=self._resources.needs_of(run_id, form.crew, form.sha),
+            user=user,
         )
 
-    async def listen(self, crew: CrewDefinition) -> None:
+    async def listen(self, crew: AnyCrew) -> None:
         """Stores a crew and its subscriptions; no run starts."""
-        await self._store(await self._require_startable(crew))
+        self._keep_functions(crew)
+        await self._store(await self._require_startable(definition_of(crew)))
 
-    async def require_schedulable(self, crew: CrewDefinition, text: str) -> None:
+    async def require_schedulable(self, crew: AnyCrew, text: str) -> None:
         """Checks and stores a crew of which runs are planned."""
-        require_crew(crew)
+        require_crew(definition_of(crew))
         require_text(text, "the input of a run")
-        require_size(crew, text)
-        await self._store(self._runner.crews.require_proven_form(crew))
+        require_size(definition_of(crew), text)
+        await self._store(self._keep_functions(crew))
 
     async def start_for_delivery(self, delivery: Delivery) -> None:
         """Starts a run at the agent that subscribed, with the broadcast as input."""
@@ -89,7 +186,8 @@ class RunStarter:
         self._preflight.require_models(crew)
         name = stable_id(f"{delivery.heard.broadcast.id}:{delivery.crew}:{delivery.agent}:{delivery.number}")
         run_id = f"{delivery.heard.broadcast.created_at:012x}{name[:8]}"
-        await self._runner.start_for_delivery(crew, sha, delivery, run_id)
+        needs = self._resources.needs_of(run_id, crew, sha)
+        await self._runner.start_for_delivery(crew, sha, delivery, run_id, needs)
 
     async def start_scheduled(self, schedule: RunSchedule, run_id: str) -> None:
         """Starts the run of one occurrence, with the newest file of the crew that this folder knows."""
@@ -99,11 +197,11 @@ class RunStarter:
         crew = await self._runner.crews.of(sha)
         await self.start(crew, schedule.input, run_id, schedule=schedule.id)
 
-    async def _require_startable(self, crew: CrewDefinition) -> StoredForm:
+    async def _require_startable(self, crew: CrewDefinition, run_id: str = "") -> StoredForm:
         form = self._runner.crews.require_proven_form(crew)
         for each in crew.whole_tree():
             require_drivable(each)
-        await self._preflight.require_usable(crew)
+        await self._preflight.require_usable(crew, run_id)
         return form
 
     async def _store(self, form: StoredForm) -> None:

@@ -1,6 +1,6 @@
 """All tools of a host: its functions, and those of its MCP servers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from interlock.adapters.config.mcp_settings import McpServer
 from interlock.adapters.tools.mcp_tools import McpToolbox
@@ -9,19 +9,30 @@ from interlock.compose.preflight import require_tools
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import BUILT_IN_TOOLS
 from interlock.errors import UsageError
-from interlock.ports import ToolSchema
+from interlock.ports import NO_CREW, CrewRef, ToolCall, ToolSchema
 
 
 class HostTools:
-    """One toolbox made of two. Tool names are unique: a tool of a server is refused if its name is used already."""
+    """One toolbox made of two. Tool names are unique: a tool of a server is refused if its name is used already.
 
-    def __init__(self, functions: PythonToolbox, servers: Mapping[str, McpServer], *, has_file: bool = True) -> None:
-        self._functions, self._has_file = functions, has_file
+    `given_with` has the functions that came with a crew: for that crew they stand before all others.
+    """
+
+    def __init__(
+        self,
+        functions: PythonToolbox,
+        servers: Mapping[str, McpServer],
+        *,
+        has_file: bool = True,
+        given_with: Callable[[CrewRef], PythonToolbox],
+    ) -> None:
+        self._functions, self._has_file, self._given_with = functions, has_file, given_with
         self._served = McpToolbox(servers, taken=(*functions.names, *BUILT_IN_TOOLS))
 
     async def require(self, crew: CrewDefinition, run: str = "") -> None:
         """Refuses a crew that names missing tools; afterwards all that it names can be called."""
-        require_tools(crew, self._functions, run, has_file=self._has_file)
+        names = (*self._given_with(CrewRef(crew.name)).names, *self._functions.names)
+        require_tools(crew, names, run, has_file=self._has_file)
         named = [tool for agent in crew.agents for tool in agent.tools]
         try:
             await self._served.ensure_started(named, lenient=crew.version == "1.0")
@@ -30,18 +41,28 @@ class HostTools:
                 raise
             raise UsageError(f"{error}; run '{run}' stays as it was") from error
 
-    def schemas(self, names: Sequence[str]) -> tuple[ToolSchema, ...]:
-        return self._functions.schemas(names) + self._served.schemas(names)
+    def schemas(self, names: Sequence[str], crew: CrewRef = NO_CREW) -> tuple[ToolSchema, ...]:
+        own = self._given_with(crew)
+        others = [name for name in names if name not in own.names]
+        found = own.schemas(names, crew) + self._functions.schemas(others, crew) + self._served.schemas(others, crew)
+        order = {name: place for place, name in enumerate(names)}
+        return tuple(sorted(found, key=lambda schema: order.get(schema.name, len(order)))) if own.names else found
 
-    def is_idempotent(self, name: str) -> bool:
-        return self._functions.is_idempotent(name) or self._served.is_idempotent(name)
+    def is_idempotent(self, name: str, crew: CrewRef = NO_CREW) -> bool:
+        if name in (own := self._given_with(crew)).names:
+            return own.is_idempotent(name, crew)
+        return self._functions.is_idempotent(name, crew) or self._served.is_idempotent(name, crew)
 
-    def needs_approval(self, name: str) -> bool:
-        return self._functions.needs_approval(name) or self._served.needs_approval(name)
+    def needs_approval(self, name: str, crew: CrewRef = NO_CREW) -> bool:
+        if name in (own := self._given_with(crew)).names:
+            return own.needs_approval(name, crew)
+        return self._functions.needs_approval(name, crew) or self._served.needs_approval(name, crew)
 
-    async def run(self, name: str, arguments: str, *, key: str) -> str:
-        box = self._served if self._served.has(name) else self._functions
-        return await box.run(name, arguments, key=key)
+    async def run(self, call: ToolCall) -> str:
+        if call.name in (own := self._given_with(CrewRef(call.crew, call.crew_sha))).names:
+            return await own.run(call)
+        box = self._served if self._served.has(call.name) else self._functions
+        return await box.run(call)
 
     async def close(self) -> None:
         await self._served.close()

@@ -6,7 +6,7 @@ import msgspec
 
 from interlock.broadcast.record import ReceivedBroadcast
 from interlock.engine.budgets.inherited_limits import UNBOUNDED, Allowance, InheritedLimits
-from interlock.engine.events import Entry, ToolRequest, Usage
+from interlock.engine.events import NO_NEEDS, Entry, HostNeeds, ToolRequest, Usage
 from interlock.engine.kinds import OPEN, RunStatus, TurnKind, WaitKind, WorkStatus
 from interlock.engine.routing.decision import Decision
 from interlock.messages.answers import AnswerRules
@@ -253,6 +253,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     hops: int = 0  # of every turn, if a broadcast started this run or one above it
     side: list[SideTurn] = []
     aside: AfterSideTurns | None = None  # set while the current turn is a side turn
+    user: str = ""  # for whom it works, as the host says
     input: str = ""
     original_input: str = ""
     path: tuple[str, ...] = ()
@@ -268,6 +269,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     messages: int = 0
     remarks: dict[str, str] = {}  # shown together with a message, by its id
     message_types: dict[str, MessageType] = {}  # of the host, as of the start of the run
+    needs: HostNeeds = NO_NEEDS  # of its host; those of the calling run in a child
     given: dict[str, str] = {}  # ids of host messages, by idempotency key
     asked: dict[str, str] = {}  # the token of the accepted answer, by the id of its question
     written: list[str] = []  # memory keys that this run or its children wrote

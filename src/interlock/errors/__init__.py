@@ -6,17 +6,18 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 │                             └─ UnknownTarget  WrongTarget  InvalidTarget
                 ├─ UsageError     the caller named something that does not exist, or a host file is wrong
                 │  ├─ FolderServed     one server per data folder
+                │  ├─ HostLacks     a run was begun with models, deps or functions that this process does not have
                 │  ├─ BadBroadcast ── BadPattern     an invalid broadcast, subscription or schedule
                 │  └─ UnknownSubscriber  NoSuchSignal  NoSuchSchedule
                 ├─ RequestRefused     the sender of the request acts; its codes are in server/http/problems.py
                 ├─ RunError ──┬─ RunNotFound (RunDeleted)  RunExists  OutOfOrder  NotOwner  OwnedElsewhere
                 │             ├─ AlreadyHeard  DamagedRun  OrderPending  OrderRefused  OrderLost  OrderCarriedOut
-                │             ├─ AlreadyResumed  NotWaiting (TakesNoInput  TooLate)  CannotFork
+                │             ├─ AlreadyStarted  AlreadyResumed  NotWaiting (TakesNoInput  TooLate)  CannotFork
                 │             └─ ParentIsOver  JournalDiverged
                 └─ PortError ─┬─ ModelRefused ─┬─ PromptTooLong
                               │                └─ ReplyTooLarge
                               ├─ ModelUnavailable ── ReplyCutShort
-                              ├─ ScriptExhausted  ToolFailed ── WrongArguments
+                              ├─ ScriptExhausted  ToolFailed ── WrongArguments  Retry
                               └─ StoreFailed ── StorageFull  StoreBroken  DamagedRow  RecordsMissing  CrewMissing
                                                 Unstorable     the operator acts
 
@@ -48,6 +49,7 @@ from interlock.errors.port import (
     RecordsMissing,
     ReplyCutShort,
     ReplyTooLarge,
+    Retry,
     ScriptExhausted,
     StorageFull,
     StoreBroken,
@@ -60,6 +62,7 @@ from interlock.errors.root import InterlockError
 from interlock.errors.run import (
     AlreadyHeard,
     AlreadyResumed,
+    AlreadyStarted,
     CannotFork,
     DamagedRun,
     JournalDiverged,
@@ -84,6 +87,7 @@ from interlock.errors.usage import (
     BadBroadcast,
     BadPattern,
     FolderServed,
+    HostLacks,
     NoSuchSchedule,
     NoSuchSignal,
     RequestRefused,
@@ -94,6 +98,7 @@ from interlock.errors.usage import (
 __all__ = [
     "AlreadyHeard",
     "AlreadyResumed",
+    "AlreadyStarted",
     "BadBroadcast",
     "BadDefinition",
     "BadPattern",
@@ -106,6 +111,7 @@ __all__ = [
     "DuplicateSignal",
     "EmitterNotAllowed",
     "FolderServed",
+    "HostLacks",
     "InterlockError",
     "InvalidTarget",
     "JournalDiverged",
@@ -128,6 +134,7 @@ __all__ = [
     "ReplyCutShort",
     "ReplyTooLarge",
     "RequestRefused",
+    "Retry",
     "RunDeleted",
     "RunError",
     "RunExists",

@@ -38,6 +38,16 @@ class RunExists(RunError):
         super().__init__(run, f"run '{run}' exists already; choose another id")
 
 
+class AlreadyStarted(RunError):
+    """The id belongs to a run that began with another crew, text or history."""
+
+    code = "already-started"
+
+    def __init__(self, run: str, what: str) -> None:
+        super().__init__(run, f"run '{run}' was already started with another {what}; choose another id")
+        self.what = what
+
+
 class AlreadyHeard(RunError):
     code = "already-heard"
 

@@ -21,6 +21,28 @@ class FolderServed(UsageError):
         self.folder, self.pid = folder, pid
 
 
+class HostLacks(UsageError):
+    """This process cannot give what a run was begun with; `missing` names it: `models`, `deps`, names of tools."""
+
+    code = "host-lacks"
+
+    def __init__(self, run: str, missing: Sequence[str]) -> None:
+        advice = [f"give {way}" for part, way in _WAYS_TO_GIVE.items() if part in missing]
+        if any(part not in _WAYS_TO_GIVE for part in missing):
+            advice.append("name the modules of the tools under [tools] in interlock.toml, or give tools=… in Python")
+        super().__init__(
+            f"run '{run}' needs from its host what this process does not have: {', '.join(missing)}; "
+            f"{'; '.join(advice)}; the run stays as it was"
+        )
+        self.run, self.missing = run, tuple(missing)
+
+
+_WAYS_TO_GIVE = {
+    "models": "--script FILE, --model M or, in Python, models=…",
+    "deps": "deps=… in Python",
+}
+
+
 class RequestRefused(InterlockError):
     """An HTTP request that is refused, with one of the server's codes."""
 

@@ -35,10 +35,11 @@ from interlock.ports.server import (
     WebhookDelivery,
     WebhookOutbox,
 )
-from interlock.ports.tools import Toolbox, ToolSchema
+from interlock.ports.tools import NO_CREW, CrewRef, RunAccess, Toolbox, ToolCall, ToolSchema
 
 __all__ = [
     "NO_BROADCASTS",
+    "NO_CREW",
     "NO_WRITES",
     "Activity",
     "AppendResult",
@@ -48,6 +49,7 @@ __all__ = [
     "BudgetStore",
     "Bus",
     "Clock",
+    "CrewRef",
     "Delivery",
     "Delta",
     "FolderCounts",
@@ -73,6 +75,7 @@ __all__ = [
     "Record",
     "RecordFeed",
     "Reservation",
+    "RunAccess",
     "RunOrder",
     "RunQuestions",
     "RunRow",
@@ -83,6 +86,7 @@ __all__ = [
     "Settlement",
     "StoredRecord",
     "Tombstone",
+    "ToolCall",
     "ToolSchema",
     "Toolbox",
     "UsageTotals",

@@ -29,6 +29,7 @@ from interlock.runtime.live_run import LiveRun as LiveRun
 from interlock.runtime.replay import replay_run
 from interlock.runtime.store_retry import retry_while_store_away
 from interlock.runtime.stored_crews import StoredCrews
+from interlock.runtime.supplies import RunSupplies
 from interlock.runtime.watchers import Watchers
 
 # A run whose calls and commits never wait lets the others, and the timers, have a turn after so many steps.
@@ -58,11 +59,13 @@ class LiveRuns:
         committer: Committer,
         model_calls: ModelCalls,
         supervisor: Supervisor,
+        supplies: RunSupplies,
         on_claimed: Callable[[], None],
     ) -> None:
         self._journal, self._owners, self._clock, self._crews = journal, owners, clock, crews
         self._hub, self._watchers, self._committer = hub, watchers, committer
         self._model_calls, self.supervisor, self._on_claimed = model_calls, supervisor, on_claimed
+        self._supplies = supplies
         self.runs: dict[str, LiveRun] = {}
         self.drivers: dict[str, asyncio.Task[None]] = {}
         self._driving: set[asyncio.Task[None]] = set()  # also drivers that only have to release their run
@@ -80,7 +83,23 @@ class LiveRuns:
         return self._locks.setdefault(run_id, asyncio.Lock())
 
     async def get_or_claim(self, run_id: str, crew: CrewDefinition | None = None) -> LiveRun:
+        """The run, claimed to be driven; `HostLacks` if this process cannot give all that it needs."""
+        return self.runs.get(run_id) or await self.claim_to_drive(run_id, crew)
+
+    async def get_or_claim_to_end(self, run_id: str, crew: CrewDefinition | None = None) -> LiveRun:
+        """The run, claimed to be ended or set aside, which any process may do."""
         return self.runs.get(run_id) or await self.claim_run(run_id, crew)
+
+    async def claim_to_drive(self, run_id: str, crew: CrewDefinition | None = None) -> LiveRun:
+        live = await self.claim_run(run_id, crew)
+        state = live.run.state
+        if state.status not in OVER and state.ending is None:
+            try:
+                self._supplies.require_supplied(run_id, live.crew, live.row.crew_sha, state.needs)
+            except BaseException:
+                await self._owners.release(run_id)
+                raise
+        return live
 
     async def claim_run(self, run_id: str, crew: CrewDefinition | None = None) -> LiveRun:
         """Claims a run and replays its journal, with the crew that the run started with."""
@@ -194,6 +213,8 @@ class LiveRuns:
             self.drivers.pop(live.id, None)
             self._watchers.on_run_settled(live.id)
         self.supervisor.on_run_settled(live.id)
+        if live.run.state.status in OVER and not parent_of(live.id):
+            self._supplies.on_run_over(live.id)
         async with self.run_lock(live.id):  # a caller that is about to drive it again keeps it
             await self.release_if_idle(live)
 

@@ -2,7 +2,7 @@
 
 Rule 1: an order is carried out with the record that it causes, in one transaction; so it happens once, also in a crash.
 Rule 2: orders for one tree are carried out one after another, the oldest first; other trees do not wait.
-Rule 3: an order for a run that this process no longer owns stays open for the next owner.
+Rule 3: an order for a run that this process no longer owns, or cannot drive, stays open for the next owner.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from interlock import errors
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import MessageGiven
 from interlock.errors import (
+    HostLacks,
     InterlockError,
     NotOwner,
     OrderCarriedOut,
@@ -145,7 +146,7 @@ class OrderTaker:
             outcome = OrderOutcome(value=value)
         except (OrderCarriedOut, OrderLost):
             return
-        except (NotOwner, OwnedElsewhere, OutOfOrder, StoreBroken) as error:
+        except (NotOwner, OwnedElsewhere, OutOfOrder, StoreBroken, HostLacks) as error:
             _log.info("order %s of run %s is left to another process: %s", order.kind, order.run, error)
             await clock.sleep_until(clock.monotonic_ms() + AWAY_MS)
             return

@@ -11,12 +11,11 @@ from typing import Any
 import msgspec
 
 from interlock.crew.definition import CrewDefinition
-from interlock.engine.budgets.limits import CostOf, cost_of
 from interlock.engine.delegation.host_messages import require_given
-from interlock.engine.events import NO_CONTEXT, CancelRequested, CrewContext, Entry, MessageGiven, RunStarted
+from interlock.engine.events import NO_CONTEXT, NO_NEEDS, CrewContext, Entry, HostNeeds, MessageGiven, RunStarted
 from interlock.engine.kinds import RunStatus
 from interlock.engine.routing.decision import RoutingTable
-from interlock.engine.run import OVER, RULES, Run
+from interlock.engine.run import RULES, Run
 from interlock.errors import InterlockError, OwnedElsewhere
 from interlock.messages.host_types import message_types
 from interlock.ports import (
@@ -33,6 +32,7 @@ from interlock.ports import (
     Toolbox,
 )
 from interlock.runtime.broadcasts import BroadcastHub
+from interlock.runtime.calls.costs import CostOfRun, cost_of_run
 from interlock.runtime.calls.effects import EffectRunner
 from interlock.runtime.calls.external_signals import ExternalSender, OnExternal
 from interlock.runtime.calls.host_decisions import NO_HOST_DECISIONS, HostDecisions
@@ -43,6 +43,7 @@ from interlock.runtime.commit import row_of as row_of
 from interlock.runtime.following import Following
 from interlock.runtime.lifecycle.answers import Answers
 from interlock.runtime.lifecycle.broadcast_delivery import BroadcastDelivery, StartFor
+from interlock.runtime.lifecycle.cancellation import Cancellation
 from interlock.runtime.lifecycle.children import Children
 from interlock.runtime.lifecycle.deadlines import QuestionDeadlines
 from interlock.runtime.lifecycle.parking import Parking
@@ -53,10 +54,10 @@ from interlock.runtime.live_runs import LiveRuns
 from interlock.runtime.orders import GivenAnswer as GivenAnswer
 from interlock.runtime.orders import OrderTaker
 from interlock.runtime.redaction import Redactor
-from interlock.runtime.replay import is_over as is_over
 from interlock.runtime.replay import replay_run as replay_run
 from interlock.runtime.scheduler import BroadcastScheduler
 from interlock.runtime.stored_crews import StoredCrews
+from interlock.runtime.supplies import EVERY_SUPPLY, RunSupplies
 from interlock.runtime.timers import Timers
 from interlock.runtime.watchers import PublicEvent, Watchers
 
@@ -92,11 +93,12 @@ class Runner:
         on_external: OnExternal | None = None,
         calls_max: int = CALLS_MAX,
         hook: Hook | None = None,
-        cost_of: CostOf = cost_of,
+        costs: CostOfRun = cost_of_run,
         judges: HostDecisions = NO_HOST_DECISIONS,
         start_for: StartFor | None = None,
         listens: bool = True,
         redactor: Redactor | None = None,
+        supplies: RunSupplies = EVERY_SUPPLY,
     ) -> None:
         self.journal, self.owners, self.orders, self.clock = journal, owners, orders, clock
         self.hub, self.crews, self.timers = BroadcastHub(bus, clock), StoredCrews(journal), Timers(clock)
@@ -108,15 +110,16 @@ class Runner:
             model_for=model_for,
             toolbox=toolbox,
             on_delta=self.watchers.on_delta,
+            on_progress=self.watchers.on_tool_progress,
             budgets=budgets,
             calls_max=calls_max,
             hook=hook,
-            cost_of=cost_of,
+            costs=costs,
             host_decisions=judges,
             hub=self.hub,
         )
         self._connect_committer(observers, redactor)
-        self._connect_live_runs(start_for)
+        self._connect_live_runs(start_for, supplies)
 
     def _connect_committer(self, observers: Sequence[Observer], redactor: Redactor | None) -> None:
         self.committer = Committer(
@@ -131,7 +134,7 @@ class Runner:
             reads_inboxes=self._listens,
         )
 
-    def _connect_live_runs(self, start_for: StartFor | None) -> None:
+    def _connect_live_runs(self, start_for: StartFor | None, supplies: RunSupplies) -> None:
         journal, owners, clock, committer = self.journal, self.owners, self.clock, self.committer
         self.supervisor = Supervisor(clock, self._recover_failed, self._end_failed)
         self.order_taker = OrderTaker(
@@ -147,6 +150,7 @@ class Runner:
             committer=committer,
             model_calls=self.effect_runner.model_calls,
             supervisor=self.supervisor,
+            supplies=supplies,
             on_claimed=self.order_taker.wake,  # the last driver may have left orders behind
         )
         self.live, self.drivers = runs.runs, runs.drivers
@@ -184,6 +188,7 @@ class Runner:
             resumption=resumption,
             deadlines=self.deadlines,
         )
+        self._cancellation = Cancellation(runs, committer, resumption, self._answers)
         self.effect_runner.on_alarm = self.deadlines.set_alarm
         self.effect_runner.children = Children(
             journal=self.journal,
@@ -230,6 +235,8 @@ class Runner:
         context: CrewContext = NO_CONTEXT,
         schedule: str = "",
         by: str = "",
+        user: str = "",
+        needs: HostNeeds = NO_NEEDS,
     ) -> None:
         event = RunStarted(
             crew=crew.name,
@@ -242,10 +249,14 @@ class Runner:
             context=msgspec.structs.replace(context, parent_history=()) if context != NO_CONTEXT else NO_CONTEXT,
             schedule=schedule,
             by=as_storable(by),
+            user=as_storable(user),
+            needs=needs,
         )
         await self._begin_run(crew, run_id, event)
 
-    async def start_for_delivery(self, crew: CrewDefinition, crew_sha: str, delivery: Delivery, run_id: str) -> None:
+    async def start_for_delivery(
+        self, crew: CrewDefinition, crew_sha: str, delivery: Delivery, run_id: str, needs: HostNeeds = NO_NEEDS
+    ) -> None:
         """Starts a run at an agent because of a broadcast; the delivery is acknowledged with its first record."""
         received = delivery.heard
         event = RunStarted(
@@ -257,6 +268,7 @@ class Runner:
             entry=delivery.agent,
             heard=received,
             delivery=delivery.number,
+            needs=needs,
         )
         await self._begin_run(crew, run_id, event)
 
@@ -312,25 +324,13 @@ class Runner:
 
     async def cancel(self, crew: CrewDefinition, run_id: str, by: str, *, order: str = "") -> None:
         """Cancels a run. It is stored when this returns; calls in progress are being stopped."""
-        await self._tasks.run_shielded(self._cancel(crew, run_id, by, order))
-
-    async def _cancel(self, crew: CrewDefinition, run_id: str, by: str, order: str) -> None:
-        async with self.live_runs.run_lock(run_id):
-            live = await self.live_runs.get_or_claim(run_id, crew)
-            await self._answers.require_open(order, live)
-            if await self.resumption.continue_if_ending(live):
-                return
-            async with live.lock:
-                parent = await self.resumption.wake_parent_or_release(live)
-                if live.run.state.status not in OVER:
-                    self.resumption.retry_child_cancellations(live)
-                    await self.committer.commit_event(live, CancelRequested(by=as_storable(by)), order=order)
-            self.resumption.drive_with_parent(parent, live)
+        await self._tasks.run_shielded(self._cancellation.cancel(crew, run_id, by, order))
 
     # Park and recover
 
     async def park(self, run_id: str, by: str) -> bool:
-        """Parks a run that this process drives, with its children; whether it is parked now."""
+        """Parks a run that this process drives or is starting, with its children; whether it is parked now."""
+        await self._tasks.wait_for_all()
         return bool(await self._tasks.run_shielded(self._parking.park(run_id, by)))
 
     async def set_aside(self, run_id: str, hindrance: str) -> None:

@@ -41,7 +41,15 @@ IDEMPOTENCY_CODES = (
 NO_CONTENT: Responses = {204: {"description": "Deleted."}}
 RUN_CODES = ("run-not-found", "run-deleted", "damaged-run", "bad-parameter")
 ORDER_CODES = ("order-pending", "order-refused", "order-lost")
-RUN_CHANGE_CODES = ("parent-is-over", *ORDER_CODES, "not-owner", "out-of-order", "journal-diverged", "usage-error")
+RUN_CHANGE_CODES = (
+    "parent-is-over",
+    *ORDER_CODES,
+    "not-owner",
+    "out-of-order",
+    "journal-diverged",
+    "host-lacks",
+    "usage-error",
+)
 
 
 def refusals_of_read(*codes: str) -> Responses:

@@ -1,29 +1,68 @@
-"""A model that is a Python function: for tests, and for hosts with a client of their own."""
+"""Models of a program: a Python function, or an object with `reply`, called where the program wants it."""
 
-import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
+from interlock.adapters.function_callers import ENDED, OWN_LOOP, FunctionCaller
 from interlock.errors import ModelRefused
-from interlock.ports import Delta, ModelReply, ModelRequest
+from interlock.ports import Delta, Model, ModelReply, ModelRequest
 
 FunctionAnswer = str | ModelReply
-ModelFunction = Callable[[ModelRequest], FunctionAnswer | Awaitable[FunctionAnswer]]
+ModelFunction = Callable[[ModelRequest], FunctionAnswer | Awaitable[FunctionAnswer] | AsyncIterator[FunctionAnswer]]
 
 
 class FunctionModel:
-    """Calls the function with every request. A synchronous function runs on the event loop and blocks it, so a function
+    """Calls the function with every request. It returns a text, a `ModelReply`, or an async iterator of pieces.
+
+    Unless it is called in another place, a synchronous function runs on the event loop and blocks it, so a function
     that waits should be async.
     """
 
-    def __init__(self, function: ModelFunction) -> None:
-        self._function = function
+    def __init__(self, function: ModelFunction, place: FunctionCaller = OWN_LOOP) -> None:
+        self._function, self._place = function, place
 
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
-        answer = self._function(request)
-        if inspect.isawaitable(answer):
-            answer = await answer
-        if not isinstance(answer, str | ModelReply):
+        answer = await self._place.call(self._function, request)
+        if isinstance(answer, str | ModelReply):
+            yield answer if isinstance(answer, ModelReply) else ModelReply(text=answer)
+        elif isinstance(answer, AsyncIterator):
+            said: list[str] = []
+            async for piece in _pulled_from(answer, self._place):
+                if isinstance(piece, ModelReply):
+                    yield piece
+                    return
+                said.append(_require_piece(piece))
+                yield Delta(said[-1])
+            yield ModelReply(text="".join(said))
+        else:
             raise ModelRefused(
                 f"the model's function returned {type(answer).__name__}; it must return a text or a ModelReply"
             )
-        yield answer if isinstance(answer, ModelReply) else ModelReply(text=answer)
+
+
+class PlacedModel:
+    """A model whose `reply` runs in the loop of the program that gave it."""
+
+    def __init__(self, model: Model, place: FunctionCaller) -> None:
+        self._model, self._place = model, place
+
+    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+        async for piece in _pulled_from(await self._place.call(self._model.reply, request), self._place):
+            yield piece
+
+
+async def _pulled_from(pieces: AsyncIterator[Any], place: FunctionCaller) -> AsyncIterator[Any]:
+    try:
+        while (piece := await place.next_of(pieces)) is not ENDED:
+            yield piece
+    finally:
+        if hasattr(pieces, "aclose"):
+            await place.call(pieces.aclose)
+
+
+def _require_piece(piece: Any) -> str:
+    if not isinstance(piece, str):
+        raise ModelRefused(
+            f"the model's function yielded {type(piece).__name__}; it must yield pieces of text, or one ModelReply"
+        )
+    return piece

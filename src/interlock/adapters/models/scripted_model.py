@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -12,11 +13,15 @@ from interlock.ids import full_name, without_number
 from interlock.ports import Clock, Delta, ModelReply, ModelRequest
 
 
-class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ScriptedToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A tool call. `arguments` as text stand for a model's output that is not a JSON object."""
 
     name: str
     arguments: dict[str, object] | str = {}
+
+
+# Its name in `interlock.testing`; the port has another `ToolCall`.
+ToolCall = ScriptedToolCall
 
 
 class ScriptUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,16 +36,18 @@ class ScriptedAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str = ""
     delay_seconds: float = 0.0
     usage: ScriptUsage = ScriptUsage()
-    tool_calls: tuple[ToolCall, ...] = ()
+    tool_calls: tuple[ScriptedToolCall, ...] = ()
     error: str = ""
     retry: bool = True
 
 
-Answers = Mapping[str, Sequence[ScriptedAnswer | str]]
+Answers = Mapping[str, Sequence[ScriptedAnswer | str | Mapping[str, Any]]]
 
 
 class ScriptedModel:
     """Answers by agent: its n-th call of a run gets its n-th answer, also after a crash. Records its requests.
+
+    An answer is a text, a `ScriptedAnswer`, or an entry of a script file as a dictionary.
 
     An agent of a sub-crew uses the answers under `sub-crew/agent`, else those under its id. If a crew has several runs
     at once for one caller, the second may have its own under `sub-crew#2/agent`. Answers for a purpose are under
@@ -49,7 +56,7 @@ class ScriptedModel:
 
     def __init__(self, answers: Answers, *, clock: Clock | None = None, records_requests: bool = True) -> None:
         self.answers = {
-            agent: [ScriptedAnswer(text=entry) if isinstance(entry, str) else entry for entry in entries]
+            agent: [_answer_from(entry, agent, number) for number, entry in enumerate(entries, 1)]
             for agent, entries in answers.items()
         }
         self.asked: list[ModelRequest] = []
@@ -89,6 +96,18 @@ class ScriptedModel:
             await self._clock.sleep_until(self._clock.monotonic_ms() + int(seconds * 1000))
 
 
+def _answer_from(entry: object, agent: str, number: int) -> ScriptedAnswer:
+    """An answer as a script file or a program writes it: a text, an entry of a script as a dictionary, or itself."""
+    if isinstance(entry, ScriptedAnswer):
+        return entry
+    if isinstance(entry, str):
+        return ScriptedAnswer(text=entry)
+    try:
+        return msgspec.convert(entry, ScriptedAnswer)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"answer {number} of agent '{agent}' is not an entry of a script: {error}") from error
+
+
 def _usage(usage: ScriptUsage) -> Usage:
     return Usage(
         input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost_micros=round(usage.cost * 1_000_000)
@@ -102,7 +121,7 @@ def _requests(key: str, answer: ScriptedAnswer) -> tuple[ToolRequest, ...]:
     )
 
 
-def _arguments(call: ToolCall) -> str:
+def _arguments(call: ScriptedToolCall) -> str:
     return call.arguments if isinstance(call.arguments, str) else msgspec.json.encode(call.arguments).decode()
 
 

@@ -9,7 +9,15 @@ from interlock.cli.crew_argument import config_option, crew_argument, open_sound
 from interlock.cli.drive_run import drive_run
 from interlock.cli.log_options import log_options
 from interlock.cli.open_host import interlock_with_log
-from interlock.cli.options import data_option, json_option, plain_option, script_option, text_or_stdin
+from interlock.cli.options import (
+    data_option,
+    json_option,
+    model_option,
+    plain_option,
+    script_of,
+    script_option,
+    text_or_stdin,
+)
 from interlock.cli.system_user import system_user
 from interlock.cli.view.run_display import display_of
 from interlock.cli.view.terminal import can_ask, read_input
@@ -78,7 +86,8 @@ def run(
             return await box.continue_run(definition, given, await resolve_run_id(box.journal, continues), by=by)
         return await box.start(definition, given, by=by)
 
-    drive_run(interlock_with_log(data, host, answers), start_or_continue, display_of(as_json, plain), host.log, log)
+    box = interlock_with_log(data, host, script, model)
+    drive_run(box, start_or_continue, display_of(as_json, plain), host.log, log)
 
 
 @click.command()
@@ -87,6 +96,7 @@ def run(
 @click.option("--input", "text", metavar="TEXT|-", default="", help="The answer; - reads standard input.")
 @config_option
 @script_option
+@model_option
 @data_option
 @json_option
 @plain_option
@@ -97,6 +107,7 @@ def resume(
     text: str,
     config: str | None,
     script: str | None,
+    model: str | None,
     data: str,
     as_json: bool,
     plain: bool,
@@ -113,7 +124,12 @@ def resume(
 
     host = host_settings(config)
     drive_run(
-        interlock_with_log(data, host, script), resume_by_id, display_of(as_json, plain), host.log, log, only_new=True
+        interlock_with_log(data, host, script, model),
+        resume_by_id,
+        display_of(as_json, plain),
+        host.log,
+        log,
+        only_new=True,
     )
 
 
@@ -124,13 +140,3 @@ def require_input(crew: str, text: str | None) -> str:
     if not text.strip():
         raise UsageError(f"INPUT is missing; write: interlock run {shlex.quote(crew)} 'INPUT', or - for standard input")
     return text
-
-
-def script_of(script: str | None, model: str | None) -> str | None:
-    """The script given by --script or --model scripted:FILE; None if models answer."""
-    if model is None:
-        return script
-    if script is not None:
-        raise UsageError("--script and --model both choose the model; give one of them")
-    provider, _, file = model.partition(":")
-    return file if provider == "scripted" and file else None

@@ -52,9 +52,10 @@ def _print_how_to_continue(box: Interlock, result: Result, progress: Progress) -
 
 
 def options_of(box: Interlock) -> str:
-    """The options that a printed command needs to find the same data, settings and script."""
+    """The options that a printed command needs to find the same data, settings, script and model."""
     data = f" --data {shlex.quote(str(box.data))}" if box.data != Path(DATA_FOLDER) else ""
     file = box.host_file
     config = f" --config {shlex.quote(str(file))}" if file is not None and file != Path(HOST_FILE) else ""
     script = f" --script {shlex.quote(os.fspath(box.script))}" if box.script is not None else ""
-    return f"{data}{config}{script}"
+    model = f" --model {shlex.quote(box.model)}" if box.model is not None else ""
+    return f"{data}{config}{script}{model}"

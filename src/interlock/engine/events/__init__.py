@@ -66,13 +66,23 @@ from interlock.engine.events.incoming import (
     ToolOutcomeLost,
     ToolReturned,
 )
-from interlock.engine.events.values import NO_CONTEXT, NO_USAGE, CrewContext, Entry, ToolRequest, Usage
+from interlock.engine.events.values import (
+    NO_CONTEXT,
+    NO_NEEDS,
+    NO_USAGE,
+    CrewContext,
+    Entry,
+    HostNeeds,
+    ToolRequest,
+    Usage,
+)
 
 Event = IncomingEvent | DerivedEvent
 
 __all__ = [
     "CALLER",
     "NO_CONTEXT",
+    "NO_NEEDS",
     "NO_USAGE",
     "AgentStateChanged",
     "ApprovalNeeded",
@@ -99,6 +109,7 @@ __all__ = [
     "GroupJoined",
     "GroupStarted",
     "HandedOver",
+    "HostNeeds",
     "Incoming",
     "IncomingEvent",
     "InputExpired",

@@ -1,4 +1,4 @@
-"""Values that events carry: usage, tool requests, history, context."""
+"""Values that events carry: usage, tool requests, history, context, needs."""
 
 from typing import Any
 
@@ -69,3 +69,20 @@ class CrewContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 NO_CONTEXT = CrewContext()
+
+
+class HostNeeds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run needs from its host besides its crew; a process that lacks a part of it does not drive the run.
+
+    `models`: a script or a program replied instead of the models that the crew names; if only for some providers,
+    `providers` has their names. `functions` are the tools that were given as Python functions.
+    """
+
+    models: bool = False
+    providers: tuple[str, ...] = ()
+    deps: bool = False
+    functions: tuple[str, ...] = ()
+
+
+# One shared object, so that the journal omits it as the default.
+NO_NEEDS = HostNeeds()

@@ -10,6 +10,7 @@ from interlock.engine.events import (
 from interlock.engine.kinds import TimerKind
 from interlock.engine.prompt.phrases import EMITTED_TOO_EARLY, truncate
 from interlock.engine.routing.emit_signal import is_emission
+from interlock.engine.shared_memory import store_if_room
 from interlock.engine.stages import (
     Ask,
     Stage,
@@ -54,6 +55,8 @@ def run_tool_effect(turn: Turn, tool: OpenTool) -> RunTool:
 
 def on_tool_returned(t: Transition, event: ToolReturned) -> Stage | None:
     turn, tool = find_open_tool(t, event.call)
+    for key in sorted(event.memory):  # the journal keeps no order of keys
+        store_if_room(t, key, event.memory[key], by=turn.agent)
     output = event.output if event.ok else f"error: {event.output}"
     if tool.edited:
         output = f"(a person changed the arguments to {tool.edited})\n{output}"

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from interlock.broadcast.record import ReceivedBroadcast
-from interlock.engine.budgets.limits import CostOf, cost_of
 from interlock.engine.effects import (
     AckInbox,
     CallModel,
@@ -27,10 +26,12 @@ from interlock.engine.events import ChildReturned, IncomingEvent, MailTaken, Tim
 from interlock.errors import StoreFailed
 from interlock.ports import BudgetStore, Clock, Grant, Toolbox
 from interlock.runtime.broadcasts import NO_CLAIMED_INBOXES, BroadcastHub, ClaimedInboxes, inbox_claim
+from interlock.runtime.calls.costs import CostOfRun, cost_of_run
 from interlock.runtime.calls.host_decisions import HostDecisions
 from interlock.runtime.calls.model_calls import Hook, ModelCalls, ModelFor, OnDelta
 from interlock.runtime.calls.reservations import NO_GRANTS as NO_GRANTS
 from interlock.runtime.calls.reservations import Reservations
+from interlock.runtime.calls.run_access import OnProgress
 from interlock.runtime.calls.tool_calls import ToolCalls
 from interlock.runtime.live_run import STOPPING, LiveRun
 from interlock.runtime.store_retry import retry_while_store_away
@@ -61,27 +62,28 @@ class EffectRunner:
         model_for: ModelFor,
         toolbox: Toolbox,
         on_delta: OnDelta,
+        on_progress: OnProgress,
         budgets: BudgetStore,
         calls_max: int,
         hook: Hook | None = None,
-        cost_of: CostOf = cost_of,
+        costs: CostOfRun = cost_of_run,
         host_decisions: HostDecisions,
         hub: BroadcastHub,
     ) -> None:
         self._clock, self._timers, self._hook, self._hub = clock, timers, hook, hub
         self.model_calls = ModelCalls(
             model_for=model_for,
-            host_schemas=toolbox.schemas,
+            toolbox=toolbox,
             host_decisions=host_decisions,
             on_delta=on_delta,
             calls_max=calls_max,
-            cost_of=cost_of,
+            costs=costs,
             answer=self._answer,
             hook=hook,
         )
-        self.tool_calls = ToolCalls(toolbox=toolbox, clock=clock, hub=hub, answer=self._answer)
+        self.tool_calls = ToolCalls(toolbox=toolbox, clock=clock, hub=hub, on_progress=on_progress, answer=self._answer)
         self.reservations = Reservations(
-            budgets=budgets, clock=clock, cost_of=cost_of, host_schemas=toolbox.schemas, answer=self._answer
+            budgets=budgets, clock=clock, costs=costs, toolbox=toolbox, answer=self._answer
         )
 
     def run_effects(
@@ -133,7 +135,7 @@ class EffectRunner:
         """Runs effects again after a crash or parking; a person decides on tools that must not run twice."""
         again: list[Effect] = []
         for effect in effects:
-            if isinstance(effect, RunTool) and not self.tool_calls.can_run_again(effect):
+            if isinstance(effect, RunTool) and not self.tool_calls.can_run_again(live, effect):
                 self._answer(live, ToolOutcomeLost(call=effect.key))
             else:
                 again.append(effect)

@@ -16,14 +16,16 @@ from interlock.engine.effects import CallModel
 from interlock.engine.events import IncomingEvent, ModelFailed, ModelReplied, Usage
 from interlock.engine.routing.stream import ReplyScanner
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, ScriptExhausted
-from interlock.ports import Model, ModelReply
+from interlock.ports import Model, ModelReply, Toolbox
+from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.host_decisions import HostDecisions
-from interlock.runtime.calls.model_request import HostSchemas, build_model_request, scale_of, tokens_of_tools
+from interlock.runtime.calls.model_request import build_model_request, scale_of, tokens_of_tools
 from interlock.runtime.calls.reply_stream import StreamedReply, read_reply, require_sound
 from interlock.runtime.calls.storable import as_storable, as_storable_call
 from interlock.runtime.live_run import LiveRun, PendingModelCall
 
-ModelFor = Callable[[CrewDefinition, AgentDefinition], Model]
+# The model for an agent of a crew in a run.
+ModelFor = Callable[[CrewDefinition, AgentDefinition, str], Model]
 OnDelta = Callable[[LiveRun, str, str], None]
 # Puts the outcome of an effect into the inbox of its run.
 Answer = Callable[[LiveRun, IncomingEvent], None]
@@ -39,16 +41,16 @@ class ModelCalls:
         self,
         *,
         model_for: ModelFor,
-        host_schemas: HostSchemas,
+        toolbox: Toolbox,
         host_decisions: HostDecisions,
         on_delta: OnDelta,
         calls_max: int,
-        cost_of: CostOf,
+        costs: CostOfRun,
         answer: Answer,
         hook: Hook | None,
     ) -> None:
-        self._model_for, self._host_schemas, self._host_decisions = model_for, host_schemas, host_decisions
-        self._on_delta, self._cost_of, self._answer, self._hook = on_delta, cost_of, answer, hook
+        self._model_for, self._toolbox, self._host_decisions = model_for, toolbox, host_decisions
+        self._on_delta, self._costs, self._answer, self._hook = on_delta, costs, answer, hook
         # Waiters are served in the order they came, so that no run starves.
         self._slots, self._calls_max = asyncio.Semaphore(calls_max), calls_max
 
@@ -59,8 +61,9 @@ class ModelCalls:
 
     def prepare_call(self, live: LiveRun, effect: CallModel) -> PendingModelCall:
         """Builds the request now: when the call is made, the run may have changed."""
+        schemas = partial(self._toolbox.schemas, crew=live.crew_ref)
         request = build_model_request(
-            live.run, live.conversation, effect, key=live.key(effect.key), host_schemas=self._host_schemas
+            live.run, live.conversation, effect, key=live.key(effect.key), host_schemas=schemas
         )
         agent = live.conversation.agents[effect.agent]
         scale = scale_of(live.run.state, agent.id)
@@ -106,9 +109,9 @@ class ModelCalls:
             is_cut = live.crew.settings.cut_on_signal
             listen = partial(ReplyScanner, live.run.table, call.agent.id) if is_cut else None
             async with self._slots:
-                pieces = self._model_for(live.crew, call.agent).reply(call.request)
+                pieces = self._model_for(live.crew, call.agent, live.id).reply(call.request)
                 streamed = await read_reply(pieces, tell, listen)
-            return _reply_event(live, call, streamed, self._cost_of)
+            return _reply_event(live, call, streamed, self._costs(live.id))
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
@@ -121,7 +124,7 @@ class ModelCalls:
         if not said:
             return failed
         usage = _estimate_usage(live, call, ModelReply(text="".join(said)))
-        return msgspec.structs.replace(failed, usage=with_cost(call.agent, usage, self._cost_of))
+        return msgspec.structs.replace(failed, usage=with_cost(call.agent, usage, self._costs(live.id)))
 
 
 def _is_being_cancelled() -> bool:

@@ -142,6 +142,8 @@ class Children:
                 shared_memory=dict(state.memory),
             ),
             hops=max(state.hops, order.hops),
+            user=state.user,
+            needs=state.needs,
             bounds=InheritedLimits(caps=sub.settings, given=order.given, limits=parent.run.budgets.for_children()),
         )
         row = RunRow(

@@ -9,7 +9,7 @@ import logging
 from interlock.engine.effects import SetAlarm
 from interlock.engine.events import InputExpired
 from interlock.engine.state import Wait
-from interlock.errors import PortError, RunError
+from interlock.errors import HostLacks, PortError, RunError
 from interlock.ports import Clock
 from interlock.runtime.commit import Committer
 from interlock.runtime.lifecycle.resumption import Resumption
@@ -47,7 +47,7 @@ class QuestionDeadlines:
     async def _on_alarm(self, run_id: str) -> None:
         try:
             await retry_while_store_away(self._clock, lambda: self.check_deadlines(run_id))
-        except (RunError, PortError) as error:  # the present owner of the run checks its deadlines
+        except (RunError, PortError, HostLacks) as error:  # the present or the next owner of the run checks them
             _log.info("a deadline of run %s is not checked here: %s", run_id, error)
 
     async def check_deadlines(self, run_id: str) -> None:

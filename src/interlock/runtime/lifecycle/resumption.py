@@ -37,14 +37,14 @@ class Resumption:
         async with self._live_runs.run_lock(run_id):
             if run_id in self._live_runs.runs:
                 return
-            live = await self._live_runs.claim_run(run_id, crew)
+            live = await self._live_runs.claim_to_drive(run_id, crew)
             await self._external_sender.resend_pending(run_id)
             await self.resume_outstanding(live)
 
     async def end_failed_run(self, run_id: str, error: Exception) -> None:
         """Ends a run that fails whenever it is driven. Takes the run lock itself."""
         async with self._live_runs.run_lock(run_id):
-            live = await self._live_runs.get_or_claim(run_id)
+            live = await self._live_runs.get_or_claim_to_end(run_id)
             async with live.lock:
                 if live.run.state.status not in OVER:
                     failed = DriveFailed(error=f"{type(error).__name__}: {error}")

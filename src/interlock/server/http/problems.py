@@ -73,6 +73,7 @@ CODES: dict[str, tuple[int, str]] = {
     "not-owner": (409, "Another process drives the run now"),
     "out-of-order": (409, "The run has changed meanwhile"),
     "parent-is-over": (409, "The run that called this one is over"),
+    "host-lacks": (409, "The run was begun with models, deps or functions that this server does not have"),
     "usage-error": (409, "This cannot be done as asked"),
     # The data folder
     "damaged-run": (500, "The journal of the run is damaged"),

@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from interlock.compose.interlock import RunHandle
 from interlock.engine.events import NO_CONTEXT, CrewContext
-from interlock.errors import AlreadyResumed, RequestRefused, RunExists
-from interlock.runtime.runner import is_over
+from interlock.errors import AlreadyResumed, AlreadyStarted, HostLacks, RequestRefused, RunExists
+from interlock.runtime.replay import is_over
 from interlock.server.http.bodies import require_size
 from interlock.server.http.idempotency import RequestResult
 from interlock.server.http.list_responses import list_response
@@ -169,7 +169,7 @@ def _add_start_routes(router: APIRouter, service: Service) -> None:
         """Start a run of a crew; it does not depend on this request."""
 
         async def start(planned: str) -> RequestResult:
-            with suppress(RunExists):  # if the server died after it started the run, and before it answered
+            with suppress(AlreadyStarted, HostLacks):  # a server that died before it answered had started the run
                 await _start_or_continue(service, request, order, planned)
             return RequestResult(await run_detail(box, planned), 201)
 

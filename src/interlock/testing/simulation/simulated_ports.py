@@ -8,6 +8,7 @@ import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Protocol
 
 from interlock.adapters.tools.mcp_tools import PREFIX, name_for_models, server_of
@@ -16,9 +17,11 @@ from interlock.crew.definition import CrewDefinition
 from interlock.engine.builtin_tools import BUILTIN_TOOLS
 from interlock.errors import ModelRefused, ModelUnavailable, StoreFailed, ToolFailed
 from interlock.ports import (
+    NO_CREW,
     NO_WRITES,
     AppendResult,
     AtomicWrites,
+    CrewRef,
     Delta,
     Grant,
     Model,
@@ -33,6 +36,7 @@ from interlock.ports import (
     RunRow,
     Settlement,
     StoredRecord,
+    ToolCall,
     ToolSchema,
 )
 from interlock.testing.memory_bus import MemoryBus
@@ -283,17 +287,17 @@ class SimulatedToolbox:
     def __init__(self, gate: Gate, tools: PythonToolbox) -> None:
         self._gate, self._tools = gate, tools
 
-    def schemas(self, names: Sequence[str]) -> tuple[ToolSchema, ...]:
+    def schemas(self, names: Sequence[str], crew: CrewRef = NO_CREW) -> tuple[ToolSchema, ...]:
         return self._tools.schemas(tuple(map(_name_for_models, names)))
 
-    def is_idempotent(self, name: str) -> bool:
+    def is_idempotent(self, name: str, crew: CrewRef = NO_CREW) -> bool:
         return self._tools.is_idempotent(name)
 
-    def needs_approval(self, name: str) -> bool:
+    def needs_approval(self, name: str, crew: CrewRef = NO_CREW) -> bool:
         return self._tools.needs_approval(name)
 
-    async def run(self, name: str, arguments: str, *, key: str) -> str:
-        gate, injector = self._gate, self._gate.injector
+    async def run(self, call: ToolCall) -> str:
+        gate, injector, name, key = self._gate, self._gate.injector, call.name, call.key
         gate.boundary("tool")
         repeatable = self._tools.is_idempotent(name)
         gate.checker.on_call_started(gate.number, "tool", key, repeatable=repeatable)
@@ -305,7 +309,7 @@ class SimulatedToolbox:
             if injector.should_inject(injector.faults.failing):
                 gate.checker.record_fault(f"tool {name} fails in call {key}")
                 raise ToolFailed("out of order")
-            return await self._tools.run(name, arguments, key=key)
+            return await self._tools.run(call)
         finally:
             gate.checker.on_call_ended(gate.number, key)
 
@@ -338,7 +342,7 @@ def _inline(declared: PythonTool) -> PythonTool:
     async def call_inline(*positional: Any, **named: Any) -> Any:
         return function(*positional, **named)
 
-    return PythonTool(call_inline, declared.idempotent, declared.needs_approval)
+    return replace(declared, function=call_inline, known_as=declared.name)
 
 
 def _stand_in(name: str, seed: int | str) -> PythonTool:

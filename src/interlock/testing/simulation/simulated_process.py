@@ -73,7 +73,7 @@ class Process:
             outbox=self.store,
             bus=self.store.bus,
             clock=self.clock,
-            model_for=lambda crew, agent: SimulatedModel(self, model_for(crew, agent)),
+            model_for=lambda crew, agent, _run: SimulatedModel(self, model_for(crew, agent)),
             toolbox=SimulatedToolbox(self, tools),
             observers=[self._on_record],
             on_external=self._on_external,

@@ -14,7 +14,7 @@ from interlock.cli.crew_argument import config_option
 from interlock.cli.drive_run import drive_run
 from interlock.cli.log_options import log_options
 from interlock.cli.open_host import interlock_with_log, with_interlock
-from interlock.cli.options import data_option, json_option, plain_option, script_option
+from interlock.cli.options import data_option, json_option, model_option, plain_option, script_option
 from interlock.cli.read_only import with_read_only
 from interlock.cli.view.run_display import display_of
 from interlock.compose.crews import host_settings
@@ -29,6 +29,7 @@ from interlock.ports import StoredRecord, Tombstone
 @click.argument("run_id", metavar="RUN")
 @click.option("--after", type=int, required=True, metavar="SEQ", help="The last event to keep.")
 @script_option
+@model_option
 @config_option
 @data_option
 @json_option
@@ -38,6 +39,7 @@ def fork(
     run_id: str,
     after: int,
     script: str | None,
+    model: str | None,
     config: str | None,
     data: str,
     as_json: bool,
@@ -54,7 +56,8 @@ def fork(
         return await box.fork(await resolve_run_id(box.journal, run_id), after)
 
     host = host_settings(config)
-    drive_run(interlock_with_log(data, host, script), fork_by_id, display_of(as_json, plain), host.log, log)
+    box = interlock_with_log(data, host, script, model)
+    drive_run(box, fork_by_id, display_of(as_json, plain), host.log, log)
 
 
 @click.command()

@@ -8,7 +8,7 @@ from interlock.cli.crew_argument import config_option, safe_line
 from interlock.cli.drive_run import drive_run
 from interlock.cli.log_options import log_options
 from interlock.cli.open_host import interlock_with_log
-from interlock.cli.options import data_option, json_option, plain_option, script_option, text_or_stdin
+from interlock.cli.options import data_option, json_option, model_option, plain_option, script_option, text_or_stdin
 from interlock.cli.read_only import with_read_only
 from interlock.cli.system_user import system_user
 from interlock.cli.view.answer_hints import answer_hint, approval_text
@@ -61,6 +61,7 @@ def _print_question(question: OpenQuestion) -> None:
 @click.argument("text", metavar="ANSWER|-")
 @config_option
 @script_option
+@model_option
 @data_option
 @json_option
 @plain_option
@@ -70,6 +71,7 @@ def answer(
     text: str,
     config: str | None,
     script: str | None,
+    model: str | None,
     data: str,
     as_json: bool,
     plain: bool,
@@ -83,4 +85,5 @@ def answer(
         return await box.answer(whole, given, by=system_user())
 
     host = host_settings(config)
-    drive_run(interlock_with_log(data, host, script), answer_question, display_of(as_json, plain), host.log, log)
+    box = interlock_with_log(data, host, script, model)
+    drive_run(box, answer_question, display_of(as_json, plain), host.log, log)

@@ -13,7 +13,7 @@ from interlock.cli.commands.runs.questions import answer, questions
 from interlock.cli.commands.runs.usage import print_run_usage, usage
 from interlock.cli.crew_argument import safe_line
 from interlock.cli.open_host import with_interlock
-from interlock.cli.options import data_option, json_option
+from interlock.cli.options import data_option, json_option, model_option, script_option
 from interlock.cli.read_only import with_read_only
 from interlock.cli.system_user import system_user
 from interlock.cli.view.columns import cost
@@ -180,16 +180,21 @@ def replay(run_id: str, data: str) -> None:
 
 @runs.command()
 @click.argument("run_id", metavar="RUN")
+@script_option
+@model_option
 @data_option
-def cancel(run_id: str, data: str) -> None:
-    """Cancel RUN now, and stop its calls in progress. Its caller handles this like any other failure."""
+def cancel(run_id: str, script: str | None, model: str | None, data: str) -> None:
+    """Cancel RUN now, and stop its calls in progress. Its caller handles this like any other failure.
+
+    The caller of a sub-crew continues: give the --script or --model that its run began with.
+    """
 
     async def cancel_by_id(box: Interlock) -> tuple[str, str, str]:
         whole = await resolve_run_id(box.journal, run_id)
         status = (await (await box.cancel(whole, by=system_user() or "host")).result()).status
         return whole, status, (await box.journal.row(root_of(whole))).status
 
-    whole, status, outermost = with_interlock(data, cancel_by_id)
+    whole, status, outermost = with_interlock(data, cancel_by_id, script=script, model=model)
     click.echo(f"{whole} is {status}")
     if parent_of(whole) and outermost == "running":
         click.echo(f"continue its caller: interlock resume {root_of(whole)}")

@@ -1,0 +1,156 @@
+"""`run`, `run_sync` and `stream`: a crew runs in the background of the process, and its caller waits.
+
+Rule 1: async functions of the program run in the loop of the caller, if the caller is in one and awaits.
+Rule 2: a caller that is interrupted or cancelled parks the run that it started.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from interlock.adapters.clock import SystemClock
+from interlock.adapters.function_callers import CallsInLoop, CallsInThreads
+from interlock.adapters.models.given_models import ModelChoice
+from interlock.adapters.tools.python_tools import PythonTool
+from interlock.authoring.background import AnyPath, background
+from interlock.compose.interlock import Interlock, Result, RunHandle, new_run_id
+from interlock.compose.run_resources import RunGift
+from interlock.crew.definition import CrewDefinition
+from interlock.errors import UsageError
+
+
+class Runnable:
+    """Base of `Crew` and `Agent`: what has a definition and functions can be run."""
+
+    @property
+    def definition(self) -> CrewDefinition:
+        raise NotImplementedError
+
+    @property
+    def functions(self) -> Mapping[str, PythonTool]:
+        raise NotImplementedError
+
+    @property
+    def crew_files(self) -> Sequence[AnyPath]:
+        """Files whose folder may hold the interlock.toml, if the working folder has none."""
+        return ()
+
+    async def run(
+        self,
+        text: str,
+        *,
+        data: AnyPath | None = None,
+        models: ModelChoice | None = None,
+        deps: Any = None,
+        user: str | None = None,
+        run_id: str | None = None,
+    ) -> Result:
+        """Runs the crew until it is over or paused.
+
+        `data` is the data folder: INTERLOCK_DATA or `.interlock` by default. `models` reply instead of the models that
+        the crew names, `deps` and `user` are given to its tools. The same `run_id` again gives the first outcome, or
+        continues a run whose process is gone.
+        """
+        gift = RunGift(models, deps, CallsInLoop(asyncio.get_running_loop()))
+        visit = _RunVisit(self, text, data, gift, user, run_id)
+        return await background().call(visit.result).wait()
+
+    def run_sync(
+        self,
+        text: str,
+        *,
+        data: AnyPath | None = None,
+        models: ModelChoice | None = None,
+        deps: Any = None,
+        user: str | None = None,
+        run_id: str | None = None,
+    ) -> Result:
+        """Runs the crew as `run` does and waits for it, also where an event loop is running.
+
+        Async functions of the program run in the background, because the loop of the caller waits.
+        """
+        host = background()
+        if host.is_current_thread:
+            raise UsageError("run_sync would wait for itself in an async tool or model; write 'await crew.run(...)'")
+        visit = _RunVisit(self, text, data, RunGift(models, deps, CallsInThreads()), user, run_id)
+        return host.call(visit.result).result()
+
+    async def stream(
+        self,
+        text: str,
+        *,
+        data: AnyPath | None = None,
+        models: ModelChoice | None = None,
+        deps: Any = None,
+        user: str | None = None,
+        run_id: str | None = None,
+    ) -> AsyncGenerator[str]:
+        """Runs the crew as `run` does and yields the text of its replies as it comes. Leaving early parks the run."""
+        gift = RunGift(models, deps, CallsInLoop(asyncio.get_running_loop()))
+        pieces = _RunVisit(self, text, data, gift, user, run_id).pieces()
+        host = background()
+        try:
+            while (piece := await host.call(lambda: _next_of(pieces)).wait()) is not None:
+                yield piece
+        finally:
+            await host.call(pieces.aclose).wait()
+
+
+async def _next_of(pieces: AsyncIterator[str]) -> str | None:
+    return await anext(pieces, None)
+
+
+class _RunVisit:
+    """One caller of a run, in the background: it starts the run or joins it, and parks it if it leaves early."""
+
+    def __init__(
+        self, crew: Runnable, text: str, data: AnyPath | None, gift: RunGift, user: str | None, run_id: str | None
+    ) -> None:
+        self._crew, self._text, self._data, self._gift, self._user = crew, text, data, gift, user
+        self._run_id = new_run_id(SystemClock()) if run_id is None else run_id
+        self._box: Interlock | None = None
+
+    async def result(self) -> Result:
+        try:
+            return await (await self._start()).result()
+        finally:
+            await self._leave()
+
+    async def pieces(self) -> AsyncGenerator[str]:
+        try:
+            async with aclosing(_text_of(await self._start())) as pieces:
+                async for piece in pieces:
+                    yield piece
+        finally:
+            await self._leave()
+
+    async def _start(self) -> RunHandle:
+        self._box = await background().box_of(self._data, self._crew.crew_files)
+        gift = self._gift
+        return await self._box.start(
+            self._crew,
+            self._text,
+            run_id=self._run_id,
+            user=self._user,
+            models=gift.models,
+            deps=gift.deps,
+            place=gift.place,
+        )
+
+    async def _leave(self) -> None:
+        """Parks the run if it is still in progress, unless another caller started it."""
+        if self._box is None:
+            return
+        gift = self._box.resources.gift_of(self._run_id)
+        if gift is not None and gift.place is self._gift.place:
+            try:
+                await self._box.park(self._run_id)
+            finally:
+                self._box.resources.forget(self._run_id)
+
+
+async def _text_of(handle: RunHandle) -> AsyncGenerator[str]:
+    async for event in handle.events():
+        if event["type"] == "model.delta":
+            yield event["text"]

@@ -1,0 +1,199 @@
+"""What this process gives to runs besides their crews: models, deps, the place of calls, functions of crews.
+
+Rule 1: what is given with a run counts for its tree before what the process was opened with.
+Rule 2: what is kept for a run is forgotten when the run is over.
+Rule 3: functions come with a crew and are found by its sum, else by its name: the newest that was given here.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from interlock.adapters.function_callers import OWN_LOOP, FunctionCaller
+from interlock.adapters.models.given_models import GivenModels, ModelChoice
+from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
+from interlock.crew.definition import CrewDefinition
+from interlock.engine.events import NO_NEEDS, HostNeeds
+from interlock.errors import HostLacks
+from interlock.ids import root_of
+from interlock.ports import CrewRef
+
+# Crews whose functions are kept by their sum, and by their name; the oldest are dropped.
+CREWS_MAX = 1_000
+
+# Runs for which something is kept before those that ended in another process are looked for.
+SWEEP_MIN = 100
+
+T = TypeVar("T")
+
+Functions = Mapping[str, PythonTool]
+NO_FUNCTIONS: Functions = {}
+
+
+class CrewLike(Protocol):
+    """A crew as users write it in Python: its definition, and the functions that were given on its agents."""
+
+    @property
+    def definition(self) -> CrewDefinition: ...
+
+    @property
+    def functions(self) -> Functions: ...
+
+
+AnyCrew = CrewDefinition | CrewLike
+
+
+def definition_of(crew: AnyCrew) -> CrewDefinition:
+    """The definition of a crew; another value is given back, and refused where a crew is required."""
+    if isinstance(crew, CrewDefinition) or not hasattr(crew, "definition"):
+        return crew  # type: ignore[return-value]
+    return crew.definition
+
+
+def functions_of(crew: AnyCrew) -> Functions:
+    return NO_FUNCTIONS if isinstance(crew, CrewDefinition) else getattr(crew, "functions", NO_FUNCTIONS)
+
+
+class RunGift(NamedTuple):
+    """What a caller gives to one run: models in place of the crew's, deps for its tools, and where they are called."""
+
+    models: ModelChoice | None = None
+    deps: Any = None
+    place: FunctionCaller = OWN_LOOP
+
+    @property
+    def is_empty(self) -> bool:
+        return self.models is None and self.deps is None and self.place is OWN_LOOP
+
+
+class RunResources:
+    """`deps` and `models` are those of the process; `tools` are the functions that it was opened with, by name, and
+    `has_tool` says whether it has a tool of a name from anywhere.
+    """
+
+    def __init__(self, models: GivenModels, deps: Any, tools: Iterable[str], has_tool: Callable[[str], bool]) -> None:
+        self._models, self._deps, self._tools, self._has_tool = models, deps, frozenset(tools), has_tool
+        self._gifts: dict[str, RunGift] = {}
+        self._run_models: dict[str, GivenModels] = {}
+        self._no_tools = PythonToolbox()
+        self._by_sha: dict[str, PythonToolbox] = {}
+        self._by_name: dict[str, PythonToolbox] = {}
+        self._functions: dict[str, Functions] = {}
+        self._sweep_at = SWEEP_MIN
+
+    # By run
+
+    def give(self, run: str, gift: RunGift) -> None:
+        """Keeps what is given to a run until it is over."""
+        if gift.is_empty:
+            return
+        root = root_of(run)
+        self._gifts[root] = gift
+        if gift.models is not None:
+            self._run_models[root] = GivenModels(gift.models, place=gift.place)
+
+    def forget(self, run: str) -> None:
+        self._gifts.pop(root_of(run), None)
+        self._run_models.pop(root_of(run), None)
+
+    def on_run_over(self, run: str) -> None:
+        self.forget(run)
+
+    def gift_of(self, run: str) -> RunGift | None:
+        return self._gifts.get(root_of(run))
+
+    @contextmanager
+    def giving(self, run: str, gift: RunGift) -> Iterator[None]:
+        """Gives to a run, and takes it back if that fails. A caller that is cancelled may have started the run."""
+        before = self._gifts.get(root_of(run))
+        self.give(run, gift)
+        try:
+            yield
+        except Exception:
+            self.forget(run)
+            if before is not None:
+                self.give(run, before)
+            raise
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The runs for which something is kept."""
+        return tuple(self._gifts)
+
+    async def sweep(self, is_over: Callable[[str], Awaitable[bool]]) -> None:
+        """Forgets runs that ended in other processes, once there are many."""
+        if len(self._gifts) < self._sweep_at:
+            return
+        for run in self.runs:
+            if await is_over(run):
+                self.forget(run)
+        self._sweep_at = max(SWEEP_MIN, 2 * len(self._gifts))
+
+    def models_for(self, run: str) -> GivenModels:
+        return self._run_models.get(root_of(run), self._models)
+
+    def deps_for(self, run: str) -> Any:
+        gift = self._gifts.get(root_of(run))
+        return self._deps if gift is None or gift.deps is None else gift.deps
+
+    def loop_for(self, run: str) -> asyncio.AbstractEventLoop | None:
+        """The loop in which async functions of a run are awaited; None if it is the one that drives it."""
+        gift = self._gifts.get(root_of(run))
+        return None if gift is None else gift.place.loop
+
+    # By crew
+
+    def give_functions(self, shas: Iterable[str], names: Iterable[str], functions: Functions) -> None:
+        """Keeps the functions of a crew, for it and for all that it calls."""
+        sums = tuple(shas)
+        if not functions or all(self._functions.get(sha) == functions for sha in sums):
+            return
+        toolbox = self.toolbox_of(functions.values())
+        for sha in sums:
+            _put_newest(self._functions, sha, functions)
+            _put_newest(self._by_sha, sha, toolbox)
+        for name in names:
+            _put_newest(self._by_name, name, toolbox)
+
+    def toolbox_of(self, tools: Iterable[PythonTool | Callable[..., Any]]) -> PythonToolbox:
+        """A toolbox whose tools get the deps of their runs, and are awaited in the loop of those who started them."""
+        return PythonToolbox(tools, deps_for=self.deps_for, loop_for=self.loop_for)
+
+    def given_with(self, crew: CrewRef) -> PythonToolbox:
+        """The functions that came with a crew."""
+        return self._by_sha.get(crew.sha) or self._by_name.get(crew.name) or self._no_tools
+
+    # Needs
+
+    def needs_of(self, run: str, crew: CrewDefinition, crew_sha: str) -> HostNeeds:
+        """What a run of the crew that begins now needs from its host."""
+        uses_models, providers = self.models_for(run).used_by(crew)
+        given = {*self._tools, *self.given_with(CrewRef(crew.name, crew_sha)).names}
+        named = dict.fromkeys(tool for each in crew.whole_tree() for agent in each.agents for tool in agent.tools)
+        needs = HostNeeds(
+            models=uses_models,
+            providers=providers,
+            deps=self.deps_for(run) is not None,
+            functions=tuple(tool for tool in named if tool in given),
+        )
+        return needs if needs != NO_NEEDS else NO_NEEDS  # the journal omits this object only
+
+    def require_supplied(self, run: str, crew: CrewDefinition, crew_sha: str, needs: HostNeeds) -> None:
+        """`HostLacks` unless this process gives everything that the run needs."""
+        missing = []
+        if needs.models and not self.models_for(run).replies_for(crew, needs.providers):
+            missing.append("models")
+        if needs.deps and self.deps_for(run) is None:
+            missing.append("deps")
+        functions = self.given_with(CrewRef(crew.name, crew_sha)).names
+        missing += [name for name in needs.functions if name not in functions and not self._has_tool(name)]
+        if missing:
+            raise HostLacks(root_of(run), missing)
+
+
+def _put_newest(kept: dict[str, T], key: str, value: T) -> None:
+    kept.pop(key, None)
+    kept[key] = value
+    if len(kept) > CREWS_MAX:
+        del kept[next(iter(kept))]
