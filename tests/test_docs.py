@@ -69,7 +69,7 @@ async def desk_events(crew: Crew) -> list[dict[str, Any]]:
         model = ScriptedModel({a: [_at_once(e) for e in each] for a, each in read_script(DESK / "script.yaml").items()})
         async with Interlock(data, host=host, models=model, clock=clock) as box:
             run = await box.start(crew, "My lamp never came, order A-17")
-            return [event async for event in run.events()]
+            return [event async for event in box.runner.follow(run.id)]
 
 
 def _at_once(answer: Answer | str) -> Answer | str:

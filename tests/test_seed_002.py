@@ -53,7 +53,7 @@ async def events_of(tmp_path: Path, *answers: Any, text: str = ONE % "true") -> 
     async with Interlock(tmp_path / "data", models=ScriptedModel({"a": [*answers, "so [DONE]"], "b": []})) as box:
         run = await box.start(crew, "go")
         await run.result()
-        return [event async for event in run.events()]
+        return [event async for event in box.runner.follow(run.id)]
 
 
 async def emitted(tmp_path: Path, kind: str = "build:x:done", **more: Any) -> Any:

@@ -13,6 +13,7 @@ LAYERS = (
     ("compose", "testing"),
     ("runtime", "adapters"),
     ("ports",),
+    ("events",),
     ("engine", "diagrams"),
     ("crew",),
     ("signals", "broadcast", "messages"),
@@ -20,7 +21,7 @@ LAYERS = (
     ("ids",),
     ("limits",),
 )
-PURE = ("signals", "broadcast", "messages", "crew", "diagrams", "engine", "errors", "ids", "limits")
+PURE = ("signals", "broadcast", "messages", "crew", "diagrams", "engine", "events", "errors", "ids", "limits")
 FORBIDDEN_IN_PURE = {
     "asyncio", "time", "random", "uuid", "os", "pathlib", "sqlite3", "logging", "datetime", "secrets",
     "socket", "threading", "subprocess", "io", "tempfile", "shutil", "sys",

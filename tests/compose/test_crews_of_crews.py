@@ -82,7 +82,7 @@ async def test_a_tree_of_runs_goes_from_input_to_its_ending_with_one_stream(tmp_
     async with box_of(tmp_path, WHOLE) as box:
         handle = await box.start(nested(tmp_path), "Lamps")
         run = handle.id
-        events = [event async for event in handle.events() if "seq" in event]
+        events = [event async for event in box.runner.follow(handle.id) if "seq" in event]
         again = [event async for event in box.runner.follow(run) if "seq" in event]
         result, below = await handle.result(), await box.journal.rows_below(run)
     assert (result.status, result.text, result.usage.calls) == ("completed", "All done.", 7)
@@ -112,7 +112,7 @@ async def test_following_from_the_middle_leaves_out_what_was_seen_and_still_know
     async with box_of(tmp_path, WHOLE) as box:
         handle = await box.start(nested(tmp_path), "Lamps")
         run = handle.id
-        events = [event async for event in handle.events() if "seq" in event]
+        events = [event async for event in box.runner.follow(handle.id) if "seq" in event]
         own = [event["seq"] for event in events if event["run"] == run]
         middle = own[len(own) // 2]
         later = [event async for event in box.runner.follow(run, middle)]

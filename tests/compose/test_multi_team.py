@@ -106,7 +106,7 @@ async def by_file(data: Path, script: dict[str, list[ScriptedAnswer | str]]) -> 
     speaker = Speaker(script)
     async with Interlock(data, models=speaker) as box:
         run = await box.start(load_crew(MULTI_TEAM), TOPIC)
-        events = [event async for event in run.events()]
+        events = [event async for event in box.runner.follow(run.id)]
         result = await run.result()
     ended = {event["run"]: event["text"] for event in events if event["type"] == "run.finished"}
     works = [Work(e["crew"], e["input"], ended[e["child"]]) for e in events if e["type"] == "child.started"]

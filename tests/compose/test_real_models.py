@@ -100,7 +100,7 @@ async def test_pieces_of_a_reply_are_told_as_they_come_and_are_not_stored(tmp_pa
         await reply(line)
 
     async def tell(run: RunHandle) -> AsyncIterator[dict[str, Any]]:
-        async for event in run.events():
+        async for event in box.runner.follow(run.id):
             followed.set()
             yield event
 

@@ -131,7 +131,7 @@ async def test_a_reply_beyond_that_ends_by_its_last_line_and_the_journal_says_wh
     model = ScriptedModel({"a": [reply] * 3})
     async with Interlock(tmp_path / "data", models=model, durability="normal") as box:
         run = await box.start(crew, "go")
-        warned = [event async for event in run.events() if event["type"] == "warning"]
+        warned = [event async for event in box.runner.follow(run.id) if event["type"] == "warning"]
         told = [event["message"] for event in warned if event["code"] == "long-reply"]
         result = await run.result()
         found, text = (result.status, result.reason), result.text

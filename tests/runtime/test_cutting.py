@@ -55,7 +55,7 @@ async def told(folder: Path, model: Any, settings: str) -> list[dict[str, Any]]:
     (folder / "crew.yaml").write_text(CREW.replace("SETTINGS", settings), "utf-8")
     async with Interlock(folder / "data", models=model) as box:
         run = await box.start(load_crew(folder), "go")
-        return [event async for event in run.events()]
+        return [event async for event in box.runner.follow(run.id)]
 
 
 def of_type(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:

@@ -111,14 +111,14 @@ async def test_the_fold_of_a_real_run_has_the_engines_own_counts(newsroom: CrewD
 
     async with interlock.Interlock(tmp_path / "data", script=tmp_path / "script.yaml") as box:
         run = await box.start(newsroom, "go")
-        async for event in run.events():
+        async for event in box.runner.follow(run.id):
             progress.apply_event(event)
         assert (progress.status, list(progress.questions.values())) == (
             "paused",
             [PendingQuestion((await run.result()).token, "desk", "Print the name?")],
         )
         run = await box.resume(run.id, "yes")
-        async for event in run.events(progress.seq):
+        async for event in box.runner.follow(run.id, progress.seq):
             progress.apply_event(event)
         result, state = await run.result(), await box.state(run.id)
     assert (progress.status, progress.reason) == (result.status, result.reason) == ("completed", "signal:[DONE]")

@@ -109,7 +109,7 @@ async def test_a_call_that_was_never_answered_keeps_its_place_in_a_script(tmp_pa
 
     async with box_in(tmp_path, models=model) as box:
         run = await box.start(crew, "go")
-        async for event in run.events():
+        async for event in box.runner.follow(run.id):
             if event["type"] == "branch.finished":
                 break
         await (await box.cancel(run.id)).result()

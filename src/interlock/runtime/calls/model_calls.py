@@ -25,7 +25,9 @@ from interlock.runtime.calls.storable import as_storable, as_storable_call
 from interlock.runtime.live_run import LiveRun, PendingModelCall
 
 ModelFor = Callable[[CrewDefinition, AgentDefinition], Model]
-OnDelta = Callable[[LiveRun, str, str], None]
+# A piece of a reply, and the end of one that had pieces.
+OnDelta = Callable[[LiveRun, CallModel, str], None]
+OnReplyOver = Callable[[LiveRun, CallModel], None]
 # Puts the outcome of an effect into the inbox of its run.
 Answer = Callable[[LiveRun, IncomingEvent], None]
 # Called before and after each effect; tests kill the process with it.
@@ -43,13 +45,15 @@ class ModelCalls:
         host_schemas: HostSchemas,
         host_decisions: HostDecisions,
         on_delta: OnDelta,
+        on_reply_over: OnReplyOver,
         calls_max: int,
         cost_of: CostOf,
         answer: Answer,
         hook: Hook,
     ) -> None:
         self._model_for, self._host_schemas, self._host_decisions = model_for, host_schemas, host_decisions
-        self._on_delta, self._cost_of, self._answer, self._hook = on_delta, cost_of, answer, hook
+        self._on_delta, self._on_reply_over = on_delta, on_reply_over
+        self._cost_of, self._answer, self._hook = cost_of, answer, hook
         # Waiters are served in the order they came, so that no run starves.
         self._slots, self._calls_max = asyncio.Semaphore(calls_max), calls_max
 
@@ -119,13 +123,15 @@ class ModelCalls:
         def tell(text: str) -> None:
             said.append(text)
             if live.is_calling(call.effect):  # a cancelled call may say some more; its run has continued without it
-                self._on_delta(live, call.agent.id, text)
+                self._on_delta(live, call.effect, text)
 
         try:
             if not live.crew.settings.cut_on_signal:
                 return await read_reply(pieces, tell)
             return await read_reply_until_signal(pieces, tell, partial(ReplyScanner, live.run.table, call.agent.id))
         finally:
+            if said:
+                self._on_reply_over(live, call.effect)
             if isinstance(pieces, AsyncGenerator):  # left open, the loop would close it in a task without an owner
                 await pieces.aclose()
 
