@@ -176,7 +176,7 @@ PUBLIC_MODULES = (
     "interlock.messages",
     "interlock.testing",
     "interlock.ports",  # what models and observers get and give
-    "interlock.engine.events",  # the structs of events; `interlock.events` takes its place when it comes
+    "interlock.events",
 )
 
 

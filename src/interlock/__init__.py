@@ -6,6 +6,7 @@ The packages, from the outside in; each imports only those below it:
     compose, testing                `Interlock`, which connects the parts; stand-ins and the simulation
     runtime | adapters              drives runs; SQLite, files, models, tools, webhooks, config
     ports                           the interfaces between runtime and adapters
+    events                          the public events of a run, one class per type
     engine | diagrams               the pure state machine of a run; pictures of a crew
     crew                            definitions of crews: parsing and checks
     signals | broadcast | messages  marks in replies, announcements, directed messages
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from interlock.errors import SignalError as SignalError
     from interlock.errors import UsageError as UsageError
     from interlock.runtime.calls.external_signals import ExternalSignal as ExternalSignal
+    from interlock.runtime.text_stream import TextPiece as TextPiece
 
 __version__ = "0.1.0"
 
@@ -50,6 +52,7 @@ _HOMES = {
     "Problem": "interlock.crew.problem",
     "Result": "interlock.compose.interlock",
     "SignalError": "interlock.errors",
+    "TextPiece": "interlock.runtime.text_stream",
     "ToolContext": "interlock.adapters.tools.python_tools",
     "UnreadableCrew": "interlock.crew.unsound",
     "UnsoundCrew": "interlock.crew.unsound",
@@ -71,6 +74,7 @@ __all__ = [
     "Result",
     "RunNotFound",
     "SignalError",
+    "TextPiece",
     "ToolContext",
     "UnreadableCrew",
     "UnsoundCrew",

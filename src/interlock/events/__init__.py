@@ -13,6 +13,9 @@ from typing import Any, cast, get_args
 
 import msgspec
 
+from interlock.engine.events import ToolRequest as ToolRequest
+from interlock.engine.events import Usage as Usage
+from interlock.engine.routing.candidates import Candidate as Candidate
 from interlock.events.envelope import PublicStruct as PublicStruct
 from interlock.events.envelope import StoredEvent as StoredEvent
 from interlock.events.envelope import UnknownEvent as UnknownEvent
@@ -141,6 +144,7 @@ __all__ = [
     "BroadcastTakenEvent",
     "BudgetReservedEvent",
     "CancelRequestedEvent",
+    "Candidate",
     "ChildFinishedEvent",
     "ChildGoesOnEvent",
     "ChildReturnedEvent",
@@ -185,9 +189,11 @@ __all__ = [
     "ToolHeldEvent",
     "ToolLostEvent",
     "ToolProgressEvent",
+    "ToolRequest",
     "ToolReturnedEvent",
     "TurnStartedEvent",
     "UnknownEvent",
+    "Usage",
     "WarningEvent",
     "event_of",
 ]
