@@ -2,12 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.config.host_secrets import host_secrets
 from interlock.adapters.log.run_log import RunLog
+from interlock.adapters.tools.python_tools import PythonTool
 from interlock.compose.crews import host_settings
 from interlock.compose.interlock import Interlock
 from interlock.signals.registry import SignalRegistry
@@ -15,13 +16,15 @@ from interlock.signals.registry import SignalRegistry
 T = TypeVar("T")
 
 
-def interlock_with_log(data: str, host: HostSettings, script: str | None, *, recover: bool = False) -> Interlock:
-    """An `Interlock` that logs its runs."""
+def interlock_with_log(
+    data: str, host: HostSettings, script: str | None, *, recover: bool = False, tools: Sequence[PythonTool] = ()
+) -> Interlock:
+    """An `Interlock` that logs its runs. `tools` came with crews in Python."""
 
     def registry_of(run: str) -> SignalRegistry | None:
         return box.registry_of_run(run)
 
-    box = Interlock(data, host=host, script=script, recover=recover, observers=[RunLog(registry_of)])
+    box = Interlock(data, host=host, script=script, recover=recover, tools=tools, observers=[RunLog(registry_of)])
     return box
 
 

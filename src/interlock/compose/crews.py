@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,11 +96,15 @@ def _host_of(settings: HostSettings) -> Host:
     return msgspec.structs.replace(host_of(settings), unset_keys=unset, needs_models=True)
 
 
+# The interlock.toml that the operator chose with --config: it counts for crews of an imported module too.
+chosen_host_file: ContextVar[str | None] = ContextVar("chosen_host_file", default=None)
+
+
 def resolve_host(host: AnyHost | None, crew: str | os.PathLike[str]) -> Host:
-    """The host that checks need: the given one, or that of the working folder or of the crew's folder."""
+    """The host that checks need: the given one, or that of the command, the working folder or the crew's folder."""
     if isinstance(host, Host):
         return host
-    return load_host(crew=crew) if host is None else _host_of(settings_from(host))
+    return load_host(chosen_host_file.get(), crew) if host is None else _host_of(settings_from(host))
 
 
 def load_definition(

@@ -6,6 +6,7 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 │                             └─ UnknownTarget  WrongTarget  InvalidTarget
                 ├─ UsageError     the caller named something that does not exist, or a host file is wrong
                 │  ├─ FolderServed     one server per data folder
+                │  ├─ BadCrewModule     a Python module that a command was given for a crew
                 │  ├─ BadBroadcast ── BadPattern     an invalid broadcast, subscription or schedule
                 │  └─ UnknownSubscriber  NoSuchSignal  NoSuchSchedule
                 ├─ RequestRefused     the sender of the request acts; its codes are in server/http/problems.py
@@ -82,6 +83,7 @@ from interlock.errors.run import (
 from interlock.errors.suggestions import closest, nearest
 from interlock.errors.usage import (
     BadBroadcast,
+    BadCrewModule,
     BadPattern,
     FolderServed,
     NoSuchSchedule,
@@ -95,6 +97,7 @@ __all__ = [
     "AlreadyHeard",
     "AlreadyResumed",
     "BadBroadcast",
+    "BadCrewModule",
     "BadDefinition",
     "BadPattern",
     "BadSignalFormat",

@@ -18,10 +18,17 @@ from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.config.host_secrets import short_secret_warnings
 from interlock.adapters.config.server_settings import SCOPES, ServerSettings, require_public_url
 from interlock.adapters.config.webhook_settings import IncomingHook, OutgoingHook, secret_of
-from interlock.adapters.crews.crew_files import LoadedCrew, read_crew
+from interlock.adapters.crews.crew_files import read_crew
 from interlock.adapters.files.served_folder import new_key
 from interlock.adapters.log.log_setup import LogChoice
-from interlock.cli.crew_argument import choose_config, config_option, open_crew, show_problems
+from interlock.cli.crew_argument import (
+    NamedCrew,
+    choose_config,
+    config_option,
+    open_named_crew,
+    show_problems,
+    tools_of,
+)
 from interlock.cli.log_options import log_options
 from interlock.cli.open_host import interlock_with_log
 from interlock.cli.options import data_option, script_option
@@ -71,9 +78,12 @@ def serve(
     config = choose_config(config, *crews)
     settings = host_settings(config)
     outgoing = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, OutgoingHook)}
+    opened = _open_crews(crews, config, script)
+    loaded = [each.loaded for each in opened]
+    tools = tools_of(each.functions for each in opened)
     order = serving.ServeOptions(
-        box=interlock_with_log(data, settings, script, recover=True),
-        crews=serving.ServedCrews(_load_crews(crews, config, script), SystemClock().now_ms(), is_watched=reload),
+        box=interlock_with_log(data, settings, script, recover=True, tools=tools),
+        crews=serving.ServedCrews(loaded, SystemClock().now_ms(), is_watched=reload),
         settings=_server_settings(settings, public_url),
         log_settings=settings.log,
         log=log,
@@ -108,15 +118,15 @@ def _server_module() -> ModuleType:
         raise UsageError(missing_extra_message("interlock serve", "server", error.name or "")) from error
 
 
-def _load_crews(crews: Sequence[str], config: str | None, script: str | None) -> list[LoadedCrew]:
-    loaded = [open_crew(crew, config) for crew in crews]
-    for path, each in zip(crews, loaded, strict=True):
+def _open_crews(crews: Sequence[str], config: str | None, script: str | None) -> list[NamedCrew]:
+    opened = [open_named_crew(crew, config) for crew in crews]
+    for path, (each, _) in zip(crews, opened, strict=True):
         show_problems((p for p in each.problems if p.severity is Severity.ERROR), err=True)
         if each.crew is None:
             raise UsageError(f"no crew could be read from {path}; fix the errors above")
         if script is None:
             _warn_missing_models(each.crew)
-    return loaded
+    return opened
 
 
 def _warn_missing_models(crew: CrewDefinition) -> None:
