@@ -215,6 +215,10 @@ class _Reader:
             refuse("bad-path", f"config_path '{entry.config_path}' {refusal}", advice)
             if not self._is_within_outermost(crew_file.parent / entry.config_path):
                 return entry
+        if is_python_path(entry.config_path) and not os.path.isdir(crew_file.parent / entry.config_path):  # noqa: PTH112
+            advice = "name a folder with a crew.yaml; only a crew in Python can call another one"
+            refuse("bad-path", f"'{entry.config_path}' is Python, which a crew file never imports", advice)
+            return entry
         file = _find_crew_file(crew_file.parent / entry.config_path)
         if file is None:
             advice = "name a folder with a crew.yaml"
@@ -265,6 +269,11 @@ def with_default_model(crew: CrewDefinition, model: ModelRef | None) -> CrewDefi
         return crew
     agents = (msgspec.structs.replace(agent, primary=agent.primary or model) for agent in crew.agents)
     return msgspec.structs.replace(crew, agents=tuple(agents))
+
+
+def is_python_path(path: str) -> bool:
+    """True for a Python file, with or without the name of a crew in it."""
+    return os.path.basename(path).partition(":")[0].endswith(".py")  # noqa: PTH119 - as text
 
 
 def _find_crew_file(path: Path) -> Path | None:

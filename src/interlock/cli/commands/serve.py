@@ -18,7 +18,6 @@ from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.config.host_secrets import short_secret_warnings
 from interlock.adapters.config.server_settings import SCOPES, ServerSettings, require_public_url
 from interlock.adapters.config.webhook_settings import IncomingHook, OutgoingHook, secret_of
-from interlock.adapters.crews.crew_files import read_crew
 from interlock.adapters.files.served_folder import new_key
 from interlock.adapters.log.log_setup import LogChoice
 from interlock.cli.crew_argument import (
@@ -32,7 +31,8 @@ from interlock.cli.crew_argument import (
 from interlock.cli.log_options import log_options
 from interlock.cli.open_host import interlock_with_log
 from interlock.cli.options import data_option, script_option
-from interlock.compose.crews import host_settings, load_host
+from interlock.cli.python_reload import CrewReader, restart_process
+from interlock.compose.crews import host_settings
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.problem import Severity
 from interlock.errors import UsageError
@@ -81,6 +81,7 @@ def serve(
     opened = _open_crews(crews, config, script)
     loaded = [each.loaded for each in opened]
     tools = tools_of(each.functions for each in opened)
+    reader = CrewReader(crews, config, loaded)
     order = serving.ServeOptions(
         box=interlock_with_log(data, settings, script, recover=True, tools=tools),
         crews=serving.ServedCrews(loaded, SystemClock().now_ms(), is_watched=reload),
@@ -95,12 +96,15 @@ def serve(
         secrets={name: secret_of(name, hook.secret_env, os.environ) for name, hook in outgoing.items()},
         say=click.echo,
         prints_code=print_code or (sys.stdout is not None and sys.stdout.isatty()),
-        read_crews=lambda: [read_crew(crew, load_host(config, crew)) for crew in crews],
+        read_crews=reader.read_crews,
+        needs_restart=lambda: reader.needs_restart,
         reload=reload,
         resume_parked=resume_parked,
         warnings=short_secret_warnings(settings, os.environ),
     )
-    asyncio.run(serving.serve(order))
+    restart_port = asyncio.run(serving.serve(order))
+    if restart_port is not None:  # new code of a crew in Python needs a new process
+        restart_process(*(() if port else ("--port", str(restart_port))))
 
 
 def _server_settings(settings: HostSettings, public_url: str | None) -> ServerSettings:
