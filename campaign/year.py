@@ -152,7 +152,14 @@ async def _lived(folder: Path, days: int, logs: Logs) -> Year:
         durability="normal",
         observers=[RunLog(lambda _: None)],
     ) as box:
-        reloading = CrewReloader(served, lambda: [read_crew(file)], box, watch=False)
+        reloading = CrewReloader(
+            served,
+            lambda: [read_crew(file)],
+            box,
+            watch=False,
+            needs_restart=lambda: False,
+            stop_server=lambda: None,
+        )
         reading = asyncio.create_task(reloading.run())
         await box.listen(served.all()[0].crew)
         every = Schedule(every_ms=EVERY_HOURS * HOUR)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import msgspec
 
 import interlock.messages as protocol
 from interlock.cli.main import interlock
@@ -23,6 +24,7 @@ from interlock.crew.definition import (
 )
 from interlock.crew.keys import AGENT, CREW
 from interlock.crew.shapes import Either, Key, ListOf, MapOf, Section
+from interlock.events import TYPES, PublicStruct, StoredEvent
 from interlock.messages import MessageError
 from interlock.messages.states import as_mermaid
 from interlock.messages.wire import ANSWERED_BY, WIRE_KEYS
@@ -47,6 +49,7 @@ def pages() -> dict[str, str]:
     return {
         "commands.md": HEAD + commands(),
         "crew-files.md": HEAD + crew_files(),
+        "events.md": HEAD + events(),
         "messages.md": HEAD + messages(),
         "problems.md": HEAD + problems(),
         "signals.md": HEAD + signals(),
@@ -70,6 +73,34 @@ def refusals() -> list[type[MessageError]]:
 
 def _words(names: tuple[str, ...]) -> str:
     return ", ".join(f"`{name}`" for name in names)
+
+
+def events() -> str:
+    """The events with their classes and fields."""
+    lines = [
+        "# Events",
+        "",
+        "`run.events()` yields these classes of `interlock.events`; `--json`, SSE and `GET /v1/runs/{id}/events` show",
+        "the same as JSON. Every event has `run` and `type`, one of the journal also `seq` and `at` (milliseconds).",
+        "`path` names the sub-crews down to the run of the event, if that is below the run that is followed.",
+        "Fields in brackets are left out while they are empty.",
+        "",
+        "| type | class | fields | meaning |",
+        "|---|---|---|---|",
+    ]
+    return "\n".join([*lines, *(event_row(name, TYPES[name]) for name in sorted(TYPES)), ""])
+
+
+def event_row(name: str, kind: type[PublicStruct]) -> str:
+    every = {field.name for field in msgspec.structs.fields(StoredEvent)}
+    own = [field for field in msgspec.structs.fields(kind) if field.name not in every]
+    names = ", ".join(f"`{f.encode_name}`" if f.required else f"[`{f.encode_name}`]" for f in own)
+    unstored = "" if issubclass(kind, StoredEvent) else " Not stored."
+    return f"| `{name}` | `{kind.__name__}` | {names} | {summary_of(kind)}{unstored} |"
+
+
+def summary_of(kind: type[PublicStruct]) -> str:
+    return " ".join((kind.__doc__ or "").split()).replace("|", "&#124;")
 
 
 def crew_files() -> str:

@@ -8,13 +8,15 @@ import pytest
 
 import interlock
 import interlock.broadcast
+import interlock.events
 import interlock.messages
 import interlock.signals
 
 IMPORT_CPU_MS_MAX = 150
+MODULES = (interlock, interlock.signals, interlock.broadcast, interlock.messages, interlock.events)
 
 
-@pytest.mark.parametrize("module", [interlock, interlock.signals, interlock.broadcast, interlock.messages])
+@pytest.mark.parametrize("module", MODULES)
 def test_exports_are_sorted_and_real(module: object) -> None:
     names = list(module.__all__)  # type: ignore[attr-defined]
     assert names == sorted(names)

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from cuid2 import Cuid
 
-from interlock import Interlock, UsageError, load_crew
+from interlock import Interlock, UsageError
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
 from interlock.adapters.sqlite.bus.bus import SqliteBus
 from interlock.broadcast import matches
 from interlock.broadcast.naming import is_broadcast_id
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.errors import StoreFailed
 from interlock.messages.frames import words_in_frames
@@ -31,7 +32,7 @@ async def until(check: Callable[[], Awaitable[Any]]) -> Any:
 def crew_of(folder: Path, text: str, name: str = "ci") -> CrewDefinition:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "crew.yaml").write_text(f'version: "2.0"\nname: {name}\n{text}', "utf-8")
-    return load_crew(folder)
+    return load_definition(folder)
 
 
 ONE = """\
@@ -53,7 +54,7 @@ async def events_of(tmp_path: Path, *answers: Any, text: str = ONE % "true") -> 
     async with Interlock(tmp_path / "data", models=ScriptedModel({"a": [*answers, "so [DONE]"], "b": []})) as box:
         run = await box.start(crew, "go")
         await run.result()
-        return [event async for event in run.events()]
+        return [event async for event in box.runner.follow(run.id)]
 
 
 async def emitted(tmp_path: Path, kind: str = "build:x:done", **more: Any) -> Any:

@@ -10,9 +10,11 @@ SOURCE = Path(__file__).parent.parent / "src" / "interlock"
 LAYERS = (
     ("cli",),
     ("server",),
+    ("authoring",),
     ("compose", "testing"),
     ("runtime", "adapters"),
     ("ports",),
+    ("events",),
     ("engine", "diagrams"),
     ("crew",),
     ("signals", "broadcast", "messages"),
@@ -20,7 +22,7 @@ LAYERS = (
     ("ids",),
     ("limits",),
 )
-PURE = ("signals", "broadcast", "messages", "crew", "diagrams", "engine", "errors", "ids", "limits")
+PURE = ("signals", "broadcast", "messages", "crew", "diagrams", "engine", "events", "errors", "ids", "limits")
 FORBIDDEN_IN_PURE = {
     "asyncio", "time", "random", "uuid", "os", "pathlib", "sqlite3", "logging", "datetime", "secrets",
     "socket", "threading", "subprocess", "io", "tempfile", "shutil", "sys",

@@ -24,7 +24,7 @@ class LoneCrew(Runnable):
         names = tuple(each.__name__ for each in functions)
         folder.mkdir(exist_ok=True)
         (folder / "crew.yaml").write_text(LONE % ", ".join(names), "utf-8")
-        self._definition = load_crew(folder, host=Host(tools=names))
+        self._definition = load_crew(folder, host=Host(tools=names)).definition
         self._functions = {each.__name__: PythonTool(each) for each in functions}
 
     @property

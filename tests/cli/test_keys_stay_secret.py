@@ -142,7 +142,7 @@ async def test_what_a_model_of_the_hosts_own_says_and_raises_is_hidden_too(
     async with Interlock("data", host=host_settings(), models=Careless()) as box:
         for _ in range(2):
             run = await box.start(load_crew("."), "go")
-            told += [event async for event in run.events()]
+            told += [event async for event in box.runner.follow(run.id)]
     errors = [event["error"] for event in told if event["type"] == "model.failed"]
     assert errors == [f"401 for Bearer {REDACTED}", f"OSError: no route for {REDACTED}"]
     assert [event["text"] for event in told if event["type"] == "model.delta"] == [REDACTED, "\n[END]"]

@@ -40,7 +40,7 @@ async def events_with(folder: Path, context: CrewContext | None) -> tuple[list[d
 
     async with Interlock(folder / "data", models=model) as box:
         run = await (box.start(crew, "go", context=context) if context else box.start(crew, "go"))
-        return [event async for event in run.events()], model
+        return [event async for event in box.runner.follow(run.id)], model
 
 
 async def test_a_crew_is_told_all_of_its_context(tmp_path: Path) -> None:

@@ -8,17 +8,19 @@ from typing import Any
 
 import pytest
 
-from interlock import AlreadyResumed, Interlock, RunNotFound, UsageError, load_crew
+from interlock import AlreadyResumed, Interlock, RunNotFound, UsageError
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
 from interlock.adapters.tools.python_tools import ToolContext, tool
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
+from interlock.events import StoredEvent
 from interlock.ports import ModelRequest
 from tests.framing import by_user, said
 
 
 def crew_of(folder: Path, text: str) -> CrewDefinition:
     (folder / "crew.yaml").write_text('version: "2.0"\nname: story\n' + textwrap.dedent(text), "utf-8")
-    return load_crew(folder)
+    return load_definition(folder)
 
 
 PAIR = """\
@@ -36,7 +38,7 @@ async def test_a_run_goes_from_input_to_its_ending(tmp_path: Path) -> None:
 
     async with Interlock(tmp_path / "data", models=model) as box:
         run = await box.start(crew_of(tmp_path, PAIR), "go")
-        types = [event["type"] async for event in run.events() if "seq" in event]
+        types = [event.type async for event in run.events() if isinstance(event, StoredEvent)]
         result = await run.result()
     assert types[0] == "run.started"
     assert types[-1] == "run.finished"
@@ -54,8 +56,8 @@ async def test_events_have_a_seq_without_gaps_and_can_be_read_again_from_any_poi
 
     async with Interlock(tmp_path / "data", models=model) as box:
         run = await box.start(crew_of(tmp_path, PAIR), "go")
-        live = [event["seq"] async for event in run.events() if "seq" in event]
-        later = [event["seq"] async for event in run.events(after=5)]
+        live = [event.seq async for event in run.events() if isinstance(event, StoredEvent)]
+        later = [event.seq async for event in run.events(after=5) if isinstance(event, StoredEvent)]
     assert live == list(range(1, len(live) + 1))
     assert later == live[5:]
 

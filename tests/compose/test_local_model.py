@@ -8,8 +8,9 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from interlock import Interlock, load_crew
+from interlock import Interlock
 from interlock.adapters.models.local import local_files
+from interlock.compose.crews import load_definition
 from interlock.engine.events import Decided, ModelFailed, ModelReplied, Nudged, Warned
 from interlock.errors import ModelRefused
 from tests.tools import needs
@@ -31,7 +32,7 @@ pytestmark = needs(not missing(), missing())
 
 
 async def test_every_reply_of_a_constrained_crew_steers_and_every_run_ends_as_the_crew_says(tmp_path: Path) -> None:
-    crew = load_crew("examples/quiz-local")
+    crew = load_definition("examples/quiz-local")
 
     ends = []
     async with Interlock(tmp_path) as box, asyncio.timeout(PATIENCE_SECONDS):

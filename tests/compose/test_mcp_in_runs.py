@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from interlock import Interlock, UsageError, load_crew, load_host
+from interlock import Interlock, UsageError, load_host
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
 from interlock.cli.main import interlock
-from interlock.compose.crews import host_settings
+from interlock.compose.crews import host_settings, load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import ToolCalled
 from interlock.testing import simulate_many
@@ -41,7 +41,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def crew_in(config: Path, tools: str, version: str = "2.0") -> CrewDefinition:
     path = config.parent / "crew.yaml"
     path.write_text(CREW.format(tools=tools, version=version), "utf-8")
-    return load_crew(path, host=load_host(config))
+    return load_definition(path, host=load_host(config))
 
 
 def box_of(config: Path, model: ScriptedModel) -> Interlock:
@@ -67,7 +67,7 @@ async def test_what_a_server_says_never_steers_and_is_shown_with_other_brackets(
         paused = await (await box.start(crew, "go")).result()
         assert (paused.status, paused.reason) == ("paused", "signal:[WAIT]")
         handle = await box.resume(paused.run, "go on")
-        kept = [event["output"] async for event in handle.events() if event["type"] == "tool.returned"]
+        kept = [event["output"] async for event in box.runner.follow(handle.id) if event["type"] == "tool.returned"]
     assert [schema.name for schema in model.asked[0].tools] == ["s_say"]
     told = [message.text for message in model.asked[2].messages if message.role == "tool"]
     assert told == ["do as I say\n⟦END⟧", "x" * 60 + "\n[cut: 40 more characters]"]
@@ -131,7 +131,7 @@ async def test_after_a_crash_a_call_is_repeated_only_if_its_server_is_trusted(
     async def begun() -> str:
         async with box_of(config, ScriptedModel({"a": [call]})) as box:
             run = await box.start(crew, "go")
-            async for event in run.events():
+            async for event in box.runner.follow(run.id):
                 if event["type"] == "tool.called":
                     await asyncio.to_thread(until, (config.parent / "notes").exists)
                     return run.id  # leaving parks it, with the call in progress

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from interlock import Interlock, UsageError, load_crew
+from interlock import Interlock, UsageError
 from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.models.openai.providers import ProviderSettings
+from interlock.compose.crews import load_definition
 from interlock.compose.interlock import Result, RunHandle
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
@@ -61,7 +62,7 @@ def crew_of(folder: Path, url: str, backup: str = "", tools: str = "", more: str
     """
     folder.mkdir(exist_ok=True)
     (folder / "crew.yaml").write_text(textwrap.dedent(text), "utf-8")
-    return load_crew(folder, host=Host(tools=("look",)))
+    return load_definition(folder, host=Host(tools=("look",)))
 
 
 async def finished(box: Interlock, crew: CrewDefinition) -> tuple[Result, list[Event]]:
@@ -100,7 +101,7 @@ async def test_pieces_of_a_reply_are_told_as_they_come_and_are_not_stored(tmp_pa
         await reply(line)
 
     async def tell(run: RunHandle) -> AsyncIterator[dict[str, Any]]:
-        async for event in run.events():
+        async for event in box.runner.follow(run.id):
             followed.set()
             yield event
 

@@ -17,6 +17,7 @@ from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 from interlock.engine.events import HostNeeds, RunStarted
 from interlock.errors import AlreadyStarted, HostLacks, InterlockError
+from interlock.events import ToolReturnedEvent
 from interlock.ports import ModelReply, ModelRequest
 from interlock.runtime.following import PublicEvent
 from interlock.testing import ManualClock, ScriptedModel
@@ -45,7 +46,7 @@ def other(what: str = "") -> str:
 def desk(folder: Path, text: str = DESK) -> CrewDefinition:
     (folder / "crew.yaml").write_text(text, "utf-8")
     (folder / "real.yaml").write_text(REAL, "utf-8")
-    return load_crew(folder, host=Host(tools=("find", "pay")))
+    return load_crew(folder, host=Host(tools=("find", "pay"))).definition
 
 
 class Given:
@@ -100,11 +101,11 @@ async def test_what_a_run_was_begun_with_is_in_its_first_event(tmp_path: Path) -
         )
         assert (await started(box, "own")).needs == HostNeeds(functions=("find",))
         shown = await anext(box.run("all").events())
-        assert shown["needs"]["models"] is True
+        assert shown.to_dict()["needs"]["models"] is True
     plain = desk(tmp_path, DESK.replace(", tools: [find]", ""))
     async with opened(tmp_path) as box:
         await (await box.start(plain, "go", run_id="none")).result()
-        assert "needs" not in await anext(box.run("none").events())
+        assert "needs" not in (await anext(box.run("none").events())).to_dict()
 
 
 async def test_a_script_and_a_model_of_the_command_line_are_needed_again(tmp_path: Path) -> None:
@@ -173,7 +174,7 @@ async def test_functions_come_with_the_crew_or_as_tools(tmp_path: Path) -> None:
             await box.resume("r")
         run = await box.start(crew, "go", run_id="r", models=calls, deps="shop")
         assert (await run.result()).text == "given"
-        outputs = [each["output"] async for each in run.events() if each["type"] == "tool.returned"]
+        outputs = [each.output async for each in run.events() if isinstance(each, ToolReturnedEvent)]
         assert outputs == ["shop lamp"]
 
 

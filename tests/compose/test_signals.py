@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from interlock import Interlock, UsageError, load_crew
+from interlock import Interlock, UsageError
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
 from interlock.broadcast.schedules import Schedule
 from interlock.broadcast.subscriptions import AgentSubscription
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import BroadcastHeard, ToolRequest
 from interlock.engine.kinds import RunStatus
@@ -39,7 +40,7 @@ subscriptions:
 def crew_of(folder: Path, text: str, name: str = "watch") -> CrewDefinition:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "crew.yaml").write_text(f'version: "2.0"\nname: {name}\n' + textwrap.dedent(text), "utf-8")
-    return load_crew(folder)
+    return load_definition(folder)
 
 
 async def until(check: Callable[[], Awaitable[Any]]) -> Any:
@@ -148,7 +149,7 @@ async def test_what_is_announced_in_a_run_is_mail_for_the_next_turn_of_the_same_
     async with Interlock(tmp_path / "data", models=model) as box:
         run = await box.start(crew, "go")
         await run.result()
-        events = [event async for event in run.events()]
+        events = [event async for event in box.runner.follow(run.id)]
     (shown,) = model.shown_to("b")
     emitted = next(event for event in events if event["type"] == "broadcast.emitted")
     delivered = next(event for event in events if event["type"] == "broadcast.delivered")
@@ -181,7 +182,7 @@ async def test_a_loud_broadcast_gives_the_running_run_a_side_turn(tmp_path: Path
         await box.signals.emit("build:x:done")
         await until(lambda: heard(box, run.id))
         announced.set()
-        result, events = await run.result(), [event async for event in run.events()]
+        result, events = await run.result(), [event async for event in box.runner.follow(run.id)]
     assert [request.agent for request in asked] == ["a", "b"]
     assert (result.reason, result.output) == ("signal:[DONE]", "all done [DONE]")
     assert [event["side"] for event in events if event["type"] == "turn.started"] == [False, True]
@@ -324,7 +325,7 @@ async def used(tmp_path: Path, *calls: tuple[str, dict[str, Any]], clock: Manual
     async with Interlock(tmp_path / "data", models=model, clock=clock) as box:
         run = await box.start(crew, "go")
         await run.result()
-        events = [event async for event in run.events()]
+        events = [event async for event in box.runner.follow(run.id)]
         outputs = [(event["ok"], event["output"]) for event in events if event["type"] == "tool.returned"]
         return outputs, (await box.signals.subscriptions(), await box.signals.list_delayed())
 

@@ -70,7 +70,9 @@ async def test_what_a_fork_was_given_is_not_counted_again_and_what_a_run_continu
     async with box_in(tmp_path) as (box, clock):
         own = crew(tmp_path, "one")
         first = await box.start(own, "go")
-        handed_over = [event["seq"] async for event in first.events() if event["type"] == "model.called"][-1]
+        handed_over = [event["seq"] async for event in box.runner.follow(first.id) if event["type"] == "model.called"][
+            -1
+        ]
         clock.advance(1_000)
         fork = await (await box.fork(first.id, handed_over)).result()
         assert fork.usage == once(A_CALL) + once(B_CALL)

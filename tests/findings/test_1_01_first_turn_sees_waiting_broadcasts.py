@@ -54,9 +54,11 @@ async def test_the_first_run_of_a_box_sees_what_was_announced_before_it_was_open
         await box.signals.emit("build:x")
     async with opened() as box:
         run = await box.start(crew, "go")
-        assert [event["signal"]["type"] async for event in run.events() if event["type"] == "broadcast.delivered"] == [
-            "build:x"
-        ]
+        assert [
+            event["signal"]["type"]
+            async for event in box.runner.follow(run.id)
+            if event["type"] == "broadcast.delivered"
+        ] == ["build:x"]
 
 
 async def test_a_server_shows_what_another_process_has_just_announced(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ async def story_of(folder: Path, crew: str, model: Any, **how: Any) -> list[dict
 
     async with Interlock(folder / "data", models=model, tools=[never], **how) as box:
         run = await box.start(load_crew(folder, host=Host(tools=("never",))), "go")
-        return [event async for event in run.events() if "seq" in event]
+        return [event async for event in box.runner.follow(run.id) if "seq" in event]
 
 
 async def test_a_tool_that_a_time_limit_ended_has_returned(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ async def test_a_tool_that_a_time_limit_ended_has_returned(tmp_path: Path) -> No
     async with Interlock(tmp_path / "data", models=lambda _: next(replies), tools=[never], clock=clock) as box:
         run = await box.start(load_crew(tmp_path, host=Host(tools=("never",))), "go")
         events = []
-        async for event in run.events():
+        async for event in box.runner.follow(run.id):
             events.append(event)
             if event["type"] == "tool.called":
                 await clock.somebody_sleeps(5_000)
@@ -119,7 +119,7 @@ async def test_a_cancelled_run_ends_what_it_has_begun(tmp_path: Path) -> None:
     async with Interlock(tmp_path / "data", models=model, tools=[never]) as box:
         run = await box.start(load_crew(tmp_path, host=Host(tools=("never",))), "go")
         await box.cancel(run.id)
-        events = [event async for event in run.events()]
+        events = [event async for event in box.runner.follow(run.id)]
     assert unended(events, "model.called", ("model.cancelled",)) == set()
     assert events[-1]["type"] == "run.finished"
 

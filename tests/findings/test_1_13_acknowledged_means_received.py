@@ -82,7 +82,7 @@ async def test_a_second_task_to_a_busy_child_is_neither_sent_again_nor_undeliver
 
     async with Interlock(tmp_path / "data", models=model, clock=clock) as box:
         run = await box.start(crew, "go")
-        events = [event async for event in run.events()]
+        events = [event async for event in box.runner.follow(run.id)]
         assert (await run.result()).text == "Both are done."
     sent = [event for event in events if event["type"] == "message.sent"]
     assert [event["attempt"] for event in sent] == [0] * 4

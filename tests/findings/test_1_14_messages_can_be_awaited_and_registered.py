@@ -113,7 +113,7 @@ async def test_a_program_sends_to_an_agent_that_waits_and_gets_its_answer(tmp_pa
         assert shown.startswith("Message m2 (APPROVE) from the program, who waits for your answer (answer_message):")
         assert '{"dollars":5}' in shown
         assert "answer_message" in [tool.name for tool in model.asked[1].tools]
-        events = [event async for event in run.events()]
+        events = [event async for event in box.runner.follow(run.id)]
         sent_wires = [event["message"] for event in events if event["type"] == "message.sent"]
         assert sent_wires[1] == {
             "type": "APPROVE", "from": HOST, "to": "clerk", "dollars": 5, "message_id": sent, "requires_response": True,
@@ -139,7 +139,7 @@ async def test_an_agent_sends_to_one_that_has_no_turn_yet_which_receives_it_with
         assert any(text.startswith("Message m1 (PRICE) from clerk:") for text in shown)
         tools = {tool.name: tool.description for tool in model.asked[0].tools}
         assert "PRICE to *" in tools["send_message"] and "APPROVE" not in tools["send_message"]
-        events = [event async for event in run.events()]
+        events = [event async for event in box.runner.follow(run.id)]
         assert [e["outcome"] for e in events if e["type"] == "message.settled"] == ["answered"]
 
 
@@ -162,7 +162,7 @@ async def test_what_an_agent_without_a_turn_does_not_receive_in_time_is_undelive
         run = await box.start(load_crew(tmp_path / "crew.yaml"), "go")
         await box.send_message(run.id, "PRICE", "boss", {"dollars": 7})
         is_sent.set()
-        events = [event async for event in run.events()]
+        events = [event async for event in box.runner.follow(run.id)]
         assert [e["attempt"] for e in events if e["type"] == "message.sent"] == [0, 1]
         assert [e["outcome"] for e in events if e["type"] == "message.settled"] == ["undelivered"]
         assert (await run.result()).status == "completed"

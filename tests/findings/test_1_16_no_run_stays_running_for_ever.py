@@ -155,7 +155,7 @@ async def leave_tree(folder: Path) -> None:
     crew = load_crew(folder, host=Host(tools=("pay",)))
     async with Interlock(folder / "data", models=model, tools=[pay]) as box:
         run = await box.start(crew, "go", run_id="r1")
-        async for event in run.events():
+        async for event in box.runner.follow(run.id):
             if event["type"] == "model.called" and event["agent"] == "x":
                 return
 

@@ -99,7 +99,7 @@ async def played(folder: Path, model: Any, settings: str = "") -> tuple[Usage, l
 
     async with Interlock(folder / "data", models=model) as box:
         run = await box.start(load_crew(folder, host=Host(providers=("house",))), "go", run_id="r")
-        told = [event async for event in run.events()]
+        told = [event async for event in box.runner.follow(run.id)]
         return (await run.result()).usage, told
 
 
@@ -127,7 +127,7 @@ async def test_a_call_that_a_limit_cannot_count_is_warned_of_in_the_run(tmp_path
 
     async with Interlock(tmp_path / "data", models=lambda _request: "Fine.\n[DONE]") as box:
         run = await box.start(load_crew(tmp_path, host=Host(providers=("house",))), "go")
-        told = [event async for event in run.events()]
+        told = [event async for event in box.runner.follow(run.id)]
     assert [event["code"] for event in told if event["type"] == "warning"] == ["unpriced-call"]
 
 

@@ -124,7 +124,7 @@ async def parked(folder: Path, model: Hanging, until: str) -> tuple[str, list[di
     async with Interlock(folder / "data", models=model) as box:
         run = await box.start(crew_in(folder), "go")
         events = []
-        async for event in run.events():
+        async for event in box.runner.follow(run.id):
             events.append(event)
             if event["type"] == "model.called" and event["agent"] == until:
                 while until not in [agent for agent, _, _ in model.asked]:
@@ -175,7 +175,7 @@ async def test_an_open_question_is_answered_without_continuing_the_run(tmp_path:
     async with Interlock(tmp_path / "data", models=model, recover=True) as box:
         (question,) = await box.questions()
         handle = await box.answer(question.id, "red")
-        events = [event async for event in handle.events()]
+        events = [event async for event in box.runner.follow(handle.id)]
         result = await handle.result()
         assert (await box.answer(question.id, "red")).id == run_id, "the same answer again changes nothing"
         assert await box.questions() == []
@@ -192,7 +192,7 @@ async def test_a_question_of_a_child_is_answered_without_continuing_the_tree(tmp
 
     async with Interlock(tmp_path / "data", models=model) as box:
         run = await box.start(crew_in(tmp_path), "go")
-        async for event in run.events():
+        async for event in box.runner.follow(run.id):
             if event["type"] == "child.waits":
                 await box.park(run.id)
         assert (await run.result()).reason == "parked"

@@ -194,7 +194,7 @@ def test_a_run_that_comes_to_its_end_while_it_is_parked_ends(tmp_path: Path) -> 
 
     async def left(box: Interlock) -> str:
         run = await box.start(crew_in(tmp_path, crew), "go")
-        async for event in run.events():
+        async for event in box.runner.follow(run.id):
             if event["type"] == "tool.called" and event["name"] == "look":
                 break
         return run.id

@@ -104,7 +104,7 @@ async def test_no_piece_comes_after_its_reply_whenever_the_journal_is_read(
         box.runner.following.journal = late
 
         async def followed() -> list[dict[str, Any]]:
-            return [event async for event in run.events(after)]
+            return [event async for event in box.runner.follow(run.id, after)]
 
         following = asyncio.ensure_future(followed())
         await late.is_asked.wait()
@@ -129,7 +129,7 @@ async def test_a_follower_of_a_pause_that_was_resumed_at_once_sees_the_run_to_it
         box.runner.following.journal = late
 
         async def followed() -> list[dict[str, Any]]:
-            return [event async for event in run.events()]
+            return [event async for event in box.runner.follow(run.id)]
 
         following = asyncio.ensure_future(followed())
         await late.is_asked.wait()
@@ -170,7 +170,7 @@ async def test_a_call_that_was_stopped_is_heard_no_more(tmp_path: Path) -> None:
     async with Interlock(tmp_path / "data", models=model) as box:
         box.watch(lambda _: None, heard.append)
         run = await box.start(load_crew(tmp_path), "go")
-        events = [event async for event in run.events()]
+        events = [event async for event in box.runner.follow(run.id)]
         await run.result()
     assert model.has_spoken_on
     assert "as I was saying" not in [piece["text"] for piece in heard]

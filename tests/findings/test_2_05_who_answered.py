@@ -53,7 +53,7 @@ async def test_python_names_whom_it_likes_and_old_journals_name_nobody(tmp_path:
         await (await box.resume(named.run, "go", by="Maria from support")).result()
         nameless = await (await box.start(crew, "wait [WAIT]")).result()
         await (await box.resume(nameless.run, "go")).result()
-        given = [event async for event in box.run(named.run).events() if event["type"] == "input.given"]
+        given = [event async for event in box.runner.follow(named.run) if event["type"] == "input.given"]
         raw = [
             msgspec.json.encode(event) for record in await box.journal.records(nameless.run) for event in record.events
         ]

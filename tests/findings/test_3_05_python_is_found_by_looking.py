@@ -93,7 +93,7 @@ async def test_a_run_can_be_had_by_its_id(tmp_path: Path) -> None:
         await first.result()
         again = box.run(first.id)
         assert (await again.result()).text == "Done."
-        assert [event["type"] async for event in again.events()][-1] == "run.finished"
+        assert [event.type async for event in again.events()][-1] == "run.finished"
         assert repr(again) == f"<run {first.id} in {tmp_path / 'data'}>"
         with pytest.raises(interlock.RunNotFound):
             await box.run("none").result()

@@ -36,7 +36,7 @@ async def test_each_stretch_of_a_follow_up_stands_in_a_frame_of_its_own(tmp_path
             assert speakers([first]) == names(parent)
             assert [read_tags(message.text)[::2] for message in again.messages] == [["", parent, parent, team]]
             assert speakers(model.requests) >= {"", *names(parent, team)}
-            kept = [event["input"] async for event in run.events() if event["type"] == "child.started"]
+            kept = [event["input"] async for event in box.runner.follow(run.id) if event["type"] == "child.started"]
             assert kept[1].startswith(f"Your report does not complete the task: {text}\nThe task was: {text}\n")
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from interlock import Crew, Interlock, load_crew
+from interlock import Interlock
+from interlock.compose.crews import load_definition
 from interlock.compose.results import Result
+from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 from interlock.engine.effects import Settle
 from interlock.engine.events import Entry, Reserved, RunStarted, ToolRequest, Usage, WentStale
@@ -32,9 +34,9 @@ routing:
 """
 
 
-def a_crew(folder: Path, text: str = CREW) -> Crew:
+def a_crew(folder: Path, text: str = CREW) -> CrewDefinition:
     (folder / "crew.yaml").write_text(textwrap.dedent(text), "utf-8")
-    return load_crew(folder, host=Host(tools=("look",)))
+    return load_definition(folder, host=Host(tools=("look",)))
 
 
 def look(what: Any = None) -> str:
@@ -81,7 +83,7 @@ async def test_a_reply_that_is_none_fails_its_run_and_says_why(
         run = await box.start(a_crew(tmp_path), "go")
         async with asyncio.timeout(20):
             result = await run.result()
-        (failure,) = [event["error"] async for event in run.events() if event["type"] == "model.failed"]
+        (failure,) = [event["error"] async for event in box.runner.follow(run.id) if event["type"] == "model.failed"]
         reason = result.reason
     assert (reason, says in failure) == ("model_error", True), failure
 
@@ -146,7 +148,7 @@ async def test_arguments_nested_without_end_are_told_to_the_model(tmp_path: Path
 
     async with Interlock(tmp_path / "data", models=nests, tools=[look]) as box:
         run = await box.start(a_crew(tmp_path), "go")
-        assert [event["type"] async for event in run.events()][-1] == "run.finished"
+        assert [event.type async for event in run.events()][-1] == "run.finished"
 
 
 async def test_a_signal_with_arguments_nested_without_end_is_none_and_the_run_goes_on(tmp_path: Path) -> None:
@@ -245,7 +247,7 @@ async def test_two_who_cancel_at_once_cancel_once(tmp_path: Path) -> None:
         run = await box.start(a_crew(tmp_path), "go")
         await run.result()
         await asyncio.gather(*(box.cancel(run.id) for _ in range(5)))
-        events = [event["type"] async for event in run.events()]
+        events = [event.type async for event in run.events()]
     assert events[-1] == "run.finished" and events.count("cancel.requested") == 1
 
 
@@ -320,4 +322,4 @@ async def test_a_host_may_be_told_by_a_plain_function(tmp_path: Path) -> None:
 
 def test_a_crew_may_name_the_tools_that_the_program_will_give(tmp_path: Path) -> None:
     a_crew(tmp_path)
-    assert load_crew(tmp_path, tools=[look]).name == "story"
+    assert load_definition(tmp_path, tools=[look]).name == "story"

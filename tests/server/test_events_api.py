@@ -10,7 +10,6 @@ import pytest
 
 from interlock import Interlock, load_crew
 from interlock.adapters.config.server_settings import ServerKey, ServerSettings
-from interlock.compose.interlock import RunHandle
 from interlock.ports import ModelRequest
 from interlock.server.streaming.feed import EventFeed
 from interlock.server.streaming.positions import StreamPosition
@@ -293,8 +292,7 @@ async def test_a_stream_carries_the_events_of_runs_below_and_ends_with_its_own_l
         *events, closed = await following
         assert closed.data["reason"] == "run-over"
         assert (events[-1].data["type"], events[-1].data["run"]) == ("run.finished", run["id"])
-        handle = RunHandle(office.box, run["id"])
-        followed = [event async for event in handle.events() if "seq" in event]
+        followed = [event async for event in office.box.runner.follow(run["id"]) if "seq" in event]
         assert sorted(map(str, [event.data for event in events])) == sorted(map(str, followed))
         below = [event.data for event in events if event.data["run"] != run["id"]]
         assert {tuple(event["path"]) for event in below} == {("office",)}

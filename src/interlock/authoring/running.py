@@ -6,7 +6,6 @@ Rule 2: a caller that is interrupted or cancelled parks the run that it started.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
 from typing import Any
 
 from interlock.adapters.clock import SystemClock
@@ -18,6 +17,7 @@ from interlock.compose.interlock import Interlock, Result, RunHandle, new_run_id
 from interlock.compose.run_resources import RunGift
 from interlock.crew.definition import CrewDefinition
 from interlock.errors import UsageError
+from interlock.runtime.text_stream import TextPiece
 
 
 class Runnable:
@@ -85,7 +85,7 @@ class Runnable:
         deps: Any = None,
         user: str | None = None,
         run_id: str | None = None,
-    ) -> AsyncGenerator[str]:
+    ) -> AsyncGenerator[TextPiece]:
         """Runs the crew as `run` does and yields the text of its replies as it comes. Leaving early parks the run."""
         gift = RunGift(models, deps, CallsInLoop(asyncio.get_running_loop()))
         pieces = _RunVisit(self, text, data, gift, user, run_id).pieces()
@@ -97,7 +97,7 @@ class Runnable:
             await host.call(pieces.aclose).wait()
 
 
-async def _next_of(pieces: AsyncIterator[str]) -> str | None:
+async def _next_of(pieces: AsyncIterator[TextPiece]) -> TextPiece | None:
     return await anext(pieces, None)
 
 
@@ -117,11 +117,10 @@ class _RunVisit:
         finally:
             await self._leave()
 
-    async def pieces(self) -> AsyncGenerator[str]:
+    async def pieces(self) -> AsyncGenerator[TextPiece]:
         try:
-            async with aclosing(_text_of(await self._start())) as pieces:
-                async for piece in pieces:
-                    yield piece
+            async for piece in (await self._start()).text_stream():
+                yield piece
         finally:
             await self._leave()
 
@@ -148,9 +147,3 @@ class _RunVisit:
                 await self._box.park(self._run_id)
             finally:
                 self._box.resources.forget(self._run_id)
-
-
-async def _text_of(handle: RunHandle) -> AsyncGenerator[str]:
-    async for event in handle.events():
-        if event["type"] == "model.delta":
-            yield event["text"]

@@ -2,18 +2,22 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from interlock.adapters.crews.crew_files import LoadedCrew, read_crew
 from interlock.adapters.log.log_lines import one_line
-from interlock.compose.crews import HOST_FILE, find_host_file, load_host
+from interlock.adapters.tools.python_tools import PythonTool
+from interlock.authoring.python_names import import_crew, python_name_of
+from interlock.compose.crews import HOST_FILE, chosen_host_file, find_host_file, load_host
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.problem import Problem, Severity
+from interlock.crew.unsound import UnsoundCrew
+from interlock.errors import UsageError
 from interlock.signals.definition import SignalBehavior
 from interlock.signals.report import unknown_target_line
 
@@ -51,13 +55,51 @@ def choose_config(config: str | None, *crews: str) -> str | None:
     return str(found.path) if found.path is not None else None
 
 
+class OpenedCrew(NamedTuple):
+    """A sound crew that a command was given, and the functions that came with it as tools."""
+
+    definition: CrewDefinition
+    functions: Mapping[str, PythonTool]
+
+    @property
+    def tools(self) -> tuple[PythonTool, ...]:
+        return tuple(self.functions.values())
+
+
+class NamedCrew(NamedTuple):
+    """A crew that a command was given, with its problems, and the functions that came with it as tools."""
+
+    loaded: LoadedCrew
+    functions: Mapping[str, PythonTool]
+
+
+def read_named_crew(path: str, config: str | None) -> NamedCrew:
+    """Read a crew from its files, or import it: this is the only place that imports a crew."""
+    named = python_name_of(path)
+    if named is None:
+        return NamedCrew(read_crew(path, load_host(config, path)), {})
+    chosen = chosen_host_file.set(config)
+    try:
+        crew = import_crew(named)
+    except UnsoundCrew as error:
+        return NamedCrew(LoadedCrew(None, tuple(error.problems), readable=True), {})
+    finally:
+        chosen_host_file.reset(chosen)
+    return NamedCrew(LoadedCrew(crew.definition, crew.warnings, readable=True), crew.functions)
+
+
+def open_named_crew(path: str, config: str | None) -> NamedCrew:
+    """Read or import a crew with its problems; if it cannot be read, print why and exit with 2."""
+    named = read_named_crew(path, config)
+    if not named.loaded.readable:
+        show_problems(named.loaded.problems, err=True)
+        sys.exit(2)
+    return named
+
+
 def open_crew(path: str, config: str | None) -> LoadedCrew:
     """Load a crew with its problems; if it cannot be read, print why and exit with 2."""
-    loaded = read_crew(path, load_host(config, path))
-    if not loaded.readable:
-        show_problems(loaded.problems, err=True)
-        sys.exit(2)
-    return loaded
+    return open_named_crew(path, config).loaded
 
 
 def crew_name(loaded: LoadedCrew, path: str) -> str:
@@ -67,13 +109,35 @@ def crew_name(loaded: LoadedCrew, path: str) -> str:
 
 def open_sound_crew(path: str, config: str | None) -> CrewDefinition:
     """Load a sound crew; otherwise print its errors and exit with 1."""
-    loaded = open_crew(path, config)
+    return open_runnable_crew(path, config).definition
+
+
+def open_runnable_crew(path: str, config: str | None) -> OpenedCrew:
+    """Load a sound crew with its functions; otherwise print its errors and exit with 1."""
+    loaded, functions = open_named_crew(path, config)
     if loaded.crew is None or not loaded.is_sound:
         show_problems((p for p in loaded.problems if p.severity is Severity.ERROR), err=True)
         name, quoted = safe_line(crew_name(loaded, path)), safe_line(shlex.quote(path))
         click.echo(f"{name} has errors; run 'interlock check {quoted}' for all of them", err=True)
         sys.exit(1)
-    return loaded.crew
+    return OpenedCrew(loaded.crew, functions)
+
+
+def tools_of(functions: Iterable[Mapping[str, PythonTool]]) -> tuple[PythonTool, ...]:
+    """The functions of several crews; refused if two crews give different ones for one tool."""
+    found: dict[str, PythonTool] = {}
+    for name, function in (item for each in functions for item in each.items()):
+        if found.setdefault(name, function).function is not function.function:
+            raise UsageError(
+                f"two crews have different functions for the tool '{name}'; rename one, or serve them apart"
+            )
+    return tuple(found.values())
+
+
+def folder_of(path: str) -> Path:
+    """The folder or file of a crew; of one in Python, the folder that its module is imported from."""
+    named = python_name_of(path)
+    return Path(path) if named is None else named.folder
 
 
 def show_problems(problems: Iterable[Problem], *, err: bool = False) -> None:

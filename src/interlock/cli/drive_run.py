@@ -149,7 +149,7 @@ async def _open_and_watch(
         async with open_display(box, handle.id, display, progress, asker) as show:
             is_active = True
             while is_active:
-                async for event in handle.events(progress.seq):
+                async for event in box.runner.follow(handle.id, progress.seq):
                     annotated = annotator.annotate_event(event)
                     progress.apply_event(annotated)
                     if display is Display.JSON or progress.is_new(event):
@@ -172,7 +172,7 @@ async def follow_run(box: Interlock, run: str, display: Display) -> str:
         else open_display(box, run, display, progress, None)
     )
     async with view as show:
-        async for event in RunHandle(box, run).events():
+        async for event in box.runner.follow(run):
             annotated = annotator.annotate_event(event)
             progress.apply_event(annotated)
             show(event if display is Display.JSON else annotated)

@@ -2,12 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.config.host_secrets import host_secrets
 from interlock.adapters.log.run_log import RunLog
+from interlock.adapters.tools.python_tools import PythonTool
 from interlock.cli.options import script_of
 from interlock.compose.crews import host_settings
 from interlock.compose.interlock import Interlock
@@ -17,9 +18,18 @@ T = TypeVar("T")
 
 
 def interlock_with_log(
-    data: str, host: HostSettings, script: str | None, model: str | None = None, *, recover: bool = False
+    data: str,
+    host: HostSettings,
+    script: str | None,
+    model: str | None = None,
+    *,
+    recover: bool = False,
+    tools: Sequence[PythonTool] = (),
 ) -> Interlock:
-    """An `Interlock` that logs its runs; --script or --model, if given, reply for every agent."""
+    """An `Interlock` that logs its runs; --script or --model, if given, reply for every agent.
+
+    `tools` came with crews in Python.
+    """
     answers = script_of(script, model)
 
     def registry_of(run: str) -> SignalRegistry | None:
@@ -31,6 +41,7 @@ def interlock_with_log(
         script=answers,
         model=model if answers is None else None,
         recover=recover,
+        tools=tools,
         observers=[RunLog(registry_of)],
     )
     return box

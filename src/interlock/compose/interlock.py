@@ -10,6 +10,7 @@ from interlock.adapters.function_callers import OWN_LOOP, FunctionCaller
 from interlock.adapters.models.given_models import ModelChoice
 from interlock.adapters.store_rules.record_format import seal_chain
 from interlock.broadcast.run_schedules import RunSchedule
+from interlock.compose.crew_like import AnyCrew, definition_of
 from interlock.compose.open_folder import DATA_FOLDER as DATA_FOLDER
 from interlock.compose.open_folder import OpenFolder
 from interlock.compose.orders import BY_HOST
@@ -19,7 +20,7 @@ from interlock.compose.results import Result as Result
 from interlock.compose.results import SetAsideRun, result_of
 from interlock.compose.run_handle import RunHandle as RunHandle
 from interlock.compose.run_ids import new_run_id as new_run_id
-from interlock.compose.run_resources import AnyCrew, RunGift, definition_of
+from interlock.compose.run_resources import RunGift
 from interlock.compose.usage import DAY_MS, CostReport, cost_report
 from interlock.crew.definition import AgentDefinition
 from interlock.engine.events import NO_CONTEXT, CrewContext, MessageGiven
@@ -100,7 +101,7 @@ class Interlock(OpenFolder):
         A broadcast to a subscription that is not silent starts a run, if this host was opened with `recover`.
         """
         self._require_open()
-        await self._starter.listen(crew)
+        await self._starter.listen(definition_of(crew))
 
     async def schedule_runs(self, crew: AnyCrew, text: str, **when: Any) -> RunSchedule:
         """Schedules runs of a crew; `when` is as for `schedules.add`. They use the newest known file of the crew."""

@@ -1,12 +1,16 @@
 """A handle of one run: follow its events, wait for its result."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from interlock.compose.results import Result
-from interlock.runtime.following import PublicEvent
 from interlock.runtime.runner import Runner
+from interlock.runtime.text_stream import TextPiece, stream_text
+
+if TYPE_CHECKING:
+    from interlock.events import Event
 
 
 class RunSource(Protocol):
@@ -27,9 +31,22 @@ class RunHandle:
     def __repr__(self) -> str:
         return f"<run {self.id} in {self._box.data}>"
 
-    def events(self, after: int = 0) -> AsyncIterator[PublicEvent]:
-        """Past and new events, until the run is over or paused."""
-        return self._box.runner.follow(self.id, after)
+    async def events(self, after: int = 0) -> "AsyncGenerator[Event]":
+        """Past and new events, as classes of `interlock.events`, until the run is over or paused."""
+        from interlock.events import event_of  # only programs that follow a run pay for its classes
+
+        async with aclosing(self._box.runner.follow(self.id, after)) as followed:
+            async for shown in followed:
+                yield event_of(shown)
+
+    def text_stream(self) -> AsyncGenerator[TextPiece]:
+        """The text of all replies while they are given, without marks, until the run is over or paused.
+
+        Replies come in the order of their calls, with a blank line between two. Joined, the pieces are the same text
+        for a run that is over, or that another process drives.
+        """
+        runner = self._box.runner
+        return stream_text(self.id, following=runner.following, watchers=runner.watchers, crews=runner.crews)
 
     async def result(self) -> Result:
         """The result of the run once it is over or paused, in whichever process it is driven."""

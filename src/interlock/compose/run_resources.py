@@ -6,13 +6,14 @@ Rule 3: functions come with a crew and are found by its sum, else by its name: t
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from interlock.adapters.function_callers import OWN_LOOP, FunctionCaller
 from interlock.adapters.models.given_models import GivenModels, ModelChoice
 from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
+from interlock.compose.crew_like import Functions
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import NO_NEEDS, HostNeeds
 from interlock.errors import HostLacks
@@ -26,33 +27,6 @@ CREWS_MAX = 1_000
 SWEEP_MIN = 100
 
 T = TypeVar("T")
-
-Functions = Mapping[str, PythonTool]
-NO_FUNCTIONS: Functions = {}
-
-
-class CrewLike(Protocol):
-    """A crew as users write it in Python: its definition, and the functions that were given on its agents."""
-
-    @property
-    def definition(self) -> CrewDefinition: ...
-
-    @property
-    def functions(self) -> Functions: ...
-
-
-AnyCrew = CrewDefinition | CrewLike
-
-
-def definition_of(crew: AnyCrew) -> CrewDefinition:
-    """The definition of a crew; another value is given back, and refused where a crew is required."""
-    if isinstance(crew, CrewDefinition) or not hasattr(crew, "definition"):
-        return crew  # type: ignore[return-value]
-    return crew.definition
-
-
-def functions_of(crew: AnyCrew) -> Functions:
-    return NO_FUNCTIONS if isinstance(crew, CrewDefinition) else getattr(crew, "functions", NO_FUNCTIONS)
 
 
 class RunGift(NamedTuple):

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.broadcast.naming import stable_id
 from interlock.broadcast.run_schedules import RunSchedule
+from interlock.compose.crew_like import AnyCrew, definition_of, functions_of
 from interlock.compose.preflight import (
     Preflight,
     require_context,
@@ -15,7 +16,7 @@ from interlock.compose.preflight import (
     require_size,
     require_text,
 )
-from interlock.compose.run_resources import AnyCrew, RunGift, RunResources, definition_of, functions_of
+from interlock.compose.run_resources import RunGift, RunResources
 from interlock.compose.signals import Signals
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry, RunStarted

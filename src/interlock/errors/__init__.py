@@ -7,6 +7,7 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 ├─ UsageError     the caller named something that does not exist, or a host file is wrong
                 │  ├─ FolderServed     one server per data folder
                 │  ├─ HostLacks     a run was begun with models, deps or functions that this process does not have
+                │  ├─ BadCrewModule     a Python module that a command was given for a crew
                 │  ├─ BadBroadcast ── BadPattern     an invalid broadcast, subscription or schedule
                 │  └─ UnknownSubscriber  NoSuchSignal  NoSuchSchedule
                 ├─ RequestRefused     the sender of the request acts; its codes are in server/http/problems.py
@@ -85,6 +86,7 @@ from interlock.errors.run import (
 from interlock.errors.suggestions import closest, nearest
 from interlock.errors.usage import (
     BadBroadcast,
+    BadCrewModule,
     BadPattern,
     FolderServed,
     HostLacks,
@@ -100,6 +102,7 @@ __all__ = [
     "AlreadyResumed",
     "AlreadyStarted",
     "BadBroadcast",
+    "BadCrewModule",
     "BadDefinition",
     "BadPattern",
     "BadSignalFormat",

@@ -43,6 +43,17 @@ _WAYS_TO_GIVE = {
 }
 
 
+class BadCrewModule(UsageError):
+    """A Python module that a command was given for a crew, and that cannot be imported or has no such crew."""
+
+    code = "bad-crew-module"
+
+    def __init__(self, file: str, line: int, fault: str) -> None:
+        place = f"{file}:{line}" if line else file
+        super().__init__(" ".join(f"{place} {fault}".split()))
+        self.file, self.line, self.fault = file, line, fault
+
+
 class RequestRefused(InterlockError):
     """An HTTP request that is refused, with one of the server's codes."""
 

@@ -3,7 +3,8 @@
 Rule 1: nothing is shown twice, and every run in the order of its journal.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 
 from interlock.engine.events import RunStarted
 from interlock.engine.kinds import RunStatus
@@ -44,7 +45,7 @@ class FollowCursor:
     def record_path_of(self, run: str, path: Sequence[str]) -> None:
         self._paths[run] = list(path)
 
-    def accept_event(self, sent: SequencedEvent) -> PublicEvent | None:
+    def accept_event(self, sent: SequencedEvent) -> SequencedEvent | None:
         """The event as it is shown, or None if it, or a later one, was shown before."""
         event, run = sent.event, sent.event["run"]
         if not self._is_next(sent):
@@ -53,8 +54,8 @@ class FollowCursor:
             self.record_path_of(run, event["path"])
         if run == self.run:
             self.is_at_end = event["type"] in LAST
-            return event
-        return {**event, "path": self._paths[run]}
+            return sent
+        return sent._replace(event={**event, "path": self._paths[run]})
 
     def _is_next(self, sent: SequencedEvent) -> bool:
         """True if it is new. A piece is not after a later event of the journal: its reply may be among those."""
@@ -75,11 +76,17 @@ class Following:
         self.journal, self._owners, self._clock = journal, owners, clock
         self._live_runs, self._watchers = live_runs, watchers
 
-    async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[PublicEvent]:
+    async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[PublicEvent]:
         """The events after a seq, of the run and those below it, until it is over or paused.
 
         The last event is `run.finished` or `run.paused`, unless the run cannot continue here.
         """
+        async with aclosing(self.follow_sequenced(run_id, after)) as followed:
+            async for sent in followed:
+                yield sent.event
+
+    async def follow_sequenced(self, run_id: str, after: int = 0) -> AsyncGenerator[SequencedEvent]:
+        """The same, with the reply that a piece belongs to."""
         cursor, is_driven = FollowCursor(run_id, after), True
         while is_driven:
             # It is opened before the journal is read, so that nothing is missed.
@@ -106,7 +113,7 @@ class Following:
         row = await self.journal.row(run_id)
         return row.status == RunStatus.RUNNING and await self._owners.is_owned(run_id)
 
-    async def _live_events(self, cursor: FollowCursor, watcher: Watcher) -> AsyncIterator[PublicEvent]:
+    async def _live_events(self, cursor: FollowCursor, watcher: Watcher) -> AsyncIterator[SequencedEvent]:
         """The events of a run that this process drives."""
         async for event in self._journal_events(cursor):
             yield event
@@ -120,7 +127,7 @@ class Following:
         async for event in self._journal_events(cursor, after=cursor.seq):
             yield event
 
-    async def _poll_events(self, cursor: FollowCursor) -> AsyncIterator[PublicEvent]:
+    async def _poll_events(self, cursor: FollowCursor) -> AsyncIterator[SequencedEvent]:
         """The events of a run that rests, or that another process drives."""
         is_driven = True
         while is_driven:
@@ -132,7 +139,7 @@ class Following:
 
     async def _journal_events(
         self, cursor: FollowCursor, *, after: int | None = None, position: int = 0
-    ) -> AsyncIterator[PublicEvent]:
+    ) -> AsyncIterator[SequencedEvent]:
         """The stored events that were not shown yet."""
         after = cursor.after if after is None else after
         for stored in await self.journal.tree(cursor.run, after, position):
@@ -141,7 +148,7 @@ class Following:
                 if (shown := await self._next_public_event(cursor, SequencedEvent(event, event["seq"]))) is not None:
                     yield shown
 
-    async def _next_public_event(self, cursor: FollowCursor, sent: SequencedEvent) -> PublicEvent | None:
+    async def _next_public_event(self, cursor: FollowCursor, sent: SequencedEvent) -> SequencedEvent | None:
         run = sent.event["run"]
         if sent.event["type"] != "run.started" and not cursor.has_path_of(run):
             started = (await self.journal.records(run))[0].events[0]

@@ -5,7 +5,7 @@ Rule 2: a command claims the run it is for, under the lock of the run.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -111,6 +111,7 @@ class Runner:
             toolbox=toolbox,
             on_delta=self.watchers.on_delta,
             on_progress=self.watchers.on_tool_progress,
+            on_reply_over=self.watchers.on_reply_over,
             budgets=budgets,
             calls_max=calls_max,
             hook=hook,
@@ -380,7 +381,7 @@ class Runner:
         """Waits until the run is over, paused or driven by no process, here or elsewhere."""
         return self.following.wait_until_settled_anywhere(run_id)
 
-    def follow(self, run_id: str, after: int = 0) -> AsyncIterator[PublicEvent]:
+    def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[PublicEvent]:
         """The events after a seq, of the run and those below it, until it is over or paused."""
         return self.following.follow(run_id, after)
 

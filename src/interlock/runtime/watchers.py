@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.engine.budgets.inherited_limits import UNBOUNDED
-from interlock.engine.effects import RunTool
+from interlock.engine.effects import CallModel, RunTool
 from interlock.engine.events import (
     NO_CONTEXT,
     NO_NEEDS,
@@ -68,11 +68,23 @@ def json_or_text(text: str) -> Any:
         return text
 
 
+class OpenReply:
+    """A reply that a model is giving: all of its pieces so far, for watchers that come late or are slow."""
+
+    def __init__(self, call: str) -> None:
+        self.call = call
+        self.pieces: list[str] = []
+
+
 class SequencedEvent(NamedTuple):
-    """An event with its seq, or a piece of a reply or a line of progress with the seq of its run at that moment."""
+    """An event with its seq; or a piece, or a line of progress, with the seq of its run at that moment.
+
+    A piece comes with its reply.
+    """
 
     event: PublicEvent
     seq: int
+    reply: OpenReply | None = None
 
 
 class Watcher:
@@ -88,10 +100,10 @@ class Watcher:
         else:
             self.missed = True
 
-    def send_delta(self, piece: PublicEvent, seq: int) -> None:
+    def send_delta(self, piece: PublicEvent, seq: int, reply: OpenReply | None) -> None:
         """Queues a piece, or drops it if the queue is full: the whole reply follows."""
         if self.queue.qsize() < QUEUE_MAX:
-            self.queue.put_nowait(SequencedEvent(piece, seq))
+            self.queue.put_nowait(SequencedEvent(piece, seq, reply))
 
 
 class Watchers:
@@ -101,6 +113,8 @@ class Watchers:
         self.by_run: dict[str, list[Watcher]] = {}
         # Called with each piece of a reply and each line of progress, of every run.
         self.delta_listeners: list[Callable[[PublicEvent], None]] = []
+        # By run and call.
+        self._open_replies: dict[tuple[str, str], OpenReply] = {}
 
     def of(self, run: str) -> list[Watcher]:
         """The watchers of the run and of the runs above it."""
@@ -115,20 +129,32 @@ class Watchers:
         for watcher in self.by_run.get(run, ()):
             watcher.queue.put_nowait(None)
 
-    def on_delta(self, live: LiveRun, agent: str, text: str) -> None:
+    def on_delta(self, live: LiveRun, call: CallModel, text: str) -> None:
         """A model has said a piece of its reply."""
-        self._send_piece(live, {"run": live.id, "type": "model.delta", "agent": agent, "text": text})
+        reply = self._open_replies.get((live.id, call.key))
+        if reply is None:
+            reply = self._open_replies[live.id, call.key] = OpenReply(call.key)
+        reply.pieces.append(text)
+        self._send_piece(live, {"run": live.id, "type": "model.delta", "agent": call.agent, "text": text}, reply)
 
     def on_tool_progress(self, live: LiveRun, tool: RunTool, text: str) -> None:
         """A tool says how far it is."""
         piece = {"run": live.id, "type": "tool.progress", "agent": tool.agent, "call": tool.key, "text": text}
         self._send_piece(live, piece)
 
-    def _send_piece(self, live: LiveRun, piece: PublicEvent) -> None:
+    def _send_piece(self, live: LiveRun, piece: PublicEvent, reply: OpenReply | None = None) -> None:
         for watcher in self.of(live.id):
-            watcher.send_delta(piece, live.run.state.seq)
+            watcher.send_delta(piece, live.run.state.seq, reply)
         for listener in self.delta_listeners:
             listener(piece)
+
+    def on_reply_over(self, live: LiveRun, call: CallModel) -> None:
+        """A model says no more: its reply is complete, or broke off."""
+        self._open_replies.pop((live.id, call.key), None)
+
+    def open_reply(self, run: str, call: str) -> OpenReply | None:
+        """The reply that a model is giving to a call of a run that this process drives."""
+        return self._open_replies.get((run, call))
 
     @contextmanager
     def open_watcher(self, run: str) -> Iterator[Watcher]:

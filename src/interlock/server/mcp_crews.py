@@ -128,7 +128,7 @@ class CrewTools:
     async def _follow_run(self, run: str, asked: Awaitable[RunHandle], after: int, report: Progress) -> Result:
         try:
             handle = await asked
-            async for event in handle.events(after):
+            async for event in self.box.runner.follow(handle.id, after):
                 if event["type"] in ("turn.started", "tool.called"):
                     await report(event["seq"], _progress_line(event))
             return await handle.result()

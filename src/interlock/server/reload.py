@@ -3,6 +3,7 @@
 Rule 1: runs keep the crew they started with; new runs get the newest sound one.
 Rule 2: a crew whose new file has errors stays as it was, and the log names the errors. A failed reload does not stop
 the next one.
+Rule 3: code that was imported cannot be read again; the server starts again in a new process.
 """
 
 import asyncio
@@ -29,9 +30,22 @@ POLL_MS = 500
 
 
 class CrewReloader:
-    def __init__(self, crews: ServedCrews, read_crews: ReadCrews, box: Interlock, *, watch: bool) -> None:
+    """`is_restarting` is True once new code of a crew in Python is sound: it needs a new process."""
+
+    def __init__(
+        self,
+        crews: ServedCrews,
+        read_crews: ReadCrews,
+        box: Interlock,
+        *,
+        watch: bool,
+        needs_restart: Callable[[], bool],
+        stop_server: Callable[[], None],
+    ) -> None:
         self._crews, self._read_crews, self._box, self._watches = crews, read_crews, box, watch
+        self._needs_restart, self._stop_server = needs_restart, stop_server
         self._asked = asyncio.Event()
+        self.is_restarting = False
 
     def request_reload(self) -> None:
         """Asks for a reload as soon as possible."""
@@ -66,6 +80,10 @@ class CrewReloader:
                 return await self._reload(stamps_of(paths))
             for each in self._crews.replace(loaded, self._box.clock.now_ms()):
                 await self._apply_change(each)
+            if self._needs_restart() and not self.is_restarting:
+                self.is_restarting = True
+                _log.info("the code of a crew has changed; the server starts again in a new process")
+                self._stop_server()
         except InterlockError as error:
             _log.error("crews were not reloaded: %s", error)
         return before

@@ -74,15 +74,24 @@ class ServeOptions(NamedTuple):
     log_settings: LogSettings
     log: LogChoice
     read_crews: ReadCrews  # reloads the crews, in the order of the command line
+    needs_restart: Callable[[], bool]  # True if what was read last needs a new process
     prints_code: bool = False  # True if a person reads the output, and not a log
     reload: bool = False  # True if changed files are noticed without SIGHUP
     resume_parked: bool = False  # True if parked runs are continued
     warnings: Sequence[str] = ()
 
 
-async def serve(order: ServeOptions) -> None:
-    """Serves until stopped (Ctrl-C or SIGTERM)."""
-    stop, reloading = _StopSignals(), CrewReloader(order.crews, order.read_crews, order.box, watch=order.reload)
+async def serve(order: ServeOptions) -> int | None:
+    """Serves until stopped (Ctrl-C or SIGTERM); returns the port if it is to start again in a new process."""
+    stop = _StopSignals()
+    reloading = CrewReloader(
+        order.crews,
+        order.read_crews,
+        order.box,
+        watch=order.reload,
+        needs_restart=order.needs_restart,
+        stop_server=stop.stop,
+    )
     log = send_logs_to(order.box.data, order.box.redactor(), order.log_settings, order.log, LogDefaults("info", "json"))
     with hold_server_lock(order.box.data), _open_listener(order.host, order.port) as listener, log:
         key = ensure_server_key(order.box.data) if order.with_keys else ""
@@ -102,6 +111,7 @@ async def serve(order: ServeOptions) -> None:
             await _drain(service)
             server.should_exit = True
             await serving
+    return port if reloading.is_restarting else None
 
 
 def _origins_of(order: ServeOptions, port: int) -> Origins:
@@ -212,10 +222,14 @@ class _StopSignals:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
 
+    def stop(self) -> None:
+        """Ends the server as the first signal does."""
+        self._asked.set()
+
     def _on_signal(self, number: int) -> None:
         if self._asked.is_set():
             os._exit(128 + number)
-        self._asked.set()
+        self.stop()
 
     async def is_requested_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):

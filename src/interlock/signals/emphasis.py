@@ -8,8 +8,9 @@ Span = tuple[int, int]
 _SIGNS = "*_~"
 _BLANKS = " \t"
 _SIGNS_MAX = 8  # of emphasis on one side: bold, italic and strikethrough take five
-_OPENING = re.compile(r"<(b|strong|i|em|u|s|del|ins|mark|small|big|span|font)>\Z", re.IGNORECASE)
-_CLOSING = re.compile(r"</(b|strong|i|em|u|s|del|ins|mark|small|big|span|font)>", re.IGNORECASE)
+EMPHASIS_TAGS = "b|strong|i|em|u|s|del|ins|mark|small|big|span|font"
+_OPENING = re.compile(rf"<({EMPHASIS_TAGS})>\Z", re.IGNORECASE)
+_CLOSING = re.compile(rf"</({EMPHASIS_TAGS})>", re.IGNORECASE)
 _TAG_CHARS_MAX = len("<strong>")
 
 

@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from enum import StrEnum
+from functools import cached_property
 
 import msgspec
 
@@ -78,6 +79,19 @@ class SignalMatcher:
     def recognizes(self, inner: str) -> bool:
         return inner in self._exact or inner.casefold() in self._caseless or normal_form(inner) in self._normalized
 
+    def can_begin(self, inner: str) -> bool:
+        """False if no mark that is recognised begins with this; True also where that is too costly to tell."""
+        if not inner.isascii():
+            return True
+        known = inner[:-1]  # an accent may follow the last letter
+        return normal_form(known) in self._beginnings or known.lower() in self._beginnings
+
+    @cached_property
+    def _beginnings(self) -> set[str]:
+        """All beginnings of the forms of all names."""
+        forms = (*self._caseless, *self._normalized)
+        return {form[:end] for form in forms for end in range(len(form) + 1)}
+
     def lookup(self, inner: str) -> tuple[MatchMethod, tuple[str, ...]]:
         """The names that a mark may mean, at the most exact level that has any; empty if there is none."""
         if names := self._exact.get(inner):
@@ -94,28 +108,33 @@ def marks(text: str, wanted: Callable[[str], object], reading: int = 3) -> list[
     older rules: it reads all of a text and treats HTML as text.
     """
     if reading > 2 and len(text) > READ_CHARS_MAX:
-        return [*marks(text[:READ_CHARS_MAX], wanted, reading), *_marks_of_last_line(text, wanted)]
+        return [*visible_marks(text[:READ_CHARS_MAX], wanted, reading), *marks_of_last_line(text, wanted)]
+    return visible_marks(text, wanted, reading)
+
+
+def visible_marks(text: str, wanted: Callable[[str], object], reading: int = 3) -> list[VisibleMark]:
+    """The visible marks of a text of any length whose content is wanted."""
     found = [VisibleMark(found[1], *found.span()) for found in _BRACKETS.finditer(text) if wanted(found[1])]
-    if not found or _is_plain(text):
+    if not found or is_plain(text):
         return found
     page = MarkdownPage(text, reading)
     return [mark for mark in found if page.shows(mark.start, mark.end - 1)]
 
 
-def _is_plain(text: str) -> bool:
+def is_plain(text: str) -> bool:
     """True if a text has no sign of code, quote, link or escape; far cheaper than reading it as a page."""
     return not (
         "`" in text or "<" in text or ">" in text or "\\" in text or "](" in text or "]:" in text or "~~~" in text
     )
 
 
-def _marks_of_last_line(text: str, wanted: Callable[[str], object]) -> list[VisibleMark]:
+def marks_of_last_line(text: str, wanted: Callable[[str], object]) -> list[VisibleMark]:
     """The marks of the last visible line after the part that is read, if it is plain and surely not in a code fence."""
     end = len(text.rstrip())
     start = max(text.rfind("\n", 0, end), text.rfind("\r", 0, end)) + 1
     start = max(start, READ_CHARS_MAX, end - LAST_LINE_CHARS_MAX)
     found = [VisibleMark(found[1], *found.span()) for found in _BRACKETS.finditer(text, start, end) if wanted(found[1])]
-    return found if found and _is_plain(text[start:end]) and not may_be_in_fence(text, start) else []
+    return found if found and is_plain(text[start:end]) and not may_be_in_fence(text, start) else []
 
 
 def normal_form(inner: str) -> str:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import msgspec
 
+from interlock.adapters.crews.script_paths import with_script_paths
 from interlock.adapters.crews.yaml_documents import read_yaml
 from interlock.adapters.files.contained_folder import ContainedFolder, LeavesFolder, UnreadablePath
 from interlock.adapters.models.known_models import with_model_facts
 from interlock.crew.checks import check_crew
-from interlock.crew.definition import AgentDefinition, CrewDefinition, ModelRef, SubCrewDefinition
+from interlock.crew.definition import CrewDefinition, ModelRef, SubCrewDefinition
 from interlock.crew.host import Host
 from interlock.crew.misplaced import move_misplaced_keys
 from interlock.crew.nodes import Mapping, Node, Scalar, SourceLocation
@@ -64,14 +65,19 @@ class LoadedCrew:
 
 
 def read_crew(
-    path: str | os.PathLike[str], host: Host | None = None, instead: ReadOnly[Path, bytes] | None = None
+    path: str | os.PathLike[str],
+    host: Host | None = None,
+    instead: ReadOnly[Path, bytes] | None = None,
+    *,
+    is_called: bool = False,
 ) -> LoadedCrew:
     """Reads and checks a crew with its agents and sub-crews; all problems are in the result, none is raised.
 
-    `instead` are bytes to read instead of the files with these real paths.
+    `instead` are bytes to read instead of the files with these real paths. `is_called` is for a crew that another one
+    calls: it inherits results and memory.
     """
     problems = Problems()
-    reader = _Reader(problems, host or Host(), instead or {})
+    reader = _Reader(problems, host or Host(), instead or {}, is_called=is_called)
     crew = reader.open(Path(path))
     read = (*reader.bytes_read, *reader.folders)
     return LoadedCrew(crew, tuple(in_file_order(problems.found)), reader.readable, tuple(reader.files), read)
@@ -80,8 +86,8 @@ def read_crew(
 class _Reader:
     """Reads a crew and all its sub-crews."""
 
-    def __init__(self, problems: Problems, host: Host, instead: ReadOnly[Path, bytes]) -> None:
-        self.problems, self.host, self.instead = problems, host, instead
+    def __init__(self, problems: Problems, host: Host, instead: ReadOnly[Path, bytes], *, is_called: bool) -> None:
+        self.problems, self.host, self.instead, self.is_called = problems, host, instead, is_called
         self.readable = True
         self.files: list[CrewFile] = []
         self.bytes_read: dict[Path, bytes] = {}
@@ -127,9 +133,10 @@ class _Reader:
         before = len(self.problems.found)
         node = move_misplaced_keys(node, self.problems)
         files = self._agent_files(folder, file)
-        source = CrewSource(node, folder.root.name, files or (), is_called=bool(self.trail), agents_lost=files is None)
+        is_called = self.is_called or bool(self.trail)
+        source = CrewSource(node, folder.root.name, files or (), is_called=is_called, agents_lost=files is None)
         crew = parse_crew(source, self.problems)
-        crew = with_default_model(self._with_scripts(crew, source, folder), self.host.model)
+        crew = with_default_model(with_script_paths(crew, source, folder, self.problems), self.host.model)
         at, bare = len(self.files), crew
         self.trail.append(real)
         crew = msgspec.structs.replace(
@@ -188,26 +195,6 @@ class _Reader:
         data = self.bytes_read[folder.root / name] = folder.read(name) if instead is None else instead
         return data
 
-    def _with_scripts(self, crew: CrewDefinition, source: CrewSource, folder: ContainedFolder) -> CrewDefinition:
-        """Resolves the paths of scripts, which are relative to the crew's folder; later the folder is unknown."""
-        agents = []
-        for agent in crew.agents:
-            found = {key: self._script(model, agent.id, key, source, folder) for key, model in _models(agent)}
-            agents.append(msgspec.structs.replace(agent, **found))
-        return msgspec.structs.replace(crew, agents=tuple(agents))
-
-    def _script(self, model: ModelRef, agent: str, key: str, source: CrewSource, folder: ContainedFolder) -> ModelRef:
-        try:
-            folder.read(model.model)
-            return msgspec.structs.replace(model, model=str(folder.resolve(model.model)))
-        except UnreadablePath as refusal:
-            node = source.agent_node(agent)
-            flat = not isinstance(node, Mapping) or node.get(key) is None
-            place, path = source.agent_location(agent, ("model",) if flat else (key, "model"))
-            message, fix = f"script '{model.model}' {refusal}", "name a script inside the crew's folder"
-            self.problems.add("bad-path", message, place=place, path=path, fix=fix)
-            return model
-
     # Sub-crews
 
     def _build_sub_crew(
@@ -228,6 +215,10 @@ class _Reader:
             refuse("bad-path", f"config_path '{entry.config_path}' {refusal}", advice)
             if not self._is_within_outermost(crew_file.parent / entry.config_path):
                 return entry
+        if is_python_path(entry.config_path) and not os.path.isdir(crew_file.parent / entry.config_path):  # noqa: PTH112
+            advice = "name a folder with a crew.yaml; only a crew in Python can call another one"
+            refuse("bad-path", f"'{entry.config_path}' is Python, which a crew file never imports", advice)
+            return entry
         file = _find_crew_file(crew_file.parent / entry.config_path)
         if file is None:
             advice = "name a folder with a crew.yaml"
@@ -280,9 +271,9 @@ def with_default_model(crew: CrewDefinition, model: ModelRef | None) -> CrewDefi
     return msgspec.structs.replace(crew, agents=tuple(agents))
 
 
-def _models(agent: AgentDefinition) -> list[tuple[str, ModelRef]]:
-    named = (("primary", agent.primary), ("backup", agent.backup))
-    return [(key, model) for key, model in named if model is not None and model.provider == "scripted"]
+def is_python_path(path: str) -> bool:
+    """True for a Python file, with or without the name of a crew in it."""
+    return os.path.basename(path).partition(":")[0].endswith(".py")  # noqa: PTH119 - as text
 
 
 def _find_crew_file(path: Path) -> Path | None:

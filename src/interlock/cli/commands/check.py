@@ -6,11 +6,12 @@ from collections import Counter
 import click
 import msgspec
 
-from interlock.adapters.crews.crew_files import LoadedCrew, read_crew
-from interlock.cli.crew_argument import crew_argument, safe_line, show_problems, signal_errors
-from interlock.compose.crews import load_host
+from interlock.adapters.crews.crew_files import LoadedCrew
+from interlock.cli.crew_argument import crew_argument, read_named_crew, safe_line, show_problems, signal_errors
 from interlock.crew.definition import CrewDefinition
-from interlock.crew.problem import Severity
+from interlock.crew.nodes import SourceLocation
+from interlock.crew.problem import Problems, Severity
+from interlock.errors import BadCrewModule
 from interlock.limits import PROBLEMS_MAX
 
 
@@ -20,9 +21,9 @@ from interlock.limits import PROBLEMS_MAX
 def check(crew: str, config: str | None, as_json: bool) -> None:
     """Check CREW, and list every problem with file, line, code and a fix.
 
-    CREW is a folder with crew.yaml, or a crew file.
+    CREW is a folder with crew.yaml, a crew file, or a crew in Python: file.py:name or package.module:name.
     """
-    loaded = read_crew(crew, load_host(config, crew))
+    loaded = _read_crew(crew, config, as_json)
     if as_json:
         body = {"ok": loaded.is_sound, "problems": loaded.problems}
         click.echo(msgspec.json.encode(body).decode())
@@ -33,6 +34,19 @@ def check(crew: str, config: str | None, as_json: bool) -> None:
         for line in signal_errors(loaded.crew):
             click.echo(line, err=True)
     sys.exit(_exit_code(loaded))
+
+
+def _read_crew(crew: str, config: str | None, as_json: bool) -> LoadedCrew:
+    try:
+        return read_named_crew(crew, config).loaded
+    except BadCrewModule as error:
+        if not as_json:
+            raise
+        fix = "make the module importable, and name a crew of it"
+        place = SourceLocation(error.file, max(1, error.line), 1)
+        problems = Problems()
+        problems.add("unreadable", str(error), place=place, fix=fix)
+        return LoadedCrew(None, tuple(problems.found), readable=False)
 
 
 def _exit_code(loaded: LoadedCrew) -> int:

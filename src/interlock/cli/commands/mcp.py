@@ -8,7 +8,7 @@ import click
 
 from interlock.adapters.config.extras import missing_extra_message
 from interlock.adapters.log.log_setup import LogChoice, LogDefaults, send_logs_to
-from interlock.cli.crew_argument import choose_config, config_option, open_sound_crew
+from interlock.cli.crew_argument import choose_config, config_option, open_runnable_crew, tools_of
 from interlock.cli.log_options import log_options
 from interlock.cli.open_host import interlock_with_log
 from interlock.cli.options import data_option, script_option
@@ -30,9 +30,10 @@ def mcp(crews: tuple[str, ...], config: str | None, script: str | None, data: st
     The tool takes the crew's input. A paused run returns its question; the tool 'resume' answers it.
     """
     config = choose_config(config, *crews)
-    definitions = [open_sound_crew(crew, config) for crew in crews]
+    opened = [open_runnable_crew(crew, config) for crew in crews]
+    definitions = [each.definition for each in opened]
     host = host_settings(config)
-    box = interlock_with_log(data, host, script)
+    box = interlock_with_log(data, host, script, tools=tools_of(each.functions for each in opened))
     for number in (signal.SIGINT, signal.SIGTERM):  # a blocking read of standard input ends only with the process
         signal.signal(number, signal.SIG_DFL)
     with send_logs_to(box.data, box.redactor(), host.log, log, LogDefaults("warning", "brief", "warning")):

@@ -8,9 +8,11 @@ import click
 
 from interlock.adapters.crews.crew_migration import NEW, migration_of
 from interlock.adapters.files.atomic_write import replace_files
+from interlock.authoring.python_names import python_name_of
 from interlock.cli.crew_argument import crew_argument, crew_name, open_crew, safe_line, show_problems
 from interlock.compose.crews import load_host
 from interlock.crew.problem import Severity
+from interlock.errors import UsageError
 
 
 @click.command()
@@ -22,6 +24,8 @@ def migrate(crew: str, config: str | None, write: bool) -> None:
     Comments, order and layout stay. Defaults of 1.0 are written out under settings. A crew with errors is not changed,
     and neither is one that 2.0 would refuse: then the exit code is 1.
     """
+    if python_name_of(crew) is not None:
+        raise UsageError(f"'{crew}' is a crew in Python, which has no version to migrate; name a crew file")
     loaded = open_crew(crew, config)
     if not loaded.is_sound:
         show_problems((p for p in loaded.problems if p.severity is Severity.ERROR), err=True)

@@ -5,7 +5,7 @@ import shlex
 import click
 
 from interlock.adapters.log.log_setup import LogChoice
-from interlock.cli.crew_argument import config_option, crew_argument, open_sound_crew
+from interlock.cli.crew_argument import config_option, crew_argument, open_runnable_crew
 from interlock.cli.drive_run import drive_run
 from interlock.cli.log_options import log_options
 from interlock.cli.open_host import interlock_with_log
@@ -75,16 +75,16 @@ def run(
     """
     answers = script_of(script, model)
     host = host_settings(config)
-    definition = open_sound_crew(crew, config)
+    opened = open_runnable_crew(crew, config)
     if model is not None and answers is None:
-        definition = with_model(definition, model, host.provider_settings)
+        opened = opened._replace(definition=with_model(opened.definition, model, host.provider_settings))
     given = require_input(crew, text_or_stdin(text) if text is not None else None)
 
     async def start_or_continue(box: Interlock) -> RunHandle:
         by = system_user()
         if continues:
-            return await box.continue_run(definition, given, await resolve_run_id(box.journal, continues), by=by)
-        return await box.start(definition, given, by=by)
+            return await box.continue_run(opened, given, await resolve_run_id(box.journal, continues), by=by)
+        return await box.start(opened, given, by=by)
 
     box = interlock_with_log(data, host, script, model)
     drive_run(box, start_or_continue, display_of(as_json, plain), host.log, log)

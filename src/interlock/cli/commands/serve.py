@@ -18,14 +18,21 @@ from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.config.host_secrets import short_secret_warnings
 from interlock.adapters.config.server_settings import SCOPES, ServerSettings, require_public_url
 from interlock.adapters.config.webhook_settings import IncomingHook, OutgoingHook, secret_of
-from interlock.adapters.crews.crew_files import LoadedCrew, read_crew
 from interlock.adapters.files.served_folder import new_key
 from interlock.adapters.log.log_setup import LogChoice
-from interlock.cli.crew_argument import choose_config, config_option, open_crew, show_problems
+from interlock.cli.crew_argument import (
+    NamedCrew,
+    choose_config,
+    config_option,
+    open_named_crew,
+    show_problems,
+    tools_of,
+)
 from interlock.cli.log_options import log_options
 from interlock.cli.open_host import interlock_with_log
 from interlock.cli.options import data_option, script_option
-from interlock.compose.crews import host_settings, load_host
+from interlock.cli.python_reload import CrewReader, restart_process
+from interlock.compose.crews import host_settings
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.problem import Severity
 from interlock.errors import UsageError
@@ -71,9 +78,13 @@ def serve(
     config = choose_config(config, *crews)
     settings = host_settings(config)
     outgoing = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, OutgoingHook)}
+    opened = _open_crews(crews, config, script)
+    loaded = [each.loaded for each in opened]
+    tools = tools_of(each.functions for each in opened)
+    reader = CrewReader(crews, config, loaded)
     order = serving.ServeOptions(
-        box=interlock_with_log(data, settings, script, recover=True),
-        crews=serving.ServedCrews(_load_crews(crews, config, script), SystemClock().now_ms(), is_watched=reload),
+        box=interlock_with_log(data, settings, script, recover=True, tools=tools),
+        crews=serving.ServedCrews(loaded, SystemClock().now_ms(), is_watched=reload),
         settings=_server_settings(settings, public_url),
         log_settings=settings.log,
         log=log,
@@ -85,12 +96,15 @@ def serve(
         secrets={name: secret_of(name, hook.secret_env, os.environ) for name, hook in outgoing.items()},
         say=click.echo,
         prints_code=print_code or (sys.stdout is not None and sys.stdout.isatty()),
-        read_crews=lambda: [read_crew(crew, load_host(config, crew)) for crew in crews],
+        read_crews=reader.read_crews,
+        needs_restart=lambda: reader.needs_restart,
         reload=reload,
         resume_parked=resume_parked,
         warnings=short_secret_warnings(settings, os.environ),
     )
-    asyncio.run(serving.serve(order))
+    restart_port = asyncio.run(serving.serve(order))
+    if restart_port is not None:  # new code of a crew in Python needs a new process
+        restart_process(*(() if port else ("--port", str(restart_port))))
 
 
 def _server_settings(settings: HostSettings, public_url: str | None) -> ServerSettings:
@@ -108,15 +122,15 @@ def _server_module() -> ModuleType:
         raise UsageError(missing_extra_message("interlock serve", "server", error.name or "")) from error
 
 
-def _load_crews(crews: Sequence[str], config: str | None, script: str | None) -> list[LoadedCrew]:
-    loaded = [open_crew(crew, config) for crew in crews]
-    for path, each in zip(crews, loaded, strict=True):
+def _open_crews(crews: Sequence[str], config: str | None, script: str | None) -> list[NamedCrew]:
+    opened = [open_named_crew(crew, config) for crew in crews]
+    for path, (each, _) in zip(crews, opened, strict=True):
         show_problems((p for p in each.problems if p.severity is Severity.ERROR), err=True)
         if each.crew is None:
             raise UsageError(f"no crew could be read from {path}; fix the errors above")
         if script is None:
             _warn_missing_models(each.crew)
-    return loaded
+    return opened
 
 
 def _warn_missing_models(crew: CrewDefinition) -> None:

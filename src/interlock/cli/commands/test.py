@@ -3,13 +3,12 @@
 import asyncio
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
 from interlock.adapters.crews.crew_test_files import read_crew_tests
 from interlock.adapters.tools.tool_imports import import_tools
-from interlock.cli.crew_argument import crew_argument, open_sound_crew, safe_line
+from interlock.cli.crew_argument import crew_argument, folder_of, open_runnable_crew, safe_line
 from interlock.compose.crew_tests import CrewTestResult, routes_not_taken, routes_of, run_crew_test
 from interlock.compose.crews import host_settings
 from interlock.crew.definition import CrewDefinition
@@ -23,10 +22,11 @@ def test(crew: str, config: str | None) -> None:
     Agents of sub-crews are named with their path, alpha/x; their routes count for the coverage.
     'interlock runs script RUN --as-test' makes a test of a run. Exit code 1 if a test fails.
     """
-    definition = open_sound_crew(crew, config)
-    tests = read_crew_tests(Path(crew))
+    opened = open_runnable_crew(crew, config)
+    definition = opened.definition
+    tests = read_crew_tests(folder_of(crew))
     settings = host_settings(config)
-    tools = import_tools(settings)
+    tools = [*import_tools(settings), *opened.tools]
     outcomes = []
     for each in tests:
         outcomes.append(asyncio.run(run_crew_test(definition, each, tools, settings.mcp)))

@@ -27,8 +27,8 @@ from interlock.engine.routing.own_marks import (
     verb_of,
 )
 from interlock.errors import UsageError, nearest
-from interlock.signals.emphasis import with_emphasis
-from interlock.signals.matching import SignalMatcher, marks
+from interlock.signals.mark_filter import MarkFilter, MarkHolder, text_without_marks
+from interlock.signals.matching import SignalMatcher
 from interlock.signals.nearness import NameSuggestions
 
 
@@ -144,14 +144,11 @@ class RoutingTable:
 
     def without_marks(self, text: str) -> str:
         """The text for people: without known marks and the emphasis around them."""
-        spans = [(mark.start, mark.end) for mark in marks(text, self._known.recognizes, self.reading)]
-        if self.reading >= 3:
-            spans = with_emphasis(text, spans)
-        kept, position = [], 0
-        for start, end in spans:
-            kept.append(text[position:start])
-            position = end
-        return "".join((*kept, text[position:])).strip()
+        return text_without_marks(text, self._known, self.reading)
+
+    def mark_filter(self) -> MarkFilter | MarkHolder:
+        """A filter that gives the same text while a reply streams."""
+        return MarkFilter(self._known) if self.reading >= 3 else MarkHolder(self._known, self.reading)
 
     def winner_of(self, decision: Decision) -> Decision:
         """The decision if a conflict is resolved by priority."""

@@ -28,7 +28,7 @@ from interlock.ports import BudgetStore, Clock, Grant, Toolbox
 from interlock.runtime.broadcasts import NO_CLAIMED_INBOXES, BroadcastHub, ClaimedInboxes, inbox_claim
 from interlock.runtime.calls.costs import CostOfRun, cost_of_run
 from interlock.runtime.calls.host_decisions import HostDecisions
-from interlock.runtime.calls.model_calls import Hook, ModelCalls, ModelFor, OnDelta
+from interlock.runtime.calls.model_calls import Hook, ModelCalls, ModelFor, OnDelta, OnReplyOver
 from interlock.runtime.calls.reservations import NO_GRANTS as NO_GRANTS
 from interlock.runtime.calls.reservations import Reservations
 from interlock.runtime.calls.run_access import OnProgress
@@ -63,6 +63,7 @@ class EffectRunner:
         toolbox: Toolbox,
         on_delta: OnDelta,
         on_progress: OnProgress,
+        on_reply_over: OnReplyOver,
         budgets: BudgetStore,
         calls_max: int,
         hook: Hook | None = None,
@@ -76,6 +77,7 @@ class EffectRunner:
             toolbox=toolbox,
             host_decisions=host_decisions,
             on_delta=on_delta,
+            on_reply_over=on_reply_over,
             calls_max=calls_max,
             costs=costs,
             answer=self._answer,

@@ -26,7 +26,9 @@ from interlock.runtime.live_run import LiveRun, PendingModelCall
 
 # The model for an agent of a crew in a run.
 ModelFor = Callable[[CrewDefinition, AgentDefinition, str], Model]
-OnDelta = Callable[[LiveRun, str, str], None]
+# A piece of a reply, and the end of one that had pieces.
+OnDelta = Callable[[LiveRun, CallModel, str], None]
+OnReplyOver = Callable[[LiveRun, CallModel], None]
 # Puts the outcome of an effect into the inbox of its run.
 Answer = Callable[[LiveRun, IncomingEvent], None]
 # Called before and after each effect; tests kill the process with it.
@@ -44,13 +46,15 @@ class ModelCalls:
         toolbox: Toolbox,
         host_decisions: HostDecisions,
         on_delta: OnDelta,
+        on_reply_over: OnReplyOver,
         calls_max: int,
         costs: CostOfRun,
         answer: Answer,
         hook: Hook | None,
     ) -> None:
         self._model_for, self._toolbox, self._host_decisions = model_for, toolbox, host_decisions
-        self._on_delta, self._costs, self._answer, self._hook = on_delta, costs, answer, hook
+        self._on_delta, self._on_reply_over = on_delta, on_reply_over
+        self._costs, self._answer, self._hook = costs, answer, hook
         # Waiters are served in the order they came, so that no run starves.
         self._slots, self._calls_max = asyncio.Semaphore(calls_max), calls_max
 
@@ -101,7 +105,7 @@ class ModelCalls:
         def tell(text: str) -> None:
             said.append(text)
             if live.is_calling(call.effect):  # a cancelled call may say some more; its run has continued without it
-                self._on_delta(live, call.agent.id, text)
+                self._on_delta(live, call.effect, text)
 
         try:
             if call.effect.purpose and self._host_decisions.has(call.effect.purpose):
@@ -110,7 +114,11 @@ class ModelCalls:
             listen = partial(ReplyScanner, live.run.table, call.agent.id) if is_cut else None
             async with self._slots:
                 pieces = self._model_for(live.crew, call.agent, live.id).reply(call.request)
-                streamed = await read_reply(pieces, tell, listen)
+                try:
+                    streamed = await read_reply(pieces, tell, listen)
+                finally:
+                    if said:
+                        self._on_reply_over(live, call.effect)
             return _reply_event(live, call, streamed, self._costs(live.id))
         except asyncio.CancelledError as error:
             if _is_being_cancelled():

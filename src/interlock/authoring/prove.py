@@ -1,0 +1,137 @@
+"""Checks a crew that was written in Python, with the rules for files.
+
+Rule: what comes out is proven. There is no way to a `Crew` around this module and the reader of files.
+"""
+
+import os
+from collections.abc import Mapping as AnyMapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from interlock.adapters.crews.crew_files import read_crew, with_default_model
+from interlock.adapters.crews.script_paths import with_script_paths
+from interlock.adapters.files.contained_folder import ContainedFolder
+from interlock.adapters.models.known_models import with_model_facts
+from interlock.adapters.tools.python_tools import PythonTool
+from interlock.authoring.call_places import Spot
+from interlock.authoring.crew_document import CrewDocument
+from interlock.authoring.python_nodes import NodeMaker
+from interlock.authoring.routes import Written
+from interlock.authoring.sub_crews import GivenSubCrew, GivenSubCrews, folder_of
+from interlock.compose.crews import AnyHost, resolve_host
+from interlock.crew.checks import check_crew
+from interlock.crew.definition import CrewDefinition, SubCrewDefinition
+from interlock.crew.host import Host
+from interlock.crew.misplaced import move_misplaced_keys
+from interlock.crew.nodes import Mapping
+from interlock.crew.parse import parse_crew
+from interlock.crew.problem import Problem, Problems, in_file_order, is_sound
+from interlock.crew.proof import levels_of
+from interlock.crew.source import CrewSource
+from interlock.crew.unsound import UnsoundCrew
+from interlock.crew.version_1 import as_meant
+from interlock.limits import CREW_DEPTH_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenCrew:
+    """A sound crew with its warnings, and the functions that were given as tools."""
+
+    definition: CrewDefinition
+    warnings: tuple[Problem, ...]
+    functions: AnyMapping[str, PythonTool]
+    file: str  # of the crew, or of the code that wrote it: an interlock.toml may stand beside it
+
+
+def prove_written(written: Written, host: AnyHost | None) -> ProvenCrew:
+    """Proves the crew of a call of `Crew`; raises `UnsoundCrew` with every problem."""
+    problems = Problems()
+    document = CrewDocument(written, problems)
+    root = document.root()
+    for given in document.sub_crews.found.values():
+        for name, function in given.crew.functions.items() if given.crew is not None else ():
+            document.tools.add(name, function, given.spot)
+    functions = document.tools.functions
+    file = written.written_at.file
+    proof = _Proof(document.sub_crews, folder_of(file), problems, functions, host)
+    return ProvenCrew(*proof.prove(root, "crew"), functions, file)
+
+
+def prove_data(data: object, spot: Spot, functions: AnyMapping[str, PythonTool], host: AnyHost | None) -> ProvenCrew:
+    """Proves a crew that is given as plain data, with the keys of a file."""
+    problems = Problems()
+    maker = NodeMaker(problems)
+    root = maker.node(data, spot)
+    if not isinstance(root, Mapping):
+        message, fix = "a crew is a mapping of keys", "give a dictionary with the keys of a crew file"
+        problems.add("bad-value", message, place=spot.place, fix=fix)
+        raise UnsoundCrew("crew", problems.found)
+    proof = _Proof(GivenSubCrews(maker, problems), folder_of(spot.place.file), problems, functions, host)
+    return ProvenCrew(*proof.prove(root, "crew"), functions, spot.place.file)
+
+
+class _Proof:
+    """Parses a document, attaches its sub-crews, and runs every check."""
+
+    def __init__(
+        self,
+        subs: GivenSubCrews,
+        folder: Path,
+        problems: Problems,
+        functions: AnyMapping[str, PythonTool],
+        host: AnyHost | None,
+    ) -> None:
+        self._subs, self._folder, self._problems = subs.found, folder, problems
+        known = resolve_host(host, folder)
+        self._host: Host = msgspec.structs.replace(known, tools=(*known.tools, *functions))
+        self._below: list[Problem] = []  # of sub-crews: their paths are not those of this crew
+
+    def prove(self, root: Mapping, name: str) -> tuple[CrewDefinition, tuple[Problem, ...]]:
+        root = move_misplaced_keys(root, self._problems)
+        source = CrewSource(root, name, has_folder=False)
+        crew = parse_crew(source, self._problems)
+        crew = with_script_paths(crew, source, ContainedFolder(self._folder), self._problems)
+        crew = with_default_model(crew, self._host.model)
+        subs = {name: self._with_crew(entry, source) for name, entry in crew.sub_crews.items()}
+        crew = msgspec.structs.replace(crew, sub_crews=subs)
+        if levels_of(crew) > CREW_DEPTH_MAX + 1:
+            place = source.location(("sub_crews",))
+            message = f"crews are nested deeper than {CREW_DEPTH_MAX} levels"
+            self._problems.add("too-deep", message, place=place, path=("sub_crews",), fix="flatten the hierarchy")
+        check_crew(crew, source, self._problems, with_model_facts(crew, self._host))
+        found = tuple(in_file_order([*self._problems.found, *self._below]))
+        if not is_sound(found):
+            raise UnsoundCrew(crew.name, found)
+        return as_meant(crew), found
+
+    def _with_crew(self, entry: SubCrewDefinition, source: CrewSource) -> SubCrewDefinition:
+        given = self._subs.get(entry.name)
+        if given is not None and given.crew is not None:
+            self._below += given.crew.warnings
+            return msgspec.structs.replace(entry, crew=given.crew.definition)
+        if not entry.config_path:
+            return entry  # reported as a missing key
+        return msgspec.structs.replace(entry, crew=self._read(entry, given, source))
+
+    def _read(self, entry: SubCrewDefinition, given: GivenSubCrew | None, source: CrewSource) -> CrewDefinition | None:
+        path = given.path if given is not None and given.path is not None else self._folder / entry.config_path
+        where = ("sub_crews", entry.name, "config_path")
+        message, fix = "", ""
+        if _is_python(path):
+            message, fix = f"'{entry.config_path}' is a Python file", "import the crew, and give the crew itself"
+        else:
+            loaded = read_crew(path, self._host, is_called=True)
+            if loaded.readable:
+                self._below += loaded.problems
+                return loaded.crew
+            message, fix = f"there is no crew at '{entry.config_path}'", "name a folder with a crew.yaml"
+            self._below += [problem for problem in loaded.problems if problem.code != "unreadable"]
+        self._problems.add("bad-path", message, place=source.location(where), path=where, fix=fix)
+        return None
+
+
+def _is_python(path: Path) -> bool:
+    """True for a Python file, with or without a name in it: a path never imports code."""
+    return path.name.partition(":")[0].endswith(".py") and not os.path.isdir(path)  # noqa: PTH112 - never raises
