@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_run_command import COMMAND
+from tests.cli.commands.test_run import COMMAND
 
 pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from interlock.cli.main import interlock
-from tests.cli.test_run_command import terminal
+from tests.cli.commands.test_run import terminal
 from tests.nested_crews import nested_crew
 
 

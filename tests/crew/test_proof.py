@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from interlock.adapters.crews.crew_files import read_crew
 from interlock.crew.host import Host
 from interlock.crew.proof import problems_of, require_sound_crew
-from tests.crew.test_parse_never_raises import few, mutated
+from tests.crew.parse.test_parse_never_raises import few, mutated
 
 CREWS = sorted([*Path("examples").rglob("crew.y*ml"), *Path("src/interlock/templates").rglob("crew.y*ml")])
 TOOLS = Host(tools=("find_order", "refund", "sun_times", "tide_table"), mcp_servers=("almanac",))

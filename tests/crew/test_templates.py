@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.crew.templates import INPUT_FIELDS, fill_template, unknown_input_fields
-from tests.crew.test_parse_never_raises import few
+from tests.crew.parse.test_parse_never_raises import few
 
 CREWS = ("library", "team-alpha")
 FIELDS = [*INPUT_FIELDS, *(f"PreviousResults.{crew}" for crew in CREWS), "SharedMemory.tone", "SharedMemory.a.b"]

@@ -11,9 +11,9 @@ from interlock.server.http.problems import CODES, PROBLEM_JSON
 from interlock.server.shapes.crews import CrewProblems
 from interlock.server.shapes.service import ProblemBody
 from interlock.server.shapes.signals import ScheduleSignal
+from tests.server.http.test_problems import BELOW
 from tests.server.office import open_office
 from tests.server.process import serving
-from tests.server.test_errors import BELOW
 
 SCHEMATHESIS = str(Path(sys.executable).parent / "schemathesis")
 CONFIG = """\

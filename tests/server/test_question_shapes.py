@@ -10,7 +10,7 @@ from interlock.testing import ScriptedModel
 from tests.findings.asking_crews import FORM, PROPOSED, TOML, crew_text, script, write_crews
 from tests.server.office import open_office
 from tests.server.process import Served, serving
-from tests.server.test_crews_api import ASKING_CREW
+from tests.server.routes.test_crew_routes import ASKING_CREW
 
 OUTER = """\
 version: "2.0"

@@ -16,7 +16,7 @@ from interlock.adapters.crews.crew_migration import CannotMigrate, CrewMigration
 from interlock.crew.definition import VERSION_1_SETTINGS
 from interlock.crew.host import Host
 from tests.crew import test_seed_examples as seeds
-from tests.crew.test_parse_never_raises import few, mutated
+from tests.crew.parse.test_parse_never_raises import few, mutated
 from tests.crew.test_seed_examples import agent_files, crew_text, under
 from tests.engine.test_seed_001 import completed
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlock.cli.view.answer_prompt import LineInput
-from tests.cli.test_run_command import CLOSED, OPENED, run, terminal
+from tests.cli.commands.test_run import CLOSED, OPENED, run, terminal
 
 CREW = """\
 version: "2.0"

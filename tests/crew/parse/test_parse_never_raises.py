@@ -17,7 +17,7 @@ from interlock.crew.shapes import Either, Flag, ListOf, MapOf, Number, Section, 
 from interlock.diagrams.builder import diagram_of
 from interlock.engine.routing.decision import OwnReply, RoutingTable
 
-TEMPLATES = Path(__file__).parents[2] / "src" / "interlock" / "templates"
+TEMPLATES = Path(__file__).parents[3] / "src" / "interlock" / "templates"
 TEXTS = [file.read_text(encoding="utf-8") for file in sorted(TEMPLATES.glob("*/crew.yaml"))]
 
 few = settings(

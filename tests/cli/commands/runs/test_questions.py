@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from interlock.cli.main import interlock
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture

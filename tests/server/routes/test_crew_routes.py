@@ -15,7 +15,7 @@ from interlock.errors import UsageError
 from interlock.testing import ScriptedModel
 from tests.server.office import CREW, code_of, open_office
 
-TRAVEL = Path(__file__).parents[2] / "examples" / "travel"
+TRAVEL = Path(__file__).parents[3] / "examples" / "travel"
 
 
 async def test_crews_are_listed_shown_drawn_and_their_problems_told(tmp_path: Path) -> None:
