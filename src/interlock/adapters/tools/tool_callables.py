@@ -51,7 +51,8 @@ def own_docstring(function: Any) -> str:
     class_ = type(function)
     of_class = class_.__doc__ or ""
     is_generated = of_class.startswith(f"{class_.__name__}(")  # dataclasses write their own
-    return inspect.getdoc(class_.__call__) or ("" if is_generated else inspect.cleandoc(of_class))
+    own = class_.__call__.__doc__ or ("" if is_generated else of_class)
+    return inspect.cleandoc(own)
 
 
 def enclosing_names(function: Any) -> dict[str, Any]:
