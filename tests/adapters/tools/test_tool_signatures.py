@@ -233,7 +233,7 @@ def test_two_types_of_one_name_keep_their_own_definitions() -> None:
 
     def move(source: Any, target: Any, cat: Cat) -> None: ...
 
-    move.__annotations__ = {"source": list[ours], "target": list[theirs], "cat": Cat}
+    move.__annotations__ = {"source": GenericAlias(list, ours), "target": GenericAlias(list, theirs), "cat": Cat}
     schema = schema_of_tool(as_python_tool(move)).parameters
     given = {"source": [{"owner": "a"}], "target": [{"number": 1}], "cat": {"lives": 1}}
     jsonschema.validate(given, schema, jsonschema.Draft202012Validator)
