@@ -158,3 +158,17 @@ def test_two_modules_with_one_tool_are_refused_before_anything_runs(tmp_path: Pa
     file.write_text("[tools]\nmodules = ['made_one', 'made_two', 'made_one']\n", "utf-8")
     with pytest.raises(UsageError, match="modules 'made_one' and 'made_two' both have a tool 'same'"):
         read_host_file(file)
+
+
+def test_a_tool_is_found_by_the_name_that_its_declaration_says(tmp_path: Path) -> None:
+    source = 'from interlock import tool\n@tool(name="find_order", idempotent=True)\ndef find(order: str) -> str: ...\n'
+    file = host_file(tmp_path, source)
+    assert read_host_file(file).tools == ("find_order",)
+    toolbox = PythonToolbox(import_tools(read_settings(file)))
+    assert (toolbox.names, toolbox.is_idempotent("find_order")) == (("find_order",), True)
+
+
+def test_a_name_that_the_source_does_not_say_is_refused_at_import(tmp_path: Path) -> None:
+    source = 'from interlock import tool\nNAME = "find_order"\n@tool(name=NAME)\ndef find(order: str) -> str: ...\n'
+    with pytest.raises(UsageError, match=r"declares the name 'find_order' in a way that cannot be read in the source"):
+        import_tools(read_settings(host_file(tmp_path, source)))

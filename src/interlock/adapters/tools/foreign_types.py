@@ -18,8 +18,15 @@ _LIBRARIES = ("pydantic", "annotated_types")
 _MARKS = ("__get_pydantic_core_schema__", "__pydantic_core_schema__", "__pydantic_validator__")
 
 
-class ForeignType:
-    """A stand-in for a type in annotations that msgspec reads; it has no instances."""
+class _TakesAll(type):
+    """msgspec compares what was decoded with the type; `decode` has judged it already."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return True
+
+
+class ForeignType(metaclass=_TakesAll):
+    """A stand-in for a type in annotations that msgspec reads."""
 
     @classmethod
     def decode(cls, value: Any) -> Any:

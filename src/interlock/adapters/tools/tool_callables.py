@@ -46,12 +46,13 @@ def own_docstring(function: Any) -> str:
     """The docstring of the function; of an object, that of `__call__`, else that of its class."""
     while isinstance(function, functools.partial):
         function = function.func
-    if not _is_callable_object(function) or hasattr(function, "__wrapped__"):
-        return inspect.getdoc(function) or ""
     class_ = type(function)
-    of_class = class_.__doc__ or ""
-    is_generated = of_class.startswith(f"{class_.__name__}(")  # dataclasses write their own
-    return inspect.getdoc(class_.__call__) or ("" if is_generated else inspect.cleandoc(of_class))
+    if hasattr(function, "__wrapped__") and function.__doc__ is class_.__doc__:  # it has none of its own
+        return own_docstring(function.__wrapped__)
+    if hasattr(function, "__wrapped__") or not _is_callable_object(function):
+        return inspect.getdoc(function) or ""
+    is_generated = (class_.__doc__ or "").startswith(f"{class_.__name__}(")  # dataclasses write their own
+    return inspect.cleandoc(class_.__call__.__doc__ or ("" if is_generated else class_.__doc__) or "")
 
 
 def enclosing_names(function: Any) -> dict[str, Any]:
@@ -95,8 +96,9 @@ def require_tool(function: Any, name: str) -> None:
 
 def _name_fault(function: Any, name: str) -> str:
     if name == "<lambda>":
-        where = f" ({function.__code__.co_filename}:{function.__code__.co_firstlineno})"
-        return f"a lambda has no name to call it by{where}; write it as a function with a name, types and a docstring"
+        code = innermost_function(function).__code__
+        where = f"{code.co_filename}:{code.co_firstlineno}"
+        return f"a lambda has no name to call it by ({where}); write it as a function with a name and types"
     if name:
         return f"{name[:80]!r} is not a name for a tool; use letters, digits and _, not beginning with a digit"
     return f"{_repr_of(function)} has no name to call it by; give it one with tool(..., name=...)"
