@@ -8,7 +8,7 @@ from interlock.authoring.given_tools import GivenTools
 from interlock.authoring.group_names import name_of_group
 from interlock.authoring.python_nodes import Entry, NodeMaker, key_at
 from interlock.authoring.routes import END, Broadcast, End, External, Group, Pause, Route, SubCrew, Written
-from interlock.authoring.sub_crews import GivenSubCrews
+from interlock.authoring.sub_crews import GivenSubCrews, as_crew
 from interlock.crew.nodes import Mapping, Node, Scalar, Sequence
 from interlock.crew.problem import Problems
 from interlock.signals.builtin import BUILT_IN
@@ -264,6 +264,8 @@ class CrewDocument:
     def _node_of_object(self, value: object, spot: Spot) -> Node | None:
         if isinstance(value, Group):
             return self._group(value)
+        if (crew := as_crew(value)) is not None:
+            return self.sub_crews.name_of_crew(crew, spot)
         if not isinstance(value, Agent):
             return None
         name = value.given.get("id")

@@ -69,7 +69,10 @@ class GivenSubCrews:
             entries.append((key_at("config_path", spot), text_at(name, spot)))
         for key, inner in value.items():
             key_spot, value_spot = spot_of[str(key)]
-            if as_crew(inner) is None or key not in ("crew", "config_path"):
+            if key == "config_path" and isinstance(inner, str | os.PathLike):
+                below = _place_below(os.fspath(inner), name)
+                entries.append((key_at(key, key_spot), self._maker.node(below, value_spot)))
+            elif as_crew(inner) is None or key not in ("crew", "config_path"):
                 entries.append((key_at(str(key), key_spot), self._maker.node(inner, value_spot)))
         path = folder / place if crew is None and isinstance(place, str | os.PathLike) else None
         self.found[name] = GivenSubCrew(crew, path, at, Mapping(tuple(entries), spot.place))
@@ -86,6 +89,14 @@ class GivenSubCrews:
         if isinstance(stated, str):
             self._add_call(stated, crew, call, at, spot)
         return self._maker.scalar(stated, spot)
+
+    def name_of_crew(self, crew: "Crew", spot: Spot) -> Scalar:
+        """The name of a crew that is given in place of one, such as a child that gets tasks."""
+        name = self._name_for_call(crew, crew)
+        if name not in self.found:
+            entry = (key_at("config_path", spot), text_at(name, spot))
+            self.found[name] = GivenSubCrew(crew, None, spot, Mapping((entry,), spot.place))
+        return text_at(name, spot)
 
     def _name_for_call(self, crew: "Crew | None", value: object) -> str:
         if crew is not None:
@@ -105,7 +116,7 @@ class GivenSubCrews:
                 return
             if known is None and is_id(text) and not os.path.lexists(path):
                 return  # a name that nothing has: the checks report it as an unknown sub-crew
-            entries.append((key_at("config_path", spot), text_at(text, spot)))
+            entries.append((key_at("config_path", spot), text_at(_place_below(text, name), spot)))
         else:
             entries.append((key_at("config_path", spot), text_at(name, spot)))
         if known is not None:
@@ -128,6 +139,11 @@ def as_crew(value: object) -> "Crew | None":
     from interlock.authoring.crew import Crew
 
     return value if isinstance(value, Crew) else None
+
+
+def _place_below(path: str, name: str) -> str:
+    """Where `save` writes the sub-crew: at its path, or by its name if the path leads out of the folder."""
+    return name if Path(path).is_absolute() or ".." in Path(path).parts else path
 
 
 def _last_part(path: str) -> str:

@@ -99,7 +99,7 @@ class _Reader:
 
     def open(self, path: Path) -> CrewDefinition | None:
         """The crew that the caller named."""
-        file = _find_crew_file(path)
+        file = find_crew_file(path)
         self.readable = False
         if file is None:
             where = "there is no crew.yaml in this folder" if os.path.isdir(path) else "there is no such folder or file"  # noqa: PTH112
@@ -215,7 +215,7 @@ class _Reader:
             refuse("bad-path", f"config_path '{entry.config_path}' {refusal}", advice)
             if not self._is_within_outermost(crew_file.parent / entry.config_path):
                 return entry
-        file = _find_crew_file(crew_file.parent / entry.config_path)
+        file = find_crew_file(crew_file.parent / entry.config_path)
         if file is None:
             advice = "name a folder with a crew.yaml"
             refuse("bad-path", f"there is no crew at '{entry.config_path}'", advice)
@@ -267,7 +267,7 @@ def with_default_model(crew: CrewDefinition, model: ModelRef | None) -> CrewDefi
     return msgspec.structs.replace(crew, agents=tuple(agents))
 
 
-def _find_crew_file(path: Path) -> Path | None:
+def find_crew_file(path: Path) -> Path | None:
     """The crew file at a path: the file itself, or the one in the folder."""
     if not os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises where a name is too long
         return path if os.path.lexists(path) else None
