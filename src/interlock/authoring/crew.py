@@ -28,7 +28,7 @@ class _CrewCall(Written):
     positions = ("name", "agents")
 
     def __init__(self, place: CallPlace, given: Mapping[str, object]) -> None:
-        self.written_at = place
+        self.written_at, self.first = place, ()
         self.given = {name: value for name, value in given.items() if value is not None}
 
 

@@ -200,7 +200,7 @@ class CrewDocument:
         at = effect.written_at.spot()
         entries = [(key_at("type", at), key_at(_TYPES[type(effect)], at)), *self._keys_of(effect)]
         if isinstance(effect, Broadcast):
-            entries.append((key_at("targets", at), self._agent_names(effect.targets, at)))
+            entries.append((key_at("targets", at), self._agent_names(effect.first, at)))
         return entries
 
     def _agent_names(self, agents: tuple[object, ...], at: Spot) -> Sequence:
@@ -229,7 +229,7 @@ class CrewDocument:
     def _group_route(self, agent: Agent, mark: Scalar, group: Group) -> list[Entry]:
         at = group.written_at.spot()
         if not group.given:
-            return [(key_at("parallel_targets", at), self._agent_names(group.agents, at))]
+            return [(key_at("parallel_targets", at), self._agent_names(group.first, at))]
         name = group.given.get("name")
         if name is None:
             name = name_of_group(agent.id, mark.text)
@@ -256,7 +256,7 @@ class CrewDocument:
 
     def _group(self, group: Group) -> Mapping:
         at = group.written_at.spot()
-        agents = (key_at("agents", at), self._agent_names(group.agents, at))
+        agents = (key_at("agents", at), self._agent_names(group.first, at))
         return Mapping((agents, *self._keys_of(group, without=("name",), names=_GROUP_KEYS)), at.place)
 
     # Objects inside of lists and dictionaries
@@ -285,7 +285,7 @@ def _plain_of(group: Group) -> object:
     def plain(value: object) -> object:
         return value.id if isinstance(value, Agent) else value
 
-    return [plain(each) for each in group.agents], {name: plain(value) for name, value in group.given.items()}
+    return [plain(each) for each in group.first], {name: plain(value) for name, value in group.given.items()}
 
 
 def _merge_entries(entries: list[Entry]) -> list[Entry]:

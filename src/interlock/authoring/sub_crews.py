@@ -25,6 +25,7 @@ class GivenSubCrew:
     path: Path | None
     spot: Spot
     node: Node
+    settings: object = None  # as given by the call
 
 
 class GivenSubCrews:
@@ -81,11 +82,11 @@ class GivenSubCrews:
         """The name of the crew that is called; it is added if it is not there yet."""
         at = call.written_at.spot()
         spot = at.argument("crew", 0)[1]
-        crew, stated = as_crew(call.crew), call.given.get("name")
-        if crew is None and not isinstance(call.crew, str | os.PathLike):
-            return self._maker.scalar(call.crew, spot)
+        crew, stated = as_crew(call.first[0]), call.given.get("name")
+        if crew is None and not isinstance(call.first[0], str | os.PathLike):
+            return self._maker.scalar(call.first[0], spot)
         if stated is None:
-            stated = self._name_for_call(crew, call.crew)
+            stated = self._name_for_call(crew, call.first[0])
         if isinstance(stated, str):
             self._add_call(stated, crew, call, at, spot)
         return self._maker.scalar(stated, spot)
@@ -110,7 +111,7 @@ class GivenSubCrews:
         path = None
         entries: list[Entry] = []
         if crew is None:
-            text = os.fspath(call.crew)  # type: ignore[arg-type]
+            text = os.fspath(call.first[0])  # type: ignore[arg-type]
             path = folder_of(call.written_at.file) / text
             if known is not None and (text == name or known.path == path):
                 return
@@ -120,14 +121,24 @@ class GivenSubCrews:
         else:
             entries.append((key_at("config_path", spot), text_at(name, spot)))
         if known is not None:
-            if known.crew is not crew:
-                message = f"two different sub-crews are called '{name}'"
-                self._problems.add("name-clash", message, place=at.place, fix="give one of them another name")
+            self._report_conflict(name, known, crew, call)
             return
         if "settings" in call.given:
             key, below = at.argument("settings")
             entries.append((key_at("settings", key), self._maker.node(call.given["settings"], below)))
-        self.found[name] = GivenSubCrew(crew, path, at, Mapping(tuple(entries), at.place))
+        settings = call.given.get("settings")
+        self.found[name] = GivenSubCrew(crew, path, at, Mapping(tuple(entries), at.place), settings)
+
+    def _report_conflict(self, name: str, known: GivenSubCrew, crew: "Crew | None", call: SubCrew) -> None:
+        """Reports a second call that says something else about the sub-crew than the first."""
+        at = call.written_at.spot()
+        if known.crew is not crew:
+            message = f"two different sub-crews are called '{name}'"
+            self._problems.add("name-clash", message, place=at.place, fix="give one of them another name")
+        elif "settings" in call.given and call.given["settings"] != known.settings:
+            message = f"the sub-crew '{name}' has other settings in line {known.spot.place.line}"
+            place = at.argument("settings")[0].place
+            self._problems.add("duplicate-key", message, place=place, fix="write them once")
 
 
 def folder_of(file: str) -> Path:

@@ -8,6 +8,8 @@ from interlock.adapters.crews.yaml_documents import is_text_without_quotes
 from interlock.crew.nodes import Mapping, Node, Scalar
 
 LINE_CHARS_MAX = 120
+# Line breaks other than the usual one: YAML would fold or change them, unless they are escaped.
+_LINE_BREAKS = "\r\x85\u2028\u2029"
 
 
 class _Dumper(yaml.SafeDumper):
@@ -18,6 +20,8 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text_node(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    if any(char in text for char in _LINE_BREAKS):
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
     style = "|" if "\n" in text.strip("\n") or text.endswith("\n") else None
     if style is None and not is_text_without_quotes(text):
         style = '"'
