@@ -286,8 +286,12 @@ def test_a_group_without_options_returns_to_its_agent_as_parallel_targets_do() -
 
 def test_one_group_may_be_used_twice_and_another_of_its_name_may_not() -> None:
     def agents(second: Group) -> list[Agent]:
-        on = {"[ASK]": Group("c", name="both", then="a"), "[NEXT]": "b", "[END]": END}
-        return [Agent("a", on=on), Agent("b", on={"[ASK]": second, "[END]": END}), Agent("c")]
+        first = Group("c", name="both", then="a")
+        return [
+            Agent("a", on={"[ASK]": first, "[NEXT]": "b", "[END]": END}),
+            Agent("b", on={"[ASK]": second, "[END]": END}),
+            Agent("c"),
+        ]
 
     assert list(Crew("x", agents(Group("c", name="both", then="a"))).definition.groups) == ["both"]
     assert codes_of(*agents(Group("c", name="both", then="b"))) == ["name-clash"]

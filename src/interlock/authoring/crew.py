@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from interlock.authoring.prove import ProvenCrew
     from interlock.compose.crews import AnyHost
 
-Subscriptions = Sequence[Mapping[str, str | bool]]
+Subscriptions = Sequence[Mapping[str, object]]
 
 
 class _CrewCall(Written):

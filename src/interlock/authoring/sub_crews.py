@@ -111,7 +111,7 @@ class GivenSubCrews:
         path = None
         entries: list[Entry] = []
         if crew is None:
-            text = os.fspath(call.first[0])  # type: ignore[arg-type]
+            text = str(call.first[0])
             path = folder_of(call.written_at.file) / text
             if known is not None and (text == name or known.path == path):
                 return

@@ -47,7 +47,16 @@ def test_any_text_is_read_back(text: str) -> None:
 
 
 def test_numbers_words_and_empty_containers_are_read_back() -> None:
-    document = {"n": 3, "f": 0.5, "tiny": 1e-07, "huge": 1e22, "yes": True, "nothing": None, "list": [], "map": {}}
+    document: dict[str, object] = {
+        "n": 3,
+        "f": 0.5,
+        "tiny": 1e-07,
+        "huge": 1e22,
+        "yes": True,
+        "nothing": None,
+        "list": [],
+        "map": {},
+    }
     assert plain(read_yaml(as_yaml(node_of(document)).encode(), "written.yaml", Problems())) == document
 
 
