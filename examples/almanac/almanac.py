@@ -4,16 +4,9 @@ The scout looks things up on a small model nearby, the author writes on a large 
 cannot.
 """
 
-from datetime import date
-from pathlib import Path
+from almanac_tools import weekday
 
 from interlock import END, Agent, Crew, Route
-
-
-def weekday(day: str) -> str:
-    """The weekday of a date such as 2026-11-18."""
-    return date.fromisoformat(day).strftime("%A")
-
 
 scout = Agent(
     "scout",
@@ -42,5 +35,4 @@ crew = Crew(
     [scout, author],
     description="A page for tomorrow, from notes and the calendar",
     settings={"max_handoffs": 6, "max_calls_per_run": 12, "retry_backoff_min_millis": 100},
-    host=Path(__file__).parent.parent / "almanac" / "interlock.toml",
 )

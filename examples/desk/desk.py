@@ -1,41 +1,11 @@
 """A refund desk: tools that look up and pay, a person for large sums, and budgets for all runs together.
 
-The functions are given to the agents that use them, so no interlock.toml names their module.
+The same crew as crew.yaml. The functions are given to the agents that use them, so no host file has to name them.
 """
 
-from hashlib import sha256
-from typing import Annotated, TypedDict
+from desk_tools import find_order, refund
 
-from interlock import END, Agent, Crew, Pause, Route, ToolContext, tool
-
-
-class Order(TypedDict):
-    order: str
-    item: str
-    dollars: float
-    delivered: bool
-
-
-ORDERS: dict[str, Order] = {
-    "A-17": {"order": "A-17", "item": "a blue lamp", "dollars": 24.0, "delivered": False},
-    "A-18": {"order": "A-18", "item": "a desk", "dollars": 310.0, "delivered": False},
-}
-
-
-def find_order(order: Annotated[str, "such as A-17"]) -> Order:
-    """Finds an order by its number."""
-    if order not in ORDERS:
-        raise LookupError(f"there is no order {order!r}")
-    return ORDERS[order]
-
-
-@tool(idempotent=True)
-def refund(order: str, dollars: float, context: ToolContext) -> str:
-    """Pays money back, once for each key: a bank that takes such keys gives the same receipt when it is asked again."""
-    if dollars > ORDERS[order]["dollars"]:
-        raise ValueError(f"order {order} cost only {ORDERS[order]['dollars']:.2f} dollars")
-    return f"paid {dollars:.2f} dollars for {order}, receipt {sha256(context.key.encode()).hexdigest()[:8]}"
-
+from interlock import END, Agent, Crew, Pause, Route
 
 PRICES = {"input_token_price_per_million": 3.00, "output_token_price_per_million": 15.00}
 
