@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock.authoring.agent import Agent
@@ -10,11 +11,15 @@ from interlock.authoring.routes import Written
 from interlock.authoring.running import Runnable
 from interlock.crew.definition import AgentDefinition, CrewDefinition, CrewSettings
 from interlock.crew.problem import Problem
+from interlock.errors import UsageError
 
 if TYPE_CHECKING:
+    from interlock.adapters.crews.crew_trees import CrewTree
     from interlock.adapters.tools.python_tools import PythonTool
     from interlock.authoring.prove import ProvenCrew
     from interlock.compose.crews import AnyHost
+
+Subscriptions = Sequence[Mapping[str, object]]
 
 
 class _CrewCall(Written):
@@ -24,7 +29,7 @@ class _CrewCall(Written):
     positions = ("name", "agents")
 
     def __init__(self, place: CallPlace, given: Mapping[str, object]) -> None:
-        self.written_at = place
+        self.written_at, self.first = place, ()
         self.given = {name: value for name, value in given.items() if value is not None}
 
 
@@ -39,11 +44,11 @@ class Crew(Runnable):
         entry: Agent | str | None = None,
         description: str | None = None,
         version: str = "2.0",
-        signals: Sequence[Mapping[str, Any]] | None = None,
-        routing: Mapping[str, Any] | None = None,
-        sub_crews: Mapping[str, Any] | None = None,
-        delegation: Mapping[str, Any] | None = None,
-        subscriptions: Mapping[str, Any] | None = None,
+        signals: Sequence[Mapping[str, object]] | None = None,
+        routing: Mapping[str, object] | None = None,
+        sub_crews: "Mapping[str, Crew | str | os.PathLike[str] | Mapping[str, object]] | None" = None,
+        delegation: Mapping[str, object] | None = None,
+        subscriptions: Mapping[str, Subscriptions] | Mapping[Agent, Subscriptions] | None = None,
         settings: Mapping[str, str | int | float | bool] | None = None,
         host: "AnyHost | None" = None,
     ) -> None:
@@ -94,7 +99,7 @@ class Crew(Runnable):
     @classmethod
     def from_dict(
         cls,
-        data: Mapping[str, Any],
+        data: Mapping[str, object],
         *,
         host: "AnyHost | None" = None,
         tools: "Sequence[PythonTool | Callable[..., Any]]" = (),
@@ -150,6 +155,22 @@ class Crew(Runnable):
     @property
     def settings(self) -> CrewSettings:
         return self.definition.settings
+
+    def tree(self) -> "CrewTree":
+        """The documents of this crew and its sub-crews, for writing them."""
+        return self._proven.tree()
+
+    def to_yaml(self) -> str:
+        """The crew as one file, tools by name. Raises `UsageError` for a crew with sub-crews: `save` writes those."""
+        if self.definition.sub_crews:
+            raise UsageError(f"crew '{self.name}' has sub-crews, which are files of their own; use crew.save(folder)")
+        return self.tree().yaml()
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the crew and its sub-crews as files into a folder. `load_crew(folder)` gives the same crew."""
+        from interlock.adapters.crews.crew_trees import save_tree
+
+        save_tree(self.tree(), Path(folder))
 
     def as_crew(self) -> "Crew":
         """This crew: what runs is a crew, also where an agent may be given."""

@@ -8,7 +8,7 @@ from interlock.authoring.given_tools import GivenTools
 from interlock.authoring.group_names import name_of_group
 from interlock.authoring.python_nodes import Entry, NodeMaker, key_at
 from interlock.authoring.routes import END, Broadcast, End, External, Group, Pause, Route, SubCrew, Written
-from interlock.authoring.sub_crews import GivenSubCrews
+from interlock.authoring.sub_crews import GivenSubCrews, as_crew
 from interlock.crew.nodes import Mapping, Node, Scalar, Sequence
 from interlock.crew.problem import Problems
 from interlock.signals.builtin import BUILT_IN
@@ -200,7 +200,7 @@ class CrewDocument:
         at = effect.written_at.spot()
         entries = [(key_at("type", at), key_at(_TYPES[type(effect)], at)), *self._keys_of(effect)]
         if isinstance(effect, Broadcast):
-            entries.append((key_at("targets", at), self._agent_names(effect.targets, at)))
+            entries.append((key_at("targets", at), self._agent_names(effect.first, at)))
         return entries
 
     def _agent_names(self, agents: tuple[object, ...], at: Spot) -> Sequence:
@@ -229,7 +229,7 @@ class CrewDocument:
     def _group_route(self, agent: Agent, mark: Scalar, group: Group) -> list[Entry]:
         at = group.written_at.spot()
         if not group.given:
-            return [(key_at("parallel_targets", at), self._agent_names(group.agents, at))]
+            return [(key_at("parallel_targets", at), self._agent_names(group.first, at))]
         name = group.given.get("name")
         if name is None:
             name = name_of_group(agent.id, mark.text)
@@ -256,7 +256,7 @@ class CrewDocument:
 
     def _group(self, group: Group) -> Mapping:
         at = group.written_at.spot()
-        agents = (key_at("agents", at), self._agent_names(group.agents, at))
+        agents = (key_at("agents", at), self._agent_names(group.first, at))
         return Mapping((agents, *self._keys_of(group, without=("name",), names=_GROUP_KEYS)), at.place)
 
     # Objects inside of lists and dictionaries
@@ -264,6 +264,8 @@ class CrewDocument:
     def _node_of_object(self, value: object, spot: Spot) -> Node | None:
         if isinstance(value, Group):
             return self._group(value)
+        if (crew := as_crew(value)) is not None:
+            return self.sub_crews.name_of_crew(crew, spot)
         if not isinstance(value, Agent):
             return None
         name = value.given.get("id")
@@ -283,7 +285,7 @@ def _plain_of(group: Group) -> object:
     def plain(value: object) -> object:
         return value.id if isinstance(value, Agent) else value
 
-    return [plain(each) for each in group.agents], {name: plain(value) for name, value in group.given.items()}
+    return [plain(each) for each in group.first], {name: plain(value) for name, value in group.given.items()}
 
 
 def _merge_entries(entries: list[Entry]) -> list[Entry]:

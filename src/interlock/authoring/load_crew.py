@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from interlock.adapters.crews.crew_trees import tree_of
 from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
 from interlock.authoring.crew import Crew
 from interlock.authoring.prove import ProvenCrew
@@ -30,7 +32,7 @@ def prove_files(
     functions = functions_of(tools)
     loaded = load_sound(path, host=host, tools=tuple(functions))
     assert loaded.crew is not None, "a sound crew was read"
-    return ProvenCrew(loaded.crew, loaded.problems, functions, os.fspath(path))
+    return ProvenCrew(loaded.crew, loaded.problems, functions, partial(tree_of, loaded), os.fspath(path))
 
 
 def functions_of(tools: Sequence[PythonTool | Callable[..., Any]]) -> Mapping[str, PythonTool]:

@@ -4,6 +4,7 @@ Rule: what comes out is proven. There is no way to a `Crew` around this module a
 """
 
 import os
+from collections.abc import Callable
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,9 @@ from pathlib import Path
 import msgspec
 
 from interlock.adapters.crews.crew_files import read_crew, with_default_model
+from interlock.adapters.crews.crew_trees import CrewTree, scripts_of, tree_of
 from interlock.adapters.crews.script_paths import with_script_paths
-from interlock.adapters.files.contained_folder import ContainedFolder
+from interlock.adapters.files.contained_folder import ContainedFolder, LeavesFolder
 from interlock.adapters.models.known_models import with_model_facts
 from interlock.adapters.tools.python_tools import PythonTool
 from interlock.authoring.call_places import Spot
@@ -42,6 +44,7 @@ class ProvenCrew:
     definition: CrewDefinition
     warnings: tuple[Problem, ...]
     functions: AnyMapping[str, PythonTool]
+    tree: Callable[[], CrewTree]  # its documents; those of files are read again only if they are asked for
     file: str  # of the crew, or of the code that wrote it: an interlock.toml may stand beside it
 
 
@@ -56,7 +59,7 @@ def prove_written(written: Written, host: AnyHost | None) -> ProvenCrew:
     functions = document.tools.functions
     file = written.written_at.file
     proof = _Proof(document.sub_crews, folder_of(file), problems, functions, host)
-    return ProvenCrew(*proof.prove(root, "crew"), functions, file)
+    return proof.prove(root, functions, file)
 
 
 def prove_data(data: object, spot: Spot, functions: AnyMapping[str, PythonTool], host: AnyHost | None) -> ProvenCrew:
@@ -69,7 +72,7 @@ def prove_data(data: object, spot: Spot, functions: AnyMapping[str, PythonTool],
         problems.add("bad-value", message, place=spot.place, fix=fix)
         raise UnsoundCrew("crew", problems.found)
     proof = _Proof(GivenSubCrews(maker, problems), folder_of(spot.place.file), problems, functions, host)
-    return ProvenCrew(*proof.prove(root, "crew"), functions, spot.place.file)
+    return proof.prove(root, functions, spot.place.file)
 
 
 class _Proof:
@@ -87,29 +90,33 @@ class _Proof:
         known = resolve_host(host, folder)
         self._host: Host = msgspec.structs.replace(known, tools=(*known.tools, *functions))
         self._below: list[Problem] = []  # of sub-crews: their paths are not those of this crew
+        self._trees: dict[str, CrewTree] = {}
 
-    def prove(self, root: Mapping, name: str) -> tuple[CrewDefinition, tuple[Problem, ...]]:
+    def prove(self, root: Mapping, functions: AnyMapping[str, PythonTool], file: str) -> ProvenCrew:
         root = move_misplaced_keys(root, self._problems)
-        source = CrewSource(root, name, has_folder=False)
+        source = CrewSource(root, "crew", has_folder=False)
         crew = parse_crew(source, self._problems)
         crew = with_script_paths(crew, source, ContainedFolder(self._folder), self._problems)
         crew = with_default_model(crew, self._host.model)
         subs = {name: self._with_crew(entry, source) for name, entry in crew.sub_crews.items()}
         crew = msgspec.structs.replace(crew, sub_crews=subs)
-        if levels_of(crew) > CREW_DEPTH_MAX + 1:
-            place = source.location(("sub_crews",))
-            message = f"crews are nested deeper than {CREW_DEPTH_MAX} levels"
-            self._problems.add("too-deep", message, place=place, path=("sub_crews",), fix="flatten the hierarchy")
+        for name, sub in subs.items():
+            if sub.crew is not None and levels_of(sub.crew) > CREW_DEPTH_MAX:
+                path = ("sub_crews", name)
+                message, fix = f"crews are nested deeper than {CREW_DEPTH_MAX} levels", "flatten the hierarchy"
+                self._problems.add("too-deep", message, place=source.location(path), path=path, fix=fix)
         check_crew(crew, source, self._problems, with_model_facts(crew, self._host))
         found = tuple(in_file_order([*self._problems.found, *self._below]))
         if not is_sound(found):
             raise UnsoundCrew(crew.name, found)
-        return as_meant(crew), found
+        tree = CrewTree(root, scripts_of(crew, self._folder), self._trees)
+        return ProvenCrew(as_meant(crew), found, functions, lambda: tree, file)
 
     def _with_crew(self, entry: SubCrewDefinition, source: CrewSource) -> SubCrewDefinition:
         given = self._subs.get(entry.name)
         if given is not None and given.crew is not None:
             self._below += given.crew.warnings
+            self._trees[entry.name] = given.crew.tree()
             return msgspec.structs.replace(entry, crew=given.crew.definition)
         if not entry.config_path:
             return entry  # reported as a missing key
@@ -119,17 +126,29 @@ class _Proof:
         path = given.path if given is not None and given.path is not None else self._folder / entry.config_path
         where = ("sub_crews", entry.name, "config_path")
         message, fix = "", ""
-        if _is_python(path):
+        if given is None and not self._is_inside(entry.config_path):
+            message, fix = f"config_path '{entry.config_path}' leads out of the folder", "name a crew below this folder"
+        elif _is_python(path):
             message, fix = f"'{entry.config_path}' is a Python file", "import the crew, and give the crew itself"
         else:
             loaded = read_crew(path, self._host, is_called=True)
             if loaded.readable:
                 self._below += loaded.problems
+                if loaded.is_sound:
+                    self._trees[entry.name] = tree_of(loaded)
                 return loaded.crew
             message, fix = f"there is no crew at '{entry.config_path}'", "name a folder with a crew.yaml"
             self._below += [problem for problem in loaded.problems if problem.code != "unreadable"]
         self._problems.add("bad-path", message, place=source.location(where), path=where, fix=fix)
         return None
+
+    def _is_inside(self, path: str) -> bool:
+        """True for a path below the folder. Plain data may come from anywhere, so it opens no other files."""
+        try:
+            ContainedFolder(self._folder).resolve(path)
+        except LeavesFolder:
+            return False
+        return True
 
 
 def _is_python(path: Path) -> bool:

@@ -33,21 +33,23 @@ END: Final = End()
 class Written:
     """An object that the user wrote, with the place of its call and the keys that were given."""
 
-    __slots__ = ("given", "written_at")
+    __slots__ = ("first", "given", "written_at")
 
     positions: ClassVar[tuple[str, ...]] = ()  # the keys that may be given without their names, in order
 
+    first: tuple[object, ...]  # arguments without a name
     given: dict[str, object]
     written_at: CallPlace
 
-    def _write(self, **given: object) -> None:
+    def _write(self, *first: object, **given: object) -> None:
         """Keeps the arguments that were given. Called by `__init__` only: the user's call is two frames up."""
         self.written_at = place_of_caller(1)
+        self.first = first
         self.given = {name: value for name, value in given.items() if value is not None}
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.given.items())
-        return f"{type(self).__name__}({given})"
+        given = (f"{name}={value!r}" for name, value in self.given.items())
+        return f"{type(self).__name__}({', '.join((*map(repr, self.first), *given))})"
 
 
 class Route(Written):
@@ -73,7 +75,7 @@ class Group(Written):
     Without a name it is called by the agent and the mark that start it.
     """
 
-    __slots__ = ("agents",)
+    __slots__ = ()
 
     def __init__(
         self,
@@ -85,8 +87,8 @@ class Group(Written):
         on_error: OnError | None = None,
         description: str | None = None,
     ) -> None:
-        self.agents = agents
         self._write(
+            *agents,
             name=name,
             then=then,
             wait_for_all=wait_for_all,
@@ -103,7 +105,7 @@ class SubCrew(Written):
     other crew unless given. `settings` are limits for it that are tighter than its own.
     """
 
-    __slots__ = ("crew",)
+    __slots__ = ()
     positions = ("crew", "return_to", "input_template", "on_error", "context", "priority")
 
     def __init__(
@@ -119,8 +121,8 @@ class SubCrew(Written):
         name: str | None = None,
         settings: Mapping[str, int | float] | None = None,
     ) -> None:
-        self.crew = crew
         self._write(
+            crew,
             return_to=return_to,
             input_template=input_template,
             on_error=on_error,
@@ -157,11 +159,10 @@ class External(Written):
 class BroadcastRoute(Written):
     """The mark notifies these agents; control stays where it is."""
 
-    __slots__ = ("targets",)
+    __slots__ = ()
 
     def __init__(self, *targets: "Agent | str", priority: int | None = None, description: str | None = None) -> None:
-        self.targets = targets
-        self._write(priority=priority, description=description)
+        self._write(*targets, priority=priority, description=description)
 
 
 # The name that users write. The class has another one, since an announcement on the bus is a `Broadcast` too.

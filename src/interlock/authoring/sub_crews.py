@@ -25,6 +25,7 @@ class GivenSubCrew:
     path: Path | None
     spot: Spot
     node: Node
+    settings: object = None  # as given by the call
 
 
 class GivenSubCrews:
@@ -69,7 +70,10 @@ class GivenSubCrews:
             entries.append((key_at("config_path", spot), text_at(name, spot)))
         for key, inner in value.items():
             key_spot, value_spot = spot_of[str(key)]
-            if as_crew(inner) is None or key not in ("crew", "config_path"):
+            if key == "config_path" and isinstance(inner, str | os.PathLike):
+                below = _place_below(os.fspath(inner), name)
+                entries.append((key_at(key, key_spot), self._maker.node(below, value_spot)))
+            elif as_crew(inner) is None or key not in ("crew", "config_path"):
                 entries.append((key_at(str(key), key_spot), self._maker.node(inner, value_spot)))
         path = folder / place if crew is None and isinstance(place, str | os.PathLike) else None
         self.found[name] = GivenSubCrew(crew, path, at, Mapping(tuple(entries), spot.place))
@@ -78,14 +82,22 @@ class GivenSubCrews:
         """The name of the crew that is called; it is added if it is not there yet."""
         at = call.written_at.spot()
         spot = at.argument("crew", 0)[1]
-        crew, stated = as_crew(call.crew), call.given.get("name")
-        if crew is None and not isinstance(call.crew, str | os.PathLike):
-            return self._maker.scalar(call.crew, spot)
+        crew, stated = as_crew(call.first[0]), call.given.get("name")
+        if crew is None and not isinstance(call.first[0], str | os.PathLike):
+            return self._maker.scalar(call.first[0], spot)
         if stated is None:
-            stated = self._name_for_call(crew, call.crew)
+            stated = self._name_for_call(crew, call.first[0])
         if isinstance(stated, str):
             self._add_call(stated, crew, call, at, spot)
         return self._maker.scalar(stated, spot)
+
+    def name_of_crew(self, crew: "Crew", spot: Spot) -> Scalar:
+        """The name of a crew that is given in place of one, such as a child that gets tasks."""
+        name = self._name_for_call(crew, crew)
+        if name not in self.found:
+            entry = (key_at("config_path", spot), text_at(name, spot))
+            self.found[name] = GivenSubCrew(crew, None, spot, Mapping((entry,), spot.place))
+        return text_at(name, spot)
 
     def _name_for_call(self, crew: "Crew | None", value: object) -> str:
         if crew is not None:
@@ -99,24 +111,34 @@ class GivenSubCrews:
         path = None
         entries: list[Entry] = []
         if crew is None:
-            text = os.fspath(call.crew)  # type: ignore[arg-type]
+            text = str(call.first[0])
             path = folder_of(call.written_at.file) / text
             if known is not None and (text == name or known.path == path):
                 return
             if known is None and is_id(text) and not os.path.lexists(path):
                 return  # a name that nothing has: the checks report it as an unknown sub-crew
-            entries.append((key_at("config_path", spot), text_at(text, spot)))
+            entries.append((key_at("config_path", spot), text_at(_place_below(text, name), spot)))
         else:
             entries.append((key_at("config_path", spot), text_at(name, spot)))
         if known is not None:
-            if known.crew is not crew:
-                message = f"two different sub-crews are called '{name}'"
-                self._problems.add("name-clash", message, place=at.place, fix="give one of them another name")
+            self._report_conflict(name, known, crew, call)
             return
         if "settings" in call.given:
             key, below = at.argument("settings")
             entries.append((key_at("settings", key), self._maker.node(call.given["settings"], below)))
-        self.found[name] = GivenSubCrew(crew, path, at, Mapping(tuple(entries), at.place))
+        settings = call.given.get("settings")
+        self.found[name] = GivenSubCrew(crew, path, at, Mapping(tuple(entries), at.place), settings)
+
+    def _report_conflict(self, name: str, known: GivenSubCrew, crew: "Crew | None", call: SubCrew) -> None:
+        """Reports a second call that says something else about the sub-crew than the first."""
+        at = call.written_at.spot()
+        if known.crew is not crew:
+            message = f"two different sub-crews are called '{name}'"
+            self._problems.add("name-clash", message, place=at.place, fix="give one of them another name")
+        elif "settings" in call.given and call.given["settings"] != known.settings:
+            message = f"the sub-crew '{name}' has other settings in line {known.spot.place.line}"
+            place = at.argument("settings")[0].place
+            self._problems.add("duplicate-key", message, place=place, fix="write them once")
 
 
 def folder_of(file: str) -> Path:
@@ -128,6 +150,11 @@ def as_crew(value: object) -> "Crew | None":
     from interlock.authoring.crew import Crew
 
     return value if isinstance(value, Crew) else None
+
+
+def _place_below(path: str, name: str) -> str:
+    """Where `save` writes the sub-crew: at its path, or by its name if the path leads out of the folder."""
+    return name if Path(path).is_absolute() or ".." in Path(path).parts else path
 
 
 def _last_part(path: str) -> str:

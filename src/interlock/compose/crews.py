@@ -4,18 +4,20 @@ import os
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from interlock.adapters.config.host_file import HostSettings, host_of, read_settings
-from interlock.adapters.crews.crew_files import LoadedCrew, read_crew
 from interlock.adapters.models.openai.providers import missing_key_variables
 from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 from interlock.crew.unsound import UnreadableCrew, UnsoundCrew
 from interlock.errors import UsageError
+
+if TYPE_CHECKING:
+    from interlock.adapters.crews.crew_files import LoadedCrew
 
 HOST_FILE = "interlock.toml"
 
@@ -119,10 +121,12 @@ def load_definition(
     return loaded.crew
 
 
-def load_sound(path: str | os.PathLike[str], *, host: AnyHost | None = None, tools: Sequence[str] = ()) -> LoadedCrew:
+def load_sound(path: str | os.PathLike[str], *, host: AnyHost | None = None, tools: Sequence[str] = ()) -> "LoadedCrew":
     """Reads a crew that must be sound; `tools` are the names of tools that the program will give."""
     if not isinstance(path, str | os.PathLike):
         raise UsageError(f"load_crew takes the path of a crew, not {type(path).__name__}")
+    from interlock.adapters.crews.crew_files import read_crew  # YAML and the checks load with the first crew
+
     known = resolve_host(host, path)
     loaded = read_crew(path, msgspec.structs.replace(known, tools=(*known.tools, *tools)))
     if not loaded.readable:

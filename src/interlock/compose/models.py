@@ -9,7 +9,6 @@ import msgspec
 
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.adapters.models.given_models import GivenModels, load_script
-from interlock.adapters.models.known_models import fault_in_price
 from interlock.adapters.models.local import local_files
 from interlock.adapters.models.local.local_model import LocalModel
 from interlock.adapters.models.openai.client import OpenAICompatibleModel
@@ -207,6 +206,8 @@ def with_model(crew: CrewDefinition, named: str, providers: Providers | None = N
     """The crew with one model for every agent and no backup; its runs keep that model in every process."""
     ref = model_named(named, providers)
     settings = (providers or {}).get(ref.provider)
+    from interlock.adapters.models.known_models import fault_in_price  # loads the checks of crews
+
     fault = fault_in_price(crew, ref, has_prices=settings is not None and settings.prices is not None)
     if fault:
         raise UsageError(f"--model {named!r}: {fault}")

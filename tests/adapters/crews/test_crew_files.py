@@ -381,7 +381,7 @@ def test_a_sub_crew_swapped_for_a_link_while_it_is_read_is_not_followed(
     """Between the look at the path and the opening of the file, somebody puts a link that leaves in its place."""
     crew = write(tmp_path / "crew", {"crew.yaml": calling("sub"), "sub/crew.yaml": SOLO})
     write(tmp_path / "outside", {"crew.yaml": SOLO + "name: secret\n"})
-    find = crew_files._find_crew_file
+    find = crew_files.find_crew_file
 
     def swap_then_find(path: Path) -> Path | None:
         if path.name == "sub" and not path.is_symlink():
@@ -389,7 +389,7 @@ def test_a_sub_crew_swapped_for_a_link_while_it_is_read_is_not_followed(
             path.symlink_to(target)
         return find(path)
 
-    monkeypatch.setattr(crew_files, "_find_crew_file", swap_then_find)
+    monkeypatch.setattr(crew_files, "find_crew_file", swap_then_find)
     loaded = read_crew(crew)
     assert codes(loaded) == ["bad-path"]
     assert loaded.crew is not None

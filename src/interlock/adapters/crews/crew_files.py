@@ -99,7 +99,7 @@ class _Reader:
 
     def open(self, path: Path) -> CrewDefinition | None:
         """The crew that the caller named."""
-        file = _find_crew_file(path)
+        file = find_crew_file(path)
         self.readable = False
         if file is None:
             where = "there is no crew.yaml in this folder" if os.path.isdir(path) else "there is no such folder or file"  # noqa: PTH112
@@ -219,7 +219,7 @@ class _Reader:
             advice = "name a folder with a crew.yaml; only a crew in Python can call another one"
             refuse("bad-path", f"'{entry.config_path}' is Python, which a crew file never imports", advice)
             return entry
-        file = _find_crew_file(crew_file.parent / entry.config_path)
+        file = find_crew_file(crew_file.parent / entry.config_path)
         if file is None:
             advice = "name a folder with a crew.yaml"
             refuse("bad-path", f"there is no crew at '{entry.config_path}'", advice)
@@ -276,7 +276,7 @@ def is_python_path(path: str) -> bool:
     return os.path.basename(path).partition(":")[0].endswith(".py")  # noqa: PTH119 - as text
 
 
-def _find_crew_file(path: Path) -> Path | None:
+def find_crew_file(path: Path) -> Path | None:
     """The crew file at a path: the file itself, or the one in the folder."""
     if not os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises where a name is too long
         return path if os.path.lexists(path) else None

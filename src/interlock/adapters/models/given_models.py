@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 
-from interlock.adapters.crews.script_files import read_script
 from interlock.adapters.function_callers import OWN_LOOP, FunctionCaller
 from interlock.adapters.models.function_model import FunctionModel, ModelFunction, PlacedModel
 from interlock.adapters.models.scripted_model import ScriptedModel
@@ -70,6 +69,8 @@ class GivenModels:
 
 
 def load_script(file: str | os.PathLike[str], clock: Clock) -> ScriptedModel:
+    from interlock.adapters.crews.script_files import read_script  # YAML loads only where a script is used
+
     return ScriptedModel(read_script(Path(file)), clock=clock, records_requests=False)
 
 
