@@ -74,6 +74,7 @@ campaign: model ## the long runs of crashes, power losses, damage, simulations, 
 	@$(BIN)/python -m campaign.damage
 	@$(BIN)/python -m campaign.simulation
 	@$(BIN)/python -m campaign.trees
+	@$(BIN)/python -m campaign.needs
 	@$(BIN)/python -m campaign.memory
 	@$(BIN)/python -m campaign.year
 	@$(BIN)/python -m campaign.fuzz
