@@ -1,8 +1,10 @@
 """What can be imported, and what importing costs."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -48,20 +50,32 @@ def test_importing_loads_no_third_party_but_msgspec_and_little_else() -> None:
     assert results[0][2] is False
 
 
-def test_a_program_that_runs_a_crew_starts_fast() -> None:
-    """The best CPU time of five fresh interpreters; YAML, the checks and pydantic load only where they are used."""
-    program = (
-        "import sys, time, json; start = time.process_time(); from interlock import Agent, Crew, Interlock; "
-        "cpu = time.process_time() - start; "
-        "late = ('yaml', 'pydantic', 'click', 'starlette', 'interlock.crew.checks'); "
-        "print(json.dumps([cpu * 1000, [name for name in late if name in sys.modules]]))"
-    )
-    results = [
-        json.loads(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout)
-        for _ in range(5)
-    ]
-    assert min(cpu for cpu, _ in results) < IMPORT_CPU_MS_MAX
-    assert results[0][1] == []
+# What the import may cost, as a multiple of importing modules of the standard library in the same run: 150 ms of CPU on
+# a machine where those take 43 ms.
+IMPORT_RATIO_MAX = 150 / 43
+_FLOOR = "asyncio, sqlite3, logging.handlers, inspect, dataclasses, email.message, http.client, tomllib, unittest.mock"
+
+
+def test_a_program_that_runs_a_crew_starts_fast(tmp_path: Path) -> None:
+    """The best CPU time of fresh interpreters, compiled code at hand; YAML, the checks and pydantic load where used."""
+
+    def cost_of(imports: str) -> tuple[float, list[str]]:
+        program = (
+            f"import sys, time, json; start = time.process_time(); {imports}; "
+            "cpu = time.process_time() - start; "
+            "late = ('yaml', 'pydantic', 'click', 'starlette', 'interlock.crew.checks'); "
+            "print(json.dumps([cpu * 1000, [name for name in late if name in sys.modules]]))"
+        )
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, env=environment)
+        cpu, loaded = json.loads(done.stdout)
+        return cpu, loaded
+
+    ours, floors = "from interlock import Agent, Crew, Interlock", f"import {_FLOOR}"
+    pairs = [(cost_of(ours), cost_of(floors)) for _ in range(7)]
+    assert pairs[0][0][1] == []
+    assert min(cost for (cost, _), _ in pairs) < IMPORT_RATIO_MAX * min(floor for _, (floor, _) in pairs)
 
 
 def test_whoever_calls_no_model_does_not_load_the_client() -> None:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from interlock.errors import SignalError as SignalError
     from interlock.errors import UsageError as UsageError
     from interlock.runtime.calls.external_signals import ExternalSignal as ExternalSignal
-    from interlock.runtime.text_stream import TextPiece as TextPiece
+    from interlock.runtime.following.text_stream import TextPiece as TextPiece
 
 __version__ = "0.1.0"
 
@@ -71,7 +71,7 @@ _HOMES = {
     "Result": "interlock.compose.interlock",
     "Retry": "interlock.errors",
     "SignalError": "interlock.errors",
-    "TextPiece": "interlock.runtime.text_stream",
+    "TextPiece": "interlock.runtime.following.text_stream",
     "ToolContext": "interlock.adapters.tools.tool_context",
     "UnreadableCrew": "interlock.crew.unsound",
     "UnsoundCrew": "interlock.crew.unsound",

@@ -201,8 +201,12 @@ async def test_a_second_caller_of_a_run_that_leaves_does_not_park_it(tmp_path: P
 
 
 async def test_a_caller_that_is_cancelled_before_the_run_has_begun_leaves_nothing_running(tmp_path: Path) -> None:
+    async def endless(request: ModelRequest) -> str:
+        await asyncio.Event().wait()
+        return ""
+
     crew = LoneCrew(tmp_path / "crew")
-    call = asyncio.ensure_future(crew.run("go", models=lambda request: asyncio.sleep(3_600), run_id="r"))
+    call = asyncio.ensure_future(crew.run("go", models=endless, run_id="r"))
     await asyncio.sleep(0)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -239,7 +243,7 @@ async def test_what_fails_reaches_the_caller(tmp_path: Path) -> None:
         crew.run_sync(7, models=done)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="has no model"):
         [piece async for piece in crew.stream("go")]
-    failed = await crew.run("go", models=lambda request: 7)
+    failed = await crew.run("go", models=lambda request: 7)  # type: ignore[arg-type, return-value]
     assert (failed.status, failed.reason) == ("failed", "model_error")
 
 

@@ -66,7 +66,7 @@ class Program:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.definition: CrewDefinition = load_crew(folder, host=HOST)
+        self.definition: CrewDefinition = load_crew(folder, host=HOST).definition
         self.functions: Mapping[str, PythonTool] = {"find": PythonTool(self.find, idempotent=True)}
 
     def _note(self, what: str, key: str) -> None:

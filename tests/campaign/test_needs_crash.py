@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interlock.adapters.crash_points import CRASH_EXIT_CODE
-from interlock.compose.run_resources import RunResources
+from interlock.compose.given.run_resources import RunResources
 from tests.campaign import needs_child
 from tests.campaign.needs_story import NeedyLives, story_of
 

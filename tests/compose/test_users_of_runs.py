@@ -9,6 +9,7 @@ import pytest
 from interlock import Interlock, ToolContext, UsageError, load_crew, tool
 from interlock.compose.preflight import NAME_CHARS_MAX
 from interlock.crew.host import Host
+from interlock.events import RunStartedEvent
 from interlock.testing import Answer, ScriptedModel, ToolCall
 
 OUTER = """\
@@ -51,8 +52,7 @@ async def test_children_and_continued_runs_have_the_user_of_their_run(tmp_path: 
         assert (await again.result()).status == "completed"
         other = await box.continue_run(crew, "more", "r", user="bob")
         assert (await other.result()).status == "completed"
-    users = [(event["run"].partition("~")[0], event["user"]) for event in events if event["type"] == "run.started"]
-    assert [user for _, user in users] == ["ann", "ann"]
+    assert [event.user for event in events if isinstance(event, RunStartedEvent)] == ["ann", "ann"]
     assert seen == [
         ("desk", "a", user) if n % 2 == 0 else ("letters", "x", user) for user in ("ann", "ann", "bob") for n in (0, 1)
     ]
@@ -62,7 +62,7 @@ async def test_a_run_without_a_user_says_nothing_of_one_and_a_bad_one_is_refused
     crew, look = crew_in(tmp_path), tool(lambda: "", name="look")
     async with Interlock(tmp_path / "data", models=ScriptedModel(REPLIES), tools=[look]) as box:
         started, *_ = [event async for event in (await box.start(crew, "go")).events()]
-        assert "user" not in started
+        assert "user" not in started.to_dict()
         with pytest.raises(UsageError, match=r"the user of a run must be text \(str\), not int"):
             await box.start(crew, "go", user=7)  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="the user of a run has 201 characters; the limit is 200"):

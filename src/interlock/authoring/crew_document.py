@@ -52,7 +52,7 @@ class CrewDocument:
         if "entry" not in self._given and self._agents:
             first = self._agents[0]
             entries.append((key_at("entry_point", self._spot), self._maker.node(first.given.get("id"), self._spot)))
-        entries.append((key_at("routing", self._argument("routing")[0]), self._routing()))
+        entries.append((key_at("routing", self._argument("routing")[0]), self._routing_node()))
         if (subs := self.sub_crews.section()) is not None:
             entries.append((key_at("sub_crews", self._argument("sub_crews")[0]), subs))
         return Mapping(tuple(entries), self._spot.place)
@@ -89,7 +89,7 @@ class CrewDocument:
 
     # Routing
 
-    def _routing(self) -> Node:
+    def _routing_node(self) -> Node:
         given, key_and_spot = self._given.get("routing"), self._argument("routing")
         sections = {
             "signals": [entry for agent in self._agents if (entry := self._routes(agent)) is not None],
@@ -165,7 +165,7 @@ class CrewDocument:
         if isinstance(value, End):
             return [(key_at("type", spot), key_at("terminate", spot))]
         if isinstance(value, AnyMapping):
-            return list(self._maker.mapping(value, spot).entries)
+            return list(self._maker.mapping_node(value, spot).entries)
         target = (key_at("target", spot), self._target(value, spot))
         return [target, *self._type_of_route(mark, value, spot)]
 

@@ -30,7 +30,7 @@ class NodeMaker:
         if depth > YAML_DEPTH_MAX:
             return self.foreign(f"a value nested deeper than {YAML_DEPTH_MAX} levels", spot)
         if isinstance(value, AnyMapping):
-            return self.mapping(value, spot, depth)
+            return self.mapping_node(value, spot, depth)
         if isinstance(value, list | tuple):
             items = zip(value, spot.items(len(value)), strict=True)
             return Sequence(tuple(self.node(item, each, depth + 1) for item, each in items), spot.place)
@@ -69,7 +69,7 @@ class NodeMaker:
             return self.foreign("text that is not Unicode", spot)
         return Scalar(text, text, spot.place)
 
-    def mapping(self, value: AnyMapping[object, object], spot: Spot, depth: int = 0) -> Mapping:
+    def mapping_node(self, value: AnyMapping[object, object], spot: Spot, depth: int = 0) -> Mapping:
         self.report_double_keys(spot)
         entries: list[Entry] = []
         for (key, inner), (at, below) in zip(value.items(), spot.entries(list(value)), strict=True):

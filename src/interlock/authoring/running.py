@@ -13,11 +13,11 @@ from interlock.adapters.function_callers import CallsInLoop, CallsInThreads
 from interlock.adapters.models.given_models import ModelChoice
 from interlock.adapters.tools.python_tools import PythonTool
 from interlock.authoring.background import AnyPath, background
+from interlock.compose.given.run_resources import RunGift
 from interlock.compose.interlock import Interlock, Result, RunHandle, new_run_id
-from interlock.compose.run_resources import RunGift
 from interlock.crew.definition import CrewDefinition
 from interlock.errors import UsageError
-from interlock.runtime.text_stream import TextPiece
+from interlock.runtime.following.text_stream import TextPiece
 
 
 class Runnable:

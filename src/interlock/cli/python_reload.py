@@ -43,7 +43,7 @@ class CrewReader:
     def __init__(self, crews: Sequence[str], config: str | None, loaded: Sequence[LoadedCrew]) -> None:
         self._crews, self._config = crews, config
         self._loaded = dict(zip(crews, loaded, strict=True))
-        self._imported = _contents_of(imported_files()) if any(map(python_name_of, crews)) else Contents()
+        self._imported = _contents_of(files_of_modules()) if any(map(python_name_of, crews)) else Contents()
         self.needs_restart = False
 
     def read_crews(self) -> list[LoadedCrew]:
@@ -83,7 +83,7 @@ def restart_process(*options: str) -> None:
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:], *options])  # noqa: S606 - itself, by its own arguments
 
 
-def imported_files() -> tuple[Path, ...]:
+def files_of_modules() -> tuple[Path, ...]:
     """The Python files of the user that are imported: not those of Python, of packages or of Interlock."""
     others = (*map(str, sysconfig.get_paths().values()), os.path.dirname(interlock.__file__))  # noqa: PTH120 - as text
     files = {_file_of(module) for module in list(sys.modules.values())}

@@ -10,7 +10,8 @@ from interlock.adapters.function_callers import OWN_LOOP, FunctionCaller
 from interlock.adapters.models.given_models import ModelChoice
 from interlock.adapters.store_rules.record_format import seal_chain
 from interlock.broadcast.run_schedules import RunSchedule
-from interlock.compose.crew_like import AnyCrew, definition_of
+from interlock.compose.given.crew_like import AnyCrew, definition_of
+from interlock.compose.given.run_resources import RunGift
 from interlock.compose.open_folder import DATA_FOLDER as DATA_FOLDER
 from interlock.compose.open_folder import OpenFolder
 from interlock.compose.orders import BY_HOST
@@ -20,7 +21,6 @@ from interlock.compose.results import Result as Result
 from interlock.compose.results import SetAsideRun, result_of
 from interlock.compose.run_handle import RunHandle as RunHandle
 from interlock.compose.run_ids import new_run_id as new_run_id
-from interlock.compose.run_resources import RunGift
 from interlock.compose.usage import DAY_MS, CostReport, cost_report
 from interlock.crew.definition import AgentDefinition
 from interlock.engine.events import NO_CONTEXT, CrewContext, MessageGiven
@@ -156,7 +156,7 @@ class Interlock(OpenFolder):
         """
         self._require_open()
         require_models_value(models)
-        with self.resources.giving(run_id, RunGift(models, deps)):
+        with self.resources.lend(run_id, RunGift(models, deps)):
             await self._resumer.resume(run_id, GivenAnswer(token, text, by), continues_parked=True)
         await self._starter.forget_unless_needed(root_of(run_id))
         return RunHandle(self, run_id)
@@ -267,7 +267,7 @@ class Interlock(OpenFolder):
         row = await self.journal.row(run_id)
         crew, new_id, now = await self.crew_of(row), self._id_for(new_id), self.clock.now_ms()
         self.runner.crews.require_proven(crew, row.crew_sha)
-        with self.resources.giving(new_id, RunGift(models, deps)):
+        with self.resources.lend(new_id, RunGift(models, deps)):
             run, records = fork_run(crew, run_id, await self.journal.records(run_id), after, new_id)
             self.resources.require_supplied(new_id, crew, row.crew_sha, run.state.needs)
             await self._preflight.require_usable(crew, new_id)

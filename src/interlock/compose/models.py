@@ -23,7 +23,7 @@ from interlock.adapters.models.pydantic_ai.other_providers import (
 )
 from interlock.adapters.models.redacting_model import RedactingModel
 from interlock.adapters.models.scripted_model import ScriptedModel
-from interlock.compose.run_resources import RunResources
+from interlock.compose.given.run_resources import RunResources
 from interlock.crew.definition import AgentDefinition, CrewDefinition, ModelRef
 from interlock.crew.host import FREE_PROVIDERS, PROVIDERS
 from interlock.engine.budgets.limits import CostOf, cost_at, cost_of

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from interlock.adapters.clock import SystemClock
+from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.config.host_secrets import folder_secrets, host_secrets
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.adapters.crash_points import crash_point
@@ -23,13 +24,13 @@ from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
 from interlock.adapters.tools.redacting_tools import RedactingToolbox
 from interlock.adapters.tools.tool_imports import import_tools
 from interlock.compose.crews import AnyHost, settings_from
+from interlock.compose.given.run_resources import RunResources
 from interlock.compose.models import Models, model_named
 from interlock.compose.orders import OrderDesk
 from interlock.compose.preflight import Preflight, require_parts
 from interlock.compose.questions import store_missing_questions
 from interlock.compose.recovery import RunRecovery
 from interlock.compose.resume import RunResumer
-from interlock.compose.run_resources import RunResources
 from interlock.compose.run_starter import RunStarter
 from interlock.compose.schedules import Schedules
 from interlock.compose.signals import Signals
@@ -49,7 +50,17 @@ DATA_FOLDER = ".interlock"
 
 
 class OpenFolder:
-    """A data folder, and the adapters and parts that work on its runs while it is open."""
+    """A data folder, and the adapters and parts that work on its runs while it is open.
+
+    `host` is the path of an interlock.toml or a value of `load_host`. The modules that it names are imported at once,
+    and its durability is used unless one is given.
+
+    `models` and `script` reply in place of the models that crews name; `model` (`PROVIDER:NAME`) is called for every
+    agent. `deps` are given to tools that ask for them (`ToolContext.deps`).
+
+    `select_children(task, ids)` and `check_report(task, report)` decide in place of a model where a crew's delegation
+    says `select: model` or `report_check: model`.
+    """
 
     def __init__(
         self,
@@ -69,26 +80,18 @@ class OpenFolder:
         durability: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Reads `host`, the path of an interlock.toml or a value of `load_host`. The modules that it names are imported
-        now, and its durability is used unless one is given.
-
-        `models` and `script` reply in place of the models that crews name; `model` (`PROVIDER:NAME`) is called for
-        every agent. `deps` are given to tools that ask for them (`ToolContext.deps`).
-
-        `select_children(task, ids)` and `check_report(task, report)` decide in place of a model where a crew's
-        delegation says `select: model` or `report_check: model`.
-        """
         require_parts(data, tools, models)
         settings = settings_from(host)
         self.data, self.host_file = Path(data), settings.file
         self.script, self.model = script, model
         self.clock = clock or SystemClock()
+        given = GivenModels(
+            models,
+            script=load_script(script, self.clock) if script is not None else None,
+            model=model_named(model, settings.provider_settings) if model is not None else None,
+        )
         self.resources = RunResources(
-            GivenModels(
-                models,
-                script=load_script(script, self.clock) if script is not None else None,
-                model=model_named(model, settings.provider_settings) if model is not None else None,
-            ),
+            given,
             deps,
             PythonToolbox(tools).names,
             has_tool=lambda name: name in functions.names,
@@ -103,11 +106,7 @@ class OpenFolder:
         self._on_external, self._observers = on_external, observers
         self._judges = HostDecisions(select_children, check_report)
         self._recover = recover
-        self._retention = RetentionSettings(
-            days=settings.retention_days,
-            broadcast_days=settings.broadcast_days,
-            tombstone_days=TOMBSTONE_DAYS if settings.tombstone_days is None else settings.tombstone_days,
-        )
+        self._retention = _retention_of(settings)
         self._durability = settings.durability if durability is None else durability
         self._stack = AsyncExitStack()
 
@@ -245,6 +244,14 @@ class OpenFolder:
     async def crew_of(self, row: RunRow) -> CrewDefinition:
         """The crew as it was when the run started, not as its files are today."""
         return await self.runner.crews.of(row.crew_sha)
+
+
+def _retention_of(settings: HostSettings) -> RetentionSettings:
+    return RetentionSettings(
+        days=settings.retention_days,
+        broadcast_days=settings.broadcast_days,
+        tombstone_days=TOMBSTONE_DAYS if settings.tombstone_days is None else settings.tombstone_days,
+    )
 
 
 def _call_both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:

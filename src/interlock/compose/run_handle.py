@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from interlock.compose.results import Result
+from interlock.runtime.following.text_stream import TextPiece, stream_text
 from interlock.runtime.runner import Runner
-from interlock.runtime.text_stream import TextPiece, stream_text
 
 if TYPE_CHECKING:
     from interlock.events import Event

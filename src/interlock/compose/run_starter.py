@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.broadcast.naming import stable_id
 from interlock.broadcast.run_schedules import RunSchedule
-from interlock.compose.crew_like import AnyCrew, definition_of, functions_of
+from interlock.compose.given.crew_like import AnyCrew, definition_of, functions_of
+from interlock.compose.given.run_resources import RunGift, RunResources
 from interlock.compose.preflight import (
     Preflight,
     require_context,
@@ -16,7 +17,6 @@ from interlock.compose.preflight import (
     require_size,
     require_text,
 )
-from interlock.compose.run_resources import RunGift, RunResources
 from interlock.compose.signals import Signals
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import NO_CONTEXT, CrewContext, Entry, RunStarted
@@ -71,7 +71,7 @@ class RunStarter:
         if await self._find_started(form, text, run_id, gift, continues):
             return
         try:
-            with self._resources.giving(run_id, gift):
+            with self._resources.lend(run_id, gift):
                 await self.start(
                     definition, text, run_id, history=history, continues=continues, context=context, by=by, user=user
                 )
@@ -103,7 +103,7 @@ class RunStarter:
             if not is_same:
                 raise AlreadyStarted(run_id, what)
         if not is_over(row.status) and run_id not in self._runner.live:
-            with self._resources.giving(run_id, gift):
+            with self._resources.lend(run_id, gift):
                 await self._continue_run(row)
             await self.forget_unless_needed(run_id)
         return True

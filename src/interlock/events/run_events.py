@@ -11,6 +11,8 @@ from interlock.events.envelope import StoredEvent
 class RunStartedEvent(StoredEvent, frozen=True, kw_only=True, tag="run.started"):
     """The run started. `continues` is the run whose history it continues, `by` the person who started it.
 
+    `user` is the user for whom it works, `needs` what only its host can give it again.
+
     `heard` is the broadcast and `schedule` the schedule that started it, if one did.
     """
 
@@ -33,6 +35,8 @@ class RunStartedEvent(StoredEvent, frozen=True, kw_only=True, tag="run.started")
     hops: int = 0
     by: str = ""
     messages: tuple[dict[str, Any], ...] = ()
+    user: str = ""
+    needs: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class RunPausedEvent(StoredEvent, frozen=True, kw_only=True, tag="run.paused"):

@@ -96,11 +96,12 @@ class ToolHeldEvent(StoredEvent, frozen=True, kw_only=True, tag="tool.held"):
 
 
 class ToolReturnedEvent(StoredEvent, frozen=True, kw_only=True, tag="tool.returned"):
-    """A tool returned, or failed (`ok` is False)."""
+    """A tool returned, or failed (`ok` is False). `memory` is what it wrote to the shared memory."""
 
     call: str
     ok: bool
     output: str
+    memory: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class ToolLostEvent(StoredEvent, frozen=True, kw_only=True, tag="tool.lost"):

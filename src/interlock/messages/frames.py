@@ -120,12 +120,12 @@ def _plain_letter(letter: str) -> str:
 
 def in_frame(author: str, kind: str, text: str) -> str:
     """The text inside a frame, with the name of its author if there is one."""
-    return f"{_opening(author, kind)}\n{escape(text)}\n{CLOSING}"
+    return f"{_opening_tag(author, kind)}\n{escape(text)}\n{CLOSING}"
 
 
 # A run has few authors; hosts and sub-crews may bring any number.
 @lru_cache(maxsize=1_000)
-def _opening(author: str, kind: str) -> str:
+def _opening_tag(author: str, kind: str) -> str:
     by = f' by="{_name(author)}"' if author else ""
     return f'<said{by} kind="{_name(kind)}">'
 

@@ -43,7 +43,7 @@ def runner_with(toolbox: Toolbox, model: ScriptedModel, store: MemoryStore) -> R
         outbox=store,
         bus=store.bus,
         clock=ManualClock(),
-        model_for=lambda _crew, _agent: model,
+        model_for=lambda _crew, _agent, _run: model,
         toolbox=toolbox,
     )
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -38,6 +39,9 @@ from interlock.crew.problem import Severity
 from interlock.errors import UsageError
 
 PORT = 8321
+
+if TYPE_CHECKING:
+    from interlock.server.serve import ServeOptions
 
 
 @click.command()
@@ -73,14 +77,12 @@ def serve(
     on the dashboard and cannot be run.
     """
     serving = _server_module()
-    if no_auth and not serving.is_loopback(host):
-        raise UsageError(f"--no-auth works only on the loopback, and '{host}' is not; remove it, or use 127.0.0.1")
+    _require_loopback(serving, host, no_auth=no_auth)
     config = choose_config(config, *crews)
     settings = host_settings(config)
     outgoing = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, OutgoingHook)}
     opened = _open_crews(crews, config, script)
-    loaded = [each.loaded for each in opened]
-    tools = tools_of(each.functions for each in opened)
+    loaded, tools = [each.loaded for each in opened], tools_of(each.functions for each in opened)
     reader = CrewReader(crews, config, loaded)
     order = serving.ServeOptions(
         box=interlock_with_log(data, settings, script, recover=True, tools=tools),
@@ -102,9 +104,19 @@ def serve(
         resume_parked=resume_parked,
         warnings=short_secret_warnings(settings, os.environ),
     )
+    _serve_and_restart(serving, order)
+
+
+def _require_loopback(serving: ModuleType, host: str, *, no_auth: bool) -> None:
+    if no_auth and not serving.is_loopback(host):
+        raise UsageError(f"--no-auth works only on the loopback, and '{host}' is not; remove it, or use 127.0.0.1")
+
+
+def _serve_and_restart(serving: ModuleType, order: "ServeOptions") -> None:
+    """Serves; new code of a crew in Python needs a new process, on the same port."""
     restart_port = asyncio.run(serving.serve(order))
-    if restart_port is not None:  # new code of a crew in Python needs a new process
-        restart_process(*(() if port else ("--port", str(restart_port))))
+    if restart_port is not None:
+        restart_process(*(() if order.port else ("--port", str(restart_port))))
 
 
 def _server_settings(settings: HostSettings, public_url: str | None) -> ServerSettings:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from interlock.adapters.function_callers import OWN_LOOP, FunctionCaller
 from interlock.adapters.models.given_models import GivenModels, ModelChoice
 from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
-from interlock.compose.crew_like import Functions
+from interlock.compose.given.crew_like import Functions
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import NO_NEEDS, HostNeeds
 from interlock.errors import HostLacks
@@ -78,7 +78,7 @@ class RunResources:
         return self._gifts.get(root_of(run))
 
     @contextmanager
-    def giving(self, run: str, gift: RunGift) -> Iterator[None]:
+    def lend(self, run: str, gift: RunGift) -> Iterator[None]:
         """Gives to a run, and takes it back if that fails. A caller that is cancelled may have started the run."""
         before = self._gifts.get(root_of(run))
         self.give(run, gift)
@@ -134,7 +134,7 @@ class RunResources:
         """A toolbox whose tools get the deps of their runs, and are awaited in the loop of those who started them."""
         return PythonToolbox(tools, deps_for=self.deps_for, loop_for=self.loop_for)
 
-    def given_with(self, crew: CrewRef) -> PythonToolbox:
+    def tools_of_crew(self, crew: CrewRef) -> PythonToolbox:
         """The functions that came with a crew."""
         return self._by_sha.get(crew.sha) or self._by_name.get(crew.name) or self._no_tools
 
@@ -142,8 +142,8 @@ class RunResources:
 
     def needs_of(self, run: str, crew: CrewDefinition, crew_sha: str) -> HostNeeds:
         """What a run of the crew that begins now needs from its host."""
-        uses_models, providers = self.models_for(run).used_by(crew)
-        given = {*self._tools, *self.given_with(CrewRef(crew.name, crew_sha)).names}
+        uses_models, providers = self.models_for(run).replies_for(crew)
+        given = {*self._tools, *self.tools_of_crew(CrewRef(crew.name, crew_sha)).names}
         named = dict.fromkeys(tool for each in crew.whole_tree() for agent in each.agents for tool in agent.tools)
         needs = HostNeeds(
             models=uses_models,
@@ -160,7 +160,7 @@ class RunResources:
             missing.append("models")
         if needs.deps and self.deps_for(run) is None:
             missing.append("deps")
-        functions = self.given_with(CrewRef(crew.name, crew_sha)).names
+        functions = self.tools_of_crew(CrewRef(crew.name, crew_sha)).names
         missing += [name for name in needs.functions if name not in functions and not self._has_tool(name)]
         if missing:
             raise HostLacks(root_of(run), missing)

@@ -1,7 +1,7 @@
 """The text of a run while its models reply."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from interlock.engine.events import ToolRequest
 from interlock.errors import ModelUnavailable
 from interlock.ports import Delta, ModelReply, ModelRequest
 from interlock.runtime import watchers
-from interlock.runtime.text_stream import TextPiece
+from interlock.runtime.following.text_stream import TextPiece
 
 DUO = """\
 version: "2.0"
@@ -180,7 +180,7 @@ async def test_words_beside_tool_calls_are_text_and_empty_replies_are_not(tmp_pa
 
     call = ToolRequest(id="1", name="look", arguments="{}")
     said = ModelReply(text="Let me see [NEXT].", tool_calls=(call,))
-    replies = iter([said, ModelReply(text="", tool_calls=(call,)), "So. [NEXT]", "Bye"])
+    replies: Iterator[str | ModelReply] = iter([said, ModelReply(text="", tool_calls=(call,)), "So. [NEXT]", "Bye"])
     crew = crew_of(tmp_path / "crew", DUO.replace("{id: a}", "{id: a, tools: [look]}"), look)
     async with Interlock(tmp_path / "data", models=lambda _: next(replies), tools=[look]) as box:
         run = await box.start(crew, "hi")

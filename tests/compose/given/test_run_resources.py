@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from interlock import Interlock, ToolContext, load_crew
 from interlock.adapters.tools.python_tools import PythonTool
 from interlock.cli.main import interlock
-from interlock.compose.run_resources import RunGift
+from interlock.compose.given.run_resources import RunGift
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 from interlock.engine.events import HostNeeds, RunStarted

@@ -1,0 +1,1 @@
+"""What callers give: crews with their functions, models, deps."""
