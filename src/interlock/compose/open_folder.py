@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from interlock.adapters.clock import SystemClock
+from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.config.host_secrets import folder_secrets, host_secrets
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.adapters.crash_points import crash_point
@@ -84,18 +85,14 @@ class OpenFolder:
         self.script, self.model = script, model
         self.clock = clock or SystemClock()
         self.resources = RunResources(
-            GivenModels(
-                models,
-                script=load_script(script, self.clock) if script is not None else None,
-                model=model_named(model, settings.provider_settings) if model is not None else None,
-            ),
+            _models_from(models, script, model, settings, self.clock),
             deps,
             PythonToolbox(tools).names,
             has_tool=lambda name: name in functions.names,
         )
         functions = self.resources.toolbox_of([*tools, *import_tools(settings)])
         self.toolbox = HostTools(
-            functions, settings.mcp, has_file=settings.file is not None, given_with=self.resources.given_with
+            functions, settings.mcp, has_file=settings.file is not None, tools_with=self.resources.tools_with
         )
         self._known = KnownSecrets(secret.value for secret in host_secrets(settings, os.environ))
         self._models = Models(self.resources, self.clock, settings.provider_settings, self._known)
@@ -103,11 +100,7 @@ class OpenFolder:
         self._on_external, self._observers = on_external, observers
         self._judges = HostDecisions(select_children, check_report)
         self._recover = recover
-        self._retention = RetentionSettings(
-            days=settings.retention_days,
-            broadcast_days=settings.broadcast_days,
-            tombstone_days=TOMBSTONE_DAYS if settings.tombstone_days is None else settings.tombstone_days,
-        )
+        self._retention = _retention_of(settings)
         self._durability = settings.durability if durability is None else durability
         self._stack = AsyncExitStack()
 
@@ -245,6 +238,28 @@ class OpenFolder:
     async def crew_of(self, row: RunRow) -> CrewDefinition:
         """The crew as it was when the run started, not as its files are today."""
         return await self.runner.crews.of(row.crew_sha)
+
+
+def _retention_of(settings: HostSettings) -> RetentionSettings:
+    return RetentionSettings(
+        days=settings.retention_days,
+        broadcast_days=settings.broadcast_days,
+        tombstone_days=TOMBSTONE_DAYS if settings.tombstone_days is None else settings.tombstone_days,
+    )
+
+
+def _models_from(
+    models: ModelChoice | None,
+    script: str | os.PathLike[str] | None,
+    model: str | None,
+    settings: HostSettings,
+    clock: Clock,
+) -> GivenModels:
+    return GivenModels(
+        models,
+        script=load_script(script, clock) if script is not None else None,
+        model=model_named(model, settings.provider_settings) if model is not None else None,
+    )
 
 
 def _call_both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:

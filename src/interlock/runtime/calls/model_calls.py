@@ -12,7 +12,7 @@ import msgspec
 
 from interlock.crew.definition import AgentDefinition, CrewDefinition
 from interlock.crew.tokens import text_tokens
-from interlock.engine.budgets.limits import CostOf, with_cost
+from interlock.engine.budgets.limits import CostOf, cost_of, with_cost
 from interlock.engine.effects import CallModel
 from interlock.engine.events import IncomingEvent, ModelFailed, ModelReplied, Usage
 from interlock.engine.routing.stream import ReplyScanner
@@ -46,7 +46,7 @@ class ModelCalls:
         host_decisions: HostDecisions,
         on_delta: OnDelta,
         calls_max: int,
-        costs: CostOfRun,
+        costs: CostOfRun | None,
         answer: Answer,
         hook: Hook,
     ) -> None:
@@ -107,14 +107,16 @@ class ModelCalls:
         if not said:
             return failed
         usage = _estimate_usage(live, call, ModelReply(text="".join(said)))
-        return msgspec.structs.replace(failed, usage=with_cost(call.agent, usage, self._costs(live.id)))
+        costs = cost_of if self._costs is None else self._costs(live.id)
+        return msgspec.structs.replace(failed, usage=with_cost(call.agent, usage, costs))
 
     async def _call_host_or_model(self, live: LiveRun, call: PendingModelCall, said: list[str]) -> ModelReplied:
         """Asks the host where it decides itself, else the model."""
         if call.effect.purpose and self._host_decisions.has(call.effect.purpose):
             return await self._host_decisions.reply(live, call.effect)
+        costs = cost_of if self._costs is None else self._costs(live.id)
         async with self._slots:
-            return _reply_event(live, call, await self._call_single_model(live, call, said), self._costs(live.id))
+            return _reply_event(live, call, await self._call_single_model(live, call, said), costs)
 
     async def _call_single_model(self, live: LiveRun, call: PendingModelCall, said: list[str]) -> StreamedReply:
         pieces = self._model_for(live.crew, call.agent, live.id).reply(call.request)
