@@ -159,6 +159,11 @@ async def test_the_same_run_id_gives_the_first_outcome(tmp_path: Path) -> None:
         await crew.run("stop", run_id="r")
 
 
+async def endless(request: ModelRequest) -> str:
+    await asyncio.Event().wait()
+    return "never"
+
+
 async def test_a_cancelled_caller_parks_the_run(tmp_path: Path) -> None:
     crew, reached = LoneCrew(tmp_path / "crew"), asyncio.Event()
 
@@ -243,7 +248,7 @@ async def test_what_fails_reaches_the_caller(tmp_path: Path) -> None:
         crew.run_sync(7, models=done)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="has no model"):
         [piece async for piece in crew.stream("go")]
-    failed = await crew.run("go", models=lambda request: 7)  # type: ignore[arg-type, return-value]
+    failed = await crew.run("go", models=lambda request: 7)  # type: ignore[arg-type]
     assert (failed.status, failed.reason) == ("failed", "model_error")
 
 
@@ -276,9 +281,10 @@ async def test_it_works_in_the_lifespan_of_a_web_application(tmp_path: Path) -> 
 
     app = fastapi.FastAPI(lifespan=lifespan)
 
-    @app.get("/ask")
     async def ask(text: str) -> str:
-        return app.state.greeting + " " + (await crew.run(text, models=done)).text
+        return f"{app.state.greeting} {(await crew.run(text, models=done)).text}"
+
+    app.get("/ask")(ask)
 
     def visit() -> str:
         with TestClient(app) as client:

@@ -85,21 +85,7 @@ class OpenFolder:
         self.data, self.host_file = Path(data), settings.file
         self.script, self.model = script, model
         self.clock = clock or SystemClock()
-        given = GivenModels(
-            models,
-            script=load_script(script, self.clock) if script is not None else None,
-            model=model_named(model, settings.provider_settings) if model is not None else None,
-        )
-        self.resources = RunResources(
-            given,
-            deps,
-            PythonToolbox(tools).names,
-            has_tool=lambda name: name in functions.names,
-        )
-        functions = self.resources.toolbox_of([*tools, *import_tools(settings)])
-        self.toolbox = HostTools(
-            functions, settings.mcp, has_file=settings.file is not None, given_with=self.resources.given_with
-        )
+        self._connect_tools(_models_from(models, script, model, settings, self.clock), deps, tools, settings)
         self._known = KnownSecrets(secret.value for secret in host_secrets(settings, os.environ))
         self._models = Models(self.resources, self.clock, settings.provider_settings, self._known)
         self._preflight = Preflight(self._models, self.toolbox, self.resources)
@@ -109,6 +95,21 @@ class OpenFolder:
         self._retention = _retention_of(settings)
         self._durability = settings.durability if durability is None else durability
         self._stack = AsyncExitStack()
+
+    def _connect_tools(
+        self,
+        models: GivenModels,
+        deps: Any,
+        tools: Sequence[PythonTool | Callable[..., Any]],
+        settings: HostSettings,
+    ) -> None:
+        self.resources = RunResources(
+            models, deps, PythonToolbox(tools).names, has_tool=lambda name: name in functions.names
+        )
+        functions = self.resources.toolbox_of([*tools, *import_tools(settings)])
+        self.toolbox = HostTools(
+            functions, settings.mcp, has_file=settings.file is not None, tools_with=self.resources.tools_with
+        )
 
     store: SqliteStore
     archive: Archive
@@ -251,6 +252,20 @@ def _retention_of(settings: HostSettings) -> RetentionSettings:
         days=settings.retention_days,
         broadcast_days=settings.broadcast_days,
         tombstone_days=TOMBSTONE_DAYS if settings.tombstone_days is None else settings.tombstone_days,
+    )
+
+
+def _models_from(
+    models: ModelChoice | None,
+    script: str | os.PathLike[str] | None,
+    model: str | None,
+    settings: HostSettings,
+    clock: Clock,
+) -> GivenModels:
+    return GivenModels(
+        models,
+        script=load_script(script, clock) if script is not None else None,
+        model=model_named(model, settings.provider_settings) if model is not None else None,
     )
 
 

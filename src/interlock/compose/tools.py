@@ -15,7 +15,7 @@ from interlock.ports import NO_CREW, CrewRef, ToolCall, ToolSchema
 class HostTools:
     """One toolbox made of two. Tool names are unique: a tool of a server is refused if its name is used already.
 
-    `given_with` has the functions that came with a crew: for that crew they stand before all others.
+    `tools_with` has the functions that came with a crew: for that crew they stand before all others.
     """
 
     def __init__(
@@ -24,14 +24,14 @@ class HostTools:
         servers: Mapping[str, McpServer],
         *,
         has_file: bool = True,
-        given_with: Callable[[CrewRef], PythonToolbox],
+        tools_with: Callable[[CrewRef], PythonToolbox],
     ) -> None:
-        self._functions, self._has_file, self._given_with = functions, has_file, given_with
+        self._functions, self._has_file, self._tools_with = functions, has_file, tools_with
         self._served = McpToolbox(servers, taken=(*functions.names, *BUILT_IN_TOOLS))
 
     async def require(self, crew: CrewDefinition, run: str = "") -> None:
         """Refuses a crew that names missing tools; afterwards all that it names can be called."""
-        names = (*self._tools_of_crew(CrewRef(crew.name)).names, *self._functions.names)
+        names = (*self._tools_with(CrewRef(crew.name)).names, *self._functions.names)
         require_tools(crew, names, run, has_file=self._has_file)
         named = [tool for agent in crew.agents for tool in agent.tools]
         try:
@@ -42,24 +42,24 @@ class HostTools:
             raise UsageError(f"{error}; run '{run}' stays as it was") from error
 
     def schemas(self, names: Sequence[str], crew: CrewRef = NO_CREW) -> tuple[ToolSchema, ...]:
-        own = self._tools_of_crew(crew)
+        own = self._tools_with(crew)
         others = [name for name in names if name not in own.names]
         found = own.schemas(names, crew) + self._functions.schemas(others, crew) + self._served.schemas(others, crew)
         order = {name: place for place, name in enumerate(names)}
         return tuple(sorted(found, key=lambda schema: order.get(schema.name, len(order)))) if own.names else found
 
     def is_idempotent(self, name: str, crew: CrewRef = NO_CREW) -> bool:
-        if name in (own := self._tools_of_crew(crew)).names:
+        if name in (own := self._tools_with(crew)).names:
             return own.is_idempotent(name, crew)
         return self._functions.is_idempotent(name, crew) or self._served.is_idempotent(name, crew)
 
     def needs_approval(self, name: str, crew: CrewRef = NO_CREW) -> bool:
-        if name in (own := self._tools_of_crew(crew)).names:
+        if name in (own := self._tools_with(crew)).names:
             return own.needs_approval(name, crew)
         return self._functions.needs_approval(name, crew) or self._served.needs_approval(name, crew)
 
     async def run(self, call: ToolCall) -> str:
-        if call.name in (own := self._tools_of_crew(CrewRef(call.crew, call.crew_sha))).names:
+        if call.name in (own := self._tools_with(CrewRef(call.crew, call.crew_sha))).names:
             return await own.run(call)
         box = self._served if self._served.has(call.name) else self._functions
         return await box.run(call)

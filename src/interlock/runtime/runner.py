@@ -32,7 +32,7 @@ from interlock.ports import (
     Toolbox,
 )
 from interlock.runtime.broadcasts import BroadcastHub
-from interlock.runtime.calls.costs import CostOfRun, cost_of_run
+from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.effects import EffectRunner
 from interlock.runtime.calls.external_signals import ExternalSender, OnExternal
 from interlock.runtime.calls.host_decisions import NO_HOST_DECISIONS, HostDecisions
@@ -93,7 +93,7 @@ class Runner:
         on_external: OnExternal | None = None,
         calls_max: int = CALLS_MAX,
         hook: Hook | None = None,
-        costs: CostOfRun = cost_of_run,
+        costs: CostOfRun | None = None,
         judges: HostDecisions = NO_HOST_DECISIONS,
         start_for: StartFor | None = None,
         listens: bool = True,

@@ -27,7 +27,7 @@ class FunctionModel:
             yield answer if isinstance(answer, ModelReply) else ModelReply(text=answer)
         elif isinstance(answer, AsyncIterator):
             said: list[str] = []
-            async for piece in _pull_pieces(answer, self._place):
+            async for piece in _pieces_from(answer, self._place):
                 if isinstance(piece, ModelReply):
                     yield piece
                     return
@@ -47,11 +47,11 @@ class PlacedModel:
         self._model, self._place = model, place
 
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
-        async for piece in _pull_pieces(await self._place.call(self._model.reply, request), self._place):
+        async for piece in _pieces_from(await self._place.call(self._model.reply, request), self._place):
             yield piece
 
 
-async def _pull_pieces(pieces: AsyncIterator[Any], place: FunctionCaller) -> AsyncIterator[Any]:
+async def _pieces_from(pieces: AsyncIterator[Any], place: FunctionCaller) -> AsyncIterator[Any]:
     try:
         while (piece := await place.next_of(pieces)) is not ENDED:
             yield piece

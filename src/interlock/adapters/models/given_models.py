@@ -51,7 +51,7 @@ class GivenModels:
             return given if self._place is OWN_LOOP else PlacedModel(given, self._place)
         return FunctionModel(given, self._place)
 
-    def replies_for(self, crew: CrewDefinition) -> tuple[bool, tuple[str, ...]]:
+    def use_of(self, crew: CrewDefinition) -> tuple[bool, tuple[str, ...]]:
         """Whether a model given here replies for an agent of the crew or its sub-crews; if by provider, for which."""
         if self._model is not None or (self._given is not None and not isinstance(self._given, Mapping)):
             return True, ()

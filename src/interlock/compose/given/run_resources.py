@@ -134,7 +134,7 @@ class RunResources:
         """A toolbox whose tools get the deps of their runs, and are awaited in the loop of those who started them."""
         return PythonToolbox(tools, deps_for=self.deps_for, loop_for=self.loop_for)
 
-    def tools_of_crew(self, crew: CrewRef) -> PythonToolbox:
+    def tools_with(self, crew: CrewRef) -> PythonToolbox:
         """The functions that came with a crew."""
         return self._by_sha.get(crew.sha) or self._by_name.get(crew.name) or self._no_tools
 
@@ -142,8 +142,8 @@ class RunResources:
 
     def needs_of(self, run: str, crew: CrewDefinition, crew_sha: str) -> HostNeeds:
         """What a run of the crew that begins now needs from its host."""
-        uses_models, providers = self.models_for(run).replies_for(crew)
-        given = {*self._tools, *self.tools_of_crew(CrewRef(crew.name, crew_sha)).names}
+        uses_models, providers = self.models_for(run).use_of(crew)
+        given = {*self._tools, *self.tools_with(CrewRef(crew.name, crew_sha)).names}
         named = dict.fromkeys(tool for each in crew.whole_tree() for agent in each.agents for tool in agent.tools)
         needs = HostNeeds(
             models=uses_models,
@@ -160,7 +160,7 @@ class RunResources:
             missing.append("models")
         if needs.deps and self.deps_for(run) is None:
             missing.append("deps")
-        functions = self.tools_of_crew(CrewRef(crew.name, crew_sha)).names
+        functions = self.tools_with(CrewRef(crew.name, crew_sha)).names
         missing += [name for name in needs.functions if name not in functions and not self._has_tool(name)]
         if missing:
             raise HostLacks(root_of(run), missing)

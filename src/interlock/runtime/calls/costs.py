@@ -2,11 +2,7 @@
 
 from collections.abc import Callable
 
-from interlock.engine.budgets.limits import CostOf, cost_of
+from interlock.engine.budgets.limits import CostOf
 
-# The costs of the calls of a run, by its id.
+# The costs of the calls of a run, by its id. Without it, the prices of the crew's file count.
 CostOfRun = Callable[[str], CostOf]
-
-
-def cost_of_run(_run: str) -> CostOf:
-    return cost_of

@@ -26,7 +26,7 @@ from interlock.engine.events import ChildReturned, IncomingEvent, MailTaken, Tim
 from interlock.errors import StoreFailed
 from interlock.ports import BudgetStore, Clock, Grant, Toolbox
 from interlock.runtime.broadcasts import NO_CLAIMED_INBOXES, BroadcastHub, ClaimedInboxes, inbox_claim
-from interlock.runtime.calls.costs import CostOfRun, cost_of_run
+from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.host_decisions import HostDecisions
 from interlock.runtime.calls.model_calls import Hook, ModelCalls, ModelFor, OnDelta, OnReplyOver
 from interlock.runtime.calls.reservations import NO_GRANTS as NO_GRANTS
@@ -67,7 +67,7 @@ class EffectRunner:
         budgets: BudgetStore,
         calls_max: int,
         hook: Hook | None = None,
-        costs: CostOfRun = cost_of_run,
+        costs: CostOfRun | None = None,
         host_decisions: HostDecisions,
         hub: BroadcastHub,
     ) -> None:

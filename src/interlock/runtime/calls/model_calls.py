@@ -11,7 +11,7 @@ import msgspec
 
 from interlock.crew.definition import AgentDefinition, CrewDefinition
 from interlock.crew.tokens import text_tokens
-from interlock.engine.budgets.limits import CostOf, with_cost
+from interlock.engine.budgets.limits import CostOf, cost_of, with_cost
 from interlock.engine.effects import CallModel
 from interlock.engine.events import IncomingEvent, ModelFailed, ModelReplied, Usage
 from interlock.engine.routing.stream import ReplyScanner
@@ -48,7 +48,7 @@ class ModelCalls:
         on_delta: OnDelta,
         on_reply_over: OnReplyOver,
         calls_max: int,
-        costs: CostOfRun,
+        costs: CostOfRun | None,
         answer: Answer,
         hook: Hook | None,
     ) -> None:
@@ -119,7 +119,8 @@ class ModelCalls:
                 finally:
                     if said:
                         self._on_reply_over(live, call.effect)
-            return _reply_event(live, call, streamed, self._costs(live.id))
+            costs = cost_of if self._costs is None else self._costs(live.id)
+            return _reply_event(live, call, streamed, costs)
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
@@ -132,7 +133,8 @@ class ModelCalls:
         if not said:
             return failed
         usage = _estimate_usage(live, call, ModelReply(text="".join(said)))
-        return msgspec.structs.replace(failed, usage=with_cost(call.agent, usage, self._costs(live.id)))
+        costs = cost_of if self._costs is None else self._costs(live.id)
+        return msgspec.structs.replace(failed, usage=with_cost(call.agent, usage, costs))
 
 
 def _is_being_cancelled() -> bool:

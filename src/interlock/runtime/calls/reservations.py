@@ -5,6 +5,7 @@ from functools import partial
 
 import msgspec
 
+from interlock.engine.budgets.limits import cost_of
 from interlock.engine.effects import Effect, Reserve, Settle
 from interlock.engine.events import Reserved
 from interlock.errors import RunError, StoreFailed
@@ -20,7 +21,7 @@ NO_GRANTS: Mapping[str, Grant] = {}
 
 class Reservations:
     def __init__(
-        self, *, budgets: BudgetStore, clock: Clock, costs: CostOfRun, toolbox: Toolbox, answer: Answer
+        self, *, budgets: BudgetStore, clock: Clock, costs: CostOfRun | None, toolbox: Toolbox, answer: Answer
     ) -> None:
         self._budgets, self._clock, self._costs = budgets, clock, costs
         self._toolbox, self._answer = toolbox, answer
@@ -60,13 +61,14 @@ class Reservations:
         tokens = live.conversation.estimate(state.history, turn, scale_of(state, effect.agent))
         schemas = partial(self._toolbox.schemas, crew=live.crew_ref)
         tokens += tokens_of_tools(tool_schemas(live.run, budget.agent, turn, schemas))
+        costs = cost_of if self._costs is None else self._costs(live.id)
         return Reservation(
             key=live.key(effect.key),
             crew=live.crew.name,
             agent=effect.agent,
             at=at,
             tokens=tokens,
-            cost_micros=self._costs(live.id)(asked, tokens, 0) or 0,
+            cost_micros=costs(asked, tokens, 0) or 0,
             limits=budget.of_windows,
             provider=model.server if model is not None else "",
         )
