@@ -14,13 +14,13 @@ LAYERS = (
     ("runtime", "adapters"),
     ("ports",),
     ("engine", "diagrams"),
-    ("crew",),
+    ("crew", "approvals"),
     ("signals", "broadcast", "messages"),
     ("errors",),
     ("ids",),
     ("limits",),
 )
-PURE = ("signals", "broadcast", "messages", "crew", "diagrams", "engine", "errors", "ids", "limits")
+PURE = ("signals", "broadcast", "messages", "approvals", "crew", "diagrams", "engine", "errors", "ids", "limits")
 FORBIDDEN_IN_PURE = {
     "asyncio", "time", "random", "uuid", "os", "pathlib", "sqlite3", "logging", "datetime", "secrets",
     "socket", "threading", "subprocess", "io", "tempfile", "shutil", "sys",

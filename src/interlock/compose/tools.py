@@ -1,6 +1,7 @@
 """All tools of a host: its functions, and those of its MCP servers."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from interlock.adapters.config.mcp_settings import McpServer
 from interlock.adapters.tools.mcp_tools import McpToolbox
@@ -38,6 +39,12 @@ class HostTools:
 
     def needs_approval(self, name: str) -> bool:
         return self._functions.needs_approval(name) or self._served.needs_approval(name)
+
+    def has_approval_function(self, name: str) -> bool:
+        return self._functions.has_approval_function(name)
+
+    async def call_approval_function(self, name: str, arguments: str, *, key: str) -> Any:
+        return await self._functions.call_approval_function(name, arguments, key=key)
 
     async def run(self, name: str, arguments: str, *, key: str) -> str:
         box = self._served if self._served.has(name) else self._functions

@@ -7,7 +7,7 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 ├─ UsageError     the caller named something that does not exist, or a host file is wrong
                 │  ├─ FolderServed     one server per data folder
                 │  ├─ BadBroadcast ── BadPattern     an invalid broadcast, subscription or schedule
-                │  └─ UnknownSubscriber  NoSuchSignal  NoSuchSchedule
+                │  └─ UnknownSubscriber  NoSuchSignal  NoSuchSchedule  NoSuchApproval
                 ├─ RequestRefused     the sender of the request acts; its codes are in server/http/problems.py
                 ├─ RunError ──┬─ RunNotFound (RunDeleted)  RunExists  OutOfOrder  NotOwner  OwnedElsewhere
                 │             ├─ AlreadyHeard  DamagedRun  OrderPending  OrderRefused  OrderLost  OrderCarriedOut
@@ -84,6 +84,7 @@ from interlock.errors.usage import (
     BadBroadcast,
     BadPattern,
     FolderServed,
+    NoSuchApproval,
     NoSuchSchedule,
     NoSuchSignal,
     RequestRefused,
@@ -111,6 +112,7 @@ __all__ = [
     "JournalDiverged",
     "ModelRefused",
     "ModelUnavailable",
+    "NoSuchApproval",
     "NoSuchSchedule",
     "NoSuchSignal",
     "NotOwner",

@@ -20,7 +20,15 @@ class Toolbox(Protocol):
     def is_idempotent(self, name: str) -> bool: ...
 
     def needs_approval(self, name: str) -> bool:
-        """Whether a person must approve before it runs."""
+        """Whether a person must approve every call before it runs."""
+        ...
+
+    def has_approval_function(self, name: str) -> bool:
+        """Whether a function of its code decides which calls a person must approve."""
+        ...
+
+    async def call_approval_function(self, name: str, arguments: str, *, key: str) -> Any:
+        """The result of that function. It may raise anything."""
         ...
 
     async def run(self, name: str, arguments: str, *, key: str) -> str:

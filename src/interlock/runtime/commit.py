@@ -14,6 +14,7 @@ from interlock.engine.events import IncomingEvent, RunResumed
 from interlock.errors import PortError, StoreFailed
 from interlock.ports import NO_WRITES, AtomicWrites, Clock, Journal, Observer, OrderOutcome, Record, StoredRecord
 from interlock.runtime.broadcasts import BroadcastHub
+from interlock.runtime.calls.approvals import approvals_to_store
 from interlock.runtime.calls.effects import EffectRunner
 from interlock.runtime.calls.external_signals import ExternalSender
 from interlock.runtime.calls.reservations import grants_by_key
@@ -100,7 +101,10 @@ class Committer:
         """The writes in the transaction of the record."""
         spending = self._effect_runner.reservations.budget_writes(live, effects, at)
         outgoing = self._external_sender.outgoing_signals(live.id, effects)
-        return AtomicWrites(spending=spending, outgoing=outgoing) if spending or outgoing else NO_WRITES
+        approvals = approvals_to_store(live, effects, at)
+        if not (spending or outgoing or approvals):
+            return NO_WRITES
+        return AtomicWrites(spending=spending, outgoing=outgoing, approvals=approvals)
 
     def _notify_followers(self, live: LiveRun, record: Record, position: int) -> None:
         if watchers := self._watchers.of(live.id):

@@ -32,6 +32,7 @@ from interlock.ports import (
     Toolbox,
 )
 from interlock.runtime.broadcasts import BroadcastHub
+from interlock.runtime.calls.approvals import NO_APPROVALS, HostApprovals
 from interlock.runtime.calls.effects import EffectRunner, no_hook
 from interlock.runtime.calls.external_signals import ExternalSender, OnExternal
 from interlock.runtime.calls.host_decisions import NO_HOST_DECISIONS, HostDecisions
@@ -96,6 +97,7 @@ class Runner:
         start_for: StartFor | None = None,
         listens: bool = True,
         redactor: Redactor | None = None,
+        approvals: HostApprovals = NO_APPROVALS,
     ) -> None:
         self.journal, self.owners, self.orders, self.clock = journal, owners, orders, clock
         self.hub, self.crews, self.timers = BroadcastHub(bus, clock), StoredCrews(journal), Timers(clock)
@@ -113,6 +115,7 @@ class Runner:
             cost_of=cost_of,
             host_decisions=judges,
             hub=self.hub,
+            approvals=approvals,
         )
         self._connect_committer(observers, redactor)
         self._connect_live_runs(start_for)

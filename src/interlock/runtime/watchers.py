@@ -42,6 +42,8 @@ def _as_public(event: Event, at: int) -> PublicEvent:
         body["signal"]["createdAt"] = at
     if isinstance(event, RunResumed | InputGiven) and not event.by:
         del body["by"]
+    if isinstance(event, RunResumed) and not event.may_hold:
+        del body["may_hold"]
     if isinstance(event, RunStarted):  # most runs have nothing but their input
         body = {name: value for name, value in body.items() if getattr(event, name) != _OMITTED_DEFAULTS.get(name, ...)}
     return {"type": event.__struct_config__.tag, **body}

@@ -12,6 +12,11 @@ from typing import Any, overload
 
 import msgspec
 
+from interlock.adapters.tools.approval_functions import (
+    ApprovalFunction,
+    call_approval_function,
+    require_approval_setting,
+)
 from interlock.adapters.tools.tool_signatures import arguments_of, read_signature
 from interlock.adapters.tools.tool_threads import ToolThreads
 from interlock.errors import ToolFailed, UsageError, WrongArguments
@@ -31,8 +36,11 @@ class PythonTool:
 
     function: Callable[..., Any]
     idempotent: bool = False
-    needs_approval: bool = False
+    needs_approval: bool | ApprovalFunction = False
     known_as: str = ""
+
+    def __post_init__(self) -> None:
+        require_approval_setting(self.needs_approval, self.name)
 
     @property
     def name(self) -> str:
@@ -43,13 +51,22 @@ Declare = Callable[[Callable[..., Any]], PythonTool]
 
 
 @overload
-def tool(function: Callable[..., Any], *, idempotent: bool = ..., needs_approval: bool = ...) -> PythonTool: ...
-@overload
-def tool(*, idempotent: bool = ..., needs_approval: bool = ...) -> Declare: ...
 def tool(
-    function: Callable[..., Any] | None = None, *, idempotent: bool = False, needs_approval: bool = False
+    function: Callable[..., Any], *, idempotent: bool = ..., needs_approval: bool | ApprovalFunction = ...
+) -> PythonTool: ...
+@overload
+def tool(*, idempotent: bool = ..., needs_approval: bool | ApprovalFunction = ...) -> Declare: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    *,
+    idempotent: bool = False,
+    needs_approval: bool | ApprovalFunction = False,
 ) -> PythonTool | Declare:
-    """Declares a function as a tool: `idempotent` ones may run again after a crash without asking."""
+    """Declares a function as a tool: `idempotent` ones may run again after a crash without asking.
+
+    `needs_approval` is True if a person must approve every call, or a function of the arguments and the `ToolContext`
+    that says it for one call. The call runs without a person only if the function returns False.
+    """
 
     def declare(inner: Callable[..., Any]) -> PythonTool:
         return PythonTool(inner, idempotent, needs_approval)
@@ -82,7 +99,15 @@ class PythonToolbox:
         return name in self._tools and self._tools[name].declared.idempotent
 
     def needs_approval(self, name: str) -> bool:
-        return name in self._tools and self._tools[name].declared.needs_approval
+        return name in self._tools and self._tools[name].declared.needs_approval is True
+
+    def has_approval_function(self, name: str) -> bool:
+        return name in self._tools and callable(self._tools[name].declared.needs_approval)
+
+    async def call_approval_function(self, name: str, arguments: str, *, key: str) -> Any:
+        function = self._tools[name].declared.needs_approval
+        assert callable(function), "has_approval_function was asked before"
+        return await call_approval_function(function, arguments, ToolContext(key), self._threads)
 
     async def run(self, name: str, arguments: str, *, key: str) -> str:
         if name not in self._tools:

@@ -1,6 +1,7 @@
 """Redacts the host's secrets in the outputs of a toolbox, which are stored and shown."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.errors import ToolFailed, WrongArguments
@@ -19,6 +20,12 @@ class RedactingToolbox:
 
     def needs_approval(self, name: str) -> bool:
         return self._toolbox.needs_approval(name)
+
+    def has_approval_function(self, name: str) -> bool:
+        return self._toolbox.has_approval_function(name)
+
+    async def call_approval_function(self, name: str, arguments: str, *, key: str) -> Any:
+        return await self._toolbox.call_approval_function(name, arguments, key=key)
 
     async def run(self, name: str, arguments: str, *, key: str) -> str:
         try:

@@ -8,6 +8,7 @@ Rule 4: the journal omits fields that hold their default, so a default is the mo
 
 from interlock.engine.events.derived import (
     AgentStateChanged,
+    ApprovalGiven,
     BranchFinished,
     BroadcastDelivered,
     BroadcastEmitted,
@@ -63,10 +64,11 @@ from interlock.engine.events.incoming import (
     RunResumed,
     RunStarted,
     TimerFired,
+    ToolDecided,
     ToolOutcomeLost,
     ToolReturned,
 )
-from interlock.engine.events.values import NO_CONTEXT, NO_USAGE, CrewContext, Entry, ToolRequest, Usage
+from interlock.engine.events.values import NO_CONTEXT, NO_USAGE, ApprovalTerms, CrewContext, Entry, ToolRequest, Usage
 
 Event = IncomingEvent | DerivedEvent
 
@@ -75,7 +77,9 @@ __all__ = [
     "NO_CONTEXT",
     "NO_USAGE",
     "AgentStateChanged",
+    "ApprovalGiven",
     "ApprovalNeeded",
+    "ApprovalTerms",
     "BranchFinished",
     "BroadcastDelivered",
     "BroadcastEmitted",
@@ -127,6 +131,7 @@ __all__ = [
     "SignalSeen",
     "TimerFired",
     "ToolCalled",
+    "ToolDecided",
     "ToolOutcomeLost",
     "ToolRequest",
     "ToolReturned",

@@ -14,6 +14,7 @@ from interlock.engine.state import turns_by
 from interlock.errors import StoreFailed, ToolFailed, WrongArguments
 from interlock.ports import Clock, Toolbox
 from interlock.runtime.broadcasts import BroadcastHub
+from interlock.runtime.calls.approvals import ApprovalDecisions, HostApprovals
 from interlock.runtime.calls.bus_tools import BUS_TOOLS, ToolCaller, run_bus_tool
 from interlock.runtime.calls.model_calls import Answer
 from interlock.runtime.calls.model_request import builtin_tool_schemas
@@ -22,14 +23,17 @@ from interlock.runtime.live_run import LiveRun
 
 
 class ToolCalls:
-    def __init__(self, *, toolbox: Toolbox, clock: Clock, hub: BroadcastHub, answer: Answer) -> None:
+    def __init__(
+        self, *, toolbox: Toolbox, clock: Clock, hub: BroadcastHub, answer: Answer, approvals: HostApprovals
+    ) -> None:
         self._toolbox, self._clock, self._hub, self._answer = toolbox, clock, hub, answer
+        self._approvals = ApprovalDecisions(approvals, toolbox)
         self.in_progress = 0
 
     def can_run_again(self, effect: RunTool) -> bool:
-        """True if a call may be repeated after a crash; also one that waits for an approval and never ran."""
+        """True if a call may be repeated after a crash; also one that is not decided yet and never ran."""
         name = effect.name
-        return name in BUS_TOOLS or self._toolbox.is_idempotent(name) or self._is_awaiting_approval(effect)
+        return name in BUS_TOOLS or self._toolbox.is_idempotent(name) or self._approvals.is_undecided(effect)
 
     async def call_in_task(self, live: LiveRun, effect: RunTool) -> None:
         if not live.is_awaiting(effect):  # it was cancelled before it began
@@ -46,8 +50,10 @@ class ToolCalls:
         seconds = settings.tool_execution_timeout_seconds
         try:
             self._require_own_tool(live, live.conversation.agent(effect.agent), effect)
-            if self._is_awaiting_approval(effect):
-                return ApprovalNeeded(call=effect.key)
+            if self._approvals.is_undecided(effect):
+                return await self._approvals.decide(live, effect)
+            if (denied := self._approvals.denial_of_approved(effect)) is not None:
+                return denied
             async with asyncio.timeout(seconds):
                 output = await self._call_bus_or_host(live, effect)
             ok = True
@@ -72,9 +78,6 @@ class ToolCalls:
             raise ToolFailed(str(error)) from error
         self._hub.on_queue_changed()
         return output
-
-    def _is_awaiting_approval(self, effect: RunTool) -> bool:
-        return self._toolbox.needs_approval(effect.name) and not effect.approved
 
     def _require_own_tool(self, live: LiveRun, agent: AgentDefinition, effect: RunTool) -> None:
         """`ToolFailed` unless the agent has the tool, by its name in the crew file or the name the model was shown."""

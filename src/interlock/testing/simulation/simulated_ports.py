@@ -292,6 +292,21 @@ class SimulatedToolbox:
     def needs_approval(self, name: str) -> bool:
         return self._tools.needs_approval(name)
 
+    def has_approval_function(self, name: str) -> bool:
+        return self._tools.has_approval_function(name)
+
+    async def call_approval_function(self, name: str, arguments: str, *, key: str) -> Any:
+        gate, injector = self._gate, self._gate.injector
+        gate.boundary("approval function")
+        await gate.clock.sleep(injector.chance.randrange(ORDINARY_MS))
+        if injector.should_inject(injector.faults.hanging):
+            gate.checker.record_fault(f"the approval function of {name} hangs in call {key}")
+            await gate.clock.sleep(NEVER_MS)
+        if injector.should_inject(injector.faults.failing):
+            gate.checker.record_fault(f"the approval function of {name} fails in call {key}")
+            raise ToolFailed("out of order")
+        return await self._tools.call_approval_function(name, arguments, key=key)
+
     async def run(self, name: str, arguments: str, *, key: str) -> str:
         gate, injector = self._gate, self._gate.injector
         gate.boundary("tool")
@@ -330,15 +345,23 @@ def _name_for_models(name: str) -> str:
 
 
 def _inline(declared: PythonTool) -> PythonTool:
-    function = declared.function
+    needs_approval = declared.needs_approval
+    if callable(needs_approval):
+        needs_approval = _inline_function(needs_approval)
+    call_inline = _inline_function(declared.function)
+    return PythonTool(call_inline, declared.idempotent, needs_approval, declared.known_as)
+
+
+def _inline_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as an async one, which needs no thread."""
     if inspect.iscoroutinefunction(function):
-        return declared
+        return function
 
     @functools.wraps(function)
     async def call_inline(*positional: Any, **named: Any) -> Any:
         return function(*positional, **named)
 
-    return PythonTool(call_inline, declared.idempotent, declared.needs_approval)
+    return call_inline
 
 
 def _stand_in(name: str, seed: int | str) -> PythonTool:
