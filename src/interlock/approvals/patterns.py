@@ -13,6 +13,7 @@ difference, it is unclear.
 """
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from enum import StrEnum
 from operator import eq, ge, gt, le, lt, ne
@@ -31,7 +32,7 @@ _CONDITION = re.compile(r"(?P<argument>[^=!<>]*)(?P<op>!=|>=|<=|=|>|<)(?P<litera
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9]{1,100})?(?:[eE][+-]?[0-9]{1,3})?")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.@/+-]*")
 
-_OPERATIONS = {"=": eq, "!=": ne, ">": gt, ">=": ge, "<": lt, "<=": le}
+_OPERATIONS: dict[str, Callable[[Any, Any], bool]] = {"=": eq, "!=": ne, ">": gt, ">=": ge, "<": lt, "<=": le}
 _ORDERING = (">", ">=", "<", "<=")
 _CONSTANTS = {"true": True, "false": False, "null": None}
 # Words that people write for a value that JSON writes otherwise, or not at all.

@@ -37,6 +37,7 @@ from interlock.crew.definition import CrewDefinition
 from interlock.engine.state import RunState
 from interlock.errors import RecordsMissing, UsageError
 from interlock.ports import Archive, Clock, Delivery, Journal, Observer, Owners, RunRow
+from interlock.runtime.calls.approvals import HostApprovals
 from interlock.runtime.calls.external_signals import OnExternal
 from interlock.runtime.calls.host_decisions import CheckReport, HostDecisions, SelectChildren
 from interlock.runtime.run_scheduler import RunScheduler
@@ -75,8 +76,12 @@ class OpenFolder:
         self.data, self.host_file = Path(data), settings.file
         self.script = script
         self.toolbox = HostTools(
-            PythonToolbox([*tools, *import_tools(settings)]), settings.mcp, has_file=settings.file is not None
+            PythonToolbox([*tools, *import_tools(settings)]),
+            settings.mcp,
+            file=settings.file,
+            approvals=settings.approvals,
         )
+        self._approval_settings = settings.approvals
         self.clock = clock or SystemClock()
         self._known = KnownSecrets(secret.value for secret in host_secrets(settings, os.environ))
         self._models = Models(models, script, self.clock, settings.provider_settings, self._known)
@@ -138,6 +143,7 @@ class OpenFolder:
                 start_for=self._start_for_delivery if self._recover else None,
                 listens=self._listens,
                 redactor=self._known,
+                approvals=HostApprovals(self._approval_settings.rules, store, self._approval_settings.deadline_ms),
             )
         )
         self._assemble_commands()

@@ -1,11 +1,14 @@
 """All tools of a host: its functions, and those of its MCP servers."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from interlock.adapters.config.approval_settings import NO_APPROVAL_SETTINGS, ApprovalSettings
 from interlock.adapters.config.mcp_settings import McpServer
 from interlock.adapters.tools.mcp_tools import McpToolbox
 from interlock.adapters.tools.python_tools import PythonToolbox
+from interlock.compose.approval_rules import require_known_tools
 from interlock.compose.preflight import require_tools
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import BUILT_IN_TOOLS
@@ -16,20 +19,33 @@ from interlock.ports import ToolSchema
 class HostTools:
     """One toolbox made of two. Tool names are unique: a tool of a server is refused if its name is used already."""
 
-    def __init__(self, functions: PythonToolbox, servers: Mapping[str, McpServer], *, has_file: bool = True) -> None:
-        self._functions, self._has_file = functions, has_file
+    def __init__(
+        self,
+        functions: PythonToolbox,
+        servers: Mapping[str, McpServer],
+        *,
+        file: Path | None = None,
+        approvals: ApprovalSettings = NO_APPROVAL_SETTINGS,
+    ) -> None:
+        self._functions, self._file, self._approvals = functions, file, approvals
         self._served = McpToolbox(servers, taken=(*functions.names, *BUILT_IN_TOOLS))
 
     async def require(self, crew: CrewDefinition, run: str = "") -> None:
         """Refuses a crew that names missing tools; afterwards all that it names can be called."""
-        require_tools(crew, self._functions, run, has_file=self._has_file)
+        require_tools(crew, self._functions, run, has_file=self._file is not None)
         named = [tool for agent in crew.agents for tool in agent.tools]
         try:
             await self._served.ensure_started(named, lenient=crew.version == "1.0")
+            self._require_rules()
         except UsageError as error:
             if not run:
                 raise
             raise UsageError(f"{error}; run '{run}' stays as it was") from error
+
+    def _require_rules(self) -> None:
+        """Refuses a rule of [approvals] that is about no tool."""
+        known = (*self._functions.names, *self._served.names_offered())
+        require_known_tools(self._approvals, self._file, known, self._served.servers_not_started())
 
     def schemas(self, names: Sequence[str]) -> tuple[ToolSchema, ...]:
         return self._functions.schemas(names) + self._served.schemas(names)

@@ -249,15 +249,14 @@ class Runner:
 
     async def start_for_delivery(self, crew: CrewDefinition, crew_sha: str, delivery: Delivery, run_id: str) -> None:
         """Starts a run at an agent because of a broadcast; the delivery is acknowledged with its first record."""
-        received = delivery.heard
         event = RunStarted(
             crew=crew.name,
-            input=received.broadcast.type,
+            input=delivery.heard.broadcast.type,
             rules=RULES,
             messages=message_types(),
             crew_sha=crew_sha,
             entry=delivery.agent,
-            heard=received,
+            heard=delivery.heard,
             delivery=delivery.number,
         )
         await self._begin_run(crew, run_id, event)

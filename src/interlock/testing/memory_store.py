@@ -196,7 +196,8 @@ class MemoryStore(MemoryArchive, MemoryQuestions, MemoryApprovals):
             self._shared_storage.outbox.setdefault(each.key, each)
         if also.asking is not None:
             self._keep_questions(also.asking)
-        self._store_approvals(also.approvals)
+        if also.approvals:
+            self._store_approvals(also.approvals)
         for key, outcome in also.orders:
             self._settle(key, outcome)
         grants = [spend(self._shared_storage.ledger, order) for order in also.spending]
