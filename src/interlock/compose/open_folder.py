@@ -75,13 +75,8 @@ class OpenFolder:
         settings = settings_from(host)
         self.data, self.host_file = Path(data), settings.file
         self.script = script
-        self.toolbox = HostTools(
-            PythonToolbox([*tools, *import_tools(settings)]),
-            settings.mcp,
-            file=settings.file,
-            approvals=settings.approvals,
-        )
-        self._approval_settings = settings.approvals
+        functions, self._approvals = PythonToolbox([*tools, *import_tools(settings)]), settings.approvals
+        self.toolbox = HostTools(functions, settings.mcp, file=settings.file, approvals=settings.approvals)
         self.clock = clock or SystemClock()
         self._known = KnownSecrets(secret.value for secret in host_secrets(settings, os.environ))
         self._models = Models(models, script, self.clock, settings.provider_settings, self._known)
@@ -143,7 +138,7 @@ class OpenFolder:
                 start_for=self._start_for_delivery if self._recover else None,
                 listens=self._listens,
                 redactor=self._known,
-                approvals=HostApprovals(self._approval_settings.rules, store, self._approval_settings.deadline_ms),
+                approvals=HostApprovals(self._approvals.rules, store, self._approvals.deadline_ms),
             )
         )
         self._assemble_commands()
