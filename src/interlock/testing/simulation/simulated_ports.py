@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from interlock.adapters.tools.mcp_tools import PREFIX, name_for_models, server_of
 from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
+from interlock.approvals.standing import StandingApproval
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.builtin_tools import BUILTIN_TOOLS
 from interlock.errors import ModelRefused, ModelUnavailable, StoreFailed, ToolFailed
@@ -200,6 +201,14 @@ class SimulatedStore:
     async def tree(self, run: str, after: int = 0, position: int = 0) -> Sequence[StoredRecord]:
         await self._cross_line("read")
         return await self._memory.tree(run, after, position)
+
+    async def standing_approvals(self, tool: str | None = None) -> Sequence[StandingApproval]:
+        await self._cross_line("read")
+        return await self._memory.standing_approvals(tool)
+
+    async def revoke_approval(self, approval: str) -> bool:
+        await self._cross_line("revoke an approval")
+        return await self._memory.revoke_approval(approval)
 
     async def put_crew(self, sha: str, body: bytes) -> None:
         await self._memory.put_crew(sha, body)
