@@ -19,7 +19,7 @@ def require_known_tools(
         if any(map(pattern.is_about, known)) or any(_may_be_of(pattern, server) for server in unstarted_servers):
             continue
         where = f"{file}:{settings.lines.get(pattern.text, 1)}: approvals.{key}"
-        if any(map(pattern.is_about, BUILT_IN_TOOLS)):
+        if pattern.tool in BUILT_IN_TOOLS:
             raise UsageError(f"{where}: '{pattern.tool}' is built in, and no rule can be about it; remove the rule")
         advice = nearest(pattern.tool, known, f"the tools are {', '.join(sorted(known)[:20])}")
         raise UsageError(f"{where}: there is no tool '{pattern.tool}'; {advice}")

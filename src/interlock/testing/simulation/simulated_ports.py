@@ -307,14 +307,18 @@ class SimulatedToolbox:
     async def call_approval_function(self, name: str, arguments: str, *, key: str) -> Any:
         gate, injector = self._gate, self._gate.injector
         gate.boundary("approval function")
-        await gate.clock.sleep(injector.chance.randrange(ORDINARY_MS))
-        if injector.should_inject(injector.faults.hanging):
-            gate.checker.record_fault(f"the approval function of {name} hangs in call {key}")
-            await gate.clock.sleep(NEVER_MS)
-        if injector.should_inject(injector.faults.failing):
-            gate.checker.record_fault(f"the approval function of {name} fails in call {key}")
-            raise ToolFailed("out of order")
-        return await self._tools.call_approval_function(name, arguments, key=key)
+        gate.checker.on_decision_started(gate.number, key)
+        try:
+            await gate.clock.sleep(injector.chance.randrange(ORDINARY_MS))
+            if injector.should_inject(injector.faults.hanging):
+                gate.checker.record_fault(f"the approval function of {name} hangs in call {key}")
+                await gate.clock.sleep(NEVER_MS)
+            if injector.should_inject(injector.faults.failing):
+                gate.checker.record_fault(f"the approval function of {name} fails in call {key}")
+                raise ToolFailed("out of order")
+            return await self._tools.call_approval_function(name, arguments, key=key)
+        finally:
+            gate.checker.on_call_ended(gate.number, key)
 
     async def run(self, name: str, arguments: str, *, key: str) -> str:
         gate, injector = self._gate, self._gate.injector
