@@ -5,7 +5,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from interlock import UsageError, load_crew
@@ -14,7 +13,7 @@ from interlock.adapters.tools.python_tools import ToolContext, tool
 from interlock.approvals.answers import read_approval_answer
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
-from interlock.engine.events import ApprovalNeeded, InputRequested, RunResumed, ToolCalled, ToolDecided
+from interlock.engine.events import ApprovalNeeded, InputExpired, InputRequested, RunResumed, ToolCalled, ToolDecided
 from interlock.testing import Simulation, simulate
 
 CREW = """\
@@ -25,8 +24,8 @@ agents: [{id: a, tools: [pay, ship, mail]}]
 routing: {signals: {a: [{signal: "[END]"}]}}
 settings: {max_rounds: 100}
 """
-# Denied above 100, asked above 10 and where there is no amount; the code of `ship` and `mail` decides the rest.
-RULES = {"deny": ["*:amount > 100"], "ask": ["pay:amount > 10"], "allow": ["pay:amount <= 10"]}
+# No rule is about `mail`: its code decides. What the rules leave open of `ship` its code decides too.
+RULES = {"deny": ["*p*:amount > 100"], "ask": ["pay:amount > 10"], "allow": ["pay:amount <= 10"]}
 AMOUNTS: tuple[dict[str, Any], ...] = (
     {"amount": 5}, {"amount": 50}, {"amount": 500}, {"amount": "500"}, {}, {"amount": 101}, {"amount": 7},
 )  # fmt: skip
@@ -104,7 +103,7 @@ def approved_calls(found: Simulation) -> set[str]:
         for event in called if about else ():
             first[event.call] = about
             answer = read_approval_answer(head.input) if isinstance(head, RunResumed) else None
-            if isinstance(head, ToolDecided) or (answer is not None and answer.is_yes) or isinstance(head, RunResumed):
+            if isinstance(head, ToolDecided) or (answer is not None and answer.is_yes):
                 approved.add(f"{found.run}:{about}")
         for event in record.events:
             if isinstance(event, InputRequested) and about:
@@ -116,7 +115,7 @@ def approved_calls(found: Simulation) -> set[str]:
 def test_nothing_denied_runs_and_nothing_runs_undecided(crew: CrewDefinition, seed: int) -> None:
     workshop = Workshop()
     found = simulated(crew, seed, workshop)
-    assert [each for each in workshop.done if isinstance(each[2], int) and each[2] > 100] == []
+    assert [each for each in workshop.done if each[0] != "mail" and isinstance(each[2], int) and each[2] > 100] == []
     assert {key for _, key, _ in workshop.done} <= approved_calls(found)
 
 
@@ -124,11 +123,43 @@ def test_a_tool_runs_twice_only_where_a_person_said_retry(crew: CrewDefinition) 
     for seed in SEEDS:
         workshop = Workshop()
         found = simulated(crew, seed, workshop)
-        retries = sum(
-            event.input == "retry"
-            for record in found.records
-            for event in record.events
-            if isinstance(event, RunResumed)
-        )
+        answers = [event.input for record in found.records for event in record.events if isinstance(event, RunResumed)]
         repeated = sum(count - 1 for count in Counter(key for _, key, _ in workshop.done).values())
-        assert repeated <= retries
+        assert repeated <= answers.count("retry")
+
+
+def test_the_simulations_meet_every_way_to_decide(crew: CrewDefinition) -> None:
+    met: set[str] = set()
+    for seed in SEEDS:
+        for record in simulated(crew, seed, Workshop()).records:
+            head = record.events[0]
+            if isinstance(head, ToolDecided):
+                met.add(f"{head.verdict} by {'a person' if head.approval else 'the host'}")
+            elif isinstance(head, ApprovalNeeded) and head.terms is not None:
+                met |= {
+                    word
+                    for word in ("cannot be decided", " asks", "failed", "took longer")
+                    if word in head.terms.because
+                }
+    assert met == {
+        *("allow by the host", "allow by a person", "deny by the host"),
+        *("cannot be decided", " asks", "failed", "took longer"),
+    }
+
+
+def test_the_same_seed_gives_the_same_journal_under_rules(crew: CrewDefinition) -> None:
+    assert simulated(crew, 1, Workshop()).journal == simulated(crew, 1, Workshop()).journal
+
+
+def test_an_approval_without_an_answer_is_denied_in_time(crew: CrewDefinition) -> None:
+    workshop = Workshop()
+    found = simulated(crew, 3, workshop, approval_deadline_seconds=0.5)
+    expired = [event for record in found.records for event in record.events if isinstance(event, InputExpired)]
+    assert expired
+    assert {key for _, key, _ in workshop.done} <= approved_calls(found)
+
+
+@pytest.mark.parametrize("rules", [{"refuse": ["pay"]}, {"deny": ["pay:"]}])
+def test_bad_rules_are_refused(crew: CrewDefinition, rules: dict[str, list[str]]) -> None:
+    with pytest.raises(UsageError, match="approvals"):
+        simulate(crew, seed=1, approvals=rules)
