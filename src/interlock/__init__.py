@@ -16,8 +16,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from interlock.adapters.tools.python_tools import ToolContext as ToolContext
     from interlock.adapters.tools.python_tools import tool as tool
+    from interlock.adapters.tools.tool_context import ToolContext as ToolContext
     from interlock.compose.crews import load_crew as load_crew
     from interlock.compose.crews import load_host as load_host
     from interlock.compose.interlock import Interlock as Interlock
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from interlock.errors import AlreadyResumed as AlreadyResumed
     from interlock.errors import CrewError as CrewError
     from interlock.errors import InterlockError as InterlockError
+    from interlock.errors import Retry as Retry
     from interlock.errors import RunNotFound as RunNotFound
     from interlock.errors import SignalError as SignalError
     from interlock.errors import UsageError as UsageError
@@ -49,8 +50,9 @@ _HOMES = {
     "Interlock": "interlock.compose.interlock",
     "Problem": "interlock.crew.problem",
     "Result": "interlock.compose.interlock",
+    "Retry": "interlock.errors",
     "SignalError": "interlock.errors",
-    "ToolContext": "interlock.adapters.tools.python_tools",
+    "ToolContext": "interlock.adapters.tools.tool_context",
     "UnreadableCrew": "interlock.crew.unsound",
     "UnsoundCrew": "interlock.crew.unsound",
     "UsageError": "interlock.errors",
@@ -69,6 +71,7 @@ __all__ = [
     "InterlockError",
     "Problem",
     "Result",
+    "Retry",
     "RunNotFound",
     "SignalError",
     "ToolContext",

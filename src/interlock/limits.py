@@ -44,6 +44,9 @@ MEMORY_VALUE_BYTES_MAX = 64 * 1024
 # Half of the depth that can be written and read as JSON: in a journal, values are inside events.
 MEMORY_VALUE_DEPTH_MAX = 500
 
+# A line by which a tool shows how far it is; more is an output.
+TOOL_PROGRESS_CHARS_MAX = 2_000
+
 # Tokens of one model call, or millionths of a dollar. No call has more, and sums of these fit into 64 bits.
 USAGE_MAX = 2**40
 

@@ -9,7 +9,7 @@ from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.engine.effects import Effect
 from interlock.engine.events import IncomingEvent
 from interlock.engine.run import Run, Step
-from interlock.ports import NO_WRITES, AppendResult, AtomicWrites, Record, RunRow
+from interlock.ports import NO_CREW, NO_WRITES, AppendResult, AtomicWrites, Record, RunRow
 from interlock.runtime.broadcasts import NO_CLAIMED_INBOXES
 from interlock.runtime.calls.effects import NO_GRANTS, EffectRunner
 from interlock.runtime.commit import Committer, _is_one_call
@@ -61,7 +61,7 @@ def acts_before_it_stores() -> None:
 
 def pays_again() -> None:
     """Every tool is taken for an idempotent one."""
-    PythonToolbox.is_idempotent = lambda self, name: True  # type: ignore[method-assign]
+    PythonToolbox.is_idempotent = lambda self, name, crew=NO_CREW: True  # type: ignore[method-assign]
 
 
 def asks_again() -> None:

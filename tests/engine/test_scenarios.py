@@ -155,6 +155,7 @@ class Story:
             "emit": self._emit,
             "free": lambda rest: msgspec.structs.replace(self._reply(rest), unconstrained=True),
             "output": lambda rest: self._returned(rest, ok=True),
+            "wrote": self._wrote,
             "broke": lambda rest: self._returned(rest, ok=False),
             "lost": lambda rest: ToolOutcomeLost(call=self._tool(rest)),
             "held": lambda rest: ApprovalNeeded(call=self._tool(rest)),
@@ -342,6 +343,11 @@ class Story:
         name, decided = _said(rest)
         return ToolDecided(call=self._tool(name), tool=name, **msgspec.json.decode(decided))
 
+    def _wrote(self, rest: str) -> ToolReturned:
+        """A tool that returns what it wrote to the shared memory."""
+        name, written = _said(rest)
+        return ToolReturned(call=self._tool(name), ok=True, output="kept", memory=msgspec.json.decode(written))
+
     def _failed(self, rest: str, *, retry: bool, too_long: bool = False) -> ModelFailed:
         agent, text = _said(rest)
         key = self._key(f"call of {agent}")
@@ -479,7 +485,7 @@ class Story:
         return " ".join([str(fact.__struct_config__.tag), *filter(None, fields), *filter(None, [among])])
 
     def _field(self, name: str, value: object) -> str:
-        if name in ("candidates", "call", "usage", "mail") or value in ("", 0, None):
+        if name in ("candidates", "call", "usage", "mail", "memory") or value in ("", 0, None):
             return ""
         if name in ("token", "again_of"):
             value = self._token(str(value))

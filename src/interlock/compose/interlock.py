@@ -64,11 +64,15 @@ class Interlock(OpenFolder):
         run_id: str | None = None,
         context: CrewContext = NO_CONTEXT,
         by: str = "",
+        user: str | None = None,
     ) -> RunHandle:
-        """Starts a run. `by` names the caller; the journal keeps it."""
+        """Starts a run. `by` names the caller, `user` the user for whom it works; the journal keeps both.
+
+        Tools see the user (`ToolContext.user`), models do not.
+        """
         self._require_open()
         run_id = self._id_for(run_id)
-        await self._starter.start(crew, text, run_id, context=context, by=by)
+        await self._starter.start(crew, text, run_id, context=context, by=by, user="" if user is None else user)
         return RunHandle(self, run_id)
 
     def _id_for(self, run_id: str | None) -> str:
@@ -93,16 +97,24 @@ class Interlock(OpenFolder):
         return await self.schedules.add(crew.name, text, **when)
 
     async def continue_run(
-        self, crew: CrewDefinition, text: str, finished: str, *, run_id: str | None = None, by: str = ""
+        self,
+        crew: CrewDefinition,
+        text: str,
+        finished: str,
+        *,
+        run_id: str | None = None,
+        by: str = "",
+        user: str | None = None,
     ) -> RunHandle:
-        """Starts a new run from the history of a finished one."""
+        """Starts a new run from the history of a finished one, for the same user unless another one is named."""
         row = await self.journal.row(finished)
         if row.status in ("running", "paused"):
             raise UsageError(f"run '{finished}' is {row.status}; only a finished run can be continued")
         before = replay_run(await self.crew_of(row), finished, await self.journal.records(finished))
         history = tuple(before.state.history)
         run_id = self._id_for(run_id)
-        await self._starter.start(crew, text, run_id, history=history, continues=finished, by=by)
+        user = before.state.user if user is None else user
+        await self._starter.start(crew, text, run_id, history=history, continues=finished, by=by, user=user)
         return RunHandle(self, run_id)
 
     async def resume(

@@ -19,7 +19,7 @@ from interlock.ids import is_run_id
 from interlock.limits import MEMORY_KEY_CHARS_MAX, MEMORY_KEYS_MAX
 from interlock.runtime.calls.bus_tools import BUS_TOOLS
 
-# Of the name of a caller, in a journal.
+# Of the name of a caller or a user, in a journal.
 NAME_CHARS_MAX = 200
 
 
@@ -47,11 +47,11 @@ def require_parts(data: object, tools: object, models: object) -> None:
         raise UsageError(f"models must be a function, a model, or a mapping of them, not {type(models).__name__}")
 
 
-def require_name(by: object) -> None:
-    """Refuses the name of a caller that is not text, or too long for a journal."""
-    require_text(by, "the caller (by)")
-    if isinstance(by, str) and len(by) > NAME_CHARS_MAX:
-        raise UsageError(f"the caller (by) has {len(by)} characters; the limit is {NAME_CHARS_MAX}")
+def require_name(name: object, what: str = "the caller (by)") -> None:
+    """Refuses the name of a caller or user that is not text, or too long for a journal."""
+    require_text(name, what)
+    if isinstance(name, str) and len(name) > NAME_CHARS_MAX:
+        raise UsageError(f"{what} has {len(name)} characters; the limit is {NAME_CHARS_MAX}")
 
 
 def require_drivable(crew: CrewDefinition) -> None:

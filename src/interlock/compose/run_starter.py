@@ -40,11 +40,13 @@ class RunStarter:
         context: CrewContext = NO_CONTEXT,
         schedule: str = "",
         by: str = "",
+        user: str = "",
     ) -> None:
         """Starts a run, after all checks that need nothing stored."""
         require_crew(crew)
         require_text(text, "the input of a run")
         require_name(by)
+        require_name(user, "the user of a run")
         form = await self._require_startable(crew)
         require_size(crew, text)
         require_context(context)
@@ -63,6 +65,7 @@ class RunStarter:
             context=context,
             schedule=schedule,
             by=by,
+            user=user,
         )
 
     async def listen(self, crew: CrewDefinition) -> None:

@@ -13,7 +13,7 @@ from interlock.compose.preflight import require_tools
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import BUILT_IN_TOOLS
 from interlock.errors import UsageError
-from interlock.ports import ToolSchema
+from interlock.ports import NO_CREW, CrewRef, ToolCall, ToolSchema
 
 
 class HostTools:
@@ -47,24 +47,24 @@ class HostTools:
         known = (*self._functions.names, *self._served.names_offered())
         require_known_tools(self._approvals, self._file, known, self._served.servers_not_started())
 
-    def schemas(self, names: Sequence[str]) -> tuple[ToolSchema, ...]:
-        return self._functions.schemas(names) + self._served.schemas(names)
+    def schemas(self, names: Sequence[str], crew: CrewRef = NO_CREW) -> tuple[ToolSchema, ...]:
+        return self._functions.schemas(names, crew) + self._served.schemas(names, crew)
 
-    def is_idempotent(self, name: str) -> bool:
-        return self._functions.is_idempotent(name) or self._served.is_idempotent(name)
+    def is_idempotent(self, name: str, crew: CrewRef = NO_CREW) -> bool:
+        return self._functions.is_idempotent(name, crew) or self._served.is_idempotent(name, crew)
 
-    def needs_approval(self, name: str) -> bool:
-        return self._functions.needs_approval(name) or self._served.needs_approval(name)
+    def needs_approval(self, name: str, crew: CrewRef = NO_CREW) -> bool:
+        return self._functions.needs_approval(name, crew) or self._served.needs_approval(name, crew)
 
-    def has_approval_function(self, name: str) -> bool:
-        return self._functions.has_approval_function(name)
+    def has_approval_function(self, name: str, crew: CrewRef = NO_CREW) -> bool:
+        return self._functions.has_approval_function(name, crew)
 
-    async def call_approval_function(self, name: str, arguments: str, *, key: str) -> Any:
-        return await self._functions.call_approval_function(name, arguments, key=key)
+    async def call_approval_function(self, call: ToolCall) -> Any:
+        return await self._functions.call_approval_function(call)
 
-    async def run(self, name: str, arguments: str, *, key: str) -> str:
-        box = self._served if self._served.has(name) else self._functions
-        return await box.run(name, arguments, key=key)
+    async def run(self, call: ToolCall) -> str:
+        box = self._served if self._served.has(call.name) else self._functions
+        return await box.run(call)
 
     async def close(self) -> None:
         await self._served.close()

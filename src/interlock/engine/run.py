@@ -246,7 +246,7 @@ def _on_run_started(t: Transition, event: RunStarted) -> Move:
     t.state.original_input = event.context.original_input or event.input
     t.state.results, t.state.memory = dict(event.context.previous_results), dict(event.context.shared_memory)
     t.state.history = list(event.history)
-    t.state.hops = event.hops
+    t.state.hops, t.state.user = event.hops, event.user
     t.state.message_types = {each.type: each for each in event.messages}
     if event.heard is None:
         t.add_history("user", "user", event.input, 0, event.frames)

@@ -1,4 +1,5 @@
-"""Memory that the crews of one task share. Agents use two tools for it; a host may fill it at the start.
+"""Memory that the crews of one task share. Agents use two tools for it, tools of the host write to it when they return;
+a host may fill it at the start.
 
 Rule 1: each run has its own copy. A child starts with its parent's values and returns what it wrote when it completes.
 Rule 2: within a run every agent sees a write at once.
@@ -11,7 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from interlock.engine.events import MemoryWritten
+from interlock.engine.events import MemoryWritten, Warned
 from interlock.engine.state import Turn
 from interlock.engine.transition import ToolRefusal, Transition
 from interlock.limits import MEMORY_KEY_CHARS_MAX, MEMORY_KEYS_MAX, MEMORY_VALUE_BYTES_MAX, MEMORY_VALUE_DEPTH_MAX
@@ -42,6 +43,15 @@ def memory_write(t: Transition, turn: Turn, given: MemoryWriteArguments) -> str:
         raise ToolRefusal(f"there are {MEMORY_KEYS_MAX} keys already, and no room for another; write over one of them")
     store_value(t, given.key, given.value, by=turn.agent)
     return f"kept under '{given.key}'"
+
+
+def store_if_room(t: Transition, key: str, value: Any, by: str) -> None:
+    """Stores a value that a tool of the host wrote; a warning if others have taken the last room meanwhile."""
+    if key in t.state.memory or len(t.state.memory) < MEMORY_KEYS_MAX:
+        store_value(t, key, value, by)
+        return
+    message = f"'{key}' is not kept: the shared memory has {MEMORY_KEYS_MAX} keys already"
+    t.record(Warned(code="memory-full", message=message))
 
 
 def value_fault(value: Any) -> str:

@@ -259,6 +259,7 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     hops: int = 0  # of every turn, if a broadcast started this run or one above it
     side: list[SideTurn] = []
     aside: AfterSideTurns | None = None  # set while the current turn is a side turn
+    user: str = ""  # for whom it works, as the host says
     input: str = ""
     original_input: str = ""
     path: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 └─ PortError ─┬─ ModelRefused ─┬─ PromptTooLong
                               │                └─ ReplyTooLarge
                               ├─ ModelUnavailable ── ReplyCutShort
-                              ├─ ScriptExhausted  ToolFailed ── WrongArguments
+                              ├─ ScriptExhausted  ToolFailed ── WrongArguments  Retry
                               └─ StoreFailed ── StorageFull  StoreBroken  DamagedRow  RecordsMissing  CrewMissing
                                                 Unstorable     the operator acts
 
@@ -48,6 +48,7 @@ from interlock.errors.port import (
     RecordsMissing,
     ReplyCutShort,
     ReplyTooLarge,
+    Retry,
     ScriptExhausted,
     StorageFull,
     StoreBroken,
@@ -130,6 +131,7 @@ __all__ = [
     "ReplyCutShort",
     "ReplyTooLarge",
     "RequestRefused",
+    "Retry",
     "RunDeleted",
     "RunError",
     "RunExists",

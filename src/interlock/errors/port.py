@@ -73,6 +73,12 @@ class WrongArguments(ToolFailed):
     code = "wrong-arguments"
 
 
+class Retry(ToolFailed):
+    """Raised by a tool: the model gets the text, with the request to call the tool again with other arguments."""
+
+    code = "tool-retry"
+
+
 class StoreFailed(PortError):
     """The data folder cannot be read or written. `passes` is true if a retry may help."""
 

@@ -36,10 +36,11 @@ from interlock.ports.server import (
     WebhookDelivery,
     WebhookOutbox,
 )
-from interlock.ports.tools import Toolbox, ToolSchema
+from interlock.ports.tools import NO_CREW, CrewRef, RunAccess, Toolbox, ToolCall, ToolSchema
 
 __all__ = [
     "NO_BROADCASTS",
+    "NO_CREW",
     "NO_WRITES",
     "Activity",
     "AppendResult",
@@ -49,6 +50,7 @@ __all__ = [
     "BudgetStore",
     "Bus",
     "Clock",
+    "CrewRef",
     "Delivery",
     "Delta",
     "FolderCounts",
@@ -74,6 +76,7 @@ __all__ = [
     "Record",
     "RecordFeed",
     "Reservation",
+    "RunAccess",
     "RunOrder",
     "RunQuestions",
     "RunRow",
@@ -85,6 +88,7 @@ __all__ = [
     "StandingApprovals",
     "StoredRecord",
     "Tombstone",
+    "ToolCall",
     "ToolSchema",
     "Toolbox",
     "UsageTotals",

@@ -14,7 +14,7 @@ from interlock.engine.flow.waits import agents_at_work
 from interlock.engine.prompt.conversation import Conversation
 from interlock.engine.run import Run
 from interlock.engine.state import turns_by
-from interlock.ports import AtomicWrites, ModelRequest, RunQuestions, RunRow
+from interlock.ports import AtomicWrites, CrewRef, ModelRequest, RunQuestions, RunRow
 from interlock.runtime.calls.question_log import QuestionLog
 
 # The prefix of the task key of a child that is being stopped.
@@ -38,6 +38,7 @@ class LiveRun:
 
     def __init__(self, run: Run, row: RunRow) -> None:
         self.run, self.row = run, row
+        self.crew_ref = CrewRef(run.crew.name, row.crew_sha)
         self.conversation = Conversation(run.crew, run.table)
         # The agents at work as the bus knows them, with the hops of their broadcasts; `series` begins the ids of those.
         self.at_work, self.is_waiting = agents_at_work(run.state), True

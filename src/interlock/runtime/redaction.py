@@ -66,6 +66,7 @@ def _redact_run_started(event: RunStarted, by: Redactor) -> RunStarted:
         input=text,
         frames=frames,
         by=by.redact(event.by),
+        user=by.redact(event.user),
         history=_redact_entries(event.history, by),
         context=event.context if event.context is NO_CONTEXT else _redact_context(event.context, by),
         heard=None if event.heard is None else _redact_received_broadcast(event.heard, by),
@@ -125,7 +126,7 @@ def _redact_model_failed(event: ModelFailed, by: Redactor) -> ModelFailed:
 
 
 def _redact_tool_returned(event: ToolReturned, by: Redactor) -> ToolReturned:
-    return _replace_changed(event, output=by.redact(event.output))
+    return _replace_changed(event, output=by.redact(event.output), memory=by.redact_value(event.memory))
 
 
 def _redact_run_resumed(event: RunResumed, by: Redactor) -> RunResumed:

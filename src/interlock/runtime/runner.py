@@ -52,7 +52,6 @@ from interlock.runtime.live_runs import LiveRuns
 from interlock.runtime.orders import GivenAnswer as GivenAnswer
 from interlock.runtime.orders import OrderTaker
 from interlock.runtime.redaction import Redactor
-from interlock.runtime.replay import is_over as is_over
 from interlock.runtime.replay import replay_run as replay_run
 from interlock.runtime.replay import row_of as row_of
 from interlock.runtime.scheduler import BroadcastScheduler
@@ -109,6 +108,7 @@ class Runner:
             model_for=model_for,
             toolbox=toolbox,
             on_delta=self.watchers.on_delta,
+            on_progress=self.watchers.on_tool_progress,
             budgets=budgets,
             calls_max=calls_max,
             hook=hook,
@@ -232,6 +232,7 @@ class Runner:
         context: CrewContext = NO_CONTEXT,
         schedule: str = "",
         by: str = "",
+        user: str = "",
     ) -> None:
         event = RunStarted(
             crew=crew.name,
@@ -244,6 +245,7 @@ class Runner:
             context=msgspec.structs.replace(context, parent_history=()) if context != NO_CONTEXT else NO_CONTEXT,
             schedule=schedule,
             by=as_storable(by),
+            user=as_storable(user),
         )
         await self._begin_run(crew, run_id, event)
 

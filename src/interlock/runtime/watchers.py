@@ -1,4 +1,4 @@
-"""Watchers of runs: they get events after their record is stored, and pieces of replies as they arrive."""
+"""Watchers of runs: they get events after their record is stored; pieces of replies and progress as they arrive."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -8,7 +8,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.engine.budgets.inherited_limits import UNBOUNDED
-from interlock.engine.events import NO_CONTEXT, BroadcastEmitted, Event, InputGiven, RunResumed, RunStarted, ToolCalled
+from interlock.engine.effects import RunTool
+from interlock.engine.events import (
+    NO_CONTEXT,
+    BroadcastEmitted,
+    Event,
+    InputGiven,
+    RunResumed,
+    RunStarted,
+    ToolCalled,
+    ToolReturned,
+)
 from interlock.engine.to_plain import to_plain
 from interlock.ids import parent_of
 from interlock.ports import Record
@@ -28,7 +38,7 @@ def public_events(run: str, record: Record) -> Iterator[PublicEvent]:
 
 _OMITTED_DEFAULTS = {
     "context": NO_CONTEXT, "bounds": UNBOUNDED, "calls": {}, "entry": "", "heard": None, "delivery": 0, "hops": 0,
-    "way": [], "messages": (), "by": "",
+    "way": [], "messages": (), "by": "", "user": "",
 }  # fmt: skip
 
 
@@ -44,6 +54,8 @@ def _as_public(event: Event, at: int) -> PublicEvent:
         del body["by"]
     if isinstance(event, RunResumed) and not event.may_hold:
         del body["may_hold"]
+    if isinstance(event, ToolReturned) and not event.memory:
+        del body["memory"]
     if isinstance(event, RunStarted):  # most runs have nothing but their input
         body = {name: value for name, value in body.items() if getattr(event, name) != _OMITTED_DEFAULTS.get(name, ...)}
     return {"type": event.__struct_config__.tag, **body}
@@ -58,7 +70,7 @@ def json_or_text(text: str) -> Any:
 
 
 class SequencedEvent(NamedTuple):
-    """An event with its seq, or a piece of a reply with the seq of its run at that moment."""
+    """An event with its seq, or a piece of a reply or a line of progress with the seq of its run at that moment."""
 
     event: PublicEvent
     seq: int
@@ -88,7 +100,7 @@ class Watchers:
 
     def __init__(self) -> None:
         self._watchers: dict[str, list[Watcher]] = {}
-        # Called with each piece of a reply, of every run.
+        # Called with each piece of a reply and each line of progress, of every run.
         self.delta_listeners: list[Callable[[PublicEvent], None]] = []
 
     def of(self, run: str) -> list[Watcher]:
@@ -106,7 +118,14 @@ class Watchers:
 
     def on_delta(self, live: LiveRun, agent: str, text: str) -> None:
         """A model has said a piece of its reply."""
-        piece = {"run": live.id, "type": "model.delta", "agent": agent, "text": text}
+        self._send_piece(live, {"run": live.id, "type": "model.delta", "agent": agent, "text": text})
+
+    def on_tool_progress(self, live: LiveRun, tool: RunTool, text: str) -> None:
+        """A tool says how far it is."""
+        piece = {"run": live.id, "type": "tool.progress", "agent": tool.agent, "call": tool.key, "text": text}
+        self._send_piece(live, piece)
+
+    def _send_piece(self, live: LiveRun, piece: PublicEvent) -> None:
         for watcher in self.of(live.id):
             watcher.send_delta(piece, live.run.state.seq)
         for listener in self.delta_listeners:

@@ -12,9 +12,9 @@ from interlock.engine.explain import explain_event
 from interlock.engine.to_plain import to_plain
 from interlock.errors import DamagedRun, InterlockError
 from interlock.ids import parent_of
-from interlock.ports import Journal, OpenQuestion, RunRow, StoredRecord, Toolbox
+from interlock.ports import CrewRef, Journal, OpenQuestion, RunRow, StoredRecord, Toolbox
 from interlock.runtime.following import json_or_text, public_events
-from interlock.runtime.runner import is_over
+from interlock.runtime.replay import is_over
 
 
 def run_view(row: RunRow) -> dict[str, Any]:
@@ -96,14 +96,15 @@ def question_view(question: OpenQuestion, tools: Toolbox) -> dict[str, Any]:
         "key": f"{question.run}:{question.call}" if question.call else question.id,
         "tool": question.tool,
         "arguments": json_or_text(question.arguments) if question.arguments else None,
-        "parameters": _parameters_of(question.tool, tools) if question.arguments else {},
+        "parameters": _parameters_of(question, tools) if question.arguments else {},
         "holds_for": question.holds_for,
     }
 
 
-def _parameters_of(tool: str, tools: Toolbox) -> dict[str, Any]:
+def _parameters_of(question: OpenQuestion, tools: Toolbox) -> dict[str, Any]:
     """The schema of a tool's arguments on this host; empty if the tool is gone."""
-    return next((each.parameters for each in tools.schemas([tool]) if each.name == tool), {})
+    tool, crew = question.tool, CrewRef(question.crew)
+    return next((each.parameters for each in tools.schemas([tool], crew) if each.name == tool), {})
 
 
 async def event_page_after(journal: Journal, run: str, after: int, limit: int) -> dict[str, Any]:

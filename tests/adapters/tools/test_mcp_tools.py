@@ -16,6 +16,7 @@ import pytest
 from interlock.adapters.config.mcp_settings import McpServer
 from interlock.adapters.tools.mcp_tools import McpToolbox
 from interlock.errors import ToolFailed, UsageError
+from interlock.ports import ToolCall
 
 pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
 
@@ -49,7 +50,7 @@ async def toolbox(servers: dict[str, McpServer], taken: tuple[str, ...] = ()) ->
 
 async def failure(box: McpToolbox, tool: str, arguments: str = "{}") -> str:
     with pytest.raises(ToolFailed) as failed:
-        await box.run(tool, arguments, key="k")
+        await box.run(ToolCall(name=tool, arguments=arguments, key="k"))
     return str(failed.value)
 
 
@@ -75,8 +76,8 @@ async def test_one_process_serves_every_call_and_ends_with_the_toolbox(tmp_path:
         assert [schema.name for schema in box.schemas(["mcp:s/say", "look_up"])] == ["s_say"]
         (say,) = box.schemas(["mcp:s/say"])
         assert (say.description, list(say.parameters["properties"])) == ("Says words.", ["words"])
-        assert await box.run("s_say", '{"words": "xin chào"}', key="k") == "xin chào"
-        seen.extend(await asyncio.gather(*(box.run("s_whoami", "", key="k") for _ in range(5))))
+        assert await box.run(ToolCall(name="s_say", arguments='{"words": "xin chào"}', key="k")) == "xin chào"
+        seen.extend(await asyncio.gather(*(box.run(ToolCall(name="s_whoami", key="k")) for _ in range(5))))
         assert "there is no tool 's_refuse'" in await failure(box, "s_refuse")
     assert len(set(seen)) == 1
     pid, token, folder = seen[0].split()
@@ -91,22 +92,22 @@ async def test_what_fails_is_told_and_the_server_goes_on() -> None:
         assert "words" in await failure(box, "s_say", '{"word": 1}')
         assert "wrong arguments for 's_say'" in await failure(box, "s_say", "[1]")
         assert "wrong arguments for 's_say'" in await failure(box, "s_say", "[" * 100_000)
-        assert await box.run("s_say", '{"words": "still here"}', key="k") == "still here"
+        assert await box.run(ToolCall(name="s_say", arguments='{"words": "still here"}', key="k")) == "still here"
 
 
 async def test_a_secret_that_a_server_repeats_is_hidden() -> None:
     async with toolbox({"s": stdio(env=("NOTES", "API_TOKEN"))}) as box:
         await box.ensure_started(["mcp:s"])
-        assert (await box.run("s_whoami", "", key="k")).split()[1] == "[redacted]"
+        assert (await box.run(ToolCall(name="s_whoami", key="k"))).split()[1] == "[redacted]"
 
 
 async def test_a_server_that_died_is_started_again_and_only_trusted_calls_are_repeated(notes: Path) -> None:
     async with toolbox({"s": stdio(trust_hints=True)}) as box:
         await box.ensure_started(["mcp:s"])
         assert (box.is_idempotent("s_die_once"), box.is_idempotent("s_say")) == (True, False)
-        assert await box.run("s_die_once", "", key="k") == "alive"
+        assert await box.run(ToolCall(name="s_die_once", key="k")) == "alive"
         assert "it is unknown if 'die' was done" in await failure(box, "s_die")
-        assert await box.run("s_say", '{"words": "back"}', key="k") == "back"
+        assert await box.run(ToolCall(name="s_say", arguments='{"words": "back"}', key="k")) == "back"
     assert notes.read_text("utf-8").split() == ["die_once", "die_once", "die", "say"]
 
 
@@ -125,13 +126,13 @@ async def test_a_server_that_keeps_dying_is_left_alone_until_the_next_run() -> N
         assert "it is unknown if" in await failure(box, "s_die")
         assert "stays down" in await failure(box, "s_say", '{"words": "?"}')
         await box.ensure_started(["mcp:s"])
-        assert await box.run("s_say", '{"words": "back"}', key="k") == "back"
+        assert await box.run(ToolCall(name="s_say", arguments='{"words": "back"}', key="k")) == "back"
 
 
 async def test_a_call_that_is_given_up_is_cancelled_at_the_server_too(notes: Path) -> None:
     async with toolbox({"s": stdio(), "late": stdio(timeout_seconds=0.1)}) as box:
         await box.ensure_started(["mcp:s", "mcp:late"])
-        call = asyncio.ensure_future(box.run("s_wait_long", "", key="k"))
+        call = asyncio.ensure_future(box.run(ToolCall(name="s_wait_long", key="k")))
         await asyncio.to_thread(until, lambda: "waiting" in notes.read_text("utf-8"), "the call")
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -238,19 +239,19 @@ async def test_a_rude_server_does_no_harm(capfd: pytest.CaptureFixture[str]) -> 
         assert "took longer than 0.2 s" in await failure(box, "late_half")
         assert await failure(box, "r_garbage") == ("its answer is not MCP; content: Input should be a valid list")
         assert await failure(box, "r_fails") == "out of ink"
-        assert await box.run("r_bytes", "", key="k") == '{"a":[1,2]}'
+        assert await box.run(ToolCall(name="r_bytes", key="k")) == '{"a":[1,2]}'
         assert await failure(box, "r_error") == "out of paper"
         assert await failure(box, "r_silent_error") == "tool 'silent_error' failed and did not say why"
-        assert await box.run("r_structured", "", key="k") == '{"a":[1,2]}'
-        assert await box.run("r_image", "", key="k") == "(image, image/png, cannot be shown as text)"
-        assert await box.run("r_asks", "", key="k") == "Sampling not supported"
+        assert await box.run(ToolCall(name="r_structured", key="k")) == '{"a":[1,2]}'
+        assert await box.run(ToolCall(name="r_image", key="k")) == "(image, image/png, cannot be shown as text)"
+        assert await box.run(ToolCall(name="r_asks", key="k")) == "Sampling not supported"
     assert capfd.readouterr() == ("", "")
 
 
 async def test_a_large_output_comes_through_whole() -> None:
     async with toolbox({"r": McpServer(command=(sys.executable, RUDE))}) as box:
         await box.ensure_started(["mcp:r/big"])
-        assert len(await box.run("r_big", "", key="k")) == 10_000_000
+        assert len(await box.run(ToolCall(name="r_big", key="k"))) == 10_000_000
 
 
 async def test_a_server_that_does_not_list_its_tools_is_given_up_in_time() -> None:
@@ -306,9 +307,12 @@ async def test_an_address_is_called_with_its_key_which_nobody_gets_to_see(http: 
     keys = {"h": "TOOLS_KEY", "w": "WRONG_KEY", "n": "NO_KEY"}
     async with toolbox({name: McpServer(url=http.url, key_env=key) for name, key in keys.items()}) as box:
         await box.ensure_started(["mcp:h"])
-        assert await box.run("h_say", f'{{"words": "it is {KEY}"}}', key="k") == "it is [redacted]"
+        assert (
+            await box.run(ToolCall(name="h_say", arguments=f'{{"words": "it is {KEY}"}}', key="k"))
+            == "it is [redacted]"
+        )
         assert "refuse" in await failure(box, "h_refuse")
-        call = asyncio.ensure_future(box.run("h_wait_long", "", key="k"))
+        call = asyncio.ensure_future(box.run(ToolCall(name="h_wait_long", key="k")))
         await asyncio.to_thread(until, lambda: "waiting" in notes.read_text("utf-8"), "the call")
         call.cancel()
         await asyncio.to_thread(until, lambda: "cancelled" in notes.read_text("utf-8"), "cancelling it")
@@ -326,18 +330,18 @@ async def test_a_key_goes_to_no_proxy_of_the_environment(http: HttpServer, monke
 
     async with toolbox({"h": McpServer(url=http.url, key_env="TOOLS_KEY")}) as box:
         await box.ensure_started(["mcp:h"])
-        assert await box.run("h_say", '{"words": "hi"}', key="k") == "hi"
+        assert await box.run(ToolCall(name="h_say", arguments='{"words": "hi"}', key="k")) == "hi"
 
 
 async def test_an_address_that_comes_back_is_used_again(http: HttpServer) -> None:
     async with toolbox({"h": McpServer(url=http.url, key_env="TOOLS_KEY")}) as box:
         await box.ensure_started(["mcp:h"])
-        first = await box.run("h_whoami", "", key="k")
+        first = await box.run(ToolCall(name="h_whoami", key="k"))
         http.end()
         for _ in range(3):
             await failure(box, "h_whoami")
         http.start()
-        assert await box.run("h_whoami", "", key="k") != first
+        assert await box.run(ToolCall(name="h_whoami", key="k")) != first
 
 
 async def test_without_the_extra_it_is_said_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,13 +13,15 @@ import msgspec
 import pytest
 
 from interlock.adapters.tools.python_tools import PythonToolbox, ToolContext, tool
+from interlock.adapters.tools.tool_results import NO_RESULT
 from interlock.adapters.tools.tool_threads import ToolThreads
 from interlock.errors import ToolFailed, UsageError
+from interlock.ports import ToolCall
 
 
 async def called(function: Callable[..., Any], arguments: str = "{}", key: str = "k") -> str:
     toolbox = PythonToolbox([function])
-    return await toolbox.run(toolbox.names[0], arguments, key=key)
+    return await toolbox.run(ToolCall(name=toolbox.names[0], arguments=arguments, key=key))
 
 
 async def failure(function: Callable[..., Any], arguments: str = "{}") -> str:
@@ -105,7 +107,7 @@ def test_the_schema_comes_from_the_signature() -> None:
     assert told["additionalProperties"] is False
     assert "context" not in told["properties"]
     assert {name: body for name, body in told["properties"].items() if "$ref" not in body} == {
-        "name": {"type": "string"},
+        "name": {"type": "string", "description": "whose it is"},
         "count": {"type": "integer", "description": "how many"},
         "size": {"type": "number", "minimum": 0},
         "kind": {"enum": ["a", "b"]},
@@ -117,7 +119,7 @@ def test_the_schema_comes_from_the_signature() -> None:
         "marker": {},
     }
     assert set(told["$defs"]) == {"Place", "Note", "Option"}
-    assert PythonToolbox([everything]).schemas(["everything"])[0].description.endswith("name: whose it is")
+    assert PythonToolbox([everything]).schemas(["everything"])[0].description == "Shows it all."
 
 
 async def test_arguments_arrive_as_their_types_and_what_is_left_out_is_the_functions_own() -> None:
@@ -284,7 +286,7 @@ async def test_a_value_that_cannot_be_told_is_a_failure_that_says_so(value: Any)
 
 async def test_text_is_told_as_it_is_and_other_values_as_json() -> None:
     assert await called(star_free) == "fine"
-    for value, text in ((None, "null"), (Place("Rome"), '{"city":"Rome","zip":0}'), ([1, 2.5], "[1,2.5]")):
+    for value, text in ((None, NO_RESULT), (Place("Rome"), '{"city":"Rome","zip":0}'), ([1, 2.5], "[1,2.5]")):
         assert await called(lambda_named(value)) == text
 
 
@@ -307,7 +309,7 @@ async def test_calls_of_plain_functions_run_at_the_same_time_and_see_context_var
 
     who.set("ann")
     toolbox = PythonToolbox([meet])
-    assert await asyncio.gather(*(toolbox.run("meet", "", key=str(n)) for n in range(8))) == [
+    assert await asyncio.gather(*(toolbox.run(ToolCall(name="meet", key=str(n))) for n in range(8))) == [
         f"ann {n}" for n in range(8)
     ]
 
@@ -365,7 +367,7 @@ async def test_a_function_that_never_returns_does_not_keep_the_loop_from_closing
 
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await PythonToolbox([stuck]).run("stuck", "", key="k")
+            await PythonToolbox([stuck]).run(ToolCall(name="stuck", key="k"))
     began.wait(30)
     assert not let_go.is_set()
     let_go.set()
@@ -381,8 +383,8 @@ async def test_where_no_thread_can_be_started_the_call_fails_and_later_ones_do_n
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
         with pytest.raises(ToolFailed, match="no thread can be started for it: can't start new thread"):
-            await toolbox.run("star_free", "", key="k")
-    assert await toolbox.run("star_free", "", key="k") == "fine"
+            await toolbox.run(ToolCall(name="star_free", key="k"))
+    assert await toolbox.run(ToolCall(name="star_free", key="k")) == "fine"
 
 
 async def test_cancelling_reaches_an_async_function() -> None:
@@ -397,5 +399,5 @@ async def test_cancelling_reaches_an_async_function() -> None:
 
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await PythonToolbox([slow]).run("slow", "", key="k")
+            await PythonToolbox([slow]).run(ToolCall(name="slow", key="k"))
     assert seen == ["cancelled"]

@@ -18,10 +18,21 @@ export interface Delta {
   readonly path?: readonly string[];
 }
 
-export type StreamEvent = RunEvent | Delta;
+/** A line by which a tool shows how far it is. It is not in the journal and has no sequence number. */
+export interface ToolProgress {
+  readonly run: string;
+  readonly type: "tool.progress";
+  readonly agent: string;
+  readonly call: string;
+  readonly text: string;
+  readonly path?: readonly string[];
+}
 
-export function isDelta(event: StreamEvent): event is Delta {
-  return event.type === "model.delta";
+export type StreamEvent = RunEvent | Delta | ToolProgress;
+
+/** True for what is shown while it happens and never stored. */
+export function isDelta(event: StreamEvent): event is Delta | ToolProgress {
+  return event.type === "model.delta" || event.type === "tool.progress";
 }
 
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -36,6 +36,7 @@ describe("a run projection", () => {
     ]) {
       const projection = projectRun(RUN, 3);
       projection.apply({ run: "r", type: "model.delta", agent: "a", text: "Ov" });
+      projection.apply({ run: "r", type: "tool.progress", agent: "a", call: "1", text: "half way" });
       expect(projection.partialReplies.size).toBe(1);
       for (const event of events(last)) projection.apply(event);
       expect(projection.partialReplies.size).toBe(0);

@@ -99,8 +99,8 @@ export class RunProjection {
   readonly replies = new Map<string, number>();
 
   apply(event: StreamEvent): void {
-    if (isDelta(event)) this.applyDelta(event);
-    else this.applyEvent(event);
+    if (!isDelta(event)) this.applyEvent(event);
+    else if (event.type === "model.delta") this.applyDelta(event);
   }
 
   private applyDelta(delta: Delta): void {

@@ -12,11 +12,15 @@ from interlock.ids import full_name, without_number
 from interlock.ports import Clock, Delta, ModelReply, ModelRequest
 
 
-class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ScriptedToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A tool call. `arguments` as text stand for a model's output that is not a JSON object."""
 
     name: str
     arguments: dict[str, object] | str = {}
+
+
+# Its name in `interlock.testing`; the port has another `ToolCall`.
+ToolCall = ScriptedToolCall
 
 
 class ScriptUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,7 +35,7 @@ class ScriptedAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str = ""
     delay_seconds: float = 0.0
     usage: ScriptUsage = ScriptUsage()
-    tool_calls: tuple[ToolCall, ...] = ()
+    tool_calls: tuple[ScriptedToolCall, ...] = ()
     error: str = ""
     retry: bool = True
 
@@ -102,7 +106,7 @@ def _requests(key: str, answer: ScriptedAnswer) -> tuple[ToolRequest, ...]:
     )
 
 
-def _arguments(call: ToolCall) -> str:
+def _arguments(call: ScriptedToolCall) -> str:
     return call.arguments if isinstance(call.arguments, str) else msgspec.json.encode(call.arguments).decode()
 
 

@@ -30,11 +30,18 @@ def require_approval_setting(needs_approval: object, tool: str) -> None:
         raise UsageError(f"needs_approval of tool '{tool}' must take the arguments, or the arguments and the context")
 
 
-async def call_approval_function(function: ApprovalFunction, arguments: str, context: Any, threads: ToolThreads) -> Any:
+async def call_approval_function(
+    function: ApprovalFunction,
+    arguments: str,
+    context: Any,
+    threads: ToolThreads,
+    loop: asyncio.AbstractEventLoop | None = None,
+) -> Any:
+    """The result of the function; an `async` one works in `loop`, which another thread runs, or in this one."""
     values = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
     given = (values, context) if _can_take(function, 2) else (values,)
     if inspect.iscoroutinefunction(function):
-        return await _await_guarded(function(*given))
+        return await _await_in_loop(function(*given), loop)
 
     def call_in_thread() -> Any:
         try:
@@ -43,7 +50,7 @@ async def call_approval_function(function: ApprovalFunction, arguments: str, con
             raise _as_failure(error) from error
 
     value = await threads.call(call_in_thread)
-    return await _await_guarded(value) if inspect.isawaitable(value) else value
+    return await _await_in_loop(value, loop) if inspect.isawaitable(value) else value
 
 
 def _can_take(function: ApprovalFunction, count: int) -> bool:
@@ -54,6 +61,12 @@ def _can_take(function: ApprovalFunction, count: int) -> bool:
     except ValueError:  # a built-in function that does not tell its parameters
         return count == 1
     return True
+
+
+async def _await_in_loop(work: Any, loop: asyncio.AbstractEventLoop | None) -> Any:
+    if loop is None or loop is asyncio.get_running_loop() or loop.is_closed():
+        return await _await_guarded(work)
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_await_guarded(work), loop))
 
 
 async def _await_guarded(work: Any) -> Any:

@@ -16,7 +16,7 @@ from interlock.adapters.config.extras import missing_extra_message
 from interlock.adapters.config.mcp_settings import McpServer
 from interlock.adapters.tools.tool_names import fit_name
 from interlock.errors import ToolFailed, UsageError, nearest
-from interlock.ports import ToolSchema
+from interlock.ports import NO_CREW, CrewRef, ToolCall, ToolSchema
 
 if TYPE_CHECKING:
     from interlock.adapters.tools.mcp_session import McpSession
@@ -66,7 +66,7 @@ class McpToolbox:
                 f"rename [mcp.{tool.server}], or the other one"
             )
 
-    def schemas(self, names: Sequence[str]) -> tuple[ToolSchema, ...]:
+    def schemas(self, names: Sequence[str], crew: CrewRef = NO_CREW) -> tuple[ToolSchema, ...]:
         full = [name for name in names if name.startswith(PREFIX)] if self._tools else []
         tools = [tool for name in full for tool in self._tools.values() if tool.is_named(name)]
         return tuple({tool.shown: tool.schema for tool in tools}.values())
@@ -81,17 +81,17 @@ class McpToolbox:
     def has(self, shown: str) -> bool:
         return shown in self._tools
 
-    def is_idempotent(self, name: str) -> bool:
+    def is_idempotent(self, name: str, crew: CrewRef = NO_CREW) -> bool:
         return name in self._tools and self._tools[name].idempotent
 
-    def needs_approval(self, name: str) -> bool:
+    def needs_approval(self, name: str, crew: CrewRef = NO_CREW) -> bool:
         return name in self._tools and self._tools[name].needs_approval
 
-    async def run(self, name: str, arguments: str, *, key: str) -> str:
-        if name not in self._tools:
-            raise ToolFailed(f"there is no tool '{name}' on this machine")
-        tool = self._tools[name]
-        return await self._servers[tool.server].call(tool, _decode_arguments(name, arguments), key)
+    async def run(self, call: ToolCall) -> str:
+        if call.name not in self._tools:
+            raise ToolFailed(f"there is no tool '{call.name}' on this machine")
+        tool = self._tools[call.name]
+        return await self._servers[tool.server].call(tool, _decode_arguments(call.name, call.arguments), call.key)
 
     async def close(self) -> None:
         self._tools.clear()

@@ -28,18 +28,28 @@ def import_tools(settings: HostSettings) -> list[PythonTool]:
 
 def _tools_of(module: ToolModule) -> Iterator[PythonTool]:
     found = _import_module(module)
-    for name in module.tools:
-        value = getattr(found, name, None)
+    for name, function in module.tools.items():
+        value = getattr(found, function, None)
         if isinstance(value, PythonTool):
+            _require_readable_name(module, name, value)
             yield replace(value, known_as=name)
         elif callable(value) and not isinstance(value, type):
             yield PythonTool(value, known_as=name)
         else:
             kind = "gone" if value is None else f"a {type(value).__name__}"
             raise UsageError(
-                f"{module.file}: '{name}' of module '{module.name}' is {kind} once the module is imported; "
+                f"{module.file}: '{function}' of module '{module.name}' is {kind} once the module is imported; "
                 "keep it a function, or begin its name with _ if it is not a tool"
             )
+
+
+def _require_readable_name(module: ToolModule, name: str, declared: PythonTool) -> None:
+    """Refuses a name that the source does not say: checks of crews read it there."""
+    if declared.known_as and declared.known_as != name:
+        raise UsageError(
+            f"{module.file}: '{name}' of module '{module.name}' declares the name '{declared.known_as}' in a way that "
+            "cannot be read in the source; write @tool(name=...) above the function, with a plain text"
+        )
 
 
 def _import_module(module: ToolModule) -> ModuleType:

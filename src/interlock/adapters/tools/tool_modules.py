@@ -20,12 +20,12 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class ToolModule(msgspec.Struct, frozen=True):
-    """The source of a module, and the host's file that names it."""
+    """The source of a module, and the host's file that names it. `tools` are its functions by the names of tools."""
 
     file: Path
     name: str
     source: Path
-    tools: tuple[str, ...]
+    tools: dict[str, str]
     uncallable: tuple[UncallableTool, ...] = ()
 
 
@@ -55,8 +55,10 @@ def _read(file: Path, name: str) -> ToolModule:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two: nested without end
         raise UsageError(f"{file}: module '{name}' is not Python: {error}") from error
     functions = {function.name: function for function in _public_functions(tree)}
-    uncallable = (_uncallable(function, source) for function in functions.values())
-    return ToolModule(file, name, source, tuple(functions), tuple(each for each in uncallable if each is not None))
+    tools = {_tool_name(function): function for function in functions.values()}
+    uncallable = (_uncallable(tool, function, source) for tool, function in tools.items())
+    names = {tool: function.name for tool, function in tools.items()}
+    return ToolModule(file, name, source, names, tuple(each for each in uncallable if each is not None))
 
 
 def _public_functions(tree: ast.Module) -> Iterator[Function]:
@@ -65,7 +67,15 @@ def _public_functions(tree: ast.Module) -> Iterator[Function]:
             yield statement
 
 
-def _uncallable(function: Function, source: Path) -> UncallableTool | None:
+def _tool_name(function: Function) -> str:
+    """The name in `@tool(name="...")`, or that of the function; the import compares it with the declared one."""
+    calls = [each for each in function.decorator_list if isinstance(each, ast.Call) and _is_tool_decorator(each)]
+    given = [each.value for call in calls for each in call.keywords if each.arg == "name"]
+    names = [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return names[0] if names and names[0] else function.name
+
+
+def _uncallable(tool: str, function: Function, source: Path) -> UncallableTool | None:
     """The parameter that no model can fill, since a model names each argument. Decorators are applied at import."""
     given = function.args
     nameless = [
@@ -75,7 +85,7 @@ def _uncallable(function: Function, source: Path) -> UncallableTool | None:
     ]
     if not nameless or not all(_is_tool_decorator(each) for each in function.decorator_list):
         return None
-    return UncallableTool(name=function.name, file=str(source), line=function.lineno, parameter=nameless[0])
+    return UncallableTool(name=tool, file=str(source), line=function.lineno, parameter=nameless[0])
 
 
 def _is_tool_decorator(decorator: ast.expr) -> bool:

@@ -156,6 +156,10 @@ class Progress:
             if run == event["run"] and work.agent == event["agent"] and not work.tool:
                 work.tail = (work.tail + event["text"])[-TAIL_CHARS_MAX:]
 
+    def _on_tool_progress(self, event: Public) -> None:
+        if work := self.work.get((event["run"], event["call"])):
+            work.tail = event["text"][-TAIL_CHARS_MAX:]
+
     def _on_model_replied(self, event: Public) -> None:
         self.usage += msgspec.convert(event["usage"], Usage) + Usage(calls=1)
         self._end_call(event)
@@ -293,6 +297,7 @@ _ANY_RUN_HANDLERS: Mapping[str, EventHandler] = {
     "model.failed": Progress._on_model_failed,
     "model.cancelled": Progress._end_call,
     "tool.called": Progress._on_tool_called,
+    "tool.progress": Progress._on_tool_progress,
     "tool.returned": Progress._end_call,
     "tool.lost": Progress._end_call,
     "input.requested": Progress._on_input_requested,

@@ -17,7 +17,7 @@ from interlock.errors import DamagedRun, InterlockError, UsageError
 from interlock.ids import parent_of, root_of
 from interlock.limits import CREW_DEPTH_MAX
 from interlock.ports import Record, RunRow, Tombstone
-from interlock.runtime.runner import is_over, replay_run, row_of
+from interlock.runtime.replay import is_over, replay_run, row_of
 
 
 def require_outermost(run: str, doing: str, command: str) -> None:

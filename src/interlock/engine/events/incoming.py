@@ -29,6 +29,7 @@ class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
     `calls` counts the calls of its agents in earlier runs of the same sub-crew. `entry` is the first agent, if not the
     entry point. `heard` is the broadcast that started it, `delivery` its number in the store. `hops` counts the
     broadcasts that led to the calling run. `schedule` is the id of the schedule that started it, `by` the person.
+    `user` is the user for whom the run works; tools see it.
     """
 
     crew: str
@@ -48,6 +49,7 @@ class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
     hops: int = 0
     schedule: str = ""
     by: str = ""
+    user: str = ""
     messages: tuple[MessageType, ...] = ()  # the host's types that its agents know
     frames: tuple[Frame, ...] = ()  # of the input: the parts that others than the user have said
 
@@ -117,9 +119,12 @@ class Reserved(Incoming, frozen=True, kw_only=True, tag="budget.reserved"):
 
 
 class ToolReturned(Incoming, frozen=True, kw_only=True, tag="tool.returned"):
+    """`memory` has the values that the tool wrote to the shared memory."""
+
     call: str
     ok: bool
     output: str
+    memory: dict[str, Any] = {}
 
 
 class ToolOutcomeLost(Incoming, frozen=True, kw_only=True, tag="tool.lost"):

@@ -15,6 +15,7 @@ from interlock.engine.moves import (
 )
 from interlock.engine.prompt.phrases import EMITTED_TOO_EARLY, truncate
 from interlock.engine.routing.emit_signal import is_emission
+from interlock.engine.shared_memory import store_if_room
 from interlock.engine.state import OpenTool, Turn, TurnMessage, turns_by
 from interlock.engine.timers import drop_timer, start_timer
 from interlock.engine.transition import Transition
@@ -54,6 +55,8 @@ def run_tool_effect(turn: Turn, tool: OpenTool) -> RunTool:
 
 def on_tool_returned(t: Transition, event: ToolReturned) -> Move | None:
     turn, tool = find_open_tool(t, event.call)
+    for key in sorted(event.memory):  # the journal keeps no order of keys
+        store_if_room(t, key, event.memory[key], by=turn.agent)
     output = event.output if event.ok else f"error: {event.output}"
     if tool.edited:
         output = f"(a person changed the arguments to {tool.edited})\n{output}"

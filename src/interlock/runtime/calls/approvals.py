@@ -17,7 +17,7 @@ from interlock.engine.events import ApprovalNeeded, ApprovalTerms, IncomingEvent
 from interlock.errors import PortError
 from interlock.ids import root_of
 from interlock.limits import APPROVAL_FUNCTION_SECONDS_MAX
-from interlock.ports import StandingApprovals, Toolbox
+from interlock.ports import StandingApprovals, Toolbox, ToolCall
 from interlock.runtime.calls.storable import as_storable
 from interlock.runtime.live_run import LiveRun
 
@@ -39,28 +39,30 @@ class ApprovalDecisions:
     def __init__(self, host: HostApprovals, toolbox: Toolbox) -> None:
         self._host, self._toolbox = host, toolbox
 
-    def is_undecided(self, effect: RunTool) -> bool:
+    def is_undecided(self, live: LiveRun, effect: RunTool) -> bool:
         """Whether the host has yet to decide about the call; then it has not run."""
         if effect.approved:
             return False
-        name, toolbox = effect.name, self._toolbox
-        return self._host.rules.are_about(name) or toolbox.needs_approval(name) or toolbox.has_approval_function(name)
+        name, crew, toolbox = effect.name, live.crew_ref, self._toolbox
+        if self._host.rules.are_about(name) or toolbox.needs_approval(name, crew):
+            return True
+        return toolbox.has_approval_function(name, crew)
 
-    async def decide(self, live: LiveRun, effect: RunTool) -> IncomingEvent:
+    async def decide(self, live: LiveRun, call: ToolCall) -> IncomingEvent:
         """The decision as an event; the tool is not run."""
-        ruled = self._host.rules.decide(effect.name, effect.arguments)
+        ruled = self._host.rules.decide(call.name, call.arguments)
         if ruled.verdict is Verdict.DENY:
-            return ToolDecided(call=effect.key, tool=effect.name, verdict=str(Verdict.DENY), rule=ruled.rule)
-        terms = await self._terms_if_asked(live, effect, ruled)
-        allowed = ToolDecided(call=effect.key, tool=effect.name, verdict=str(Verdict.ALLOW), rule=ruled.rule)
+            return ToolDecided(call=call.call, tool=call.name, verdict=str(Verdict.DENY), rule=ruled.rule)
+        terms = await self._terms_if_asked(live, call, ruled)
+        allowed = ToolDecided(call=call.call, tool=call.name, verdict=str(Verdict.ALLOW), rule=ruled.rule)
         if terms is None:
             return allowed
-        standing = await self._standing_approval(live, effect)
+        standing = await self._standing_approval(live, call)
         if standing is None:
-            return ApprovalNeeded(call=effect.key, terms=terms)
+            return ApprovalNeeded(call=call.call, terms=terms)
         return ToolDecided(
-            call=effect.key,
-            tool=effect.name,
+            call=call.call,
+            tool=call.name,
             verdict=str(Verdict.ALLOW),
             rule=ruled.rule,
             approval=standing.id,
@@ -76,25 +78,24 @@ class ApprovalDecisions:
             return ApprovalNeeded(call=effect.key, fault=f"rule '{rule}' denies these arguments")
         return ToolDecided(call=effect.key, tool=effect.name, verdict=str(Verdict.DENY), rule=rule)
 
-    async def _terms_if_asked(self, live: LiveRun, effect: RunTool, ruled: RuleDecision) -> ApprovalTerms | None:
+    async def _terms_if_asked(self, live: LiveRun, call: ToolCall, ruled: RuleDecision) -> ApprovalTerms | None:
         """The terms of the question, or None if the call may run without one."""
-        name = effect.name
+        name = call.name
         if ruled.verdict is Verdict.ASK and ruled.pattern is not None:
             if ruled.is_unclear:
                 why = "an argument that it compares is missing or of another type"
                 return self._terms(f"rule '{ruled.rule}' cannot be decided: {why}", "")
             return self._terms(f"rule '{ruled.rule}' asks", ruled.pattern.for_tool(name))
-        if self._toolbox.needs_approval(name):
+        if self._toolbox.needs_approval(name, live.crew_ref):
             return self._terms(f"{name} always needs approval", name)
-        if ruled.verdict is Verdict.ALLOW or not self._toolbox.has_approval_function(name):
+        if ruled.verdict is Verdict.ALLOW or not self._toolbox.has_approval_function(name, live.crew_ref):
             return None
-        return await self._terms_if_code_asks(live, effect)
+        return await self._terms_if_code_asks(call)
 
-    async def _terms_if_code_asks(self, live: LiveRun, effect: RunTool) -> ApprovalTerms | None:
+    async def _terms_if_code_asks(self, call: ToolCall) -> ApprovalTerms | None:
         """Asks the function of the tool. Only a plain False lets the call run."""
-        name, seconds = effect.name, APPROVAL_FUNCTION_SECONDS_MAX
-        key = live.key(effect.idempotency_key or effect.key)
-        asking = asyncio.ensure_future(self._toolbox.call_approval_function(name, effect.arguments, key=key))
+        name, seconds = call.name, APPROVAL_FUNCTION_SECONDS_MAX
+        asking = asyncio.ensure_future(self._toolbox.call_approval_function(call))
         try:
             # Not asyncio.timeout: a function that swallows its cancellation must not hold the call up.
             await asyncio.wait({asking}, timeout=seconds)
@@ -112,16 +113,16 @@ class ApprovalDecisions:
     def _terms(self, because: str, pattern: str) -> ApprovalTerms:
         return ApprovalTerms(because=as_storable(because), pattern=pattern, deadline_ms=self._host.deadline_ms)
 
-    async def _standing_approval(self, live: LiveRun, effect: RunTool) -> StandingApproval | None:
+    async def _standing_approval(self, live: LiveRun, call: ToolCall) -> StandingApproval | None:
         if self._host.standing is None:
             return None
         try:
-            found = await self._host.standing.standing_approvals(effect.name)
+            found = await self._host.standing.standing_approvals(call.name)
         except PortError as error:
             _log.warning("run %s: approvals cannot be read now, a person is asked: %s", live.id, error)
             return None
-        crew, arguments = live.crew.name, effect.arguments
-        return next((each for each in found if each.covers(crew, live.id, effect.name, arguments)), None)
+        crew, arguments = live.crew.name, call.arguments
+        return next((each for each in found if each.covers(crew, live.id, call.name, arguments)), None)
 
 
 def approvals_to_store(live: LiveRun, effects: Sequence[Effect], at: int) -> tuple[StandingApproval, ...]:

@@ -32,6 +32,7 @@ from interlock.runtime.calls.host_decisions import HostDecisions
 from interlock.runtime.calls.model_calls import Hook, ModelCalls, ModelFor, OnDelta
 from interlock.runtime.calls.reservations import NO_GRANTS as NO_GRANTS
 from interlock.runtime.calls.reservations import Reservations
+from interlock.runtime.calls.run_access import OnProgress
 from interlock.runtime.calls.tool_calls import ToolCalls
 from interlock.runtime.live_run import STOPPING, LiveRun
 from interlock.runtime.store_retry import retry_while_store_away
@@ -65,6 +66,7 @@ class EffectRunner:
         model_for: ModelFor,
         toolbox: Toolbox,
         on_delta: OnDelta,
+        on_progress: OnProgress,
         budgets: BudgetStore,
         calls_max: int,
         hook: Hook = no_hook,
@@ -76,7 +78,7 @@ class EffectRunner:
         self._clock, self._timers, self._hook, self._hub = clock, timers, hook, hub
         self.model_calls = ModelCalls(
             model_for=model_for,
-            host_schemas=toolbox.schemas,
+            toolbox=toolbox,
             host_decisions=host_decisions,
             on_delta=on_delta,
             calls_max=calls_max,
@@ -84,9 +86,11 @@ class EffectRunner:
             answer=self._answer,
             hook=hook,
         )
-        self.tool_calls = ToolCalls(toolbox=toolbox, clock=clock, hub=hub, answer=self._answer, approvals=approvals)
+        self.tool_calls = ToolCalls(
+            toolbox=toolbox, clock=clock, hub=hub, on_progress=on_progress, answer=self._answer, approvals=approvals
+        )
         self.reservations = Reservations(
-            budgets=budgets, clock=clock, cost_of=cost_of, host_schemas=toolbox.schemas, answer=self._answer
+            budgets=budgets, clock=clock, cost_of=cost_of, toolbox=toolbox, answer=self._answer
         )
 
     def run_effects(
@@ -137,7 +141,7 @@ class EffectRunner:
         """Runs effects again after a crash or parking; a person decides on tools that must not run twice."""
         again: list[Effect] = []
         for effect in effects:
-            if isinstance(effect, RunTool) and not self.tool_calls.can_run_again(effect):
+            if isinstance(effect, RunTool) and not self.tool_calls.can_run_again(live, effect):
                 self._answer(live, ToolOutcomeLost(call=effect.key))
             else:
                 again.append(effect)

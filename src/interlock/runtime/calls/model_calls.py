@@ -17,9 +17,9 @@ from interlock.engine.effects import CallModel
 from interlock.engine.events import IncomingEvent, ModelFailed, ModelReplied, Usage
 from interlock.engine.routing.stream import ReplyScanner
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, ScriptExhausted
-from interlock.ports import Model, ModelReply
+from interlock.ports import Model, ModelReply, Toolbox
 from interlock.runtime.calls.host_decisions import HostDecisions
-from interlock.runtime.calls.model_request import HostSchemas, build_model_request, scale_of, tokens_of_tools
+from interlock.runtime.calls.model_request import build_model_request, scale_of, tokens_of_tools
 from interlock.runtime.calls.reply_stream import StreamedReply, read_reply, read_reply_until_signal, require_sound
 from interlock.runtime.calls.storable import as_storable, as_storable_call
 from interlock.runtime.live_run import LiveRun, PendingModelCall
@@ -40,7 +40,7 @@ class ModelCalls:
         self,
         *,
         model_for: ModelFor,
-        host_schemas: HostSchemas,
+        toolbox: Toolbox,
         host_decisions: HostDecisions,
         on_delta: OnDelta,
         calls_max: int,
@@ -48,7 +48,7 @@ class ModelCalls:
         answer: Answer,
         hook: Hook,
     ) -> None:
-        self._model_for, self._host_schemas, self._host_decisions = model_for, host_schemas, host_decisions
+        self._model_for, self._toolbox, self._host_decisions = model_for, toolbox, host_decisions
         self._on_delta, self._cost_of, self._answer, self._hook = on_delta, cost_of, answer, hook
         # Waiters are served in the order they came, so that no run starves.
         self._slots, self._calls_max = asyncio.Semaphore(calls_max), calls_max
@@ -60,8 +60,9 @@ class ModelCalls:
 
     def prepare_call(self, live: LiveRun, effect: CallModel) -> PendingModelCall:
         """Builds the request now: when the call is made, the run may have changed."""
+        schemas = partial(self._toolbox.schemas, crew=live.crew_ref)
         request = build_model_request(
-            live.run, live.conversation, effect, key=live.key(effect.key), host_schemas=self._host_schemas
+            live.run, live.conversation, effect, key=live.key(effect.key), host_schemas=schemas
         )
         agent = live.conversation.agent(effect.agent)
         scale = scale_of(live.run.state, agent.id)

@@ -1,6 +1,7 @@
 """Budget reservations before a call, and settlements after it."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -8,9 +9,9 @@ from interlock.engine.budgets.limits import CostOf
 from interlock.engine.effects import Effect, Reserve, Settle
 from interlock.engine.events import Reserved
 from interlock.errors import RunError, StoreFailed
-from interlock.ports import BudgetStore, Clock, Grant, Reservation, Settlement
+from interlock.ports import BudgetStore, Clock, Grant, Reservation, Settlement, Toolbox
 from interlock.runtime.calls.model_calls import Answer
-from interlock.runtime.calls.model_request import HostSchemas, ordering_turn, scale_of, tokens_of_tools, tool_schemas
+from interlock.runtime.calls.model_request import ordering_turn, scale_of, tokens_of_tools, tool_schemas
 from interlock.runtime.live_run import LiveRun
 from interlock.runtime.store_retry import retry_while_store_away
 
@@ -19,10 +20,10 @@ NO_GRANTS: Mapping[str, Grant] = {}
 
 class Reservations:
     def __init__(
-        self, *, budgets: BudgetStore, clock: Clock, cost_of: CostOf, host_schemas: HostSchemas, answer: Answer
+        self, *, budgets: BudgetStore, clock: Clock, cost_of: CostOf, toolbox: Toolbox, answer: Answer
     ) -> None:
         self._budgets, self._clock, self._cost_of = budgets, clock, cost_of
-        self._host_schemas, self._answer = host_schemas, answer
+        self._toolbox, self._answer = toolbox, answer
 
     def budget_writes(self, live: LiveRun, effects: Sequence[Effect], at: int) -> tuple[Reservation | Settlement, ...]:
         """The writes to shared budgets. The limits of a single call or run are not stored there."""
@@ -57,7 +58,8 @@ class Reservations:
         model = budget.agent.model(backup=turn.backup)
         asked = msgspec.structs.replace(budget.agent, primary=model) if turn.backup else budget.agent
         tokens = live.conversation.estimate(state.history, turn, scale_of(state, effect.agent))
-        tokens += tokens_of_tools(tool_schemas(live.run, budget.agent, turn, self._host_schemas))
+        schemas = partial(self._toolbox.schemas, crew=live.crew_ref)
+        tokens += tokens_of_tools(tool_schemas(live.run, budget.agent, turn, schemas))
         return Reservation(
             key=live.key(effect.key),
             crew=live.crew.name,

@@ -141,6 +141,7 @@ class Children:
                 shared_memory=dict(state.memory),
             ),
             hops=max(state.hops, order.hops),
+            user=state.user,
             bounds=InheritedLimits(caps=sub.settings, given=order.given, limits=parent.run.budgets.for_children()),
         )
         row = RunRow(

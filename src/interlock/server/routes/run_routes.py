@@ -12,7 +12,7 @@ from starlette.responses import Response
 from interlock.compose.interlock import RunHandle
 from interlock.engine.events import NO_CONTEXT, CrewContext
 from interlock.errors import AlreadyResumed, RequestRefused, RunExists
-from interlock.runtime.runner import is_over
+from interlock.runtime.replay import is_over
 from interlock.server.answer_rights import require_right_to_hold
 from interlock.server.auth import ApiCaller
 from interlock.server.http.bodies import require_size

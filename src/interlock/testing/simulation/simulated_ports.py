@@ -8,6 +8,7 @@ import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Protocol
 
 from interlock.adapters.tools.mcp_tools import PREFIX, name_for_models, server_of
@@ -17,9 +18,11 @@ from interlock.crew.definition import CrewDefinition
 from interlock.engine.builtin_tools import BUILTIN_TOOLS
 from interlock.errors import ModelRefused, ModelUnavailable, StoreFailed, ToolFailed
 from interlock.ports import (
+    NO_CREW,
     NO_WRITES,
     AppendResult,
     AtomicWrites,
+    CrewRef,
     Delta,
     Grant,
     Model,
@@ -34,6 +37,7 @@ from interlock.ports import (
     RunRow,
     Settlement,
     StoredRecord,
+    ToolCall,
     ToolSchema,
 )
 from interlock.testing.memory_bus import MemoryBus
@@ -292,20 +296,20 @@ class SimulatedToolbox:
     def __init__(self, gate: Gate, tools: PythonToolbox) -> None:
         self._gate, self._tools = gate, tools
 
-    def schemas(self, names: Sequence[str]) -> tuple[ToolSchema, ...]:
+    def schemas(self, names: Sequence[str], crew: CrewRef = NO_CREW) -> tuple[ToolSchema, ...]:
         return self._tools.schemas(tuple(map(_name_for_models, names)))
 
-    def is_idempotent(self, name: str) -> bool:
+    def is_idempotent(self, name: str, crew: CrewRef = NO_CREW) -> bool:
         return self._tools.is_idempotent(name)
 
-    def needs_approval(self, name: str) -> bool:
+    def needs_approval(self, name: str, crew: CrewRef = NO_CREW) -> bool:
         return self._tools.needs_approval(name)
 
-    def has_approval_function(self, name: str) -> bool:
+    def has_approval_function(self, name: str, crew: CrewRef = NO_CREW) -> bool:
         return self._tools.has_approval_function(name)
 
-    async def call_approval_function(self, name: str, arguments: str, *, key: str) -> Any:
-        gate, injector = self._gate, self._gate.injector
+    async def call_approval_function(self, call: ToolCall) -> Any:
+        gate, injector, name, key = self._gate, self._gate.injector, call.name, call.key
         gate.boundary("approval function")
         gate.checker.on_decision_started(gate.number, key)
         try:
@@ -316,12 +320,12 @@ class SimulatedToolbox:
             if injector.should_inject(injector.faults.failing):
                 gate.checker.record_fault(f"the approval function of {name} fails in call {key}")
                 raise ToolFailed("out of order")
-            return await self._tools.call_approval_function(name, arguments, key=key)
+            return await self._tools.call_approval_function(call)
         finally:
             gate.checker.on_call_ended(gate.number, key)
 
-    async def run(self, name: str, arguments: str, *, key: str) -> str:
-        gate, injector = self._gate, self._gate.injector
+    async def run(self, call: ToolCall) -> str:
+        gate, injector, name, key = self._gate, self._gate.injector, call.name, call.key
         gate.boundary("tool")
         repeatable = self._tools.is_idempotent(name)
         gate.checker.on_call_started(gate.number, "tool", key, repeatable=repeatable)
@@ -333,7 +337,7 @@ class SimulatedToolbox:
             if injector.should_inject(injector.faults.failing):
                 gate.checker.record_fault(f"tool {name} fails in call {key}")
                 raise ToolFailed("out of order")
-            return await self._tools.run(name, arguments, key=key)
+            return await self._tools.run(call)
         finally:
             gate.checker.on_call_ended(gate.number, key)
 
@@ -362,7 +366,7 @@ def _inline(declared: PythonTool) -> PythonTool:
     if callable(needs_approval):
         needs_approval = _inline_function(needs_approval)
     call_inline = _inline_function(declared.function)
-    return PythonTool(call_inline, declared.idempotent, needs_approval, declared.known_as)
+    return replace(declared, function=call_inline, needs_approval=needs_approval, known_as=declared.name)
 
 
 def _inline_function(function: Callable[..., Any]) -> Callable[..., Any]:
