@@ -6,6 +6,7 @@ Rule 2: a command claims the run it is for, under the lock of the run.
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -135,7 +136,7 @@ class Runner:
 
     def _connect_live_runs(self, start_for: StartFor | None) -> None:
         journal, owners, clock, committer = self.journal, self.owners, self.clock, self.committer
-        self.supervisor = Supervisor(clock, self._recover_failed, self._end_failed)
+        self.supervisor = Supervisor(clock, self._recover_failed, lambda root, why: self.resumption.end_failed_run(root, why))
         self.order_taker = OrderTaker(
             self, orders=self.orders, journal=journal, crews=self.crews, bus=self.hub.bus, clock=clock
         )
@@ -354,9 +355,6 @@ class Runner:
         if row.status == "running":
             await self.resumption.recover(root, await self.crews.of(row.crew_sha))
 
-    async def _end_failed(self, root: str, error: Exception) -> None:
-        await self.resumption.end_failed_run(root, error)
-
     async def resend_pending_signals(self) -> None:
         """Sends again the external signals of runs that no process drives: they may not have been sent."""
         for run_id in await self.external_sender.runs_with_pending():
@@ -366,12 +364,11 @@ class Runner:
             await self.external_sender.resend_pending(run_id)
 
     async def _is_free(self, run_id: str) -> bool:
-        try:
+        with suppress(OwnedElsewhere):
             await self.owners.claim(run_id)
-        except OwnedElsewhere:
-            return False
-        await self.owners.release(run_id)
-        return True
+            await self.owners.release(run_id)
+            return True
+        return False
 
     # Watch
 

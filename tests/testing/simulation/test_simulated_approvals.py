@@ -105,9 +105,7 @@ def approved_calls(found: Simulation) -> set[str]:
             answer = read_approval_answer(head.input) if isinstance(head, RunResumed) else None
             if isinstance(head, ToolDecided) or (answer is not None and answer.is_yes):
                 approved.add(f"{found.run}:{about}")
-        for event in record.events:
-            if isinstance(event, InputRequested) and about:
-                asked[event.token] = about
+        asked |= {each.token: about for each in record.events if isinstance(each, InputRequested) and about}
     return approved
 
 
