@@ -16,13 +16,15 @@ LAYERS = (
     ("ports",),
     ("events",),
     ("engine", "diagrams"),
-    ("crew",),
+    ("crew", "approvals"),
     ("signals", "broadcast", "messages"),
     ("errors",),
     ("ids",),
     ("limits",),
 )
-PURE = ("signals", "broadcast", "messages", "crew", "diagrams", "engine", "events", "errors", "ids", "limits")
+PURE = (
+    "signals", "broadcast", "messages", "approvals", "crew", "diagrams", "engine", "events", "errors", "ids", "limits",
+)  # fmt: skip
 FORBIDDEN_IN_PURE = {
     "asyncio", "time", "random", "uuid", "os", "pathlib", "sqlite3", "logging", "datetime", "secrets",
     "socket", "threading", "subprocess", "io", "tempfile", "shutil", "sys",

@@ -135,3 +135,6 @@ ORDERS_PER_RUN_MAX = 100
 
 # Orders are kept this long at most, for the process that drives the run and for readers of the outcome.
 ORDER_KEPT_MS = 24 * 3600 * 1000
+
+# For a function that decides if a call needs approval. A person is asked if it takes longer.
+APPROVAL_FUNCTION_SECONDS_MAX = 30

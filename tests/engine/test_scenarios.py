@@ -19,6 +19,9 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
     noroom AGENT: LIMIT  a limit is in the way; `noroom AGENT: LIMIT MS` is one to wait for
     after PURPOSE        the timer of PURPOSE fires
     held TOOL            the tool needs an approval, and was not run
+    asks TOOL: JSON      the tool needs an approval on these terms, and was not run
+    decide TOOL: JSON    the host has decided about the call of the tool, which was not run
+    hold TEXT            like resume, by a person who may approve later calls too
     expire #2            nobody has answered the question of that token in time
     type JSON            the host has registered a message type; `given TYPE to AGENT: BODY` sends one
     resume TEXT          the oldest wait is answered; `answer #2: TEXT` answers the one of that token
@@ -77,9 +80,11 @@ from interlock.engine.effects import (
     Settle,
     StartChild,
     StopChild,
+    StoreApproval,
 )
 from interlock.engine.events import (
     ApprovalNeeded,
+    ApprovalTerms,
     BroadcastHeard,
     CancelRequested,
     ChildContinues,
@@ -101,6 +106,7 @@ from interlock.engine.events import (
     RunResumed,
     RunStarted,
     TimerFired,
+    ToolDecided,
     ToolOutcomeLost,
     ToolRequest,
     ToolReturned,
@@ -153,6 +159,9 @@ class Story:
             "broke": lambda rest: self._returned(rest, ok=False),
             "lost": lambda rest: ToolOutcomeLost(call=self._tool(rest)),
             "held": lambda rest: ApprovalNeeded(call=self._tool(rest)),
+            "asks": self._asks,
+            "decide": self._decide,
+            "hold": lambda rest: msgspec.structs.replace(self._resume(rest), by="key:boss", may_hold=True),
             "expire": lambda rest: InputExpired(token=self.tokens[int(rest.removeprefix("#")) - 1]),
             "fail": lambda rest: self._failed(rest, retry=True),
             "busy": self._busy,
@@ -325,6 +334,14 @@ class Story:
     def _returned(self, rest: str, *, ok: bool) -> ToolReturned:
         name, text = _said(rest)
         return ToolReturned(call=self._tool(name), ok=ok, output=text)
+
+    def _asks(self, rest: str) -> ApprovalNeeded:
+        name, terms = _said(rest)
+        return ApprovalNeeded(call=self._tool(name), terms=msgspec.json.decode(terms, type=ApprovalTerms))
+
+    def _decide(self, rest: str) -> ToolDecided:
+        name, decided = _said(rest)
+        return ToolDecided(call=self._tool(name), tool=name, **msgspec.json.decode(decided))
 
     def _wrote(self, rest: str) -> ToolReturned:
         """A tool that returns what it wrote to the shared memory."""
@@ -506,8 +523,8 @@ class Story:
             case CallModel():
                 model = f" at {effect.model}" if effect.model else ""
                 return "call", effect.agent + model + (f" again ({effect.attempt})" if effect.attempt else "")
-            case RunTool():
-                return "run tool", f"{effect.name} for {effect.agent}"
+            case RunTool() | StoreApproval():
+                return self._order_about_tool(effect)
             case StartChild() | StopChild():
                 return self._order_about_child(effect)
             case SetTimer() | SetAlarm():
@@ -518,6 +535,11 @@ class Story:
                 return "tell the host", effect.signal
             case PublishBroadcast() | ClaimInbox() | AckInbox() | HandBackBroadcast():
                 return self._order_to_the_bus(effect)
+
+    def _order_about_tool(self, effect: RunTool | StoreApproval) -> tuple[str, str]:
+        if isinstance(effect, RunTool):
+            return "run tool", f"{effect.name} for {effect.agent}"
+        return "store", f"{effect.id} of {effect.by}: {effect.pattern}{', for this run' * effect.for_run}"
 
     def _order_about_child(self, effect: StartChild | StopChild) -> tuple[str, str]:
         if isinstance(effect, StopChild):

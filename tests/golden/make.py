@@ -36,6 +36,7 @@ BEGAN_MS = 1_790_000_000_000
 
 # Chosen so that every kind of fact, and every reason for one, is among them.
 STORIES = (
+    "the_host_decides_about_tool_calls",
     "a_bound_of_the_caller_reached_in_a_child_stops_the_tree",
     "a_child_sees_as_much_as_its_caller_says",
     "a_broadcast_gives_a_side_turn_after_the_current_turn",
@@ -52,6 +53,8 @@ STORIES = (
     "a_sub_crew_whose_report_is_not_accepted_runs_again",
     "a_second_task_for_an_agent_at_work_is_received",
     "a_tool_that_needs_approval_asks_a_person",
+    "an_approval_has_a_deadline_that_denies",
+    "an_approval_may_hold_for_later_calls",
     "a_task_waits_as_long_as_its_child_waits_for_a_person",
     "delegating_a_task_and_getting_its_report",
     "who_is_given_a_task_aside_announces_with_its_hops",

@@ -31,6 +31,7 @@ KEPT = {
     *(f"ModelReplied.{name}" for name in ("agent", "call", "model", "purpose")),
     *(f"ModelFailed.{name}" for name in ("agent", "call", "model", "reason")),
     *("ToolReturned.call", "ToolOutcomeLost.call", "ApprovalNeeded.call", "TimerFired.timer"),
+    *(f"ToolDecided.{name}" for name in ("approval", "by", "call", "verdict")),  # `by` was redacted when it was stored
     *("RunResumed.token", "InputExpired.token", "ParkRequested.by"),
     *("BroadcastHeard.agent", "MailTaken.agent", "MailTaken.call", "ChildContinues.call"),
     *("ChildReturned.call", "ChildReturned.reason", "ChildReturned.status"),

@@ -1,6 +1,6 @@
 """`Interlock`, which users import: starts, resumes and shows the runs of a data folder."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -9,6 +9,7 @@ from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.adapters.function_callers import OWN_LOOP, FunctionCaller
 from interlock.adapters.models.given_models import ModelChoice
 from interlock.adapters.store_rules.record_format import seal_chain
+from interlock.approvals.standing import StandingApproval
 from interlock.broadcast.run_schedules import RunSchedule
 from interlock.compose.given.crew_like import AnyCrew, definition_of
 from interlock.compose.given.run_resources import RunGift
@@ -24,7 +25,7 @@ from interlock.compose.run_ids import new_run_id as new_run_id
 from interlock.compose.usage import DAY_MS, CostReport, cost_report
 from interlock.crew.definition import AgentDefinition
 from interlock.engine.events import NO_CONTEXT, CrewContext, MessageGiven
-from interlock.errors import AlreadyResumed, UsageError
+from interlock.errors import AlreadyResumed, NoSuchApproval, UsageError
 from interlock.ids import parent_of, root_of
 from interlock.ports import Observer, OpenQuestion
 from interlock.runtime.following import PublicEvent
@@ -146,18 +147,20 @@ class Interlock(OpenFolder):
         by: str = "",
         models: ModelChoice | None = None,
         deps: Any = None,
+        may_hold: bool = True,
     ) -> RunHandle:
         """Answers a wait, or continues a parked run. `by` names the caller; the journal keeps it.
 
         `models` and `deps` are given to the run until it is over: a run that was begun with some continues only where
         they are given (`HostLacks`).
 
+        `may_hold`: the caller may approve later calls of a tool too, with `for this run` or `always`.
         The same answer again gives the first outcome; another one is refused.
         """
         self._require_open()
         require_models_value(models)
         with self.resources.lend(run_id, RunGift(models, deps)):
-            await self._resumer.resume(run_id, GivenAnswer(token, text, by), continues_parked=True)
+            await self._resumer.resume(run_id, GivenAnswer(token, text, by, may_hold), continues_parked=True)
         await self._starter.forget_unless_needed(root_of(run_id))
         return RunHandle(self, run_id)
 
@@ -181,10 +184,10 @@ class Interlock(OpenFolder):
         self._require_open()
         return await self._recovery.resume_parked()
 
-    async def answer(self, question: str, text: str, *, by: str = "") -> RunHandle:
+    async def answer(self, question: str, text: str, *, by: str = "", may_hold: bool = True) -> RunHandle:
         """Answers a question by the id of its message, or a wait by its token. One answer counts.
 
-        A parked run stores the answer and stays parked.
+        A parked run stores the answer and stays parked. `may_hold` is as for `resume`.
 
         The same answer again gives the first outcome, another one is refused (`AlreadyResumed`).
         """
@@ -196,7 +199,7 @@ class Interlock(OpenFolder):
             )
         try:
             token = token_of(await self.state(run_id), question)
-            await self._resumer.resume(run_id, GivenAnswer(token, text, by), continues_parked=False)
+            await self._resumer.resume(run_id, GivenAnswer(token, text, by, may_hold), continues_parked=False)
         except AlreadyResumed as error:  # by the id that the caller gave
             raise AlreadyResumed(run_id, question, same=error.same) from error
         return RunHandle(self, run_id)
@@ -205,6 +208,18 @@ class Interlock(OpenFolder):
         """The open questions to people in this folder, the oldest first."""
         self._require_open()
         return (await open_questions(self.store, self.crew_of))[0]
+
+    async def approvals(self) -> Sequence[StandingApproval]:
+        """The standing approvals of this folder, the newest first."""
+        self._require_open()
+        return await self.store.standing_approvals()
+
+    async def revoke_approval(self, approval: str) -> None:
+        """Ends a standing approval at once, also for runs in progress. `NoSuchApproval` if there is none of this id."""
+        self._require_open()
+        require_text(approval, "the id of an approval")
+        if not await self.store.revoke_approval(approval):
+            raise NoSuchApproval(approval)
 
     async def send_message(
         self,

@@ -41,6 +41,7 @@ from interlock.engine.flow.parking import SET_ASIDE
 from interlock.engine.state import RunState
 from interlock.errors import OwnedElsewhere, RecordsMissing, UsageError
 from interlock.ports import Archive, Clock, Delivery, Journal, Observer, Owners, RunRow
+from interlock.runtime.calls.approvals import HostApprovals
 from interlock.runtime.calls.external_signals import OnExternal
 from interlock.runtime.calls.host_decisions import CheckReport, HostDecisions, SelectChildren
 from interlock.runtime.run_scheduler import RunScheduler
@@ -84,6 +85,7 @@ class OpenFolder:
         settings = settings_from(host)
         self.data, self.host_file = Path(data), settings.file
         self.script, self.model = script, model
+        self._approvals = settings.approvals
         self.clock = clock or SystemClock()
         self._connect_tools(_models_from(models, script, model, settings, self.clock), deps, tools, settings)
         self._known = KnownSecrets(secret.value for secret in host_secrets(settings, os.environ))
@@ -108,7 +110,11 @@ class OpenFolder:
         )
         functions = self.resources.toolbox_of([*tools, *import_tools(settings)])
         self.toolbox = HostTools(
-            functions, settings.mcp, has_file=settings.file is not None, tools_with=self.resources.tools_with
+            functions,
+            settings.mcp,
+            file=settings.file,
+            tools_with=self.resources.tools_with,
+            approvals=settings.approvals,
         )
 
     store: SqliteStore
@@ -158,6 +164,7 @@ class OpenFolder:
                 listens=self._listens,
                 redactor=self._known,
                 supplies=self.resources,
+                approvals=HostApprovals(self._approvals.rules, store, self._approvals.deadline_ms),
             )
         )
         self._assemble_commands()

@@ -153,10 +153,10 @@ def _remaining_ms(state: RunState, purpose: str) -> int | None:
 def token_of(state: RunState, question: str) -> str:
     """The token that answers a question now, or that answered it; raises `NotWaiting` if there is neither."""
     for wait in state.waits:
-        if question in (wait.message, wait.again_of, wait.token):
+        if question in (wait.id, wait.token):
             return wait.token
     if question in state.asked:
         return state.asked[question]
     if question in state.answered:
         return question
-    raise NotWaiting(state.run, question, [wait.message or wait.again_of or wait.token for wait in state.waits])
+    raise NotWaiting(state.run, question, [wait.id for wait in state.waits])

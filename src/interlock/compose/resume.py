@@ -48,7 +48,7 @@ class RunResumer:
             return
         if elsewhere and token is None:
             given = given._replace(token=await self._only_token(run_id, text))
-        body = resume_body(given.token, text, continues_parked=continues_parked)
+        body = resume_body(given.token, text, continues_parked=continues_parked, may_hold=given.may_hold)
 
         async def resume_here(order: str) -> str:
             await self._resume_here(run_id, given, answers, continues_parked, order)

@@ -1,10 +1,14 @@
 """All tools of a host: its functions, and those of its MCP servers."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+from interlock.adapters.config.approval_settings import NO_APPROVAL_SETTINGS, ApprovalSettings
 from interlock.adapters.config.mcp_settings import McpServer
 from interlock.adapters.tools.mcp_tools import McpToolbox
 from interlock.adapters.tools.python_tools import PythonToolbox
+from interlock.compose.approval_rules import require_known_tools
 from interlock.compose.preflight import require_tools
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import BUILT_IN_TOOLS
@@ -23,23 +27,31 @@ class HostTools:
         functions: PythonToolbox,
         servers: Mapping[str, McpServer],
         *,
-        has_file: bool = True,
+        file: Path | None = None,
         tools_with: Callable[[CrewRef], PythonToolbox],
+        approvals: ApprovalSettings = NO_APPROVAL_SETTINGS,
     ) -> None:
-        self._functions, self._has_file, self._tools_with = functions, has_file, tools_with
+        self._functions, self._file, self._tools_with = functions, file, tools_with
+        self._approvals = approvals
         self._served = McpToolbox(servers, taken=(*functions.names, *BUILT_IN_TOOLS))
 
     async def require(self, crew: CrewDefinition, run: str = "") -> None:
         """Refuses a crew that names missing tools; afterwards all that it names can be called."""
         names = (*self._tools_with(CrewRef(crew.name)).names, *self._functions.names)
-        require_tools(crew, names, run, has_file=self._has_file)
+        require_tools(crew, names, run, has_file=self._file is not None)
         named = [tool for agent in crew.agents for tool in agent.tools]
         try:
             await self._served.ensure_started(named, lenient=crew.version == "1.0")
+            self._require_rules()
         except UsageError as error:
             if not run:
                 raise
             raise UsageError(f"{error}; run '{run}' stays as it was") from error
+
+    def _require_rules(self) -> None:
+        """Refuses a rule of [approvals] that is about no tool."""
+        known = (*self._functions.names, *self._served.names_offered())
+        require_known_tools(self._approvals, self._file, known, self._served.servers_not_started())
 
     def schemas(self, names: Sequence[str], crew: CrewRef = NO_CREW) -> tuple[ToolSchema, ...]:
         own = self._tools_with(crew)
@@ -57,6 +69,12 @@ class HostTools:
         if name in (own := self._tools_with(crew)).names:
             return own.needs_approval(name, crew)
         return self._functions.needs_approval(name, crew) or self._served.needs_approval(name, crew)
+
+    def has_approval_function(self, name: str, crew: CrewRef = NO_CREW) -> bool:
+        return self._functions.has_approval_function(name, crew)
+
+    async def call_approval_function(self, call: ToolCall) -> Any:
+        return await self._functions.call_approval_function(call)
 
     async def run(self, call: ToolCall) -> str:
         if call.name in (own := self._tools_with(CrewRef(call.crew, call.crew_sha))).names:

@@ -51,7 +51,8 @@ class CallModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunTool(msgspec.Struct, frozen=True, kw_only=True):
-    """Run a tool. One that needs approval and is not `approved` is answered by `tool.held`.
+    """Run a tool. One that is not `approved` and that the host decides about is answered by `tool.held` or
+    `tool.decided`.
 
     The same holds if a person `edited` the arguments and they do not fit. `idempotency_key` is the key of the first
     try, which the tool gets on every try; it is empty on the first one.
@@ -64,6 +65,17 @@ class RunTool(msgspec.Struct, frozen=True, kw_only=True):
     approved: bool = False
     edited: bool = False
     idempotency_key: str = ""
+
+
+class StoreApproval(msgspec.Struct, frozen=True, kw_only=True):
+    """Store a person's approval of later calls, in the transaction of the transition."""
+
+    key: str
+    id: str
+    tool: str
+    pattern: str
+    for_run: bool
+    by: str
 
 
 class StartChild(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,6 +176,7 @@ Effect = (
     | Settle
     | CallModel
     | RunTool
+    | StoreApproval
     | StartChild
     | StopChild
     | SetTimer

@@ -5,6 +5,8 @@ from itertools import zip_longest
 
 from interlock.engine.events import (
     CALLER,
+    ApprovalGiven,
+    ApprovalNeeded,
     BranchFinished,
     CancelRequested,
     ChildFinished,
@@ -26,6 +28,7 @@ from interlock.engine.events import (
     RunResumed,
     RunStarted,
     SignalRejected,
+    ToolDecided,
 )
 from interlock.engine.kinds import RunStatus, WorkStatus
 from interlock.engine.routing.candidates import Verb
@@ -73,10 +76,10 @@ def _explain_event(event: Event, after: Event | None) -> str:
             return _explain_message(event)
         case LimitReached() | RunPaused() | RunFinished():
             return _explain_run_status(event)
-        case RunStarted() | RunResumed() | CancelRequested():
-            return person_line(event)
+        case ToolDecided() | ApprovalNeeded() | ApprovalGiven():
+            return _explain_approval(event)
         case _:
-            return ""
+            return person_line(event)
 
 
 def person_line(event: Event) -> str:
@@ -90,6 +93,23 @@ def person_line(event: Event) -> str:
             return f"cancelled by {event.by}"
         case _:
             return ""
+
+
+def _explain_approval(event: ToolDecided | ApprovalNeeded | ApprovalGiven) -> str:
+    """Decisions about tool calls, with the rule, the approval or the person behind them."""
+    match event:
+        case ApprovalNeeded():
+            return f"a person must approve the call: {event.terms.because}" if event.terms is not None else ""
+        case ApprovalGiven():
+            by = f" by {event.by}" if event.by else ""
+            return f"calls that fit '{event.pattern}' are approved {event.holds}{by} ({event.approval})"
+        case ToolDecided(verdict="deny"):
+            return f"{event.tool} is denied by the rule '{event.rule}'"
+        case ToolDecided() if event.approval:
+            by = f" of {event.by}" if event.by else ""
+            return f"{event.tool} is allowed by the approval {event.approval}{by}"
+        case ToolDecided():
+            return f"{event.tool} is allowed" + (f" by the rule '{event.rule}'" if event.rule else " by its own code")
 
 
 def _explain_group(event: BranchFinished | GroupJoined) -> str:

@@ -53,4 +53,4 @@ def _outstanding_timers(t: Transition) -> Iterator[Effect]:
 def outstanding_alarms(t: Transition) -> Iterator[Effect]:
     for wait in t.state.waits:
         if wait.alarm:
-            yield SetAlarm(key=wait.alarm, token=wait.message, duration_ms=wait.deadline_ms)
+            yield SetAlarm(key=wait.alarm, token=wait.id, duration_ms=wait.deadline_ms)

@@ -42,6 +42,7 @@ from interlock.engine.events import (
     RunResumed,
     RunStarted,
     TimerFired,
+    ToolDecided,
     ToolOutcomeLost,
     ToolReturned,
     Usage,
@@ -58,7 +59,7 @@ from interlock.engine.flow.sub_crews import (
     on_child_returned,
     on_child_waits,
 )
-from interlock.engine.flow.waits import answer_wait, on_tool_outcome_lost, pause_if_idle
+from interlock.engine.flow.waits import answer_wait, expire_wait, on_tool_outcome_lost, pause_if_idle
 from interlock.engine.index import Index
 from interlock.engine.kinds import RunStatus, TimerKind, TimerPurpose
 from interlock.engine.outstanding import outstanding_effects
@@ -86,9 +87,8 @@ from interlock.engine.stages import (
 from interlock.engine.state import RunState, wait_tokens_of
 from interlock.engine.timers import RUN, WARNING, start_timer, update_timers
 from interlock.engine.transition import Transition
-from interlock.engine.turns.approvals import on_approval_needed
+from interlock.engine.turns.approvals import on_approval_needed, on_tool_decided
 from interlock.engine.turns.model_calls import ask_model, end_call, on_model_failed, on_reserved, retry_call
-from interlock.engine.turns.questions import on_question_expired
 from interlock.engine.turns.replies import on_model_replied
 from interlock.engine.turns.side_turns import end_side_turn, insert_side_turns, queue_side_turn, start_side_turns
 from interlock.engine.turns.start import is_stale_broadcast, on_mail_taken, show_broadcast, start_turn
@@ -217,7 +217,7 @@ def _is_closed(t: Transition, event: IncomingEvent) -> bool:
             return t.state.status is not RunStatus.NEW
         case CancelRequested() | ParkRequested() | DriveFailed():
             return t.state.ending is not None or (isinstance(event, ParkRequested) and bool(t.state.parked))
-        case ToolReturned() | ToolOutcomeLost() | ApprovalNeeded():
+        case ToolReturned() | ToolOutcomeLost() | ApprovalNeeded() | ToolDecided():
             return not _is_awaited(t, event.call)
         case TimerFired():
             return event.timer not in t.index.ticking
@@ -234,7 +234,7 @@ def _is_closed(t: Transition, event: IncomingEvent) -> bool:
 def _is_stale_answer(t: Transition, event: RunResumed | InputExpired) -> bool:
     """Waits of a child are answered there; a deadline names its question, because the token may have changed."""
     if isinstance(event, InputExpired):
-        return not any(wait.message == event.token for wait in t.state.waits)
+        return not any(wait.id == event.token and wait.deadline_ms for wait in t.state.waits)
     if event.token == t.state.parked:
         return not event.token
     wait = t.wait_with(event.token)
@@ -328,8 +328,9 @@ _EVENT_HANDLERS: dict[type, Callable[[Transition, Any], Stage | None]] = {
     ToolOutcomeLost: on_tool_outcome_lost,
     TimerFired: _on_timer_fired,
     RunResumed: _on_run_resumed,
-    InputExpired: on_question_expired,
+    InputExpired: expire_wait,
     ApprovalNeeded: on_approval_needed,
+    ToolDecided: on_tool_decided,
     BroadcastHeard: queue_side_turn,
     MailTaken: on_mail_taken,
     ChildReturned: on_child_returned,

@@ -6,7 +6,7 @@ import msgspec
 
 from interlock.broadcast.record import ReceivedBroadcast
 from interlock.engine.budgets.inherited_limits import UNBOUNDED, Allowance, InheritedLimits
-from interlock.engine.events import NO_NEEDS, Entry, HostNeeds, ToolRequest, Usage
+from interlock.engine.events import NO_NEEDS, ApprovalTerms, Entry, HostNeeds, ToolRequest, Usage
 from interlock.engine.kinds import OPEN, RunStatus, TurnKind, WaitKind, WorkStatus
 from interlock.engine.routing.decision import Decision
 from interlock.messages.answers import AnswerRules
@@ -42,6 +42,7 @@ class OpenTool(msgspec.Struct, kw_only=True, omit_defaults=True):
     approved: bool = False
     edited: str = ""  # the arguments that a person gave instead of the model's
     asked_as: str = ""  # the first token of its approval
+    terms: ApprovalTerms | None = None  # of its approval; None in journals of before there were terms
 
 
 class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -176,7 +177,7 @@ class Wait(msgspec.Struct, kw_only=True, omit_defaults=True):
     message: str = ""  # the id of the question, if an agent asked it
     again_of: str = ""  # the first token of a repeated approval
     question: str = ""
-    context: str = ""  # the agent's reason to ask
+    context: str = ""  # the agent's reason to ask, or why its tool call needs an approval
     rules: AnswerRules = AnswerRules()
     deadline_ms: int = 0
     default: str | None = None
@@ -186,6 +187,11 @@ class Wait(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def kind(self) -> WaitKind:
         return WaitKind.of_reason(self.reason)
+
+    @property
+    def id(self) -> str:
+        """The name of the question, which stays when it is asked again."""
+        return self.message or self.again_of or self.token
 
 
 class SideTurn(msgspec.Struct, frozen=True, kw_only=True):

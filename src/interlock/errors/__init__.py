@@ -9,7 +9,7 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 │  ├─ HostLacks     a run was begun with models, deps or functions that this process does not have
                 │  ├─ BadCrewModule     a Python module that a command was given for a crew
                 │  ├─ BadBroadcast ── BadPattern     an invalid broadcast, subscription or schedule
-                │  └─ UnknownSubscriber  NoSuchSignal  NoSuchSchedule
+                │  └─ UnknownSubscriber  NoSuchSignal  NoSuchSchedule  NoSuchApproval
                 ├─ RequestRefused     the sender of the request acts; its codes are in server/http/problems.py
                 ├─ RunError ──┬─ RunNotFound (RunDeleted)  RunExists  OutOfOrder  NotOwner  OwnedElsewhere
                 │             ├─ AlreadyHeard  DamagedRun  OrderPending  OrderRefused  OrderLost  OrderCarriedOut
@@ -90,6 +90,7 @@ from interlock.errors.usage import (
     BadPattern,
     FolderServed,
     HostLacks,
+    NoSuchApproval,
     NoSuchSchedule,
     NoSuchSignal,
     RequestRefused,
@@ -120,6 +121,7 @@ __all__ = [
     "JournalDiverged",
     "ModelRefused",
     "ModelUnavailable",
+    "NoSuchApproval",
     "NoSuchSchedule",
     "NoSuchSignal",
     "NotOwner",

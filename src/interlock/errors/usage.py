@@ -93,6 +93,16 @@ class NoSuchSignal(UsageError):
     code = "no-such-signal"
 
 
+class NoSuchApproval(UsageError):
+    """No standing approval has this id: it was revoked, or there never was one."""
+
+    code = "no-such-approval"
+
+    def __init__(self, approval: str) -> None:
+        super().__init__(f"there is no approval '{approval[:80]}'; 'interlock runs approvals list' shows all")
+        self.approval = approval
+
+
 class NoSuchSchedule(UsageError):
     """No run schedule has this id, or several ids begin with it."""
 

@@ -5,6 +5,7 @@ Rule 2: ownership is separate from appending. An append with a stale epoch is re
 Rule 3: foreign errors stop at the adapter. A port raises a `PortError` or one of the refusals that it documents.
 """
 
+from interlock.ports.approvals import StandingApprovals
 from interlock.ports.archive import Archive, SealedTree, Tombstone
 from interlock.ports.atomic_writes import NO_WRITES, AtomicWrites
 from interlock.ports.budgets import BudgetStore, Grant, Reservation, RunUsage, Settlement, UsageTotals
@@ -84,6 +85,7 @@ __all__ = [
     "SealedRecord",
     "SealedTree",
     "Settlement",
+    "StandingApprovals",
     "StoredRecord",
     "Tombstone",
     "ToolCall",

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from interlock.approvals.standing import StandingApproval
 from interlock.broadcast.record import Emission
 from interlock.ports.budgets import Reservation, Settlement
 from interlock.ports.bus import Activity, InboxClaim
@@ -21,6 +22,8 @@ class AtomicWrites(msgspec.Struct, frozen=True, kw_only=True):
     outgoing: tuple[OutgoingSignal, ...] = ()
     # AFTER this record the run has these open questions; None if they did not change.
     asking: RunQuestions | None = None
+    # AFTER a person gave them, BEFORE a call that they approve.
+    approvals: tuple[StandingApproval, ...] = ()
     # AFTER the orders are carried out, by this record: their keys, each with its outcome.
     orders: tuple[tuple[str, OrderOutcome], ...] = ()
     # BEFORE a model is called (reservations) and AFTER it has answered (settlements).

@@ -12,7 +12,8 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     The id stays the same when an answer was refused and the question is asked again with another token. `context` is
     the reason for the question. `since` and `until` are in milliseconds since 1970; `until` is 0 without a deadline,
     and `default` is the answer at the deadline. `fault` says why the last answer was refused. An approval names its
-    `tool`, the `call` and the `arguments` as the model wrote them.
+    `tool`, the `call` and the `arguments` as the model wrote them; `holds_for` are the calls for which the answers
+    `for this run` and `always` hold, empty if the person must name them.
     """
 
     id: str
@@ -34,6 +35,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     tool: str = ""
     call: str = ""
     arguments: str = ""
+    holds_for: str = ""
 
 
 class RunQuestions(msgspec.Struct, frozen=True, kw_only=True):

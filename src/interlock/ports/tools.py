@@ -69,7 +69,15 @@ class Toolbox(Protocol):
     def is_idempotent(self, name: str, crew: CrewRef = NO_CREW) -> bool: ...
 
     def needs_approval(self, name: str, crew: CrewRef = NO_CREW) -> bool:
-        """Whether a person must approve before it runs."""
+        """Whether a person must approve every call before it runs."""
+        ...
+
+    def has_approval_function(self, name: str, crew: CrewRef = NO_CREW) -> bool:
+        """Whether a function of its code decides which calls a person must approve."""
+        ...
+
+    async def call_approval_function(self, call: ToolCall) -> Any:
+        """The result of that function. It may raise anything."""
         ...
 
     async def run(self, call: ToolCall) -> str:

@@ -27,6 +27,7 @@ from interlock.ports import (
     StoredRecord,
 )
 from interlock.runtime.broadcasts import NO_CLAIMED_INBOXES, BroadcastHub
+from interlock.runtime.calls.approvals import approvals_to_store
 from interlock.runtime.calls.effects import EffectRunner
 from interlock.runtime.calls.external_signals import ExternalSender
 from interlock.runtime.calls.reservations import NO_GRANTS, grants_by_key
@@ -122,7 +123,10 @@ class Committer:
         """The writes in the transaction of the record."""
         spending = self._effect_runner.reservations.budget_writes(live, effects, at)
         outgoing = self._external_sender.outgoing_signals(live.id, effects)
-        return AtomicWrites(spending=spending, outgoing=outgoing) if spending or outgoing else NO_WRITES
+        approvals = approvals_to_store(live, effects, at)
+        if not (spending or outgoing or approvals):
+            return NO_WRITES
+        return AtomicWrites(spending=spending, outgoing=outgoing, approvals=approvals)
 
     def _notify_followers(self, live: LiveRun, record: Record, position: int) -> None:
         if watchers := self._watchers.of(live.id):

@@ -43,11 +43,15 @@ _encode = msgspec.json.Encoder().encode
 
 
 class GivenAnswer(NamedTuple):
-    """An answer to a wait of a run; without a token, to its only one."""
+    """An answer to a wait of a run; without a token, to its only one.
+
+    `may_hold`: the person may approve later calls too.
+    """
 
     token: str | None = None
     text: str = ""
     by: str = ""
+    may_hold: bool = False
 
 
 class ResumeOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +60,7 @@ class ResumeOrder(msgspec.Struct, frozen=True, kw_only=True):
     token: str | None
     text: str
     continues_parked: bool = True
+    may_hold: bool = False
 
 
 class OrderRefusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,7 +170,7 @@ class OrderTaker:
         match order.kind:
             case "resume":
                 given = _resume_of(order.body)
-                answer = GivenAnswer(given.token, given.text, order.by)
+                answer = GivenAnswer(given.token, given.text, order.by, given.may_hold)
                 await self._commands.resume(
                     crew, order.run, answer, continues_parked=given.continues_parked, order=order.key
                 )
@@ -180,8 +185,8 @@ class OrderTaker:
         return ""
 
 
-def resume_body(token: str | None, text: str, *, continues_parked: bool) -> bytes:
-    return _encode(ResumeOrder(token=token, text=text, continues_parked=continues_parked))
+def resume_body(token: str | None, text: str, *, continues_parked: bool, may_hold: bool = False) -> bytes:
+    return _encode(ResumeOrder(token=token, text=text, continues_parked=continues_parked, may_hold=may_hold))
 
 
 def message_body(given: MessageGiven) -> bytes:

@@ -29,6 +29,7 @@ from interlock.engine.events import (
     ParkRequested,
     RunResumed,
     RunStarted,
+    ToolDecided,
     ToolRequest,
     ToolReturned,
 )
@@ -137,7 +138,14 @@ def _redact_cancel_requested(event: CancelRequested, by: Redactor) -> CancelRequ
 
 
 def _redact_approval_needed(event: ApprovalNeeded, by: Redactor) -> ApprovalNeeded:
-    return _replace_changed(event, fault=by.redact(event.fault))
+    terms = event.terms
+    if terms is not None:
+        terms = _replace_changed(terms, because=by.redact(terms.because), pattern=by.redact(terms.pattern))
+    return _replace_changed(event, fault=by.redact(event.fault), terms=terms)
+
+
+def _redact_tool_decided(event: ToolDecided, by: Redactor) -> ToolDecided:
+    return _replace_changed(event, tool=by.redact(event.tool), rule=by.redact(event.rule))
 
 
 def _redact_broadcast_heard(event: BroadcastHeard, by: Redactor) -> BroadcastHeard:
@@ -178,6 +186,7 @@ _REDACTORS: dict[type, Callable[[Any, Redactor], Any]] = {
     RunResumed: _redact_run_resumed,
     CancelRequested: _redact_cancel_requested,
     ApprovalNeeded: _redact_approval_needed,
+    ToolDecided: _redact_tool_decided,
     BroadcastHeard: _redact_broadcast_heard,
     MailTaken: _redact_mail_taken,
     ChildReturned: _redact_child_returned,

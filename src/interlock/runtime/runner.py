@@ -6,17 +6,17 @@ Rule 2: a command claims the run it is for, under the lock of the run.
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from interlock.crew.definition import CrewDefinition
-from interlock.engine.delegation.host_messages import require_given
 from interlock.engine.events import NO_CONTEXT, NO_NEEDS, CrewContext, Entry, HostNeeds, MessageGiven, RunStarted
 from interlock.engine.kinds import RunStatus
 from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.run import RULES, Run
-from interlock.errors import InterlockError, OwnedElsewhere
+from interlock.errors import OwnedElsewhere
 from interlock.messages.host_types import message_types
 from interlock.ports import (
     BudgetStore,
@@ -32,6 +32,7 @@ from interlock.ports import (
     Toolbox,
 )
 from interlock.runtime.broadcasts import BroadcastHub
+from interlock.runtime.calls.approvals import NO_APPROVALS, HostApprovals
 from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.effects import EffectRunner
 from interlock.runtime.calls.external_signals import ExternalSender, OnExternal
@@ -46,6 +47,7 @@ from interlock.runtime.lifecycle.broadcast_delivery import BroadcastDelivery, St
 from interlock.runtime.lifecycle.cancellation import Cancellation
 from interlock.runtime.lifecycle.children import Children
 from interlock.runtime.lifecycle.deadlines import QuestionDeadlines
+from interlock.runtime.lifecycle.host_messages import HostMessages
 from interlock.runtime.lifecycle.parking import Parking
 from interlock.runtime.lifecycle.resumption import Resumption
 from interlock.runtime.lifecycle.supervisor import Supervisor
@@ -99,6 +101,7 @@ class Runner:
         listens: bool = True,
         redactor: Redactor | None = None,
         supplies: RunSupplies = EVERY_SUPPLY,
+        approvals: HostApprovals = NO_APPROVALS,
     ) -> None:
         self.journal, self.owners, self.orders, self.clock = journal, owners, orders, clock
         self.hub, self.crews, self.timers = BroadcastHub(bus, clock), StoredCrews(journal), Timers(clock)
@@ -118,6 +121,7 @@ class Runner:
             costs=costs,
             host_decisions=judges,
             hub=self.hub,
+            approvals=approvals,
         )
         self._connect_committer(observers, redactor)
         self._connect_live_runs(start_for, supplies)
@@ -190,6 +194,7 @@ class Runner:
             deadlines=self.deadlines,
         )
         self._cancellation = Cancellation(runs, committer, resumption, self._answers)
+        self._messages = HostMessages(runs, committer, resumption, self._answers)
         self.effect_runner.on_alarm = self.deadlines.set_alarm
         self.effect_runner.children = Children(
             journal=self.journal,
@@ -259,15 +264,14 @@ class Runner:
         self, crew: CrewDefinition, crew_sha: str, delivery: Delivery, run_id: str, needs: HostNeeds = NO_NEEDS
     ) -> None:
         """Starts a run at an agent because of a broadcast; the delivery is acknowledged with its first record."""
-        received = delivery.heard
         event = RunStarted(
             crew=crew.name,
-            input=received.broadcast.type,
+            input=delivery.heard.broadcast.type,
             rules=RULES,
             messages=message_types(),
             crew_sha=crew_sha,
             entry=delivery.agent,
-            heard=received,
+            heard=delivery.heard,
             delivery=delivery.number,
             needs=needs,
         )
@@ -301,27 +305,7 @@ class Runner:
 
     async def send_message(self, crew: CrewDefinition, run_id: str, given: MessageGiven, *, order: str = "") -> str:
         """Sends a message of the host to an agent of the run; returns its id. `BadMessage` if it cannot be sent."""
-        return str(await self._tasks.run_shielded(self._send_message(crew, run_id, given, order)))
-
-    async def _send_message(self, crew: CrewDefinition, run_id: str, given: MessageGiven, order: str) -> str:
-        async with self.live_runs.run_lock(run_id):
-            live = await self.live_runs.get_or_claim(run_id, crew)
-            async with live.lock:
-                await self._answers.require_open(order, live)
-                state = live.run.state
-                if given.key and given.key in state.given:
-                    await self.live_runs.release_if_idle(live)
-                    return state.given[given.key]
-                try:
-                    require_given(state, crew, given)
-                except InterlockError:
-                    await self.live_runs.release_if_idle(live)
-                    raise
-                parent = await self.resumption.wake_for_input(live)
-                sent = f"{run_id}:m{state.messages + 1}"
-                await self.committer.commit_event(live, given, order=order, value=sent)
-            self.resumption.drive_with_parent(parent, live)
-        return sent
+        return str(await self._tasks.run_shielded(self._messages.send_message(crew, run_id, given, order)))
 
     async def cancel(self, crew: CrewDefinition, run_id: str, by: str, *, order: str = "") -> None:
         """Cancels a run. It is stored when this returns; calls in progress are being stopped."""
@@ -364,12 +348,11 @@ class Runner:
             await self.external_sender.resend_pending(run_id)
 
     async def _is_free(self, run_id: str) -> bool:
-        try:
+        with suppress(OwnedElsewhere):
             await self.owners.claim(run_id)
-        except OwnedElsewhere:
-            return False
-        await self.owners.release(run_id)
-        return True
+            await self.owners.release(run_id)
+            return True
+        return False
 
     # Watch
 

@@ -53,6 +53,8 @@ def _as_public(event: Event, at: int) -> PublicEvent:
         body["signal"]["createdAt"] = at
     if isinstance(event, RunResumed | InputGiven) and not event.by:
         del body["by"]
+    if isinstance(event, RunResumed) and not event.may_hold:
+        del body["may_hold"]
     if isinstance(event, ToolReturned) and not event.memory:
         del body["memory"]
     if isinstance(event, RunStarted):  # most runs have nothing but their input

@@ -20,6 +20,7 @@ from interlock.server.http.origins import Origins
 from interlock.server.http.problems import problem_response
 from interlock.server.http.strict_routes import StrictRoute
 from interlock.server.openapi import openapi_builder
+from interlock.server.routes.approval_routes import approvals_router
 from interlock.server.routes.crew_routes import crews_router
 from interlock.server.routes.dead_webhook_routes import webhooks_router
 from interlock.server.routes.engine_routes import engine_router
@@ -38,6 +39,7 @@ STATIC = Path(__file__).parent / "static"
 ROUTERS = (
     runs_router,
     questions_router,
+    approvals_router,
     crews_router,
     engine_router,
     signals_router,

@@ -123,7 +123,9 @@ class CrewTools:
         row = await self.box.journal.row(run)
         if row.crew not in self._crews:
             raise UsageError(f"run '{run}' belongs to crew '{row.crew}', which is not served here")
-        return await self._follow_run(run, self.box.resume(run, answer, token=token, by=MCP), row.seq, report)
+        return await self._follow_run(
+            run, self.box.resume(run, answer, token=token, by=MCP, may_hold=False), row.seq, report
+        )
 
     async def _follow_run(self, run: str, asked: Awaitable[RunHandle], after: int, report: Progress) -> Result:
         try:

@@ -97,6 +97,7 @@ def question_view(question: OpenQuestion, tools: Toolbox) -> dict[str, Any]:
         "tool": question.tool,
         "arguments": json_or_text(question.arguments) if question.arguments else None,
         "parameters": _parameters_of(question, tools) if question.arguments else {},
+        "holds_for": question.holds_for,
     }
 
 

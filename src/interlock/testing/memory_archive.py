@@ -1,4 +1,4 @@
-"""`Archive`, `Questions` and `Orders` in memory, for tests."""
+"""`Archive`, `Questions`, `StandingApprovals` and `Orders` in memory, for tests."""
 
 import itertools
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ import msgspec
 
 from interlock.adapters.sqlite.tables.order_rows import too_many_orders_error
 from interlock.adapters.store_rules import record_format
+from interlock.approvals.standing import StandingApproval
 from interlock.errors import (
     OrderLost,
     RunExists,
@@ -102,8 +103,25 @@ class MemoryQuestions(MemoryProcess):
         self._shared_storage.unlisted.discard(asking.run)
 
 
+class MemoryApprovals(MemoryProcess):
+    """`StandingApprovals` in memory."""
+
+    async def standing_approvals(self, tool: str | None = None) -> Sequence[StandingApproval]:
+        self.require_open()
+        found = [each for each in self._shared_storage.approvals.values() if tool in (None, each.tool)]
+        return sorted(found, key=lambda each: (-each.at, each.id))
+
+    async def revoke_approval(self, approval: str) -> bool:
+        self.require_open()
+        return self._shared_storage.approvals.pop(approval, None) is not None
+
+    def _store_approvals(self, approvals: Sequence[StandingApproval]) -> None:
+        for each in approvals:
+            self._shared_storage.approvals.setdefault(each.id, each)
+
+
 class MemoryArchive(MemoryOrders):
-    """`Archive` in memory. A run that is deleted takes its orders with it."""
+    """`Archive` in memory. A run that is deleted takes its orders and the approvals for it with it."""
 
     async def export_tree(self, run: str) -> SealedTree:
         names = self._names_in_tree(run)
@@ -185,6 +203,8 @@ class MemoryArchive(MemoryOrders):
         self._shared_storage.unlisted.discard(run)
         for key in [order.key for order in self._shared_storage.orders.values() if order.run == run]:
             self._forget(key)
+        for id_ in [each.id for each in self._shared_storage.approvals.values() if each.run == run]:
+            del self._shared_storage.approvals[id_]
         self._shared_storage.order = [
             ("", 0) if of == run else (of, number) for of, number in self._shared_storage.order
         ]

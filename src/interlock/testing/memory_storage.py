@@ -5,6 +5,7 @@ import msgspec
 from interlock.adapters.store_rules import record_format
 from interlock.adapters.store_rules.budget_rules import BudgetCounter, OpenReservation
 from interlock.adapters.store_rules.record_format import Tip
+from interlock.approvals.standing import StandingApproval
 from interlock.errors import (
     OwnedElsewhere,
     RunDeleted,
@@ -85,6 +86,7 @@ class SharedStorage(msgspec.Struct, kw_only=True):
     orders: dict[str, RunOrder] = {}
     outcomes: dict[str, OrderOutcome] = {}  # by the key of the order
     unlisted: set[str] = set()
+    approvals: dict[str, StandingApproval] = {}
     ledger: MemoryBudgetLedger = msgspec.field(default_factory=MemoryBudgetLedger)
     tables: MemoryTables = msgspec.field(default_factory=MemoryTables)
     alive: set[str] = set()

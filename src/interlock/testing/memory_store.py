@@ -30,11 +30,11 @@ from interlock.ports import (
     Settlement,
     StoredRecord,
 )
-from interlock.testing.memory_archive import MemoryArchive, MemoryQuestions
+from interlock.testing.memory_archive import MemoryApprovals, MemoryArchive, MemoryQuestions
 from interlock.testing.memory_storage import StoredRun
 
 
-class MemoryStore(MemoryArchive, MemoryQuestions):
+class MemoryStore(MemoryArchive, MemoryQuestions, MemoryApprovals):
     """`Journal` and `Owners` in memory. Records are stored as the bytes that a real store would write."""
 
     async def create(self, row: RunRow, record: Record, also: AtomicWrites = NO_WRITES) -> AppendResult:
@@ -197,6 +197,8 @@ class MemoryStore(MemoryArchive, MemoryQuestions):
             self._shared_storage.outbox.setdefault(each.key, each)
         if also.asking is not None:
             self._keep_questions(also.asking)
+        if also.approvals:
+            self._store_approvals(also.approvals)
         for key, outcome in also.orders:
             self._settle(key, outcome)
         grants = [spend(self._shared_storage.ledger, order) for order in also.spending]

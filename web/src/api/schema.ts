@@ -113,6 +113,61 @@ export interface components {
             /** Tools */
             tools: string[];
         };
+        /** ApprovalPage */
+        ApprovalPage: {
+            /** Approvals */
+            approvals: components["schemas"]["ApprovalView"][];
+        };
+        /**
+         * ApprovalView
+         * @description An answer `for this run` or `always`: later calls of the tool that fit the pattern need no other answer.
+         */
+        ApprovalView: {
+            /**
+             * Asked In
+             * @description The run that had asked.
+             * @example 01a1e2ac96f34f33c417
+             */
+            asked_in: string;
+            /**
+             * At
+             * @description Milliseconds since 1970.
+             * @example 1794800000000
+             */
+            at: number;
+            /**
+             * By
+             * @description The person who gave it.
+             * @example key:boss
+             */
+            by: string;
+            /**
+             * Crew
+             * @example desk
+             */
+            crew: string;
+            /**
+             * Id
+             * @example ap-4b69f1357c30bf95
+             */
+            id: string;
+            /**
+             * Pattern
+             * @description The calls that it holds for.
+             * @example pay:amount <= 50
+             */
+            pattern: string;
+            /**
+             * Run
+             * @description The run that it holds for, with the runs below it; empty if it holds always.
+             */
+            run: string;
+            /**
+             * Tool
+             * @example pay
+             */
+            tool: string;
+        };
         /** BroadcastPage */
         BroadcastPage: {
             /** Events */
@@ -471,7 +526,7 @@ export interface components {
         GiveAnswer: {
             /**
              * Answer
-             * @description The answer, as the person gave it.
+             * @description The answer, as the person gave it. To an approval: `yes`, `no`, `no: REASON`, a JSON object with other arguments, or, with the scope `approve`, `for this run` and `always`, which may name the calls that they hold for: `always: pay:amount <= 50`.
              * @example yes
              */
             answer: string;
@@ -647,7 +702,7 @@ export interface components {
             choices: string[];
             /**
              * Context
-             * @description Why the agent asks, in its own words; may be empty.
+             * @description Why the agent asks, in its own words, or why the tool call needs an approval; may be empty.
              * @example The customer is waiting.
              */
             context: string;
@@ -677,6 +732,11 @@ export interface components {
              * @description Why the last answer was refused; empty if none was.
              */
             fault: string;
+            /**
+             * Holds For
+             * @description The calls for which the answers `for this run` and `always` hold; empty if the answer must name them, and if this is not an approval.
+             */
+            holds_for: string;
             /**
              * Id
              * @example 01a1e2ac96f34f33c417:8.0
@@ -1115,6 +1175,7 @@ export interface components {
              * @example [
              *       "admin",
              *       "answer",
+             *       "approve",
              *       "metrics",
              *       "read",
              *       "run"

@@ -10,6 +10,7 @@ import { CodeBlock } from "../markdown/CodeBlock";
 import { Changes } from "./Changes";
 import { ApproveOrReject } from "./ApproveOrReject";
 import { useDraft } from "../state/drafts";
+import { HoldChoice, type Holds } from "./HoldChoice";
 import { focusFault } from "./focusFault";
 import { FormFrame } from "./FormFrame";
 import { useAnswer } from "./useAnswer";
@@ -37,6 +38,7 @@ function EditableArguments({ question, given, isOpen, done }: Props & { given: R
   const proposed = useMemo(() => draftOf(shape, given), [shape, given]);
   const [draft, setDraft] = useDraft(question.key, () => proposed);
   const [shown, setShown] = useState<Faults>(new Map());
+  const [holds, setHolds] = useState<Holds>("yes");
   const { refusal, send } = useAnswer(question, done);
   const read = useMemo(() => readDraft(shape, draft, "arguments", given), [shape, draft, given]);
   const isTouched = JSON.stringify(draft) !== JSON.stringify(proposed);
@@ -45,7 +47,7 @@ function EditableArguments({ question, given, isOpen, done }: Props & { given: R
     const faults = isTouched ? read.faults : new Map<string, string>();
     setShown(faults);
     if (faults.size) focusFault(form, faults);
-    else void send(changes.length ? JSON.stringify(read.value) : "yes");
+    else void send(changes.length ? JSON.stringify(read.value) : holds);
   };
   return (
     <FormFrame submit={approve} isOpen={isOpen} refusal={refusal}>
@@ -68,6 +70,7 @@ function EditableArguments({ question, given, isOpen, done }: Props & { given: R
         <p className="quiet">The call has no arguments.</p>
       )}
       <Changes changes={changes} undo={() => setDraft(proposed)} />
+      {!changes.length && <HoldChoice question={question} holds={holds} choose={setHolds} isDisabled={!isOpen} />}
       <ApproveOrReject of={question.key} approve={changes.length ? "Approve with changes" : "Approve"} send={send} isOpen={isOpen} />
     </FormFrame>
   );
@@ -76,11 +79,13 @@ function EditableArguments({ question, given, isOpen, done }: Props & { given: R
 /** Arguments that are not an object, or that a browser would round, can only be approved as they are. */
 function ReadOnlyArguments({ question, isOpen, done }: Props) {
   const { refusal, send } = useAnswer(question, done);
+  const [holds, setHolds] = useState<Holds>("yes");
   const given = question.arguments;
   return (
-    <FormFrame submit={() => void send("yes")} isOpen={isOpen} refusal={refusal}>
+    <FormFrame submit={() => void send(holds)} isOpen={isOpen} refusal={refusal}>
       <p className="quiet">These arguments cannot be edited here.</p>
       <CodeBlock text={typeof given === "string" ? given : argumentsText(question)} />
+      <HoldChoice question={question} holds={holds} choose={setHolds} isDisabled={!isOpen} />
       <ApproveOrReject of={question.key} send={send} isOpen={isOpen} />
     </FormFrame>
   );

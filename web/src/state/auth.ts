@@ -10,7 +10,7 @@ export type AuthState =
   | { readonly status: "checking" }
   | { readonly status: "signed-in"; readonly scopes: readonly string[] };
 
-export type Scope = "read" | "run" | "answer" | "metrics" | "admin";
+export type Scope = "read" | "run" | "answer" | "approve" | "metrics" | "admin";
 
 export const auth = new Store<AuthState>({ status: "checking" });
 

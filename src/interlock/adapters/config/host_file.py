@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.adapters.config.approval_settings import NO_APPROVAL_SETTINGS, ApprovalSettings, read_approval_settings
 from interlock.adapters.config.host_sections import require_variable, section_of
 from interlock.adapters.config.log_settings import LogSettings, read_log_settings
 from interlock.adapters.config.mcp_settings import McpServer, read_mcp_server
@@ -26,6 +27,7 @@ from interlock.errors import UsageError, nearest
 
 # Sections of the file. Those without keys here are checked by the part of Interlock that uses them.
 _SECTIONS: dict[str, tuple[str, ...] | None] = {
+    "approvals": None,
     "durability": None,
     "log": None,
     "mcp": None,
@@ -48,6 +50,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The values of the file; the sources of its modules are not read yet."""
 
     file: Path | None = None
+    approvals: ApprovalSettings = NO_APPROVAL_SETTINGS
     model: ModelRef | None = None
     modules: tuple[str, ...] = ()
     mcp: dict[str, McpServer] = {}
@@ -95,9 +98,11 @@ def _facts(provider: ProviderSettings) -> ProviderFacts:
 
 def read_settings(path: Path) -> HostSettings:
     """Reads the file; raises `UsageError` with the fault."""
-    data = _read(path)
+    source = _source(path)
+    data = _read(path, source)
     return HostSettings(
         file=path,
+        approvals=read_approval_settings(path, data.get("approvals", {}), source),
         model=_model(path, data),
         modules=_modules(path, data),
         mcp={name: read_mcp_server(path, name, data["mcp"][name]) for name in _ids(path, data, "mcp")},
@@ -113,12 +118,19 @@ def read_settings(path: Path) -> HostSettings:
     )
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _source(path: Path) -> str:
     try:
-        data = tomllib.loads(path.read_bytes().decode("utf-8"))
+        return path.read_bytes().decode("utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}; check the path after --config") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not TOML: {error}; correct it there") from error
+
+
+def _read(path: Path, source: str) -> dict[str, Any]:
+    try:
+        data = tomllib.loads(source)
+    except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not TOML: {error}; correct it there") from error
     for name in data:
         if name not in _SECTIONS:

@@ -15,7 +15,7 @@ import msgspec
 from interlock.adapters.config.host_sections import section_of
 from interlock.errors import UsageError
 
-SCOPES = ("read", "run", "answer", "metrics", "admin")
+SCOPES = ("read", "run", "answer", "approve", "metrics", "admin")
 
 # A prefix cannot begin with one of these paths of the server.
 OWN_PATHS = (["v1"], ["static"], ["healthz"], ["readyz"], ["metrics"], ["openapi.json"])

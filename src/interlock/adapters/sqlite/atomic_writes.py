@@ -9,6 +9,7 @@ from interlock.adapters.sqlite.bus.bus_cache import BusCache
 from interlock.adapters.sqlite.bus.bus_tables import SqliteBusTables
 from interlock.adapters.sqlite.sealed_tables import intact_condition
 from interlock.adapters.sqlite.tables import order_rows, question_rows
+from interlock.adapters.sqlite.tables.approvals import store_approvals
 from interlock.adapters.store_rules.budget_rules import BudgetCounter, OpenReservation, spend
 from interlock.adapters.store_rules.bus_rules import apply_bus_writes
 from interlock.ports import AppendResult, AtomicWrites, Grant, OutgoingSignal, Reservation, Settlement
@@ -87,6 +88,8 @@ def apply_writes(connection: sqlite3.Connection, cache: BusCache, also: AtomicWr
         )
     if also.asking is not None:
         question_rows.store_questions(connection, also.asking)
+    if also.approvals:
+        store_approvals(connection, also.approvals)
     for key, outcome in also.orders:
         order_rows.settle(connection, key=key, outcome=outcome)
     grants = apply_spending(connection, also.spending) if also.spending else ()

@@ -11,8 +11,8 @@ from interlock.adapters.sqlite.sealed_tables import intact_condition, register_s
 
 Findings = Iterator[str]
 
-# Tables whose rows name a run that must exist.
-OF_RUNS = ("questions", "unlisted", "spent", "outbox", "active", "orders")
+# Tables whose rows name a run that must exist; an approval that always holds names none.
+OF_RUNS = ("questions", "unlisted", "spent", "outbox", "active", "orders", "approvals")
 
 
 def problems(connection: sqlite3.Connection) -> list[str]:
@@ -100,7 +100,10 @@ def _strays(connection: sqlite3.Connection) -> Findings:
     if count := connection.execute(query, (tombstones.NO_RUN,)).fetchone()[0]:
         yield f"{count} records belong to no run"
     for table in OF_RUNS:
-        query = f"select count(*) from {table} where run not in (select run from runs) and {intact_condition(table)}"  # noqa: S608 - constants
+        query = (
+            f"select count(*) from {table} where run <> '' and run not in (select run from runs)"  # noqa: S608 - constants
+            f" and {intact_condition(table)}"
+        )
         if count := connection.execute(query).fetchone()[0]:
             yield f"{_rows_of(count, table)} of a run that is not there"
 

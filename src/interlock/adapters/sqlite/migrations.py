@@ -13,7 +13,7 @@ from pathlib import Path
 
 from interlock.adapters.files.private_files import make_private_file
 from interlock.adapters.sqlite.bus.bus_schema import BUS_MIGRATIONS, DELAYED_IN_ORDER, QUIET_LIFECYCLE
-from interlock.adapters.sqlite.sealed_tables import ORDERS, SEALED_ROWS, register_seal_function
+from interlock.adapters.sqlite.sealed_tables import APPROVALS, ORDERS, SEALED_ROWS, register_seal_function
 from interlock.errors import StoreFailed
 
 # "ILCK": identifies databases of Interlock.
@@ -205,6 +205,7 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     SEALED_ROWS,
     ORDERS,
+    APPROVALS,
 )
 
 SCHEMA = len(MIGRATIONS)

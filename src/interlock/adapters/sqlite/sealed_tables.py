@@ -169,7 +169,19 @@ _ORDERS_TABLE = SealedTable(
     has_rowid=True,
 )
 
-SEALED_TABLES: dict[str, SealedTable] = {**_FIRST_SEALED_TABLES, "orders": _ORDERS_TABLE}
+_APPROVALS_TABLE = SealedTable(
+    columns=(
+        *("id text primary key", "tool text not null", "run text not null", "at integer not null"),
+        "body blob not null",
+    ),
+    indexes=("create index approvals_by_tool on approvals (tool)", "create index approvals_by_run on approvals (run)"),
+)
+
+SEALED_TABLES: dict[str, SealedTable] = {
+    **_FIRST_SEALED_TABLES,
+    "orders": _ORDERS_TABLE,
+    "approvals": _APPROVALS_TABLE,
+}
 
 
 def seal_of(*values: object) -> int:
@@ -242,3 +254,9 @@ SEALED_ROWS: Migration = (
 
 # Orders to the process that drives a run.
 ORDERS: Migration = ("021_orders", (_create_statement("orders", _ORDERS_TABLE), *_ORDERS_TABLE.indexes))
+
+# Approvals of people that hold for later calls; `run` is empty where one holds always.
+APPROVALS: Migration = (
+    "022_approvals",
+    (_create_statement("approvals", _APPROVALS_TABLE), *_APPROVALS_TABLE.indexes),
+)

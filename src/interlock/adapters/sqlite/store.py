@@ -22,6 +22,7 @@ from interlock.adapters.sqlite.runs import run_queries, run_rows
 from interlock.adapters.sqlite.runs.run_head import read_run_head
 from interlock.adapters.sqlite.runs.run_queries import read_range
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
+from interlock.adapters.sqlite.tables.approvals import ApprovalTables
 from interlock.adapters.sqlite.tables.counts import folder_counts
 from interlock.adapters.sqlite.tables.questions import QuestionTables
 from interlock.adapters.sqlite.tables.schedules import ScheduleTables
@@ -47,7 +48,7 @@ from interlock.ports import (
 PlacedRecord = tuple[int, str, SealedRecord]  # a record with its position and its run
 
 
-class SqliteStore(ArchiveTables, ServerTables, QuestionTables, UsageTables, ScheduleTables):
+class SqliteStore(ArchiveTables, ServerTables, QuestionTables, UsageTables, ScheduleTables, ApprovalTables):
     """`Journal` and `Owners` in a data folder, and with `ServerTables` what a server keeps there.
 
     With durability "full" an acknowledged record survives the loss of power. With "normal" it survives the death of

@@ -72,6 +72,13 @@ class McpToolbox:
         tools = [tool for name in full for tool in self._tools.values() if tool.is_named(name)]
         return tuple({tool.shown: tool.schema for tool in tools}.values())
 
+    def names_offered(self) -> tuple[str, ...]:
+        """The names for models of all tools that the started servers offer to crews."""
+        return tuple(tool.shown for server in self._servers.values() for tool in server.tools())
+
+    def servers_not_started(self) -> tuple[str, ...]:
+        return tuple(name for name, server in self._servers.items() if not server.tools())
+
     def has(self, shown: str) -> bool:
         return shown in self._tools
 

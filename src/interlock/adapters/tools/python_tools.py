@@ -10,6 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
+from interlock.adapters.tools.approval_functions import (
+    ApprovalFunction,
+    call_approval_function,
+    require_approval_setting,
+)
 from interlock.adapters.tools.tool_callables import enclosing_names, own_docstring, own_name, require_tool
 from interlock.adapters.tools.tool_context import ToolContext as ToolContext
 from interlock.adapters.tools.tool_context import context_of
@@ -42,7 +47,7 @@ class PythonTool(Generic[P, R]):
 
     function: Callable[P, R]
     idempotent: bool = False
-    needs_approval: bool = False
+    needs_approval: bool | ApprovalFunction = False
     known_as: str = ""
     description: str = ""
     local_names: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
@@ -52,6 +57,7 @@ class PythonTool(Generic[P, R]):
     def __post_init__(self) -> None:
         if self.local_names is None:
             object.__setattr__(self, "local_names", enclosing_names(self.function))
+        require_approval_setting(self.needs_approval, self.name)
 
     @property
     def name(self) -> str:
@@ -79,11 +85,11 @@ def tool(
     name: str = ...,
     description: str = ...,
     idempotent: bool = ...,
-    needs_approval: bool = ...,
+    needs_approval: bool | ApprovalFunction = ...,
 ) -> PythonTool[P, R]: ...
 @overload
 def tool(
-    *, name: str = ..., description: str = ..., idempotent: bool = ..., needs_approval: bool = ...
+    *, name: str = ..., description: str = ..., idempotent: bool = ..., needs_approval: bool | ApprovalFunction = ...
 ) -> Callable[[Callable[P, R]], PythonTool[P, R]]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -91,11 +97,13 @@ def tool(
     name: str = "",
     description: str = "",
     idempotent: bool = False,
-    needs_approval: bool = False,
+    needs_approval: bool | ApprovalFunction = False,
 ) -> Any:
     """Declares a function as a tool: `idempotent` ones may run again after a crash without asking.
 
     `name` and `description` are for the model; without them they are those of the function and its docstring.
+    `needs_approval` is True if a person must approve every call, or a function of the arguments and the `ToolContext`
+    that says it for one call. The call runs without a person only if the function returns False.
     """
 
     def declare(inner: Callable[..., Any]) -> PythonTool[..., Any]:
@@ -158,7 +166,16 @@ class PythonToolbox:
         return name in self._tools and self._tools[name].declared.idempotent
 
     def needs_approval(self, name: str, crew: CrewRef = NO_CREW) -> bool:
-        return name in self._tools and self._tools[name].declared.needs_approval
+        return name in self._tools and self._tools[name].declared.needs_approval is True
+
+    def has_approval_function(self, name: str, crew: CrewRef = NO_CREW) -> bool:
+        return name in self._tools and callable(self._tools[name].declared.needs_approval)
+
+    async def call_approval_function(self, call: ToolCall) -> Any:
+        function = self._tools[call.name].declared.needs_approval
+        assert callable(function), "has_approval_function was asked before"
+        context, loop = context_of(call, self._deps_for(call.root)), self._loop_for(call.root)
+        return await call_approval_function(function, call.arguments, context, self._threads, loop)
 
     async def run(self, call: ToolCall) -> str:
         if call.name not in self._tools:

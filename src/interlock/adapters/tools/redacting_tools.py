@@ -23,6 +23,12 @@ class RedactingToolbox:
     def needs_approval(self, name: str, crew: CrewRef = NO_CREW) -> bool:
         return self._toolbox.needs_approval(name, crew)
 
+    def has_approval_function(self, name: str, crew: CrewRef = NO_CREW) -> bool:
+        return self._toolbox.has_approval_function(name, crew)
+
+    async def call_approval_function(self, call: ToolCall) -> Any:
+        return await self._toolbox.call_approval_function(call)
+
     async def run(self, call: ToolCall) -> str:
         if call.access is not None:
             call = msgspec.structs.replace(call, access=_RedactingAccess(call.access, self._keys))

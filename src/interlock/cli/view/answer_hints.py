@@ -2,7 +2,7 @@
 
 import msgspec
 
-from interlock.engine.turns.approvals import APPROVAL
+from interlock.engine.turns.approvals import APPROVAL, NOT_UNDERSTOOD
 from interlock.messages.reading import duplicate_key, read_json
 
 # The tool may or may not have run.
@@ -13,7 +13,7 @@ def answer_hint(reason: str, agent: str, expects: str = "") -> str:
     """The accepted answers to a wait, in words."""
     kind, _, name = reason.partition(":")
     if reason == APPROVAL:
-        return "yes, no, 'no: REASON', or a JSON object with other arguments"
+        return "yes, no, 'no: REASON', for this run, always, or a JSON object with other arguments"
     if reason == UNKNOWN_OUTCOME:
         return "retry, fail, or the text to use as the tool's output"
     if kind == "held":
@@ -26,12 +26,10 @@ def answer_hint(reason: str, agent: str, expects: str = "") -> str:
 def answer_lines(command: str, reason: str, agent: str, expects: str = "") -> list[str]:
     """Lines that explain how to answer a wait; the answer is appended to `command`."""
     if reason == APPROVAL:
+        longer = f"approve for longer: {command} 'for this run', or {command} always"
         other = f"other arguments: {command} JSON"
-        return [f"approve: {command} yes", f"reject:  {command} no", other]
+        return [f"approve: {command} yes", f"reject:  {command} no", longer, other]
     return [f"accepted: {answer_hint(reason, agent, expects)}", f"answer with: {command} TEXT"]
-
-
-_NOT_UNDERSTOOD = "that was neither yes nor no nor a JSON object"
 
 
 def approval_text(question: str) -> str:
@@ -53,5 +51,5 @@ def approval_text(question: str) -> str:
     if duplicate_key(written) is not None or not all(name.isidentifier() for name in named):
         return question
     values = ", ".join(f"{name}={bytes(raw).decode()}" for name, raw in named.items())
-    reason = why.removesuffix(")").replace(_NOT_UNDERSTOOD, "please answer yes, no, or JSON arguments")
+    reason = why.removesuffix(")").replace(NOT_UNDERSTOOD, "please answer yes, no, or JSON arguments")
     return f"{who} → {tool}({values})" + (f"\n({reason})" if why else "")

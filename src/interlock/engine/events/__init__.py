@@ -8,6 +8,7 @@ Rule 4: the journal omits fields that hold their default, so a default is the mo
 
 from interlock.engine.events.derived import (
     AgentStateChanged,
+    ApprovalGiven,
     BranchFinished,
     BroadcastDelivered,
     BroadcastEmitted,
@@ -63,6 +64,7 @@ from interlock.engine.events.incoming import (
     RunResumed,
     RunStarted,
     TimerFired,
+    ToolDecided,
     ToolOutcomeLost,
     ToolReturned,
 )
@@ -70,6 +72,7 @@ from interlock.engine.events.values import (
     NO_CONTEXT,
     NO_NEEDS,
     NO_USAGE,
+    ApprovalTerms,
     CrewContext,
     Entry,
     HostNeeds,
@@ -85,7 +88,9 @@ __all__ = [
     "NO_NEEDS",
     "NO_USAGE",
     "AgentStateChanged",
+    "ApprovalGiven",
     "ApprovalNeeded",
+    "ApprovalTerms",
     "BranchFinished",
     "BroadcastDelivered",
     "BroadcastEmitted",
@@ -138,6 +143,7 @@ __all__ = [
     "SignalSeen",
     "TimerFired",
     "ToolCalled",
+    "ToolDecided",
     "ToolOutcomeLost",
     "ToolRequest",
     "ToolReturned",

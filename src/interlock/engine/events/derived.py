@@ -136,6 +136,16 @@ class InputGiven(Derived, frozen=True, kw_only=True, tag="input.given"):
     by: str = ""
 
 
+class ApprovalGiven(Derived, frozen=True, kw_only=True, tag="approval.given"):
+    """A person approved later calls too: those of `tool` that fit `pattern`, in this run or always."""
+
+    approval: str
+    tool: str
+    pattern: str
+    holds: str
+    by: str = ""
+
+
 class ExternalSent(Derived, frozen=True, kw_only=True, tag="external"):
     signal: str
     agent: str
@@ -267,6 +277,7 @@ DerivedEvent = (
     | Nudged
     | InputRequested
     | InputGiven
+    | ApprovalGiven
     | ExternalSent
     | BroadcastEmitted
     | BroadcastDelivered

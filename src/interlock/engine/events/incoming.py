@@ -10,6 +10,7 @@ from interlock.engine.events.values import (
     NO_CONTEXT,
     NO_NEEDS,
     NO_USAGE,
+    ApprovalTerms,
     CrewContext,
     Entry,
     HostNeeds,
@@ -148,11 +149,15 @@ class TimerFired(Incoming, frozen=True, kw_only=True, tag="timer.fired"):
 
 
 class RunResumed(Incoming, frozen=True, kw_only=True, tag="run.resumed"):
-    """`by` is the person who answered or continued: a key, a dashboard session, a system user, or a name."""
+    """`by` is the person who answered or continued: a key, a dashboard session, a system user, or a name.
+
+    `may_hold`: the person may approve later calls too, with `for this run` or `always`.
+    """
 
     token: str
     input: str = ""
     by: str = ""
+    may_hold: bool = False
 
 
 class InputExpired(Incoming, frozen=True, kw_only=True, tag="input.expired"):
@@ -164,11 +169,27 @@ class InputExpired(Incoming, frozen=True, kw_only=True, tag="input.expired"):
 class ApprovalNeeded(Incoming, frozen=True, kw_only=True, tag="tool.held"):
     """The tool was not run, because a person must approve it first.
 
-    `fault` says what is wrong with arguments that a person edited.
+    `fault` says what is wrong with arguments that a person edited; the terms of the first question then stay.
     """
 
     call: str
     fault: str = ""
+    terms: ApprovalTerms | None = None
+
+
+class ToolDecided(Incoming, frozen=True, kw_only=True, tag="tool.decided"):
+    """The host has decided about a call that its rules or the code of its tool are about; it has not run yet.
+
+    `verdict` is `allow` or `deny`. `rule` is the rule that decided, if one did. `approval` is the id of the standing
+    approval that answered the question, `by` the person who gave it.
+    """
+
+    call: str
+    tool: str
+    verdict: str
+    rule: str = ""
+    approval: str = ""
+    by: str = ""
 
 
 class BroadcastHeard(Incoming, frozen=True, kw_only=True, tag="broadcast.heard"):
@@ -256,6 +277,7 @@ IncomingEvent = (
     | RunResumed
     | InputExpired
     | ApprovalNeeded
+    | ToolDecided
     | BroadcastHeard
     | MailTaken
     | ChildReturned

@@ -86,3 +86,15 @@ class HostNeeds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 # One shared object, so that the journal omits it as the default.
 NO_NEEDS = HostNeeds()
+
+
+class ApprovalTerms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The terms of a question about a tool call. `because` says why it is asked.
+
+    `pattern` are the calls for which `for this run` and `always` hold if the person names no others; empty if the
+    person must name them. Without an answer within `deadline_ms`, if that is not 0, the call is denied.
+    """
+
+    because: str = ""
+    pattern: str = ""
+    deadline_ms: int = 0

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from interlock.engine.events import (
     DerivedEvent,
     IncomingEvent,
+    InputExpired,
     InputGiven,
     InputRequested,
     RunPaused,
@@ -17,9 +18,9 @@ from interlock.engine.routing.decision import Decision
 from interlock.engine.stages import ApplyDecision, FinishRun, Stage, StartTurn
 from interlock.engine.state import RunState, Turn, Wait, turns_by, turns_of
 from interlock.engine.transition import Transition
-from interlock.engine.turns.approvals import on_approval_given
+from interlock.engine.turns.approvals import on_approval_expired, on_approval_given
 from interlock.engine.turns.model_calls import fail_turn
-from interlock.engine.turns.questions import on_question_answered
+from interlock.engine.turns.questions import on_question_answered, on_question_expired
 from interlock.engine.turns.tool_calls import find_open_tool, finish_tool, rerun_tool
 from interlock.engine.turns.unanswered import record_tool_end
 
@@ -134,7 +135,11 @@ def answer_wait(t: Transition, event: RunResumed) -> Stage | None:
     if wait.message:
         return on_question_answered(t, wait, event.input)
     if wait.tool:
-        return (on_approval_given if wait.kind is WaitKind.APPROVAL else _apply_tool_decision)(t, wait, event.input)
+        return (
+            on_approval_given(t, wait, event)
+            if wait.kind is WaitKind.APPROVAL
+            else _apply_tool_decision(t, wait, event)
+        )
     if wait.kind is WaitKind.HELD and event.input.strip().lower() in APPROVALS:
         return ApplyDecision(t.table.decision_of(wait.agent, wait.signal, wait.calls))
     author = "external" if wait.kind is WaitKind.EXTERNAL else "user"
@@ -144,8 +149,15 @@ def answer_wait(t: Transition, event: RunResumed) -> Stage | None:
     return StartTurn(next_agent)
 
 
-def _apply_tool_decision(t: Transition, wait: Wait, answer: str) -> Stage | None:
+def expire_wait(t: Transition, event: InputExpired) -> Stage | None:
+    """Ends a wait whose deadline has passed: an approval is denied, a question stays without an answer."""
+    wait = next(wait for wait in t.state.waits if wait.id == event.token)
+    return on_approval_expired(t, wait) if wait.kind is WaitKind.APPROVAL else on_question_expired(t, event)
+
+
+def _apply_tool_decision(t: Transition, wait: Wait, event: RunResumed) -> Stage | None:
     turn, tool = find_open_tool(t, wait.tool)
+    answer = event.input
     word = answer.strip().lower()
     if word == "fail":
         reason = UNKNOWN_OUTCOME

@@ -21,11 +21,13 @@ from interlock.engine.effects import (
     Settle,
     StartChild,
     StopChild,
+    StoreApproval,
 )
 from interlock.engine.events import ChildReturned, IncomingEvent, MailTaken, TimerFired, ToolOutcomeLost
 from interlock.errors import StoreFailed
 from interlock.ports import BudgetStore, Clock, Grant, Toolbox
 from interlock.runtime.broadcasts import NO_CLAIMED_INBOXES, BroadcastHub, ClaimedInboxes, inbox_claim
+from interlock.runtime.calls.approvals import HostApprovals
 from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.host_decisions import HostDecisions
 from interlock.runtime.calls.model_calls import Hook, ModelCalls, ModelFor, OnDelta, OnReplyOver
@@ -70,6 +72,7 @@ class EffectRunner:
         costs: CostOfRun | None = None,
         host_decisions: HostDecisions,
         hub: BroadcastHub,
+        approvals: HostApprovals,
     ) -> None:
         self._clock, self._timers, self._hook, self._hub = clock, timers, hook, hub
         self.model_calls = ModelCalls(
@@ -83,7 +86,9 @@ class EffectRunner:
             answer=self._answer,
             hook=hook,
         )
-        self.tool_calls = ToolCalls(toolbox=toolbox, clock=clock, hub=hub, on_progress=on_progress, answer=self._answer)
+        self.tool_calls = ToolCalls(
+            toolbox=toolbox, clock=clock, hub=hub, on_progress=on_progress, answer=self._answer, approvals=approvals
+        )
         self.reservations = Reservations(
             budgets=budgets, clock=clock, costs=costs, toolbox=toolbox, answer=self._answer
         )
@@ -124,7 +129,14 @@ class EffectRunner:
                 live.cancel_work(effect.key)
             case Reserve() | ClaimInbox():
                 self._apply_store_answer(live, effect, grants, claimed)
-            case Settle() | SendExternalSignal() | PublishBroadcast() | AckInbox() | HandBackBroadcast():
+            case (
+                Settle()
+                | StoreApproval()
+                | SendExternalSignal()
+                | PublishBroadcast()
+                | AckInbox()
+                | HandBackBroadcast()
+            ):
                 pass  # done in the transaction of the record, or by its observers
 
     def report_lost_tools(

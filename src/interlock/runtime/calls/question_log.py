@@ -6,8 +6,8 @@ Rule 2: a question that is asked again, because the answer did not fit, is as ol
 
 from collections.abc import Iterable
 
-from interlock.engine.events import InputRequested, ToolRequest
-from interlock.engine.state import RunState, Wait, turns_of
+from interlock.engine.events import InputRequested
+from interlock.engine.state import OpenTool, RunState, Wait, turns_of
 from interlock.engine.turns.approvals import APPROVAL, approval_question
 from interlock.ports import OpenQuestion, Record
 
@@ -33,15 +33,15 @@ class QuestionLog:
 
     def open_questions(self, state: RunState, crew: str) -> tuple[OpenQuestion, ...]:
         """The open questions of the run itself, the oldest first; those of a child are in its own log."""
-        tools = {tool.key: tool.request for turn in turns_of(state) for tool in turn.tools}
+        tools = {tool.key: tool for turn in turns_of(state) for tool in turn.tools}
         return tuple(self._question(state, crew, wait, tools.get(wait.tool)) for wait in state.waits if not wait.child)
 
-    def _question(self, state: RunState, crew: str, wait: Wait, request: ToolRequest | None) -> OpenQuestion:
-        asked = self._requests[wait.token]
+    def _question(self, state: RunState, crew: str, wait: Wait, tool: OpenTool | None) -> OpenQuestion:
+        asked, request = self._requests[wait.token], tool.request if tool is not None else None
         is_approval = wait.reason == APPROVAL and request is not None
         plain = approval_question(wait.agent, request) if is_approval and request else wait.question
         return OpenQuestion(
-            id=_id(wait),
+            id=wait.id,
             run=state.run,
             crew=crew,
             agent=wait.agent,
@@ -50,8 +50,8 @@ class QuestionLog:
             expects=asked.expects,
             choices=wait.rules.choices,
             token=wait.token,
-            since=self._since[_id(wait)],
-            until=self._since[wait.message] + wait.deadline_ms if wait.deadline_ms else 0,
+            since=self._since[wait.id],
+            until=self._since[wait.id] + wait.deadline_ms if wait.deadline_ms else 0,
             context=wait.context,
             pattern=wait.rules.pattern,
             schema=wait.rules.schema,
@@ -60,13 +60,10 @@ class QuestionLog:
             tool=request.name if request is not None else "",
             call=wait.tool,
             arguments=(request.arguments or "{}") if is_approval and request else "",
+            holds_for=tool.terms.pattern if is_approval and tool is not None and tool.terms is not None else "",
         )
 
 
 def _fault(plain: str, asked: str) -> str:
     """Why the last answer was refused: the end of the text of a repeated question."""
     return asked[len(plain) + 2 : -1] if plain and asked.startswith(f"{plain}\n(") else ""
-
-
-def _id(wait: Wait) -> str:
-    return wait.message or wait.again_of or wait.token

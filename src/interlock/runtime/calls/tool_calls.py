@@ -15,6 +15,7 @@ from interlock.errors import StoreFailed, ToolFailed, WrongArguments
 from interlock.ids import root_of
 from interlock.ports import Clock, Toolbox, ToolCall
 from interlock.runtime.broadcasts import BroadcastHub
+from interlock.runtime.calls.approvals import ApprovalDecisions, HostApprovals
 from interlock.runtime.calls.bus_tools import BUS_TOOLS, ToolCaller, run_bus_tool
 from interlock.runtime.calls.model_calls import Answer
 from interlock.runtime.calls.model_request import builtin_tool_schemas
@@ -25,17 +26,25 @@ from interlock.runtime.live_run import LiveRun
 
 class ToolCalls:
     def __init__(
-        self, *, toolbox: Toolbox, clock: Clock, hub: BroadcastHub, on_progress: OnProgress, answer: Answer
+        self,
+        *,
+        toolbox: Toolbox,
+        clock: Clock,
+        hub: BroadcastHub,
+        on_progress: OnProgress,
+        answer: Answer,
+        approvals: HostApprovals,
     ) -> None:
         self._toolbox, self._clock, self._hub, self._answer = toolbox, clock, hub, answer
         self._on_progress = on_progress
+        self._approvals = ApprovalDecisions(approvals, toolbox)
         self.in_progress = 0
 
     def can_run_again(self, live: LiveRun, effect: RunTool) -> bool:
-        """True if a call may be repeated after a crash; also one that waits for an approval and never ran."""
+        """True if a call may be repeated after a crash; also one that is not decided yet and never ran."""
         if effect.name in BUS_TOOLS or self._toolbox.is_idempotent(effect.name, live.crew_ref):
             return True
-        return self._is_awaiting_approval(live, effect)
+        return self._approvals.is_undecided(live, effect)
 
     async def call_in_task(self, live: LiveRun, effect: RunTool) -> None:
         if not live.is_awaiting(effect):  # it was cancelled before it began
@@ -53,8 +62,10 @@ class ToolCalls:
         seconds = settings.tool_execution_timeout_seconds
         try:
             self._require_own_tool(live, live.conversation.agents[effect.agent], effect)
-            if self._is_awaiting_approval(live, effect):
-                return ApprovalNeeded(call=effect.key)
+            if self._approvals.is_undecided(live, effect):
+                return await self._approvals.decide(live, tool_call_of(live, effect, access))
+            if (denied := self._approvals.denial_of_approved(effect)) is not None:
+                return denied
             async with asyncio.timeout(seconds):
                 output = await self._call_bus_or_host(live, effect, access)
             ok = True
@@ -72,7 +83,7 @@ class ToolCalls:
     async def _call_bus_or_host(self, live: LiveRun, effect: RunTool, access: CallAccess) -> str:
         key = live.key(effect.idempotency_key or effect.key)
         if effect.name not in BUS_TOOLS:
-            return await self._toolbox.run(_tool_call(live, effect, key, access))
+            return await self._toolbox.run(tool_call_of(live, effect, access))
         hops = live.at_work.get(effect.agent, 0)
         caller = ToolCaller(crew=live.crew.name, agent=effect.agent, key=key, now=self._clock.now_ms(), hops=hops)
         try:
@@ -81,9 +92,6 @@ class ToolCalls:
             raise ToolFailed(str(error)) from error
         self._hub.on_queue_changed()
         return output
-
-    def _is_awaiting_approval(self, live: LiveRun, effect: RunTool) -> bool:
-        return self._toolbox.needs_approval(effect.name, live.crew_ref) and not effect.approved
 
     def _require_own_tool(self, live: LiveRun, agent: AgentDefinition, effect: RunTool) -> None:
         """`ToolFailed` unless the agent has the tool, by its name in the crew file or the name the model was shown."""
@@ -97,11 +105,11 @@ class ToolCalls:
             raise ToolFailed(f"agent '{agent.id}' has no tool '{name}'; it has {owned}")
 
 
-def _tool_call(live: LiveRun, effect: RunTool, key: str, access: CallAccess) -> ToolCall:
+def tool_call_of(live: LiveRun, effect: RunTool, access: CallAccess) -> ToolCall:
     return ToolCall(
         name=effect.name,
         arguments=effect.arguments,
-        key=key,
+        key=live.key(effect.idempotency_key or effect.key),
         run=live.id,
         root=root_of(live.id),
         agent=effect.agent,

@@ -4,6 +4,7 @@ Rule 1: an answer goes to the run that asked; its token names that run.
 Rule 2: a late answer is refused, and the run continues without it.
 """
 
+from interlock.approvals.answers import asks_to_hold
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import RunResumed
 from interlock.engine.state import RunState, Wait
@@ -77,7 +78,8 @@ class Answers:
                     await runs.release_if_idle(live)
                     raise _refusal_for(live, token, text)
                 parent = await self._resumption.wake_for_input(live)
-                resumed = RunResumed(token=token, input=as_storable(text), by=as_storable(answer.by))
+                may_hold = answer.may_hold and asks_to_hold(text)
+                resumed = RunResumed(token=token, input=as_storable(text), by=as_storable(answer.by), may_hold=may_hold)
                 await self._committer.commit_event(live, resumed, order=order)
             self._resumption.drive_with_parent(parent, live)
         return None

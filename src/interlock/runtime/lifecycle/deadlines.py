@@ -66,11 +66,11 @@ class QuestionDeadlines:
         """Expires overdue questions; the run continues without answers. The caller holds `live.lock`."""
         now = self._clock.now_ms()
         questions = [wait for wait in live.run.state.waits if wait.deadline_ms]
-        late = [wait for wait in questions if live.question_log.since(wait.message) + wait.deadline_ms <= now]
+        late = [wait for wait in questions if live.question_log.since(wait.id) + wait.deadline_ms <= now]
         if not late:
             return []
         parent = await self._resumption.wake_for_input(live)
         for wait in late:
-            await self._committer.commit_event(live, InputExpired(token=wait.message))
+            await self._committer.commit_event(live, InputExpired(token=wait.id))
         self._resumption.drive_with_parent(parent, live)
         return late

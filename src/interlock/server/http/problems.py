@@ -58,6 +58,7 @@ CODES: dict[str, tuple[int, str]] = {
     "bad-message": (422, "The message has an unknown type or form, or may not be sent to this agent"),
     "too-many-messages": (409, "The run has reached its limit of messages"),
     "no-such-signal": (404, "There is no such delayed signal, subscription or dead letter"),
+    "no-such-approval": (404, "There is no such approval"),
     "no-such-schedule": (404, "There is no such schedule"),
     "webhook-not-found": (404, "There is no such webhook, or it has no secret"),
     "webhook-type-not-allowed": (403, "The webhook may not emit this type"),

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from interlock.errors import RequestRefused, RunNotFound
 from interlock.ids import run_of
+from interlock.server.answer_rights import require_right_to_hold
 from interlock.server.http.idempotency import RequestResult
 from interlock.server.http.paging import Cursor, Limit, question_page
 from interlock.server.http.strict_routes import strict_router
@@ -44,12 +45,12 @@ def questions_router(service: Service) -> APIRouter:
         """Answer a question; the run continues with the answer."""
 
         async def answer(_: str) -> RequestResult:
-            by = request.state.caller.by
+            caller, run = request.state.caller, run_of(message)
             try:
-                await service.require_run(request, run_of(message))
-                return await resume_and_show_run(
-                    service, run_of(message), service.box.answer(message, order.answer, by=by)
-                )
+                await service.require_run(request, run)
+                may_hold = await require_right_to_hold(service, caller, run, message, order.answer)
+                answering = service.box.answer(message, order.answer, by=caller.by, may_hold=may_hold)
+                return await resume_and_show_run(service, run, answering)
             except RunNotFound:
                 raise RequestRefused("question-not-found", f"there is no question '{message[:80]}'") from None
 

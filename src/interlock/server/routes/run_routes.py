@@ -13,6 +13,8 @@ from interlock.compose.interlock import RunHandle
 from interlock.engine.events import NO_CONTEXT, CrewContext
 from interlock.errors import AlreadyResumed, AlreadyStarted, HostLacks, RequestRefused, RunExists
 from interlock.runtime.replay import is_over
+from interlock.server.answer_rights import require_right_to_hold
+from interlock.server.auth import ApiCaller
 from interlock.server.http.bodies import require_size
 from interlock.server.http.idempotency import RequestResult
 from interlock.server.http.list_responses import list_response
@@ -218,11 +220,14 @@ def _add_change_routes(router: APIRouter, service: Service) -> None:
     async def resume_run(request: Request, run: RunId, order: Resume) -> Response:
         """Answer a wait of a run, or continue a run whose process is gone."""
         await service.require_run(request, run)
-        by = request.state.caller.by
-        return await service.idempotency.run_once(
-            request,
-            lambda _: resume_and_show_run(service, run, service.box.resume(run, order.input, token=order.token, by=by)),
-        )
+        caller: ApiCaller = request.state.caller
+
+        async def resume(_: str) -> RequestResult:
+            may_hold = await require_right_to_hold(service, caller, run, order.token, order.input)
+            answering = service.box.resume(run, order.input, token=order.token, by=caller.by, may_hold=may_hold)
+            return await resume_and_show_run(service, run, answering)
+
+        return await service.idempotency.run_once(request, resume)
 
     @router.post(
         "/{run}/cancel",

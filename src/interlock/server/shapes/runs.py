@@ -41,7 +41,14 @@ class Fork(RequestBody):
 
 
 class GiveAnswer(RequestBody):
-    answer: LongText = Field(description="The answer, as the person gave it.", examples=["yes"])
+    answer: LongText = Field(
+        description=(
+            "The answer, as the person gave it. To an approval: `yes`, `no`, `no: REASON`, a JSON object with other"
+            " arguments, or, with the scope `approve`, `for this run` and `always`, which may name the calls that they"
+            " hold for: `always: pay:amount <= 50`."
+        ),
+        examples=["yes"],
+    )
 
 
 class SendMessage(RequestBody):
@@ -63,7 +70,7 @@ class Question(ResponseBody):
     agent: str = Field(examples=["cashier"])
     question: str = Field(examples=["May I pay 240 dollars?"])
     context: str = Field(
-        description="Why the agent asks, in its own words; may be empty.",
+        description="Why the agent asks, in its own words, or why the tool call needs an approval; may be empty.",
         examples=["The customer is waiting."],
     )
     expects: str = Field(description="The form of an answer, in words; empty if any will do.")
@@ -83,6 +90,12 @@ class Question(ResponseBody):
     arguments: Any = Field(description="The arguments of the tool; null if this is not an approval.")
     parameters: dict[str, Any] = Field(
         description="The schema of the tool's arguments; empty if this is not an approval."
+    )
+    holds_for: str = Field(
+        description=(
+            "The calls for which the answers `for this run` and `always` hold; empty if the answer must name them, and"
+            " if this is not an approval."
+        )
     )
 
 

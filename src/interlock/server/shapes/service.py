@@ -17,7 +17,7 @@ class Session(ResponseBody):
     id: str = Field(examples=["owner"])
     scopes: list[str] = Field(
         description="All scopes; `admin` is listed beside the scopes that it includes.",
-        examples=[["admin", "answer", "metrics", "read", "run"]],
+        examples=[["admin", "answer", "approve", "metrics", "read", "run"]],
     )
     crews: list[str] = Field(
         default=[],

@@ -103,6 +103,10 @@ class InvariantChecker:
                 "a tool that is not idempotent runs once", f"{kind} call {key} is made again without an order"
             )
 
+    def on_decision_started(self, process: int, key: str) -> None:
+        """Notes that a process decides about a call, before it makes the call."""
+        self.active_calls[process, key] += 1
+
     def on_call_ended(self, process: int, key: str) -> None:
         self.active_calls[process, key] -= 1
 
@@ -115,8 +119,12 @@ class InvariantChecker:
 
     def find_neglected_calls(self, process: int) -> list[str]:
         """Calls that the runs wait for, and that the process does not make."""
-        keys = [f"{run}:{key}" for run, model in self.runs.items() for key in outstanding_calls(model.shadow.state)]
-        return [key for key in keys if self.active_calls[process, key] <= 0]
+        keys = [
+            (f"{run}:{key}", f"{run}:{model.ledger.first_key(key)}")
+            for run, model in self.runs.items()
+            for key in outstanding_calls(model.shadow.state)
+        ]
+        return [key for key, first in keys if self.active_calls[process, first] <= 0]
 
     def calls_in_progress(self, process: int) -> list[str]:
         """Calls in progress in a process."""

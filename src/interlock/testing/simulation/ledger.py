@@ -27,6 +27,7 @@ from interlock.engine.events import (
     RunFinished,
     RunResumed,
     ToolCalled,
+    ToolDecided,
     ToolOutcomeLost,
     ToolReturned,
     TurnStarted,
@@ -123,7 +124,7 @@ class JournalTally(msgspec.Struct, kw_only=True):
         """Adds a question about a tool, and a repeat of the tool that its answer allows."""
         first = record.events[0]
         about = self.asked_about.get(first.token, "") if isinstance(first, RunResumed) else ""
-        if isinstance(first, ToolOutcomeLost | ApprovalNeeded):
+        if isinstance(first, ToolOutcomeLost | ApprovalNeeded | ToolDecided):
             about = self.first_key(first.call)
         if isinstance(first, ApprovalNeeded) and first.fault:  # the tool refused its arguments, and did nothing
             self.more_starts[about] += 1

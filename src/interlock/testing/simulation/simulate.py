@@ -23,6 +23,8 @@ from interlock.adapters.models.function_model import FunctionModel, ModelFunctio
 from interlock.adapters.models.scripted_model import Answers, ScriptedModel
 from interlock.adapters.store_rules.record_format import decode_record
 from interlock.adapters.tools.python_tools import PythonTool
+from interlock.approvals.patterns import BadCallPattern, parse_pattern
+from interlock.approvals.rules import ApprovalRules
 from interlock.crew.definition import AgentDefinition, CrewDefinition
 from interlock.errors import InterlockError, ModelRefused, UsageError
 from interlock.ports import Model, Record
@@ -111,6 +113,8 @@ def simulate(
     faults: Faults | None = None,
     answers: int = 20,
     fork: tuple[Simulation, int] | None = None,
+    approvals: Mapping[str, Sequence[str]] | None = None,
+    approval_deadline_seconds: float = 0,
 ) -> Simulation:
     """Runs the crew once, with the faults of the seed, and returns the result.
 
@@ -118,6 +122,8 @@ def simulate(
     several or wrong ones, and tool calls. Tools that the crew names and `tools` lacks get stand-ins.
     A synchronous function runs on the event loop and blocks it; async ones may sleep, which takes virtual time only.
     `answers` is how often a person answers an open wait in the quiet phase; then the run stays paused.
+    `approvals` are the rules of `[approvals]`: patterns under `deny`, `ask` and `allow`. A person then also answers
+    `for this run` and `always`, and an approval without an answer is denied after `approval_deadline_seconds`.
     `fork` starts from the recorded past of another simulation, up to one of its `fork_places`.
     """
     _require_no_running_loop()
@@ -133,6 +139,8 @@ def simulate(
         tools=toolbox_for(crew, tools, seed),
         model_for=_model_for(crew, seed, script, models),
         past=tuple(fork_run(crew, fork[0].run, fork[0].records, fork[1], run)[1]) if fork is not None else (),
+        rules=_rules_of(approvals or {}),
+        deadline_ms=round(approval_deadline_seconds * 1000),
     )
     return _simulation_of(plan, SimulationDriver(plan).run_to_end())
 
@@ -176,6 +184,16 @@ def _model_for(crew: CrewDefinition, seed: int, script: Any, models: Any) -> Mod
         random = RandomModel(crew, seed)
         return lambda _crew, _agent: random
     return lambda _crew, agent: _choose_model(models, agent)
+
+
+def _rules_of(approvals: Mapping[str, Sequence[str]]) -> ApprovalRules:
+    """The rules; raises `UsageError` for an unknown list or a bad pattern."""
+    if unknown := [name for name in approvals if name not in ApprovalRules.__struct_fields__]:
+        raise UsageError(f"there is no list '{unknown[0]}' of approvals; the lists are deny, ask and allow")
+    try:
+        return ApprovalRules(**{name: tuple(map(parse_pattern, texts)) for name, texts in approvals.items()})
+    except BadCallPattern as error:
+        raise UsageError(f"approvals: {error}") from error
 
 
 def _choose_model(models: AnyModel | Mapping[str, AnyModel], agent: AgentDefinition) -> Model:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from interlock.adapters.tools.mcp_tools import PREFIX, name_for_models, server_of
 from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
+from interlock.approvals.standing import StandingApproval
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.builtin_tools import BUILTIN_TOOLS
 from interlock.errors import ModelRefused, ModelUnavailable, StoreFailed, ToolFailed
@@ -205,6 +206,14 @@ class SimulatedStore:
         await self._cross_line("read")
         return await self._memory.tree(run, after, position)
 
+    async def standing_approvals(self, tool: str | None = None) -> Sequence[StandingApproval]:
+        await self._cross_line("read")
+        return await self._memory.standing_approvals(tool)
+
+    async def revoke_approval(self, approval: str) -> bool:
+        await self._cross_line("revoke an approval")
+        return await self._memory.revoke_approval(approval)
+
     async def put_crew(self, sha: str, body: bytes) -> None:
         await self._memory.put_crew(sha, body)
 
@@ -296,6 +305,25 @@ class SimulatedToolbox:
     def needs_approval(self, name: str, crew: CrewRef = NO_CREW) -> bool:
         return self._tools.needs_approval(name)
 
+    def has_approval_function(self, name: str, crew: CrewRef = NO_CREW) -> bool:
+        return self._tools.has_approval_function(name)
+
+    async def call_approval_function(self, call: ToolCall) -> Any:
+        gate, injector, name, key = self._gate, self._gate.injector, call.name, call.key
+        gate.boundary("approval function")
+        gate.checker.on_decision_started(gate.number, key)
+        try:
+            await gate.clock.sleep(injector.chance.randrange(ORDINARY_MS))
+            if injector.should_inject(injector.faults.hanging):
+                gate.checker.record_fault(f"the approval function of {name} hangs in call {key}")
+                await gate.clock.sleep(NEVER_MS)
+            if injector.should_inject(injector.faults.failing):
+                gate.checker.record_fault(f"the approval function of {name} fails in call {key}")
+                raise ToolFailed("out of order")
+            return await self._tools.call_approval_function(call)
+        finally:
+            gate.checker.on_call_ended(gate.number, key)
+
     async def run(self, call: ToolCall) -> str:
         gate, injector, name, key = self._gate, self._gate.injector, call.name, call.key
         gate.boundary("tool")
@@ -334,15 +362,23 @@ def _name_for_models(name: str) -> str:
 
 
 def _inline(declared: PythonTool) -> PythonTool:
-    function = declared.function
+    needs_approval = declared.needs_approval
+    if callable(needs_approval):
+        needs_approval = _inline_function(needs_approval)
+    call_inline = _inline_function(declared.function)
+    return replace(declared, function=call_inline, needs_approval=needs_approval, known_as=declared.name)
+
+
+def _inline_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as an async one, which needs no thread."""
     if inspect.iscoroutinefunction(function):
-        return declared
+        return function
 
     @functools.wraps(function)
     async def call_inline(*positional: Any, **named: Any) -> Any:
         return function(*positional, **named)
 
-    return replace(declared, function=call_inline, known_as=declared.name)
+    return call_inline
 
 
 def _stand_in(name: str, seed: int | str) -> PythonTool:

@@ -6,11 +6,13 @@ Rule 2: a caller waits for the answer of a process or for its death, whichever c
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from interlock.adapters.tools.python_tools import PythonToolbox
+from interlock.approvals.rules import ApprovalRules
 from interlock.crew.definition import AgentDefinition, CrewDefinition
 from interlock.ports import Model, StoredRecord
+from interlock.runtime.calls.approvals import HostApprovals
 from interlock.runtime.calls.external_signals import ExternalSignal
 from interlock.runtime.runner import Runner
 from interlock.testing.memory_store import MemoryStore
@@ -24,6 +26,22 @@ T = TypeVar("T")
 HOST_MS = 300
 
 ModelFor = Callable[[CrewDefinition, AgentDefinition], Model]
+
+
+class ProcessPlan(Protocol):
+    """The part of a simulation's plan that its processes need."""
+
+    @property
+    def model_for(self) -> ModelFor: ...
+
+    @property
+    def tools(self) -> PythonToolbox: ...
+
+    @property
+    def rules(self) -> ApprovalRules: ...
+
+    @property
+    def deadline_ms(self) -> int: ...
 
 
 class ProcessDied(BaseException):
@@ -54,9 +72,7 @@ class Environment:
 class Process:
     """One simulated process, from its start to its death."""
 
-    def __init__(
-        self, number: int, environment: Environment, memory: MemoryStore, model_for: ModelFor, tools: PythonToolbox
-    ) -> None:
+    def __init__(self, number: int, environment: Environment, memory: MemoryStore, plan: ProcessPlan) -> None:
         self.number, self.memory = number, memory
         self.loop, self.clock = environment.loop, environment.clock
         self.checker, self.injector, self.listens = environment.checker, environment.injector, environment.listens
@@ -73,12 +89,13 @@ class Process:
             outbox=self.store,
             bus=self.store.bus,
             clock=self.clock,
-            model_for=lambda crew, agent, _run: SimulatedModel(self, model_for(crew, agent)),
-            toolbox=SimulatedToolbox(self, tools),
+            model_for=lambda crew, agent, _run: SimulatedModel(self, plan.model_for(crew, agent)),
+            toolbox=SimulatedToolbox(self, plan.tools),
             observers=[self._on_record],
             on_external=self._on_external,
             hook=self.boundary,
             listens=self.listens,
+            approvals=HostApprovals(plan.rules, self.store, plan.deadline_ms),
         )
 
     async def boot(self, crew: CrewDefinition) -> None:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from interlock.adapters.tools.python_tools import PythonToolbox
+from interlock.approvals.rules import NO_RULES, ApprovalRules
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.flow.parking import PARKED
 from interlock.errors import InterlockError, RunNotFound
@@ -21,6 +22,9 @@ from interlock.testing.simulation.simulated_process import Environment, ModelFor
 
 # Answers that a person gives.
 SAID = ("", "yes", "no", "go on", "retry", "fail", "it said [END]", "tiếp tục")
+
+# Answers that only a person gives who is asked under rules.
+SAID_UNDER_RULES = (*SAID, "yes", "for this run", "always", "no: too much", '{"amount": 1}')
 
 # Between two moments of the fault phase, in milliseconds.
 MOMENT_MS = 1_500
@@ -43,6 +47,8 @@ class SimulationPlan:
     tools: PythonToolbox
     model_for: ModelFor
     past: tuple[Record, ...] = ()
+    rules: ApprovalRules = NO_RULES
+    deadline_ms: int = 0  # of an approval
 
 
 class SimulatedWorld:
@@ -74,7 +80,7 @@ class SimulatedWorld:
             listens = any(each.subscriptions for each in self.crew.whole_tree())
             environment = Environment(self.loop, self.clock, self.checker, self.injector, listens=listens)
             memory = MemoryStore(beside=self.shared_storage)
-            process = Process(len(self.processes) + 1, environment, memory, self.plan.model_for, self.plan.tools)
+            process = Process(len(self.processes) + 1, environment, memory, self.plan)
             self.processes.append(process)
             try:
                 await process.boot(self.crew)
@@ -110,7 +116,7 @@ class SimulatedWorld:
     async def answer(self, process: Process, *, again: bool) -> None:
         """Answers an open wait, once or many times in parallel. One answer counts."""
         token = self.chance.choice(self.checker.open_tokens())
-        text = self.chance.choice(SAID)
+        text = self.chance.choice(SAID if self.plan.rules == NO_RULES else SAID_UNDER_RULES)
         times = self.chance.randint(SAME_ANSWERS_MIN, SAME_ANSWERS_MAX) if again else 1
         self.checker.record_fault(f"a person answers {token} with {text!r}, {times} times")
         accepted = await asyncio.gather(*(self._resume(process, token, text) for _ in range(times)))
@@ -121,7 +127,7 @@ class SimulatedWorld:
 
     async def _resume(self, process: Process, token: str, text: str) -> bool:
         try:
-            await process.ask(process.runner.resume(self.crew, self.run, GivenAnswer(token, text)))
+            await process.ask(process.runner.resume(self.crew, self.run, GivenAnswer(token, text, may_hold=True)))
         except (ProcessDied, InterlockError):  # refused, or not known to count
             return False
         self.checker.record_promise(token, text)

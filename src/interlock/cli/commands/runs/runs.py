@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
+from interlock.cli.commands.runs.approvals import approvals
 from interlock.cli.commands.runs.archive import delete, export, fork, import_, prune, script
 from interlock.cli.commands.runs.follow import follow
 from interlock.cli.commands.runs.questions import answer, questions
@@ -41,7 +42,7 @@ def runs() -> None:
     """List, inspect and manage runs."""
 
 
-for command in (answer, delete, export, follow, fork, import_, prune, questions, script, usage):
+for command in (answer, approvals, delete, export, follow, fork, import_, prune, questions, script, usage):
     runs.add_command(command)
 
 
