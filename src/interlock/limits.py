@@ -132,3 +132,11 @@ ORDERS_PER_RUN_MAX = 100
 
 # Orders are kept this long at most, for the process that drives the run and for readers of the outcome.
 ORDER_KEPT_MS = 24 * 3600 * 1000
+
+# Schemas of outputs. Written by people or made from types; models see them in every prompt.
+OUTPUT_SCHEMA_BYTES_MAX = 64 * 1024
+OUTPUT_SCHEMA_DEPTH_MAX = 32
+
+# A typed value. It is stored with the end of its run and sent with each view of it.
+OUTPUT_VALUE_BYTES_MAX = 256 * 1024
+OUTPUT_VALUE_DEPTH_MAX = 64

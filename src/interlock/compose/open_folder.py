@@ -14,6 +14,7 @@ from interlock.adapters.crash_points import crash_point
 from interlock.adapters.cron import next_cron
 from interlock.adapters.files.data_folder import records_missing_in
 from interlock.adapters.files.view_keeper import ViewKeeper
+from interlock.adapters.json_schemas import JsonSchemaValidator
 from interlock.adapters.log.redacted_log import redact_logs
 from interlock.adapters.sqlite.bus.bus import SqliteBus
 from interlock.adapters.sqlite.store import SqliteStore
@@ -138,6 +139,7 @@ class OpenFolder:
                 start_for=self._start_for_delivery if self._recover else None,
                 listens=self._listens,
                 redactor=self._known,
+                outputs=JsonSchemaValidator(),
             )
         )
         self._assemble_commands()

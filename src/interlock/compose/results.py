@@ -1,5 +1,7 @@
 """Results of runs, read from their journals."""
 
+from typing import Any
+
 import msgspec
 
 from interlock.engine.budgets.usage import add_usage
@@ -26,6 +28,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     `text` of a paused run is the question to a person, and `context` the reason why an agent asks it.
 
+    `value` is the typed result of a run that completed with one, as plain JSON.
+
     `usage_by_agent` is the cost of the calls of each agent, in the order of their first calls. `detail` is the reason
     in a sentence, if a budget stopped the run or a process could not drive it.
     """
@@ -37,6 +41,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     output: str = ""
     text: str = ""
+    value: Any = None
     context: str = ""
     token: str = ""
     continues: str = ""
@@ -100,7 +105,10 @@ async def result_from(journal: Journal, row: RunRow) -> Result:
         usage_by_agent=seen.spent,
     )
     if isinstance(seen.last, RunFinished):
-        return msgspec.structs.replace(result, output=seen.last.output, text=seen.last.text, detail=seen.last.detail)
+        value = None if seen.last.value is msgspec.UNSET else seen.last.value
+        return msgspec.structs.replace(
+            result, output=seen.last.output, text=seen.last.text, detail=seen.last.detail, value=value
+        )
     if seen.last is None or row.status != "paused":
         return result
     pause = seen.last

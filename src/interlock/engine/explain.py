@@ -47,7 +47,8 @@ def explain_event(event: Event) -> str:
         case ModelCalled() | ModelFailed():
             return _explain_call(event)
         case Nudged():
-            return f"{event.agent} was asked again ({event.because})"
+            fault = f": {event.fault}" if event.fault else ""
+            return f"{event.agent} was asked again ({event.because}{fault})"
         case BranchFinished() | GroupJoined():
             return _explain_group(event)
         case ChildStarted() | ChildWaits() | ChildFinished():

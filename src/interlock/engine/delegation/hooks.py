@@ -24,6 +24,7 @@ from interlock.engine.delegation.tools import send_report
 from interlock.engine.flow.control import fire_tells
 from interlock.engine.kinds import ADVISORY_KINDS, TurnKind
 from interlock.engine.moves import Ask, CloseTask, ConcludeTurn, Move, SuspendTurn
+from interlock.engine.outputs.checked_reply import steering_text
 from interlock.engine.routing.decision import OwnReply
 from interlock.engine.routing.emit_signal import emission_names
 from interlock.engine.state import Turn, TurnMessage
@@ -94,7 +95,8 @@ def after_conclusion(t: Transition, turn: Turn) -> None:
 
 def _note_marks_only(t: Transition, move: ConcludeTurn) -> None:
     """Records the marks of a reply without routing by them."""
-    decision = t.table.decide(OwnReply(move.turn.agent, move.reply, emission_names(move.turn.emits)))
+    text = steering_text(t, move.turn, move.reply)
+    decision = t.table.decide(OwnReply(move.turn.agent, text, emission_names(move.turn.emits)))
     record_marks(t, decision, steers=False)
     fire_tells(t, move.turn, decision, move.reply, waits=False)
 

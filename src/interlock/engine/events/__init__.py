@@ -66,7 +66,15 @@ from interlock.engine.events.incoming import (
     ToolOutcomeLost,
     ToolReturned,
 )
-from interlock.engine.events.values import NO_CONTEXT, NO_USAGE, CrewContext, Entry, ToolRequest, Usage
+from interlock.engine.events.values import (
+    NO_CONTEXT,
+    NO_USAGE,
+    CrewContext,
+    Entry,
+    OutputVerdict,
+    ToolRequest,
+    Usage,
+)
 
 Event = IncomingEvent | DerivedEvent
 
@@ -116,6 +124,7 @@ __all__ = [
     "ModelFailed",
     "ModelReplied",
     "Nudged",
+    "OutputVerdict",
     "ParkRequested",
     "ReportChecked",
     "Reserved",

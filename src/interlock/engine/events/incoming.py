@@ -6,7 +6,7 @@ import msgspec
 
 from interlock.broadcast.record import ReceivedBroadcast
 from interlock.engine.budgets.inherited_limits import UNBOUNDED, InheritedLimits
-from interlock.engine.events.values import NO_CONTEXT, NO_USAGE, CrewContext, Entry, ToolRequest, Usage
+from interlock.engine.events.values import NO_CONTEXT, NO_USAGE, CrewContext, Entry, OutputVerdict, ToolRequest, Usage
 from interlock.messages.frames import Frame
 from interlock.messages.host_types import MessageType
 
@@ -73,6 +73,7 @@ class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):
     unconstrained: bool = False  # the reply should have been constrained, and was not
     model: str = ""  # set if it was the agent's backup
     purpose: str = ""  # of the call, as in `model.called`
+    output: OutputVerdict | None = None  # of its value, if a value was asked for and could be read
 
 
 class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):

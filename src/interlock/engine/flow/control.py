@@ -2,6 +2,8 @@
 
 import hashlib
 
+from msgspec import UNSET
+
 from interlock.crew.definition import RouteDefinition
 from interlock.engine.budgets.spending import cancel_call_and_reservation
 from interlock.engine.effects import SendExternalSignal
@@ -27,11 +29,12 @@ from interlock.engine.moves import (
     StartTurn,
     TransferControl,
 )
+from interlock.engine.outputs.checked_reply import CheckedReply, check_reply, repair_or_fail
 from interlock.engine.publish import publish_reply
 from interlock.engine.routing.candidates import CandidateOutcome, Verb
 from interlock.engine.routing.decision import Decision, OwnReply
 from interlock.engine.routing.emit_signal import emission_names
-from interlock.engine.state import PendingEnd, Turn
+from interlock.engine.state import Branch, PendingEnd, Turn
 from interlock.engine.timers import drop_all_timers
 from interlock.engine.transition import Transition
 from interlock.engine.turns.cancellation import end_conversations
@@ -46,17 +49,19 @@ EQUAL_REPLIES_MAX = 3
 
 def route_reply(t: Transition, move: ConcludeTurn) -> Move:
     turn, reply = move.turn, move.reply
-    decision = t.table.decide(OwnReply(turn.agent, reply, emission_names(turn.emits)))
+    checked = check_reply(t, turn, reply) if t.table.outputs else None
+    own = OwnReply(turn.agent, reply if checked is None else checked.beside, emission_names(turn.emits))
+    decision = t.table.decide(own)
     branch = t.branch_of(turn)
-    if branch is not None:  # marks of members are only recorded; the join decides
-        record_marks(t, decision, steers=False)
-        fire_tells(t, turn, decision, reply, waits=False)
-        branch.reply = reply
-        return CloseBranch(branch, WorkStatus.OK)
+    if branch is not None:
+        return _close_member(t, branch, own, decision, reply, checked)
     if t.state.aside is not None:
         return _route_side_reply(t, turn, decision, reply)
     if decision.then == "nudge" and decision.signal and turn.nudges >= NUDGES_MAX:
         decision = t.table.winner_of(decision)  # no nudge is left, so the winner counts
+    if checked is not None and checked.is_refused(ends=decision.verb is Verb.END):
+        record_marks(t, decision, steers=False)
+        return repair_or_fail(t, turn, reply, checked, None)
     record_marks(t, decision, steers=decision.verb is not None)
     record_decision(t, decision)
     fire_tells(t, turn, decision, reply)
@@ -64,10 +69,47 @@ def route_reply(t: Transition, move: ConcludeTurn) -> Move:
         return nudge_agent(t, turn, reply, decision)
     t.add_history("assistant", turn.agent, reply, turn.number)
     t.state.output = reply
+    if t.table.outputs:
+        keep_value(t, checked)
     if decision.verb is None:
         return FinishRun(RunStatus.FAILED, decision.because)
     t.state.turn = None
     return ApplyDecision(decision)
+
+
+def _close_member(
+    t: Transition, branch: Branch, own: OwnReply, decision: Decision, reply: str, checked: CheckedReply | None
+) -> Move:
+    """Closes the branch of a member. Its marks are only recorded; the join decides."""
+    turn = branch.turn
+    assert turn is not None, "the branch was found by its turn"
+    record_marks(t, decision, steers=False)
+    if checked is not None:
+        if checked.is_refused(ends=_can_end_group(t, own)):
+            return repair_or_fail(t, turn, reply, checked, branch)
+        branch.value, branch.value_text = checked.value, checked.read.text
+    fire_tells(t, turn, decision, reply, waits=False)
+    branch.reply = reply
+    return CloseBranch(branch, WorkStatus.OK)
+
+
+def _can_end_group(t: Transition, own: OwnReply) -> bool:
+    """Whether the marks of a member may end the run when its group joins."""
+    group = t.state.group
+    assert group is not None, "only members have branches"
+    decision = None if t.crew.groups[group.name].next_agent else t.table.member_decision(own)
+    return decision is not None and decision.verb is Verb.END
+
+
+def keep_value(t: Transition, checked: CheckedReply | Branch | None) -> None:
+    """Keeps the value of the reply that decides what comes next; without one there is no value."""
+    match checked:
+        case Branch():
+            t.state.value, t.state.value_text = checked.value, checked.value_text
+        case CheckedReply(fault=""):
+            t.state.value, t.state.value_text = checked.value, checked.read.text
+        case _:
+            t.state.value, t.state.value_text = UNSET, ""
 
 
 def _route_side_reply(t: Transition, turn: Turn, decision: Decision, reply: str) -> Move:
@@ -212,7 +254,8 @@ def _record_end(t: Transition, move: FinishRun) -> None:
     t.state.ending = None
     t.state.status, t.state.reason, t.state.above = move.status, move.reason, move.above
     t.state.detail = move.detail
-    t.state.text = t.table.without_marks(t.state.output)
+    value = t.state.value if move.status is RunStatus.COMPLETED else UNSET
+    t.state.text = t.table.without_marks(t.state.output) if value is UNSET else t.state.value_text
     t.record(
         RunFinished(
             status=str(move.status),
@@ -223,5 +266,6 @@ def _record_end(t: Transition, move: FinishRun) -> None:
             usage=t.state.usage,
             above=move.above,
             detail=move.detail,
+            value=value,
         )
     )

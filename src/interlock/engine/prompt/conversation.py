@@ -26,8 +26,10 @@ from interlock.engine.events import Entry
 from interlock.engine.kinds import TurnKind
 from interlock.engine.prompt.contract import contract
 from interlock.engine.prompt.grammar import ReplyEnding, ending_of
+from interlock.engine.prompt.output_words import output_contract
 from interlock.engine.prompt.phrases import briefing, frames_explanation
-from interlock.engine.routing.decision import RoutingTable
+from interlock.engine.prompt.typed_reply import TypedReply, typed_reply_of
+from interlock.engine.routing.decision import OwnReply, RoutingTable
 from interlock.engine.state import Turn, TurnMessage
 from interlock.limits import MARK_CHARS_MAX
 from interlock.messages.frames import Frame, escape, in_frame, with_frames, within_frames, words_in_frames
@@ -169,7 +171,8 @@ class Conversation:
         if (agent_id, group) not in self._instructions:
             agent = self._agents[agent_id]
             filled = fill_prompt(agent.system_prompt, agent)
-            parts = (filled.rstrip(), frames_explanation(self.crew), contract(self.table, agent, group))
+            output = output_contract(self.crew, self.table.outputs.get(agent_id))
+            parts = (filled.rstrip(), frames_explanation(self.crew), output, contract(self.table, agent, group))
             self._instructions[agent_id, group] = "\n\n".join(part for part in parts if part)
         return self._instructions[agent_id, group]
 
@@ -192,6 +195,14 @@ class Conversation:
         if (agent_id, group) not in self._endings:
             self._endings[agent_id, group] = ending_of(self.crew, agent_id, group)
         return self._endings[agent_id, group]
+
+    def typed_reply_of(self, turn: Turn, group: str = "") -> TypedReply | None:
+        """The form of a reply that is asked for a value, for clients that can hold a model to it."""
+        if turn.kind or not self.table.outputs:
+            return None
+        asked = self.table.outputs.get(turn.agent)
+        needs_mark = self.table.decide(OwnReply(turn.agent, "")).verb is None
+        return typed_reply_of(self.crew, turn.agent, asked, group, needs_mark=needs_mark)
 
     def neutralize_marks(self, text: str) -> str:
         """The text with every known mark made harmless, so that an echo of it steers nothing."""

@@ -14,10 +14,11 @@ from interlock.crew.definition import AgentDefinition, CrewDefinition
 from interlock.crew.tokens import text_tokens
 from interlock.engine.budgets.limits import CostOf, with_cost
 from interlock.engine.effects import CallModel
-from interlock.engine.events import IncomingEvent, ModelFailed, ModelReplied, Usage
+from interlock.engine.events import IncomingEvent, ModelFailed, ModelReplied, OutputVerdict, Usage
+from interlock.engine.outputs.reply_value import read_value
 from interlock.engine.routing.stream import ReplyScanner
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, ScriptExhausted
-from interlock.ports import Model, ModelReply
+from interlock.ports import Model, ModelReply, OutputValidator
 from interlock.runtime.calls.host_decisions import HostDecisions
 from interlock.runtime.calls.model_request import HostSchemas, build_model_request, scale_of, tokens_of_tools
 from interlock.runtime.calls.reply_stream import StreamedReply, read_reply, read_reply_until_signal, require_sound
@@ -30,6 +31,9 @@ OnDelta = Callable[[LiveRun, str, str], None]
 Answer = Callable[[LiveRun, IncomingEvent], None]
 # Called before and after each effect; tests kill the process with it.
 Hook = Callable[[str], None]
+
+# What is wrong with a value, as a model and a person read it.
+FAULT_CHARS_MAX = 500
 
 # A provider that asks for more than a day is not believed.
 RETRY_AFTER_SAID_MAX_MS = 86_400_000
@@ -47,7 +51,9 @@ class ModelCalls:
         cost_of: CostOf,
         answer: Answer,
         hook: Hook,
+        outputs: OutputValidator,
     ) -> None:
+        self._outputs = outputs
         self._model_for, self._host_schemas, self._host_decisions = model_for, host_schemas, host_decisions
         self._on_delta, self._cost_of, self._answer, self._hook = on_delta, cost_of, answer, hook
         # Waiters are served in the order they came, so that no run starves.
@@ -111,7 +117,17 @@ class ModelCalls:
         if call.effect.purpose and self._host_decisions.has(call.effect.purpose):
             return await self._host_decisions.reply(live, call.effect)
         async with self._slots:
-            return _reply_event(live, call, await self._call_single_model(live, call, said), self._cost_of)
+            event = _reply_event(live, call, await self._call_single_model(live, call, said), self._cost_of)
+        return self._with_verdict(live, event) if live.run.table.outputs else event
+
+    def _with_verdict(self, live: LiveRun, event: ModelReplied) -> ModelReplied:
+        """The event with the verdict on its value, if a value was asked for and can be read."""
+        asked = None if event.purpose else live.run.table.outputs.get(event.agent)
+        read = read_value(event.text, live.run.table.is_known_mark) if asked is not None else None
+        if asked is None or read is None or read.fault:
+            return event
+        fault = as_storable(self._outputs.fault_in(asked.schema, read.value))[:FAULT_CHARS_MAX]
+        return msgspec.structs.replace(event, output=OutputVerdict(fault=fault))
 
     async def _call_single_model(self, live: LiveRun, call: PendingModelCall, said: list[str]) -> StreamedReply:
         pieces = self._model_for(live.crew, call.agent).reply(call.request)

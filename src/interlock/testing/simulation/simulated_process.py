@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from interlock.adapters.json_schemas import JsonSchemaValidator
 from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.crew.definition import AgentDefinition, CrewDefinition
 from interlock.ports import Model, StoredRecord
@@ -79,6 +80,7 @@ class Process:
             on_external=self._on_external,
             hook=self.boundary,
             listens=self.listens,
+            outputs=JsonSchemaValidator(),
         )
 
     async def boot(self, crew: CrewDefinition) -> None:
