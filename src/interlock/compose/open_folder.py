@@ -139,9 +139,9 @@ class OpenFolder:
                 start_for=self._start_for_delivery if self._recover else None,
                 listens=self._listens,
                 redactor=self._known,
-                outputs=JsonSchemaValidator(),
             )
         )
+        self.runner.effect_runner.model_calls.outputs = JsonSchemaValidator()
         self._assemble_commands()
         scheduler = RunScheduler(store, self.clock, self._starter.start_scheduled, next_cron, self._known.redact)
         self.runner.hub.on_news = _call_both(keeper.on_commit, scheduler.wake)

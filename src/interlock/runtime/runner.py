@@ -24,11 +24,9 @@ from interlock.ports import (
     Clock,
     Delivery,
     Journal,
-    NoValidator,
     Observer,
     Orders,
     Outbox,
-    OutputValidator,
     Owners,
     RunRow,
     Toolbox,
@@ -98,7 +96,6 @@ class Runner:
         start_for: StartFor | None = None,
         listens: bool = True,
         redactor: Redactor | None = None,
-        outputs: OutputValidator | None = None,
     ) -> None:
         self.journal, self.owners, self.orders, self.clock = journal, owners, orders, clock
         self.hub, self.crews, self.timers = BroadcastHub(bus, clock), StoredCrews(journal), Timers(clock)
@@ -116,7 +113,6 @@ class Runner:
             cost_of=cost_of,
             host_decisions=judges,
             hub=self.hub,
-            outputs=outputs or NoValidator(),
         )
         self._connect_committer(observers, redactor)
         self._connect_live_runs(start_for)

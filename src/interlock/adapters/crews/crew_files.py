@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from interlock.adapters.crews.schema_files import with_schemas_of_agent, with_schemas_of_crew
+from interlock.adapters.crews.schema_files import report_unusable_schemas, with_schemas_of_agent, with_schemas_of_crew
 from interlock.adapters.crews.yaml_documents import read_yaml
 from interlock.adapters.files.contained_folder import ContainedFolder, LeavesFolder, UnreadablePath
 from interlock.adapters.models.known_models import with_model_facts
@@ -132,6 +132,7 @@ class _Reader:
         node, files = with_schemas_of_crew(node, read), self._agent_files(folder, file)
         source = CrewSource(node, folder.root.name, files or (), is_called=bool(self.trail), agents_lost=files is None)
         crew = parse_crew(source, self.problems)
+        report_unusable_schemas(crew, source, self.problems)
         crew = with_default_model(self._with_scripts(crew, source, folder), self.host.model)
         at, bare = len(self.files), crew
         self.trail.append(real)

@@ -1,11 +1,20 @@
-"""Schemas in files beside a crew: the name of a file is replaced by its content, JSON or YAML, before a crew is parsed.
+"""Schemas of crew files, and schemas in files beside a crew.
+
+The name of a file is replaced by its content, JSON or YAML, before a crew is parsed.
 
 The places of the content are those in its own file, so a problem in a schema points there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from interlock.crew.nodes import Mapping, Node, Scalar, Sequence
+from msgspec import UNSET
+
+from interlock.adapters.json_schemas import fault_in_schema
+from interlock.crew.definition import CrewDefinition
+from interlock.crew.nodes import Mapping, Node, Path, Scalar, Sequence
+from interlock.crew.problem import Problems
+from interlock.crew.source import CrewSource, ProblemReporter
 
 # Reads the file that a value names; gives something to parse in any case, and reports what is wrong.
 ReadSchema = Callable[[Scalar], Node]
@@ -59,3 +68,27 @@ def _replace_at(node: Node, path: tuple[str, ...], read: ReadSchema) -> Node:
 
 def _are_same(new: tuple[Node, ...], old: tuple[Node, ...]) -> bool:
     return all(one is other for one, other in zip(new, old, strict=True))
+
+
+def report_unusable_schemas(crew: CrewDefinition, source: CrewSource, problems: Problems) -> None:
+    """Reports schemas that the validator cannot use, such as a pattern that it does not know."""
+    report = ProblemReporter(source, problems)
+    fix = "write it in another way"
+    for path, schema in _schemas_of_crew(crew, source):
+        if fault := fault_in_schema(schema):
+            report.add_at(path, "bad-schema", f"{path[-1]} cannot be checked: {fault}", fix)
+    for agent in crew.agents:
+        if agent.output is not UNSET and (fault := fault_in_schema(agent.output)):
+            report.add_at_agent(agent.id, ("output",), "bad-schema", f"output cannot be checked: {fault}", fix)
+
+
+def _schemas_of_crew(crew: CrewDefinition, source: CrewSource) -> Iterator[tuple[Path, dict[str, Any]]]:
+    if crew.output is not UNSET:
+        yield ("output",), crew.output
+    for name, sub in crew.sub_crews.items():
+        if sub.output is not UNSET:
+            yield ("sub_crews", name, "output"), sub.output
+    for agent, routes in crew.routes.items():
+        for route, path in zip(routes, source.routes[agent], strict=True):
+            if route.takes is not UNSET:
+                yield (*path, "takes"), route.takes

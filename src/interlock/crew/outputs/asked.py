@@ -26,7 +26,7 @@ def has_outputs(crew: CrewDefinition) -> bool:
     return crew.output is not msgspec.UNSET or any(agent.output is not msgspec.UNSET for agent in crew.agents)
 
 
-def asked_outputs(crew: CrewDefinition) -> dict[str, AskedOutput]:
+def outputs_by_agent(crew: CrewDefinition) -> dict[str, AskedOutput]:
     """What is asked of each agent."""
     if not has_outputs(crew):
         return {}

@@ -79,23 +79,23 @@ class _Comparison:
             yield from self.misfits({"$ref": source["$ref"]}, target, where)
             return
         parts = self._alternatives(source)
-        if len(parts) > 1:
-            for part in parts:
-                yield from self.misfits(part, target, where)
+        if parts is None:
+            yield from self._misfits_of_one(source, target, where)
             return
-        yield from self._misfits_of_one(parts[0], target, where)
+        for part in parts:
+            yield from self.misfits(part, target, where)
 
-    def _alternatives(self, source: dict[str, Any]) -> list[Any]:
-        """The cases of a schema: together they hold each of its values."""
+    def _alternatives(self, source: dict[str, Any]) -> list[Any] | None:
+        """The cases of a schema, which together hold each of its values; None if it has no cases."""
         for keyword in ("anyOf", "oneOf"):
             if keyword in source:
                 rest = {name: value for name, value in source.items() if name != keyword}
-                return [self._joined(rest, each) for each in source[keyword]] * (2 if len(source[keyword]) == 1 else 1)
+                return [self._with_keywords(rest, each) for each in source[keyword]]
         if isinstance(source.get("type"), list):
-            return [{**source, "type": each} for each in source["type"]] * (2 if len(source["type"]) == 1 else 1)
-        return [source]
+            return [{**source, "type": each} for each in source["type"]]
+        return None
 
-    def _joined(self, rest: dict[str, Any], case: Any) -> Any:
+    def _with_keywords(self, rest: dict[str, Any], case: Any) -> Any:
         """One case with the keywords beside it, where none of them is in both."""
         whole = _plain(resolve(self._source, case))
         if not isinstance(whole, dict) or not rest or set(rest) & set(whole) or "$ref" in whole:
@@ -156,7 +156,7 @@ class _Comparison:
         is_settled = all(source.get(name) == target.get(name) for name in _OPAQUE)
         if opaque and (not is_settled or opaque[-1].startswith("unevaluated")):
             yield f"{where} is checked by '{opaque[0]}', which cannot be proven"
-        yield from _bound_misfits(source, target, where)
+        yield from _limit_misfits(source, target, where)
         if "array" in _types(source):
             yield from self._misfits_of_items(source, target, where)
         if "object" in _types(source):
@@ -201,7 +201,7 @@ class _Comparison:
         if kind in ("string", "array"):
             noun = "Length" if kind == "string" else "Items"
             sized = {f"min{noun}": len(value), f"max{noun}": len(value)}
-        if any(_bound_misfits({**sized, "type": kind}, target, "")):
+        if any(_limit_misfits({**sized, "type": kind}, target, "")):
             return False
         return _all_of([*self._accepts_parts(target, value), *self._accepts_cases(target, value)])
 
@@ -220,7 +220,7 @@ class _Comparison:
             yield from (self._accepts(known.get(name, others), inner) for name, inner in value.items())
 
 
-def _bound_misfits(source: dict[str, Any], target: dict[str, Any], where: str) -> Iterator[str]:
+def _limit_misfits(source: dict[str, Any], target: dict[str, Any], where: str) -> Iterator[str]:
     """Bounds of the target that the source does not keep, among those for its types."""
     kinds = _types(source)
     if kinds & {"integer", "number"}:

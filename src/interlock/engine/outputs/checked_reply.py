@@ -48,7 +48,7 @@ class CheckedReply(msgspec.Struct, frozen=True):
         return msgspec.UNSET if self.fault else self.read.value
 
 
-def asked_of(t: Transition, turn: Turn) -> AskedOutput | None:
+def output_asked_of(t: Transition, turn: Turn) -> AskedOutput | None:
     """What the replies of a turn are asked for; nothing on tasks, side turns and advisory calls."""
     if not t.table.outputs or turn.kind is not TurnKind.FLOOR or t.state.aside is not None:
         return None
@@ -57,7 +57,7 @@ def asked_of(t: Transition, turn: Turn) -> AskedOutput | None:
 
 def check_reply(t: Transition, turn: Turn, reply: str) -> CheckedReply | None:
     """The reply, read and checked; None if no value is asked for."""
-    asked = asked_of(t, turn)
+    asked = output_asked_of(t, turn)
     if asked is None:
         return None
     read = read_value(reply, t.table.is_known_mark)

@@ -28,7 +28,7 @@ from interlock.engine.prompt.contract import contract
 from interlock.engine.prompt.grammar import ReplyEnding, ending_of
 from interlock.engine.prompt.output_words import output_contract
 from interlock.engine.prompt.phrases import briefing, frames_explanation
-from interlock.engine.prompt.typed_reply import TypedReply, typed_reply_of
+from interlock.engine.prompt.typed_reply import TypedReply, reply_form_of
 from interlock.engine.routing.decision import OwnReply, RoutingTable
 from interlock.engine.state import Turn, TurnMessage
 from interlock.limits import MARK_CHARS_MAX
@@ -196,13 +196,13 @@ class Conversation:
             self._endings[agent_id, group] = ending_of(self.crew, agent_id, group)
         return self._endings[agent_id, group]
 
-    def typed_reply_of(self, turn: Turn, group: str = "") -> TypedReply | None:
+    def reply_form_of(self, turn: Turn, group: str = "") -> TypedReply | None:
         """The form of a reply that is asked for a value, for clients that can hold a model to it."""
-        if turn.kind or not self.table.outputs:
+        if turn.kind:
             return None
         asked = self.table.outputs.get(turn.agent)
         needs_mark = self.table.decide(OwnReply(turn.agent, "")).verb is None
-        return typed_reply_of(self.crew, turn.agent, asked, group, needs_mark=needs_mark)
+        return reply_form_of(self.crew, turn.agent, asked, group, needs_mark=needs_mark)
 
     def neutralize_marks(self, text: str) -> str:
         """The text with every known mark made harmless, so that an echo of it steers nothing."""

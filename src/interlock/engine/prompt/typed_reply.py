@@ -87,7 +87,7 @@ class TypedReply(msgspec.Struct, frozen=True, kw_only=True):
             said = msgspec.json.decode(answer, type=_Envelope)
             value = bytes(said.value).decode()
             if restore is not None and value != "null":
-                value = _restored(value, restore)
+                value = _without_additions(value, restore)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return answer
         if said.signal is not None and said.signal not in self.marks:
@@ -96,14 +96,14 @@ class TypedReply(msgspec.Struct, frozen=True, kw_only=True):
         return with_mark(body, said.signal) if said.signal else body
 
 
-def _restored(text: str, restore: Restore) -> str:
+def _without_additions(text: str, restore: Restore) -> str:
     """The value without what the provider's form added; unchanged text if nothing was added."""
     value = msgspec.json.decode(text)
     plain = restore(value)
     return text if plain == value else msgspec.json.encode(plain).decode()
 
 
-def typed_reply_of(
+def reply_form_of(
     crew: CrewDefinition, agent: str, asked: AskedOutput | None, group: str, *, needs_mark: bool
 ) -> TypedReply | None:
     """The form of the agent's replies; None if it is asked for no value, or emits its signals by a tool."""

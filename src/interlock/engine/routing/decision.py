@@ -12,7 +12,7 @@ import msgspec
 
 from interlock.crew.definition import AgentDefinition, CrewDefinition, RouteDefinition
 from interlock.crew.graph import ends_without_signal
-from interlock.crew.outputs.asked import asked_outputs
+from interlock.crew.outputs.asked import outputs_by_agent
 from interlock.crew.registry import registry_of
 from interlock.engine.routing.candidates import STEERING, Candidate, CandidateOutcome, Verb
 from interlock.engine.routing.own_marks import EXACTNESS, OwnMarks, candidate_of_member, signals_to_call, verb_of
@@ -72,7 +72,7 @@ class RoutingTable:
         self._known = SignalMatcher(self.registry.names())
         self._near = NameSuggestions(self._known.names)
         self._own: dict[str, OwnMarks] = {}
-        self.outputs = asked_outputs(crew)  # the agents that are asked for a typed value
+        self.outputs = outputs_by_agent(crew)  # the agents that are asked for a typed value
 
     def for_rules(self, rules: int) -> "RoutingTable":
         """The table for runs of these rules."""

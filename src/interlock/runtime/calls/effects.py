@@ -24,7 +24,7 @@ from interlock.engine.effects import (
 )
 from interlock.engine.events import ChildReturned, IncomingEvent, MailTaken, TimerFired, ToolOutcomeLost
 from interlock.errors import StoreFailed
-from interlock.ports import BudgetStore, Clock, Grant, OutputValidator, Toolbox
+from interlock.ports import BudgetStore, Clock, Grant, Toolbox
 from interlock.runtime.broadcasts import NO_CLAIMED_INBOXES, BroadcastHub, ClaimedInboxes, inbox_claim
 from interlock.runtime.calls.host_decisions import HostDecisions
 from interlock.runtime.calls.model_calls import Hook, ModelCalls, ModelFor, OnDelta
@@ -69,7 +69,6 @@ class EffectRunner:
         cost_of: CostOf = cost_of,
         host_decisions: HostDecisions,
         hub: BroadcastHub,
-        outputs: OutputValidator,
     ) -> None:
         self._clock, self._timers, self._hook, self._hub = clock, timers, hook, hub
         self.model_calls = ModelCalls(
@@ -81,7 +80,6 @@ class EffectRunner:
             cost_of=cost_of,
             answer=self._answer,
             hook=hook,
-            outputs=outputs,
         )
         self.tool_calls = ToolCalls(toolbox=toolbox, clock=clock, hub=hub, answer=self._answer)
         self.reservations = Reservations(

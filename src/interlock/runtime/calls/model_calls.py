@@ -18,7 +18,7 @@ from interlock.engine.events import IncomingEvent, ModelFailed, ModelReplied, Ou
 from interlock.engine.outputs.reply_value import read_value
 from interlock.engine.routing.stream import ReplyScanner
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, ScriptExhausted
-from interlock.ports import Model, ModelReply, OutputValidator
+from interlock.ports import Model, ModelReply, NoValidator, OutputValidator
 from interlock.runtime.calls.host_decisions import HostDecisions
 from interlock.runtime.calls.model_request import HostSchemas, build_model_request, scale_of, tokens_of_tools
 from interlock.runtime.calls.reply_stream import StreamedReply, read_reply, read_reply_until_signal, require_sound
@@ -40,6 +40,10 @@ RETRY_AFTER_SAID_MAX_MS = 86_400_000
 
 
 class ModelCalls:
+    """`outputs` validates typed values; a process that is given none takes no value."""
+
+    outputs: OutputValidator = NoValidator()
+
     def __init__(
         self,
         *,
@@ -51,9 +55,7 @@ class ModelCalls:
         cost_of: CostOf,
         answer: Answer,
         hook: Hook,
-        outputs: OutputValidator,
     ) -> None:
-        self._outputs = outputs
         self._model_for, self._host_schemas, self._host_decisions = model_for, host_schemas, host_decisions
         self._on_delta, self._cost_of, self._answer, self._hook = on_delta, cost_of, answer, hook
         # Waiters are served in the order they came, so that no run starves.
@@ -126,7 +128,7 @@ class ModelCalls:
         read = read_value(event.text, live.run.table.is_known_mark) if asked is not None else None
         if asked is None or read is None or read.fault:
             return event
-        fault = as_storable(self._outputs.fault_in(asked.schema, read.value))[:FAULT_CHARS_MAX]
+        fault = as_storable(self.outputs.fault_in(asked.schema, read.value))[:FAULT_CHARS_MAX]
         return msgspec.structs.replace(event, output=OutputVerdict(fault=fault))
 
     async def _call_single_model(self, live: LiveRun, call: PendingModelCall, said: list[str]) -> StreamedReply:

@@ -40,7 +40,7 @@ def build_model_request(
         top_p=agent.top_p,
         top_k=agent.top_k,
         ending=conversation.ending_of(turn, group),
-        typed=conversation.typed_reply_of(turn, group) if state.aside is None else None,
+        typed=conversation.reply_form_of(turn, group) if run.table.outputs and state.aside is None else None,
         path=state.way or state.path,
     )
 

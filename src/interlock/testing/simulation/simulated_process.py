@@ -80,8 +80,8 @@ class Process:
             on_external=self._on_external,
             hook=self.boundary,
             listens=self.listens,
-            outputs=JsonSchemaValidator(),
         )
+        self.runner.effect_runner.model_calls.outputs = JsonSchemaValidator()
 
     async def boot(self, crew: CrewDefinition) -> None:
         """Starts the runner, and recovers every run whose owner is gone."""
