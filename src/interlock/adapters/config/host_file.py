@@ -163,7 +163,7 @@ def _provider(path: Path, name: str, entry: dict[str, Any]) -> ProviderSettings:
         _require_number(f"{where}.{key}", getattr(settings, key), may_be_zero=key in _PRICES)
     if settings.outputs not in ("", *OUTPUT_WAYS):
         ways = ", ".join(OUTPUT_WAYS)
-        raise UsageError(f"{where}: outputs is one of {ways}, got '{settings.outputs}'")
+        raise UsageError(f"{where}.outputs is {settings.outputs!r}; it must be one of {ways}")
     if settings.constrains not in WAYS:
         ways = ", ".join(WAYS[1:])
         raise UsageError(f"{where}.constrains is {settings.constrains!r}; it must be one of {ways}")

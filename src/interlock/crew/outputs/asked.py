@@ -1,7 +1,8 @@
 """Which agents are asked for a value, and when: the one answer that checks, prompts and the engine share.
 
 Rule 1: an agent's own `output` is asked of each reply that ends its turn.
-Rule 2: a crew's `output` is asked of the replies that end the run, of agents that have no output of their own.
+Rule 2: a crew's `output` is asked of the replies that end the run, of agents that have no output of their own. Where
+all replies of an agent do, it is asked of each.
 Rule 3: delegated tasks, side turns and advisory calls are not asked for one.
 """
 
@@ -30,14 +31,21 @@ def outputs_by_agent(crew: CrewDefinition) -> dict[str, AskedOutput]:
     """What is asked of each agent."""
     if not has_outputs(crew):
         return {}
-    ending = ending_agents(ControlGraph(crew)) if crew.output is not msgspec.UNSET else ()
+    graph = ControlGraph(crew)
+    ending = ending_agents(graph) if crew.output is not msgspec.UNSET else ()
     asked: dict[str, AskedOutput] = {}
     for agent in crew.agents:
         if agent.output is not msgspec.UNSET:
             asked[agent.id] = AskedOutput(agent.output, always=True)
         elif agent.id in ending and crew.output is not msgspec.UNSET:
-            asked[agent.id] = AskedOutput(crew.output, always=False)
+            asked[agent.id] = AskedOutput(crew.output, always=_always_ends(graph, agent.id))
     return asked
+
+
+def _always_ends(graph: ControlGraph, agent: str) -> bool:
+    """True if every reply that ends a turn of the agent ends the run."""
+    steps = [step for step in graph.steps[control(agent)] if step.kind != "present"]
+    return steps == [END] and not any(agent in group.agents for group in graph.crew.groups.values())
 
 
 def ending_agents(graph: ControlGraph) -> tuple[str, ...]:

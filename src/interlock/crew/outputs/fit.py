@@ -272,10 +272,10 @@ def _types(schema: Any) -> set[str]:
 def _type_of(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
-    for kind, name in ((str, "string"), (int, "integer"), (float, "number"), (list, "array"), (dict, "object")):
-        if isinstance(value, kind):
-            return "integer" if name == "number" and value.is_integer() else name
-    return "null"
+    if isinstance(value, float):
+        return "integer" if value.is_integer() else "number"
+    kinds = ((str, "string"), (int, "integer"), (list, "array"), (dict, "object"))
+    return next((name for kind, name in kinds if isinstance(value, kind)), "null")
 
 
 def _is_equal(one: Any, other: Any) -> bool:

@@ -30,7 +30,7 @@ from interlock.adapters.models.openai.endpoint import Endpoint
 from interlock.adapters.models.openai.event_lines import EventLines
 from interlock.adapters.models.openai.provider_failures import body_as_error, failure_of, retry_after_ms
 from interlock.adapters.models.typed_output import OutputPlan, plan_output
-from interlock.adapters.models.wire_schemas import GRAMMAR_SERVERS, OPENAI, SchemaDialect
+from interlock.adapters.models.wire_schemas import GRAMMAR_SERVERS, OPENAI
 from interlock.engine.prompt.grammar import ReplyEnding
 from interlock.errors import ModelRefused, ModelUnavailable, ReplyTooLarge
 from interlock.ports import Delta, ModelReply, ModelRequest
@@ -82,9 +82,7 @@ class OpenAICompatibleModel:
         await self._connections.close()
 
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
-        plan = plan_output(
-            request, self.endpoint.outputs, self._dialect, with_tools=self.endpoint.constrains_with_tools
-        )
+        plan = self._plan(request)
         request = request if plan is None else plan.request
         limits, stream = self.endpoint.limits, self._stream_for(request)
         lines = EventLines(limits.reply_bytes_max * 6 + ERROR_BYTES_MAX)  # an escape takes six bytes per character
@@ -111,9 +109,10 @@ class OpenAICompatibleModel:
         reply = stream.reply(is_framed=is_framed)
         yield plan.reply_of(reply) if plan is not None else self._as_constrained(ending, reply)
 
-    @property
-    def _dialect(self) -> SchemaDialect:
-        return GRAMMAR_SERVERS if self.endpoint.takes_bounds else OPENAI
+    def _plan(self, request: ModelRequest) -> OutputPlan | None:
+        dialect = GRAMMAR_SERVERS if self.endpoint.takes_bounds else OPENAI
+        with_tools = self.endpoint.constrains_with_tools
+        return plan_output(request, self.endpoint.outputs, dialect, with_tools=with_tools)
 
     def _ending_beside(self, plan: OutputPlan | None, ending: ReplyEnding | None) -> tuple[ReplyEnding | None, bool]:
         """The ending to constrain, and whether the text is JSON. A plan for a value includes the marks."""
