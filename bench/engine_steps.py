@@ -18,13 +18,14 @@ import msgspec
 
 from bench.floors import FloorLog, in_memory, reply_of
 from bench.harness import Measurement, measure, measure_async
-from interlock import Interlock, load_crew
+from interlock import Interlock
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.sqlite.bus.bus import SqliteBus
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.sqlite.tables.orders import SqliteOrders
 from interlock.adapters.store_rules.record_format import LINK_BYTES, encode_record, seal_record
 from interlock.adapters.tools.python_tools import PythonToolbox
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import ModelReplied, RunStarted, Usage
 from interlock.engine.run import RULES, Run, Step
@@ -121,7 +122,7 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.folder, self._names = folder, count()
         (folder / "crew.yaml").write_text(CREW, "utf-8")
-        self.crew = load_crew(folder)
+        self.crew = load_definition(folder)
 
     def new(self) -> Path:
         return self.folder / f"{next(self._names)}"

@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 
 from bench.harness import Measurement, machine, measure, table, verdict
-from interlock import Interlock, load_crew
+from interlock import Interlock
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.effects import CallModel
 from interlock.engine.events import ModelReplied, RunStarted, ToolRequest
@@ -33,7 +34,7 @@ def tree(folder: Path, children: int) -> CrewDefinition:
         "settings: {max_rounds: 2000, max_context_window: 1000000}\n",
         "utf-8",
     )
-    return load_crew(folder)
+    return load_definition(folder)
 
 
 def tasks(children: int) -> tuple[ToolRequest, ...]:

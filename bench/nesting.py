@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.harness import Measurement, machine, measure, table, verdict
-from interlock import Interlock, load_crew
+from interlock import Interlock
 from interlock.adapters.models.scripted_model import ScriptedModel
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 
 LEVELS = (1, 5, 10)
@@ -35,7 +36,7 @@ def chain(folder: Path, levels: int) -> Tree:
         _write(folder, f"level{level}", f"a{level}", sub, f'{route}{{signal: "[END]"}}')
         script[f"a{level}"] = ["[END]"] if is_last else ["[DOWN]", "back [END]"]
         folder = folder / "down"
-    return Tree(load_crew(root), script)
+    return Tree(load_definition(root), script)
 
 
 def fan(folder: Path, children: int) -> Tree:
@@ -49,7 +50,7 @@ def fan(folder: Path, children: int) -> Tree:
     routes = ", ".join(f'{{signal: "[{name.upper()}]", type: sub_crew, target_crew: {name}}}' for name in names)
     _write(folder, "fan", "boss", f"sub_crews: {{{subs}}}\n", f'{routes}, {{signal: "[END]"}}')
     marks = " ".join(f"[{name.upper()}]" for name in names)
-    return Tree(load_crew(folder), {"boss": [marks, "[END]"], **{f"a{name}": ["done [END]"] for name in names}})
+    return Tree(load_definition(folder), {"boss": [marks, "[END]"], **{f"a{name}": ["done [END]"] for name in names}})
 
 
 def _write(folder: Path, name: str, agent: str, more: str, routes: str) -> None:

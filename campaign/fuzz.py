@@ -22,13 +22,13 @@ import msgspec
 
 from bench.harness import machine, table
 from campaign import results
-from interlock import load_crew
 from interlock.adapters.config.host_file import read_settings
 from interlock.adapters.crews.crew_files import read_crew
 from interlock.adapters.crews.script_files import read_script
 from interlock.adapters.files import run_files
 from interlock.adapters.files.run_files import RunFile
 from interlock.adapters.store_rules.record_format import seal_chain
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.prompt.conversation import Conversation
 from interlock.engine.routing.decision import OwnReply, RoutingTable
@@ -168,7 +168,7 @@ def a_reply_of_an_agent(chance: Random, _folder: Path) -> str:
 def _parts() -> tuple[CrewDefinition, RoutingTable, Conversation]:
     with TemporaryDirectory() as folder:
         Path(folder, "crew.yaml").write_text(CREW, "utf-8")
-        crew = load_crew(folder)
+        crew = load_definition(folder)
     table = RoutingTable(crew)
     return crew, table, Conversation(crew, table)
 
@@ -191,7 +191,7 @@ def an_exported_run(chance: Random, _folder: Path) -> str:
 
 @cache
 def _exported() -> bytes:
-    simulation = simulate(load_crew(ROOT / "examples" / "quiz-exam"), seed=7, faults=Faults.none())
+    simulation = simulate(load_definition(ROOT / "examples" / "quiz-exam"), seed=7, faults=Faults.none())
     records: tuple[SealedRecord, ...] = seal_chain(simulation.run, simulation.records)
     crew = msgspec.json.encode(simulation.crew, order="deterministic")
     row = RunRow(run=simulation.run, crew="quiz-exam", crew_sha=sha256(crew).hexdigest(), status=simulation.status)

@@ -18,9 +18,11 @@ import msgspec
 
 from bench.harness import machine, table
 from campaign import results
-from interlock import Crew, Interlock, load_crew
+from interlock import Interlock
+from interlock.compose.crews import load_definition
 from interlock.compose.interlock import Result
 from interlock.compose.models import with_model
+from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import Event, GroupJoined, GroupStarted, ModelFailed, ModelReplied, Nudged
 from interlock.engine.prompt.contract import usable_marks
 from interlock.engine.run import OVER
@@ -57,29 +59,29 @@ class Played(msgspec.Struct, frozen=True):
         return self.marked == self.replies and not (self.unconstrained or self.nudges)
 
 
-def short_quiz(mode: str) -> Crew:
-    return _changed(load_crew(EXAMPLES / "quiz-local"), signal_mode=mode)
+def short_quiz(mode: str) -> CrewDefinition:
+    return _changed(load_definition(EXAMPLES / "quiz-local"), signal_mode=mode)
 
 
-def seeds_quiz(mode: str) -> Crew:
+def seeds_quiz(mode: str) -> CrewDefinition:
     """With the temperature of the model itself: at 0 every run would be the same one."""
-    crew = with_model(load_crew(EXAMPLES / "quiz-exam"), MODEL)
+    crew = with_model(load_definition(EXAMPLES / "quiz-exam"), MODEL)
     agents = tuple(msgspec.structs.replace(agent, temperature=None) for agent in crew.agents)
     return _changed(msgspec.structs.replace(crew, agents=agents), signal_mode=mode, max_handoffs=HANDOFFS_MAX)
 
 
-def _changed(crew: Crew, **settings: object) -> Crew:
+def _changed(crew: CrewDefinition, **settings: object) -> CrewDefinition:
     return msgspec.structs.replace(crew, settings=msgspec.structs.replace(crew.settings, **settings))
 
 
-async def played(crew: Crew, runs: int) -> list[Played]:
+async def played(crew: CrewDefinition, runs: int) -> list[Played]:
     """So many runs one after another, on one server."""
     with TemporaryDirectory() as folder:
         async with Interlock(folder) as box:
             return [await _one(box, crew) for _ in range(runs)]
 
 
-async def _one(box: Interlock, crew: Crew) -> Played:
+async def _one(box: Interlock, crew: CrewDefinition) -> Played:
     begun = time.monotonic()
     run = await box.start(crew, "Begin the exam")
     result = await run.result()
@@ -88,7 +90,7 @@ async def _one(box: Interlock, crew: Crew) -> Played:
     return counted(crew, result, seconds, events)
 
 
-def counted(crew: Crew, result: Result, seconds: float, events: Sequence[Event]) -> Played:
+def counted(crew: CrewDefinition, result: Result, seconds: float, events: Sequence[Event]) -> Played:
     bound = list(bound_replies(crew, events))
     return Played(
         result,
@@ -101,7 +103,7 @@ def counted(crew: Crew, result: Result, seconds: float, events: Sequence[Event])
     )
 
 
-def bound_replies(crew: Crew, events: Sequence[Event]) -> Iterator[tuple[ModelReplied, tuple[str, ...]]]:
+def bound_replies(crew: CrewDefinition, events: Sequence[Event]) -> Iterator[tuple[ModelReplied, tuple[str, ...]]]:
     """Replies of agents that can steer at that point, with their signals."""
     group = ""
     for event in events:
@@ -143,7 +145,7 @@ def _outcomes(runs: Sequence[Played]) -> list[tuple[str, int]]:
     return sorted(Counter(f"{run.result.status} ({run.result.reason})" for run in runs).items())
 
 
-QUIZZES: tuple[tuple[str, Callable[[str], Crew]], ...] = (
+QUIZZES: tuple[tuple[str, Callable[[str], CrewDefinition]], ...] = (
     ("`examples/quiz-local`: one question, and every way leads to an end", short_quiz),
     (f"`examples/quiz-exam`: questions until the teacher ends it, or {HANDOFFS_MAX} handoffs", seeds_quiz),
 )

@@ -20,7 +20,7 @@ import msgspec
 
 from bench.harness import machine, table
 from campaign import results
-from interlock import load_crew
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.testing import Simulation, simulate
 from tests.engine.test_random_runs import a_crew, is_a_sound_crew
@@ -87,7 +87,7 @@ class Tally(msgspec.Struct):
 
 @cache
 def _loaded() -> tuple[CrewDefinition, ...]:
-    return (*(load_crew(ROOT / folder) for folder in FOLDERS), WORKSHOP)
+    return (*(load_definition(ROOT / folder) for folder in FOLDERS), WORKSHOP)
 
 
 def crew_of(seed: int) -> CrewDefinition:

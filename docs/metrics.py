@@ -189,15 +189,15 @@ class _RecordingModel:
 
 async def reply_path() -> ReplyPath:
     """Run a crew of two agents in memory, and record the path of one reply."""
-    from interlock import load_crew
     from interlock.adapters.clock import SystemClock
     from interlock.adapters.tools.python_tools import PythonToolbox
+    from interlock.compose.crews import load_definition
     from interlock.runtime.runner import Runner
     from interlock.testing import MemoryStore
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "crew.yaml").write_text(CREW, "utf-8")
-        crew = load_crew(folder)
+        crew = load_definition(folder)
     store, model = MemoryStore(), _RecordingModel()
     async with Runner(
         journal=store,

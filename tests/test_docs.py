@@ -14,7 +14,7 @@ from docs.blocks import PAGES as BLOCK_PAGES
 from docs.blocks import code_links, current_page, defines, layer_line, with_blocks, with_links
 from docs.generate import REFERENCE, pages
 from docs.outputs import PAGES, play_page
-from interlock import Crew, Interlock, load_crew, load_host
+from interlock import Interlock, load_host
 from interlock.adapters.crews.crew_files import read_crew
 from interlock.adapters.crews.script_files import read_script
 from interlock.adapters.tools.tool_imports import import_tools
@@ -22,8 +22,9 @@ from interlock.cli.main import interlock
 from interlock.cli.view.live_graph import GraphLayout
 from interlock.cli.view.live_view import page_rows
 from interlock.cli.view.progress import Progress
-from interlock.compose.crews import host_settings
+from interlock.compose.crews import host_settings, load_definition
 from interlock.crew.codes import CODES
+from interlock.crew.definition import CrewDefinition
 from interlock.server.http.problems import CODES as REQUEST_CODES
 from interlock.testing import Answer, ManualClock, ScriptedModel, simulate_many
 
@@ -53,7 +54,7 @@ async def test_the_view_in_the_guide_is_what_the_live_view_paints_half_way() -> 
     page = Path("docs/guide/runs.md").read_text("utf-8")
     shown = re.search(r"^```text live\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     assert shown is not None
-    crew = load_crew(DESK, host=load_host(DESK / "interlock.toml"))
+    crew = load_definition(DESK, host=load_host(DESK / "interlock.toml"))
     progress = Progress()
     for event in await desk_events(crew):
         progress.apply_event(event)
@@ -63,7 +64,7 @@ async def test_the_view_in_the_guide_is_what_the_live_view_paints_half_way() -> 
     assert without_time("\n".join(row.plain.rstrip() for row in painted)) == without_time(shown[1].rstrip())
 
 
-async def desk_events(crew: Crew) -> list[dict[str, Any]]:
+async def desk_events(crew: CrewDefinition) -> list[dict[str, Any]]:
     with TemporaryDirectory() as data:
         host, clock = host_settings(DESK / "interlock.toml"), ManualClock()
         model = ScriptedModel({a: [_at_once(e) for e in each] for a, each in read_script(DESK / "script.yaml").items()})
@@ -192,7 +193,7 @@ def test_the_desk_passes_its_own_tests_and_takes_every_route() -> None:
 
 
 def test_the_desk_keeps_the_laws_whatever_happens() -> None:
-    crew = load_crew(DESK, host=load_host(DESK / "interlock.toml"))
+    crew = load_definition(DESK, host=load_host(DESK / "interlock.toml"))
     tools = import_tools(host_settings(DESK / "interlock.toml"))
     assert len(simulate_many(crew, seeds=range(20), tools=tools)) == 20
 

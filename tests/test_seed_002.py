@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from cuid2 import Cuid
 
-from interlock import Interlock, UsageError, load_crew
+from interlock import Interlock, UsageError
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
 from interlock.adapters.sqlite.bus.bus import SqliteBus
 from interlock.broadcast import matches
 from interlock.broadcast.naming import is_broadcast_id
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.errors import StoreFailed
 from interlock.messages.frames import words_in_frames
@@ -31,7 +32,7 @@ async def until(check: Callable[[], Awaitable[Any]]) -> Any:
 def crew_of(folder: Path, text: str, name: str = "ci") -> CrewDefinition:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "crew.yaml").write_text(f'version: "2.0"\nname: {name}\n{text}', "utf-8")
-    return load_crew(folder)
+    return load_definition(folder)
 
 
 ONE = """\

@@ -10,6 +10,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "interlock"
 LAYERS = (
     ("cli",),
     ("server",),
+    ("authoring",),
     ("compose", "testing"),
     ("runtime", "adapters"),
     ("ports",),

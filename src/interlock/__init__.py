@@ -3,6 +3,7 @@
 The packages, from the outside in; each imports only those below it:
     cli                             the command line
     server                          the HTTP API and the dashboard
+    authoring                       `Agent`, `Crew` and the rest, as users write crews in Python
     compose, testing                `Interlock`, which connects the parts; stand-ins and the simulation
     runtime | adapters              drives runs; SQLite, files, models, tools, webhooks, config
     ports                           the interfaces between runtime and adapters
@@ -18,11 +19,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from interlock.adapters.tools.python_tools import ToolContext as ToolContext
     from interlock.adapters.tools.python_tools import tool as tool
-    from interlock.compose.crews import load_crew as load_crew
+    from interlock.authoring.agent import Agent as Agent
+    from interlock.authoring.crew import Crew as Crew
+    from interlock.authoring.load_crew import load_crew as load_crew
+    from interlock.authoring.routes import END as END
+    from interlock.authoring.routes import Broadcast as Broadcast
+    from interlock.authoring.routes import External as External
+    from interlock.authoring.routes import Group as Group
+    from interlock.authoring.routes import Pause as Pause
+    from interlock.authoring.routes import Route as Route
+    from interlock.authoring.routes import SubCrew as SubCrew
     from interlock.compose.crews import load_host as load_host
     from interlock.compose.interlock import Interlock as Interlock
     from interlock.compose.interlock import Result as Result
-    from interlock.crew.definition import CrewDefinition as Crew
     from interlock.crew.problem import Problem as Problem
     from interlock.crew.unsound import UnreadableCrew as UnreadableCrew
     from interlock.crew.unsound import UnsoundCrew as UnsoundCrew
@@ -41,7 +50,15 @@ __version__ = "0.1.0"
 _HOMES = {
     "RunNotFound": "interlock.errors",
     "AlreadyResumed": "interlock.errors",
-    "Crew": "interlock.crew.definition:CrewDefinition",
+    "Agent": "interlock.authoring.agent",
+    "Broadcast": "interlock.authoring.routes",
+    "Crew": "interlock.authoring.crew",
+    "END": "interlock.authoring.routes",
+    "External": "interlock.authoring.routes",
+    "Group": "interlock.authoring.routes",
+    "Pause": "interlock.authoring.routes",
+    "Route": "interlock.authoring.routes",
+    "SubCrew": "interlock.authoring.routes",
     "CrewContext": "interlock.engine.events",
     "CrewError": "interlock.errors",
     "ExternalSignal": "interlock.runtime.calls.external_signals",
@@ -54,23 +71,31 @@ _HOMES = {
     "UnreadableCrew": "interlock.crew.unsound",
     "UnsoundCrew": "interlock.crew.unsound",
     "UsageError": "interlock.errors",
-    "load_crew": "interlock.compose.crews",
+    "load_crew": "interlock.authoring.load_crew",
     "load_host": "interlock.compose.crews",
     "tool": "interlock.adapters.tools.python_tools",
 }
 
-__all__ = [
+__all__ = [  # noqa: RUF022 - plain order, capitals as letters
+    "Agent",
     "AlreadyResumed",
+    "Broadcast",
     "Crew",
     "CrewContext",
     "CrewError",
+    "END",
+    "External",
     "ExternalSignal",
+    "Group",
     "Interlock",
     "InterlockError",
+    "Pause",
     "Problem",
     "Result",
+    "Route",
     "RunNotFound",
     "SignalError",
+    "SubCrew",
     "ToolContext",
     "UnreadableCrew",
     "UnsoundCrew",
@@ -87,6 +112,5 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        module, _, other_name = _HOMES[name].partition(":")
-        return getattr(import_module(module), other_name or name)
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'interlock' has no attribute {name!r}")

@@ -34,7 +34,7 @@ from interlock.adapters.models.pydantic_ai import other_providers
 from interlock.adapters.models.pydantic_ai.models import PydanticAIModel, _settings
 from interlock.adapters.models.pydantic_ai.other_providers import OTHER_PROVIDERS, OtherProviderModel, install_command
 from interlock.adapters.tools.tool_names import fit_name
-from interlock.compose.crews import load_crew
+from interlock.compose.crews import load_definition
 from interlock.compose.interlock import Interlock, Result
 from interlock.crew.definition import ModelRef
 from interlock.crew.host import PROVIDERS
@@ -285,7 +285,7 @@ async def run_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Result,
     monkeypatch.setattr(models, "infer_model", lambda _name: FunctionModel(stream_function=answer))
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-nobody-1")
     async with Interlock(folder / "data") as box:
-        return await (await box.start(load_crew(folder), "hi")).result(), asked
+        return await (await box.start(load_definition(folder), "hi")).result(), asked
 
 
 async def test_a_crew_runs_on_such_a_provider_and_what_it_cost_is_added_up(
@@ -304,7 +304,7 @@ async def test_a_cost_budget_holds_before_the_call_by_the_table(
 
 
 async def test_a_run_is_not_begun_where_packages_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    crew = load_crew(crew_of_claude(tmp_path))
+    crew = load_definition(crew_of_claude(tmp_path))
     monkeypatch.setattr(other_providers, "is_installed", lambda _module: False)
 
     with pytest.raises(UsageError, match=r"agent 'a' of crew 'talk'.*pip install .*\[llm\]"):
@@ -318,7 +318,7 @@ async def test_a_run_is_not_begun_where_the_key_is_missing(tmp_path: Path, monke
 
     async with Interlock(tmp_path / "data") as box:
         with pytest.raises(UsageError, match=r"agent 'a' of .* set the environment variable ANTHROPIC"):
-            await box.start(load_crew(crew_of_claude(tmp_path)), "hi")
+            await box.start(load_definition(crew_of_claude(tmp_path)), "hi")
         assert list(await box.journal.rows()) == []
 
 

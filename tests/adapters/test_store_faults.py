@@ -18,12 +18,13 @@ from typing import Any, cast
 
 import pytest
 
-from interlock import Interlock, load_crew
+from interlock import Interlock
 from interlock.adapters.files import mounts
 from interlock.adapters.sqlite import database, migrations, writer
 from interlock.adapters.sqlite.read_only import ReadOnlyStore
 from interlock.adapters.sqlite.runs import run_head
 from interlock.adapters.sqlite.store import SqliteStore
+from interlock.compose.crews import load_definition
 from interlock.compose.upkeep import read_only
 from interlock.compose.upkeep.archive import delete_run, export_run, import_run
 from interlock.compose.upkeep.doctor import check_folder
@@ -86,7 +87,7 @@ settings: {timeout_seconds: 100000}
 
 def a_crew(folder: Path) -> CrewDefinition:
     (folder / "crew.yaml").write_text(CREW, "utf-8")
-    return load_crew(folder)
+    return load_definition(folder)
 
 
 # Full disks

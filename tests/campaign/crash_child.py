@@ -25,10 +25,11 @@ from typing import Any
 import msgspec
 
 from campaign.story import Story, as_yaml
-from interlock import Interlock, RunNotFound, load_crew
+from interlock import Interlock, RunNotFound
 from interlock.adapters import crash_points
 from interlock.adapters.models.scripted_model import ScriptedModel
 from interlock.adapters.tools.python_tools import ToolContext, tool
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 from interlock.engine.events import ModelFailed, ModelReplied, ToolReturned
@@ -114,7 +115,7 @@ def read_story(folder: Path) -> tuple[Story, CrewDefinition]:
     for place, crew in {".": story.crew, **story.below}.items():
         (folder / place).mkdir(exist_ok=True)
         (folder / place / "crew.yaml").write_text(as_yaml(crew), "utf-8")
-    return story, with_tools(load_crew(folder, host=Host()), story.tools)
+    return story, with_tools(load_definition(folder, host=Host()), story.tools)
 
 
 def with_tools(crew: CrewDefinition, tools: dict[str, tuple[str, ...]]) -> CrewDefinition:

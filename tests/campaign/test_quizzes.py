@@ -4,11 +4,12 @@ from pathlib import Path
 
 from campaign import local_model
 from campaign.local_model import Played, counted, is_sound
-from interlock import Crew, Interlock
+from interlock import Interlock
+from interlock.crew.definition import CrewDefinition
 from interlock.testing import Answer, ScriptedModel
 
 
-async def played(crew: Crew, folder: Path, **answers: list[str]) -> Played:
+async def played(crew: CrewDefinition, folder: Path, **answers: list[str]) -> Played:
     script: dict[str, list[Answer | str]] = {agent: list(texts) for agent, texts in answers.items()}
     async with Interlock(folder, models=ScriptedModel(script)) as box:
         run = await box.start(crew, "Begin the exam")

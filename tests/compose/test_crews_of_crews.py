@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from interlock import AlreadyResumed, Interlock, load_crew
+from interlock import AlreadyResumed, Interlock
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ScriptUsage, ToolCall
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import CrewContext, Entry
 from interlock.errors import NotWaiting, ParentIsOver
@@ -62,7 +63,7 @@ def nested(
         (folder / place).mkdir(parents=True, exist_ok=True)
         name = place.replace("/", "-") if place != "." else "outer"
         (folder / place / "crew.yaml").write_text(HEAD.format(name=name) + text, "utf-8")
-    return load_crew(folder)
+    return load_definition(folder)
 
 
 def box_of(folder: Path, answers: dict[str, Any], **more: Any) -> Interlock:
@@ -376,7 +377,7 @@ async def test_an_external_signal_of_a_child_reaches_the_host_and_its_answer_the
     answers = {"a": ["[WRITE]", "[END]"], "z": ["May I? [ASK]", "Thanks. [END]"]}
 
     async with box_of(tmp_path, answers, on_external=told.append) as box:
-        run = (await (await box.start(load_crew(crew_folder), "Lamps")).result()).run
+        run = (await (await box.start(load_definition(crew_folder), "Lamps")).result()).run
     assert [(tell.signal, tell.requires_response) for tell in told] == [("[ASK]", True)]
 
     async with box_of(tmp_path, answers) as box:
@@ -402,6 +403,6 @@ async def test_ten_levels_of_crews_run(tmp_path: Path) -> None:
     answers = {f"a{level}": ["[DOWN]", f"{level} [END]"] for level in range(levels - 1)} | {"a9": ["deep [END]"]}
 
     async with box_of(tmp_path, answers) as box:
-        result = await (await box.start(load_crew(tmp_path / "crew"), "go")).result()
+        result = await (await box.start(load_definition(tmp_path / "crew"), "go")).result()
         below = await box.journal.rows_below(result.run)
     assert (result.status, result.usage.calls, len(below)) == ("completed", 19, 9)

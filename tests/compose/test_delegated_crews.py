@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from interlock import Interlock, load_crew
+from interlock import Interlock
 from interlock.adapters.models.scripted_model import Answers, ScriptedAnswer, ScriptedModel, ToolCall
+from interlock.compose.crews import load_definition
 from interlock.compose.upkeep.archive import export_run, import_run
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import ChildReturned, ChildStarted, MessageSent, MessageSettled
@@ -45,7 +46,7 @@ def office(folder: Path, *, caps: str = "", select: str = "all", keys: str = "",
         (folder / place).mkdir(parents=True, exist_ok=True)
         name = "office" if place == "." else place.rpartition("/")[2]
         (folder / place / "crew.yaml").write_text(HEAD.format(name=name) + text, "utf-8")
-    return load_crew(folder)
+    return load_definition(folder)
 
 
 def box_of(folder: Path, answers: Answers, **more: Any) -> Interlock:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from interlock import AlreadyResumed, Interlock, RunNotFound, UsageError, load_crew
+from interlock import AlreadyResumed, Interlock, RunNotFound, UsageError
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
 from interlock.adapters.tools.python_tools import ToolContext, tool
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.ports import ModelRequest
 from tests.framing import by_user, said
@@ -18,7 +19,7 @@ from tests.framing import by_user, said
 
 def crew_of(folder: Path, text: str) -> CrewDefinition:
     (folder / "crew.yaml").write_text('version: "2.0"\nname: story\n' + textwrap.dedent(text), "utf-8")
-    return load_crew(folder)
+    return load_definition(folder)
 
 
 PAIR = """\

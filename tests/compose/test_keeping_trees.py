@@ -9,11 +9,12 @@ from zlib import crc32
 import msgspec
 import pytest
 
-from interlock import Interlock, UsageError, load_crew
+from interlock import Interlock, UsageError
 from interlock.adapters.crews.script_files import read_script
 from interlock.adapters.files import run_files, tree_files
 from interlock.adapters.files.run_scripts import ELSEWHERE, script_yaml, turns_of
 from interlock.adapters.store_rules import record_format
+from interlock.compose.crews import load_definition
 from interlock.compose.upkeep.archive import delete_run, export_run, import_run, prune_runs, whole_crews
 from interlock.compose.upkeep.doctor import check_folder
 from interlock.compose.upkeep.run_trees import tree_of
@@ -35,7 +36,7 @@ def box_in(folder: Path, **options: Any) -> Interlock:
 
 
 async def paused(box: Interlock, run: str = "r") -> str:
-    crew = load_crew(nested_crew(box.data.parent / "crew"))
+    crew = load_definition(nested_crew(box.data.parent / "crew"))
     assert (await (await box.start(crew, "Lamps", run_id=run)).result()).status == "paused"
     return run
 
@@ -231,7 +232,7 @@ async def test_a_run_that_nobody_called_is_not_taken_in(tmp_path: Path, new: str
 @pytest.mark.parametrize("new", ["../x", "a b", "a:b", "a\nb", "", "x" * 101])
 async def test_an_id_that_no_run_may_have_is_not_taken_in(tmp_path: Path, new: str) -> None:
     nested_crew(tmp_path / "crew")
-    crew = load_crew(tmp_path / "crew" / "beta")
+    crew = load_definition(tmp_path / "crew" / "beta")
 
     async with box_in(tmp_path, models=ScriptedModel({"z": ["Done.\n[END]"]}), script=None) as box:
         await (await box.start(crew, "Lamps", run_id="b")).result()
@@ -284,7 +285,7 @@ def test_a_file_nested_without_end_is_no_exported_run(tmp_path: Path) -> None:
 
 async def test_a_journal_that_no_engine_has_written_is_not_taken_in(tmp_path: Path) -> None:
     nested_crew(tmp_path / "crew")
-    _, sha, bodies = as_stored_form(load_crew(tmp_path / "crew" / "beta"))
+    _, sha, bodies = as_stored_form(load_definition(tmp_path / "crew" / "beta"))
     started = RunStarted(crew="beta-team", input="go", rules=1, crew_sha=sha, entry="nobody")
     records = record_format.seal_chain("b", [Record(seq=1, at=1, events=(started,))])
     row = RunRow(run="b", crew="beta-team", crew_sha=sha, status="running", created_at=1, seq=1)
@@ -296,7 +297,7 @@ async def test_a_journal_that_no_engine_has_written_is_not_taken_in(tmp_path: Pa
 
 async def test_a_run_of_a_crew_without_sub_crews_is_written_as_before(tmp_path: Path) -> None:
     nested_crew(tmp_path / "crew")
-    crew = load_crew(tmp_path / "crew" / "beta")
+    crew = load_definition(tmp_path / "crew" / "beta")
 
     async with box_in(tmp_path, models=ScriptedModel({"z": ["Written.\n[END]"]})) as box:
         await (await box.start(crew, "x", run_id="r")).result()
@@ -357,7 +358,7 @@ async def test_a_tree_written_as_a_script_plays_again_as_it_was(tmp_path: Path) 
 
 
 async def test_agents_of_a_crew_that_is_called_again_go_on_counting_in_a_script(tmp_path: Path) -> None:
-    crew = load_crew(nested_crew(tmp_path / "crew"))
+    crew = load_definition(nested_crew(tmp_path / "crew"))
     answers: dict[str, list[Answer | str]] = {
         "a": ["1\n[WRITE]", "2\n[WRITE]", "3\n[END]"],
         "beta/z": ["first\n[END]", Answer(error="away"), "second\n[END]"],
@@ -385,7 +386,7 @@ async def test_runs_of_one_crew_beside_each_other_have_answers_of_their_own_in_a
     }
 
     async with box_in(tmp_path, models=ScriptedModel(answers), script=None) as box:
-        run = await box.start(load_crew(folder), "x", run_id="r")
+        run = await box.start(load_definition(folder), "x", run_id="r")
         status, tree = (await run.result()).status, await whole(box)
     (tmp_path / "s.yaml").write_text(script_yaml(tree), "utf-8")
     script = read_script(tmp_path / "s.yaml").items()
@@ -409,7 +410,7 @@ async def last_of(pieces: AsyncIterator[Delta | ModelReply]) -> ModelReply:
 
 
 async def test_turns_stand_where_their_crew_was_called_whoever_was_faster(tmp_path: Path) -> None:
-    crew = load_crew(nested_crew(tmp_path / "crew"))
+    crew = load_definition(nested_crew(tmp_path / "crew"))
     model = ScriptedModel({"a": ["x\n[BOTH] [WRITE]", "y\n[END]"], "alpha/x": ["1\n[END]"], "beta/z": ["2\n[END]"]})
 
     async with box_in(tmp_path, models=model, script=None) as box:

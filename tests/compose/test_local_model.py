@@ -11,8 +11,9 @@ from urllib.request import urlopen
 import jsonschema
 import msgspec
 
-from interlock import Interlock, load_crew
+from interlock import Interlock
 from interlock.adapters.models.local import local_files
+from interlock.compose.crews import load_definition
 from interlock.engine.events import Decided, ModelFailed, ModelReplied, Nudged, Warned
 from interlock.errors import ModelRefused
 from tests.tools import needs
@@ -34,7 +35,7 @@ pytestmark = needs(not missing(), missing())
 
 
 async def test_every_reply_of_a_constrained_crew_steers_and_every_run_ends_as_the_crew_says(tmp_path: Path) -> None:
-    crew = load_crew("examples/quiz-local")
+    crew = load_definition("examples/quiz-local")
 
     ends = []
     async with Interlock(tmp_path) as box, asyncio.timeout(PATIENCE_SECONDS):
@@ -78,7 +79,7 @@ LETTERS = 20
 async def test_every_value_of_a_constrained_model_is_valid(tmp_path: Path) -> None:
     """A model that cannot follow instructions gives 20 of 20 valid values, each at the first try."""
     (tmp_path / "crew.yaml").write_text(SORTER, encoding="utf-8")
-    crew = load_crew(tmp_path)
+    crew = load_definition(tmp_path)
     assert crew.output is not msgspec.UNSET
     oracle = jsonschema.Draft202012Validator(crew.output)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from interlock import Interlock, UsageError, load_crew, load_host
+from interlock import Interlock, UsageError, load_host
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
 from interlock.cli.main import interlock
-from interlock.compose.crews import host_settings
+from interlock.compose.crews import host_settings, load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import ToolCalled
 from interlock.testing import simulate_many
@@ -41,7 +41,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def crew_in(config: Path, tools: str, version: str = "2.0") -> CrewDefinition:
     path = config.parent / "crew.yaml"
     path.write_text(CREW.format(tools=tools, version=version), "utf-8")
-    return load_crew(path, host=load_host(config))
+    return load_definition(path, host=load_host(config))
 
 
 def box_of(config: Path, model: ScriptedModel) -> Interlock:

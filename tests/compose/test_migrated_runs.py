@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock import Crew, Interlock, load_crew
+from interlock import Interlock
 from interlock.adapters.crews.crew_files import read_crew
 from interlock.adapters.crews.crew_migration import migration_of
 from interlock.adapters.crews.crew_test_files import CrewTest, Expectation, read_crew_tests
-from interlock.crew.definition import CrewSettings
+from interlock.compose.crews import load_definition
+from interlock.crew.definition import CrewDefinition, CrewSettings
 from interlock.testing import ManualClock, ScriptedModel, simulate
 from tests.engine.test_seed_001 import answer, completed, question, registered
 
@@ -56,10 +57,10 @@ SCRIPT: dict[str, list[Any]] = {
 }
 
 
-def migrated(folder: Path) -> Crew:
+def migrated(folder: Path) -> CrewDefinition:
     for file, data in migration_of(folder, read_crew(folder)).files:
         file.real.write_bytes(data)
-    return load_crew(folder)
+    return load_definition(folder)
 
 
 def liberties(folder: Path) -> Path:
@@ -77,16 +78,16 @@ def quiz_exam(folder: Path) -> Path:
     return Path(shutil.copytree(QUIZ, folder))
 
 
-def both(folder: Path, make: Any) -> tuple[Crew, Crew]:
+def both(folder: Path, make: Any) -> tuple[CrewDefinition, CrewDefinition]:
     """The crew before and after; both are named after the same folder."""
     made = make(folder / "crew")
-    before = load_crew(made)
+    before = load_definition(made)
     after = migrated(made)
     assert (before.version, after.version) == ("1.0", "2.0")
     return before, after
 
 
-async def journal(folder: Path, crew: Crew, test: CrewTest) -> list[Any]:
+async def journal(folder: Path, crew: CrewDefinition, test: CrewTest) -> list[Any]:
     """Everything that was journalled, public or not, but for the name of the crew's stored copy."""
 
     async with Interlock(folder, models=ScriptedModel(test.script), clock=ManualClock()) as box:

@@ -10,10 +10,12 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from interlock import Crew, Interlock, load_crew
+from interlock import Interlock
 from interlock.adapters.crews.script_files import read_script
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel
 from interlock.cli.main import interlock
+from interlock.compose.crews import load_definition
+from interlock.crew.definition import CrewDefinition
 from interlock.ports import ModelRequest
 from interlock.signals.definition import SignalBehavior
 from tests.crew.test_seed_examples import SEED_003_5
@@ -65,7 +67,7 @@ class Speaker:
 class MultiTeamOrchestrator:
     """The appendix's workaround: a master, two teams, marks found by hand, results carried by hand."""
 
-    def __init__(self, box: Interlock, master: Crew, alpha: Crew, beta: Crew) -> None:
+    def __init__(self, box: Interlock, master: CrewDefinition, alpha: CrewDefinition, beta: CrewDefinition) -> None:
         self.box, self.master, self.alpha, self.beta = box, master, alpha, beta
         self.works: list[Work] = []
 
@@ -81,13 +83,13 @@ class MultiTeamOrchestrator:
             said = await (await self.box.continue_run(self.master, found, said.run)).result()
         return said.text
 
-    async def _team(self, crew: Crew, text: str) -> str:
+    async def _team(self, crew: CrewDefinition, text: str) -> str:
         result = await (await self.box.start(crew, text)).result()
         self.works.append(Work(crew.name, text, result.text))
         return result.text
 
 
-def master_of(crew: Crew) -> Crew:
+def master_of(crew: CrewDefinition) -> CrewDefinition:
     """The coordinator alone, as the appendix has it: every mark ends its run, and the program looks which it was."""
     ending = {"behavior": SignalBehavior.TERMINATE, "target_crew": "", "return_to": "", "input_template": ""}
     routes = {agent: tuple(msgspec.structs.replace(r, **ending) for r in each) for agent, each in crew.routes.items()}
@@ -97,7 +99,9 @@ def master_of(crew: Crew) -> Crew:
 async def by_hand(data: Path, script: dict[str, list[ScriptedAnswer | str]]) -> Story:
     speaker = Speaker(script)
     async with Interlock(data, models=speaker) as box:
-        program = MultiTeamOrchestrator(box, master_of(load_crew(MULTI_TEAM)), load_crew(ALPHA), load_crew(BETA))
+        program = MultiTeamOrchestrator(
+            box, master_of(load_definition(MULTI_TEAM)), load_definition(ALPHA), load_definition(BETA)
+        )
         text = await program.execute(TOPIC)
     return Story(program.works, text, speaker.asked)
 
@@ -105,7 +109,7 @@ async def by_hand(data: Path, script: dict[str, list[ScriptedAnswer | str]]) -> 
 async def by_file(data: Path, script: dict[str, list[ScriptedAnswer | str]]) -> Story:
     speaker = Speaker(script)
     async with Interlock(data, models=speaker) as box:
-        run = await box.start(load_crew(MULTI_TEAM), TOPIC)
+        run = await box.start(load_definition(MULTI_TEAM), TOPIC)
         events = [event async for event in run.events()]
         result = await run.result()
     ended = {event["run"]: event["text"] for event in events if event["type"] == "run.finished"}
@@ -199,7 +203,7 @@ async def test_a_run_that_waits_inside_a_team_goes_on_when_all_files_are_gone(tm
     }
 
     async with Interlock(tmp_path / "data", models=ScriptedModel(said)) as box:
-        paused = await (await box.start(load_crew(files), TOPIC)).result()
+        paused = await (await box.start(load_definition(files), TOPIC)).result()
     assert (paused.status, paused.reason) == ("paused", "signal:[WAIT]")
     shutil.rmtree(files)
     async with Interlock(tmp_path / "data", models=ScriptedModel(said)) as box:

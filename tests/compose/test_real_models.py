@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from interlock import Interlock, UsageError, load_crew
+from interlock import Interlock, UsageError
 from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.models.openai.providers import ProviderSettings
+from interlock.compose.crews import load_definition
 from interlock.compose.interlock import Result, RunHandle
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
@@ -61,7 +62,7 @@ def crew_of(folder: Path, url: str, backup: str = "", tools: str = "", more: str
     """
     folder.mkdir(exist_ok=True)
     (folder / "crew.yaml").write_text(textwrap.dedent(text), "utf-8")
-    return load_crew(folder, host=Host(tools=("look",)))
+    return load_definition(folder, host=Host(tools=("look",)))
 
 
 async def finished(box: Interlock, crew: CrewDefinition) -> tuple[Result, list[Event]]:

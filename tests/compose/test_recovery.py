@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock import AlreadyResumed, Interlock, load_crew
+from interlock import AlreadyResumed, Interlock
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
 from interlock.adapters.sqlite.store import SqliteStore
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 from interlock.errors import OwnedElsewhere
@@ -32,7 +33,7 @@ routing:
 def crew_in(folder: Path) -> CrewDefinition:
     """As a host that has the tool would load it."""
     (folder / "crew.yaml").write_text(BOTH, "utf-8")
-    crew = load_crew(folder)
+    crew = load_definition(folder)
     agents = tuple(msgspec.structs.replace(agent, tools=("pay",)) for agent in crew.agents)
     return msgspec.structs.replace(crew, agents=agents)
 
@@ -144,7 +145,7 @@ routing: {signals: {a: [{signal: "[END]"}]}}
 
 def lone_crew(folder: Path, tool: str = "") -> CrewDefinition:
     (folder / "crew.yaml").write_text(LONE % tool, "utf-8")
-    return load_crew(folder, host=Host(tools=("pay",)))
+    return load_definition(folder, host=Host(tools=("pay",)))
 
 
 async def leave_running(folder: Path, crews: dict[str, CrewDefinition]) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from interlock import Interlock, UsageError, load_crew
+from interlock import Interlock, UsageError
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
 from interlock.broadcast.schedules import Schedule
 from interlock.broadcast.subscriptions import AgentSubscription
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import BroadcastHeard, ToolRequest
 from interlock.engine.kinds import RunStatus
@@ -39,7 +40,7 @@ subscriptions:
 def crew_of(folder: Path, text: str, name: str = "watch") -> CrewDefinition:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "crew.yaml").write_text(f'version: "2.0"\nname: {name}\n' + textwrap.dedent(text), "utf-8")
-    return load_crew(folder)
+    return load_definition(folder)
 
 
 async def until(check: Callable[[], Awaitable[Any]]) -> Any:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from interlock import Interlock, UsageError, load_crew, load_host
+from interlock import Interlock, UsageError, load_host
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.tools.python_tools import ToolContext, tool
-from interlock.compose.crews import host_settings
+from interlock.compose.crews import host_settings, load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 
@@ -29,7 +29,7 @@ settings: {{{settings}}}
 
 def crew_in(folder: Path, settings: str = "", version: str = "2.0", host: Host | None = None) -> CrewDefinition:
     (folder / "crew.yaml").write_text(CREW.format(settings=settings, version=version), "utf-8")
-    return load_crew(folder, host=host or Host(tools=("work",)))
+    return load_definition(folder, host=host or Host(tools=("work",)))
 
 
 async def outputs(folder: Path, function: Callable[..., Any], *, calls: int = 1, settings: str = "") -> list[str]:

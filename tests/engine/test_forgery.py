@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from interlock import load_crew
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.effects import CallModel, RunTool
 from interlock.engine.events import (
@@ -88,7 +88,7 @@ PAYLOADS = tuple(
 def crew(mode: str = "text") -> CrewDefinition:
     with TemporaryDirectory() as folder:
         (Path(folder) / "crew.yaml").write_text(CREW.replace("MODE", mode), "utf-8")
-        return load_crew(folder)
+        return load_definition(folder)
 
 
 @cache

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from interlock import Interlock, Result, load_crew
+from interlock import Interlock, Result
 from interlock.cli.main import interlock
+from interlock.compose.crews import load_definition
 from interlock.signals import SignalValidator, load_default_signals
 from interlock.testing import ScriptedModel
 from tests.crew.test_seed_examples import (
@@ -38,7 +39,7 @@ def check(folder: Path) -> tuple[int, Found]:
 
 async def run(folder: Path, crew: Path, script: dict[str, list[str]]) -> Result:
     async with Interlock(folder / "data", models=ScriptedModel(script)) as box:
-        return await (await box.start(load_crew(crew), "go")).result()
+        return await (await box.start(load_definition(crew), "go")).result()
 
 
 def as_2(folder: Path) -> Path:
@@ -173,7 +174,7 @@ async def test_agents_that_nobody_can_reach_are_left_out(tmp_path: Path) -> None
         ("warning", "unreachable-agent", "agents[2]"),
         ("warning", "unreachable-agent", "agents[3]"),
     ]
-    loaded = load_crew(crew)
+    loaded = load_definition(crew)
     assert loaded.agent_ids == ("teacher", "student")
     assert "ghost" not in repr(loaded)
     assert "shade" not in repr(loaded)

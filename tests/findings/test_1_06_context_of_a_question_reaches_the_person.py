@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from interlock import load_crew
 from interlock.adapters.config.webhook_settings import OutgoingHook
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
 from interlock.cli.main import interlock
@@ -14,6 +13,7 @@ from interlock.cli.view.answer_prompt import AnswerPrompt
 from interlock.cli.view.live_graph import GraphLayout
 from interlock.cli.view.live_view import page_rows
 from interlock.cli.view.progress import Progress
+from interlock.compose.crews import load_definition
 from interlock.engine.events import InputRequested
 from interlock.ports import Record, StoredRecord
 from interlock.server.webhooks import deliveries_of
@@ -75,7 +75,7 @@ def test_it_stays_when_an_answer_is_refused(folder: Path) -> None:
 
 
 def test_the_live_view_shows_it_above_the_question(folder: Path) -> None:
-    progress, crew = Progress(0), load_crew(folder / "crew.yaml")
+    progress, crew = Progress(0), load_definition(folder / "crew.yaml")
     events = told("run", "crew.yaml", "go", "--script", "script.yaml", "--json", code=3).splitlines()
     for event in map(json.loads, events):
         progress.apply_event(event)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock import Interlock, load_crew
+from interlock import Interlock
+from interlock.compose.crews import load_definition
 from interlock.engine.events import InputRequested, ModelReplied, RunStarted
 from interlock.engine.run import RULES, Run
 from interlock.testing import ScriptedModel
@@ -43,7 +44,7 @@ TEXTS = {
 @pytest.mark.parametrize(("reply", "text"), TEXTS.items())
 async def test_the_text_of_a_result(reply: str, text: str, tmp_path: Path) -> None:
     (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
-    crew = load_crew(tmp_path)
+    crew = load_definition(tmp_path)
 
     model = ScriptedModel({"a": [reply]})
     async with Interlock(tmp_path / "data", models=model, durability="normal") as box:
@@ -54,7 +55,7 @@ async def test_the_text_of_a_result(reply: str, text: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(("rules", "question"), [(2, "Which? ****"), (RULES, "Which?")])
 def test_the_text_of_a_question_and_of_a_journal_of_older_rules(rules: int, question: str, tmp_path: Path) -> None:
     (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
-    run = Run(load_crew(tmp_path), "r")
+    run = Run(load_definition(tmp_path), "r")
     run.apply(RunStarted(crew="story", input="go", rules=rules))
     assert run.state.turn is not None
     facts = run.apply(ModelReplied(call=run.state.turn.call, agent="a", text="Which? **[WAIT]**")).facts

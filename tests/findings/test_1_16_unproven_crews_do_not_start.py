@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock import Crew, Interlock, UnsoundCrew, load_crew
+from interlock import Interlock, UnsoundCrew
+from interlock.compose.crews import load_definition
 from interlock.compose.upkeep.archive import export_run, import_run
 from interlock.crew import proof
 from interlock.crew.definition import (
     AgentBehavior,
     AgentDefinition,
+    CrewDefinition,
     CrewSettings,
     GroupDefinition,
     RouteDefinition,
@@ -27,7 +29,7 @@ from tests.findings.test_1_03_files_of_version_1_keep_working import crew_in
 
 ROUTE, END = SignalBehavior.ROUTE, SignalBehavior.TERMINATE
 TEACHER = AgentDefinition(id="teacher", name="teacher", is_terminal=True)
-SOUND = Crew(version="2.0", name="school", entry_point="teacher", agents=(TEACHER,))
+SOUND = CrewDefinition(version="2.0", name="school", entry_point="teacher", agents=(TEACHER,))
 GHOSTLY = msgspec.structs.replace(
     SOUND,
     name="ghostly",
@@ -68,7 +70,7 @@ async def test_a_sound_crew_that_was_built_by_hand_runs(tmp_path: Path) -> None:
         assert (await (await box.start(SOUND, "go")).result()).reason == "terminal_agent"
 
 
-def nested(levels: int) -> Crew:
+def nested(levels: int) -> CrewDefinition:
     crew = SOUND
     for n in range(levels):
         crew = msgspec.structs.replace(
@@ -77,7 +79,7 @@ def nested(levels: int) -> Crew:
     return crew
 
 
-def endless() -> Crew:
+def endless() -> CrewDefinition:
     """A crew that calls itself, which only a program can make."""
     crew = replace(SOUND, sub_crews={})
     crew.sub_crews["itself"] = SubCrewDefinition(name="itself", config_path="", crew=crew)
@@ -242,7 +244,7 @@ async def test_a_crew_that_load_crew_gives_is_proven_once(tmp_path: Path, monkey
     asked: list[str] = []
     monkeypatch.setattr(stored_crews, "require_sound_crew", lambda crew: asked.append(crew.name))
     text = 'version: "2.0"\nname: solo\nentry_point: teacher\nagents: [{id: teacher, is_terminal: true}]\n'
-    crew = load_crew(crew_in(tmp_path / "crew", text))
+    crew = load_definition(crew_in(tmp_path / "crew", text))
 
     async with Interlock(tmp_path / "data", models=ScriptedModel({"teacher": ["Hi."] * 2})) as box:
         for _ in range(2):

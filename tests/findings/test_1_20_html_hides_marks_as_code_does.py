@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 import pytest
 from click.testing import CliRunner
 
-from interlock import load_crew
 from interlock.cli.main import interlock
+from interlock.compose.crews import load_definition
 from interlock.engine.events import ModelReplied, RunStarted
 from interlock.engine.routing.decision import OwnReply, RoutingTable
 from interlock.engine.routing.stream import ReplyScanner
@@ -37,7 +37,7 @@ def cases(kinds: dict[str, list[str]]) -> list[str]:
 def table() -> RoutingTable:
     with TemporaryDirectory() as folder:
         (Path(folder) / "crew.yaml").write_text(CREW, "utf-8")
-        return RoutingTable(load_crew(folder))
+        return RoutingTable(load_definition(folder))
 
 
 def steers(text: str) -> bool:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from interlock import load_crew
 from interlock.adapters.crews.crew_files import read_crew
 from interlock.cli.main import interlock
+from interlock.compose.crews import load_definition
 
 CREW = """version: "2.0"
 entry_point: clerk
@@ -46,7 +46,7 @@ def test_the_file_beside_the_crew_is_found_and_said() -> None:
     assert interlock_says("check", "desk/crew.yaml").exit_code == 0
     run = interlock_says("run", "desk", "go", "--script", "script.yaml", "--plain")
     assert run.exit_code == 0, run.stderr
-    assert load_crew("desk").agents[0].tools == ("look",)
+    assert load_definition("desk").agents[0].tools == ("look",)
 
 
 def test_without_one_it_is_said_where_it_was_looked_for(here: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_crew_names_one_model_and_its_prices_for_all_agents() -> None:
         f'version: "2.0"\nentry_point: a\nagents: {own}\nsettings:\n  model: "openai:shared"\n'
         "  input_token_price_per_million: 2\n  output_token_price_per_million: 4\n"
     )
-    a, b = load_crew("desk").agents
+    a, b = load_definition("desk").agents
     assert a.primary is not None
     assert b.primary is not None
     assert (a.primary.name, b.primary.name) == ("openai:shared", "openai:own")
@@ -123,7 +123,7 @@ def test_the_host_names_a_model_for_crews_that_name_none() -> None:
     run = interlock_says("run", "desk", "go", "--plain")
     assert run.exit_code == 0, run.stderr
     crew(rest='settings: {model: "openai:own"}\n')
-    assert read_crew("desk").crew == load_crew("desk"), "the crew's own comes first"
+    assert read_crew("desk").crew == load_definition("desk"), "the crew's own comes first"
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from interlock import load_crew
 from interlock.cli.main import interlock
 from interlock.cli.system_user import system_user
 from interlock.cli.view.narration import EventAnnotator
 from interlock.cli.view.transcript import lines_of
+from interlock.compose.crews import load_definition
 
 CREW = """version: "2.0"
 entry_point: clerk
@@ -184,7 +184,7 @@ def test_what_a_tool_returned_is_shown() -> None:
 
 
 def test_the_models_name_is_shown_where_one_was_called(here: Path) -> None:
-    crew = load_crew("crew.yaml")
+    crew = load_definition("crew.yaml")
     narrator = EventAnnotator(crew, lambda agent: f"openai:{agent.id}-model")
     event = {"type": "model.replied", "run": "r", "call": "1.0", "agent": "clerk", "text": "Hello."}
     assert [line.text for line in lines_of(narrator.annotate_event(event))] == [

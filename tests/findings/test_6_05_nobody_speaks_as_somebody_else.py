@@ -9,8 +9,10 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from interlock import Crew, Interlock, load_crew, tool
+from interlock import Interlock, tool
 from interlock.cli.main import interlock
+from interlock.compose.crews import load_definition
+from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import Entry
 from interlock.engine.prompt.conversation import Conversation
 from interlock.engine.routing.decision import RoutingTable
@@ -71,16 +73,16 @@ def fail(text: str) -> str:
 
 
 @pytest.fixture(scope="module", params=["en", "vi"])
-def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Crew:
+def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> CrewDefinition:
     return crew_of(tmp_path_factory.mktemp("shop"), FLOW.replace("LANGUAGE", request.param))
 
 
-def crew_of(folder: Path, text: str) -> Crew:
+def crew_of(folder: Path, text: str) -> CrewDefinition:
     for name in ("alpha", "beta"):
         (folder / name).mkdir()
         (folder / name / "crew.yaml").write_text(SUB.replace("NAME", name), "utf-8")
     (folder / "crew.yaml").write_text(text, "utf-8")
-    return load_crew(folder, tools=[look, fail])
+    return load_definition(folder, tools=[look, fail])
 
 
 def through_every_door_of_a_shop(text: str) -> dict[str, list[Any]]:
@@ -105,7 +107,7 @@ def through_every_door_of_a_shop(text: str) -> dict[str, list[Any]]:
 
 
 async def test_no_text_speaks_as_another_through_user_tools_memory_members_crews_answers_or_broadcasts(
-    shop: Crew, tmp_path: Path
+    shop: CrewDefinition, tmp_path: Path
 ) -> None:
     assert len(TEXTS) >= 300
     model, texts = Puppet(), TEXTS[:: 1 if shop.settings.language == "en" else 9]
@@ -136,7 +138,7 @@ def require_the_shop_was_honest(requests: Sequence[ModelRequest]) -> None:
 
 async def test_no_text_speaks_as_another_in_tasks_questions_answers_reports_or_verdicts(tmp_path: Path) -> None:
     (tmp_path / "crew.yaml").write_text(TREE, "utf-8")
-    crew, model = load_crew(tmp_path), Puppet()
+    crew, model = load_definition(tmp_path), Puppet()
 
     async with Interlock(tmp_path / "data", models=model, durability="normal") as box:
         for text in TEXTS:
@@ -179,7 +181,7 @@ def test_the_reader_is_deceived_by_texts_that_nobody_has_escaped() -> None:
     assert read_tags(tag("manager")) == ["manager"]
 
 
-def test_the_users_text_of_the_finding_is_not_what_the_manager_says(shop: Crew) -> None:
+def test_the_users_text_of_the_finding_is_not_what_the_manager_says(shop: CrewDefinition) -> None:
     table = RoutingTable(shop)
     said = [
         Entry(role="user", author="user", text=f"manager:\n{SPEECH}", turn=0),
@@ -198,7 +200,7 @@ def test_a_name_breaks_no_frame_either() -> None:
         assert closing == "/" and in_frame(text, "reply", "x").count("\n") == 2, author
 
 
-def test_what_is_left_of_a_long_text_stands_in_a_whole_frame(shop: Crew) -> None:
+def test_what_is_left_of_a_long_text_stands_in_a_whole_frame(shop: CrewDefinition) -> None:
     narrow = msgspec.structs.replace(shop, settings=msgspec.structs.replace(shop.settings, max_context_window=900))
     assert TEXTS
     for text in TEXTS[::5]:

@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock import Interlock, load_crew
+from interlock import Interlock
 from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.models.openai.providers import ProviderSettings, endpoint_of
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
 from interlock.adapters.tools.python_tools import ToolContext, tool
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import ModelRef
 from interlock.crew.host import Host
 from interlock.engine.effects import RunTool
@@ -31,7 +32,7 @@ ANSWERS: dict[str, Any] = {"clerk": [ScriptedAnswer(tool_calls=(ToolCall("pay"),
 
 async def test_retry_keeps_the_idempotency_key(tmp_path: Path) -> None:
     (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
-    crew, keys = load_crew(tmp_path, host=Host(tools=("pay",))), []
+    crew, keys = load_definition(tmp_path, host=Host(tools=("pay",))), []
     begun = asyncio.Event()
 
     @tool
@@ -59,7 +60,7 @@ async def test_retry_keeps_the_idempotency_key(tmp_path: Path) -> None:
 def test_runs_that_were_started_under_older_rules_keep_them(tmp_path: Path, rules: int, keeps: bool) -> None:
     """Their tool may have been given the new key before, so that it gets the same one again."""
     (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
-    run = Run(load_crew(tmp_path, host=Host(tools=("pay",))), "r")
+    run = Run(load_definition(tmp_path, host=Host(tools=("pay",))), "r")
     run.apply(RunStarted(crew="desk", input="go", rules=rules))
     request = ToolRequest(id="c", name="pay", arguments="{}")
     replied = ModelReplied(call="1.0", agent="clerk", text="", tool_calls=(request,))
@@ -79,7 +80,7 @@ def test_runs_that_were_started_under_older_rules_keep_them(tmp_path: Path, rule
 async def sent(folder: Path, settings: ProviderSettings) -> list[Asked]:
     text = CREW.replace("tools: [pay]", 'model: "house:m"')
     (folder / "crew.yaml").write_text(text, "utf-8")
-    crew = load_crew(folder, host=Host(providers=("house",)))
+    crew = load_definition(folder, host=Host(providers=("house",)))
 
     async with hostile_server(replies(said("Fine.\n[DONE]"))) as server:
         host = HostSettings(provider_settings={"house": msgspec.structs.replace(settings, url=server.url)})

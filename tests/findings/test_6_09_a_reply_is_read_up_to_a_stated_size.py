@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from interlock import Interlock, load_crew
+from interlock import Interlock
+from interlock.compose.crews import load_definition
 from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.routing.stream import ReplyScanner
 from interlock.limits import LAST_LINE_CHARS_MAX, READ_CHARS_MAX
@@ -106,7 +107,7 @@ def test_ten_times_the_stream_is_ten_times_the_work(shape: str, size: int) -> No
 def table() -> RoutingTable:
     with TemporaryDirectory() as folder:
         (Path(folder) / "crew.yaml").write_text(CREW, "utf-8")
-        return RoutingTable(load_crew(folder))
+        return RoutingTable(load_definition(folder))
 
 
 CREW = """\
@@ -126,7 +127,7 @@ async def test_a_reply_beyond_that_ends_by_its_last_line_and_the_journal_says_wh
     end: str, outcome: tuple[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
-    crew, reply = load_crew(tmp_path), "words\n" * 60_000 + end
+    crew, reply = load_definition(tmp_path), "words\n" * 60_000 + end
 
     model = ScriptedModel({"a": [reply] * 3})
     async with Interlock(tmp_path / "data", models=model, durability="normal") as box:

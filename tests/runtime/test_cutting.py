@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from interlock import Interlock, load_crew
+from interlock import Interlock
+from interlock.compose.crews import load_definition
 from interlock.engine.events import ToolRequest, Usage
 from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.routing.stream import ReplyScanner
@@ -54,7 +55,7 @@ async def told(folder: Path, model: Any, settings: str) -> list[dict[str, Any]]:
 
     (folder / "crew.yaml").write_text(CREW.replace("SETTINGS", settings), "utf-8")
     async with Interlock(folder / "data", models=model) as box:
-        run = await box.start(load_crew(folder), "go")
+        run = await box.start(load_definition(folder), "go")
         return [event async for event in run.events()]
 
 
@@ -92,7 +93,7 @@ async def test_watchers_see_what_is_kept_and_nothing_after_it(
     tmp_path: Path, cut_up: Callable[[str], list[str]], seen: list[str]
 ) -> None:
     (tmp_path / "crew.yaml").write_text(CREW.replace("SETTINGS", "cut_on_signal: true"), "utf-8")
-    table, heard = RoutingTable(load_crew(tmp_path)), list[str]()
+    table, heard = RoutingTable(load_definition(tmp_path)), list[str]()
     request = ModelRequest(key="r:1", agent="a", number=1, system="", messages=())
     pieces = Streaming(RAMBLING, cut_up).reply(request)
     result = await _heard(pieces, heard.append, lambda: ReplyScanner(table, "a"))

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from interlock import Crew, Interlock, load_crew
+from interlock import Interlock
+from interlock.compose.crews import load_definition
 from interlock.compose.results import Result
+from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 from interlock.engine.effects import Settle
 from interlock.engine.events import Entry, Reserved, RunStarted, ToolRequest, Usage, WentStale
@@ -32,9 +34,9 @@ routing:
 """
 
 
-def a_crew(folder: Path, text: str = CREW) -> Crew:
+def a_crew(folder: Path, text: str = CREW) -> CrewDefinition:
     (folder / "crew.yaml").write_text(textwrap.dedent(text), "utf-8")
-    return load_crew(folder, host=Host(tools=("look",)))
+    return load_definition(folder, host=Host(tools=("look",)))
 
 
 def look(what: Any = None) -> str:
@@ -320,4 +322,4 @@ async def test_a_host_may_be_told_by_a_plain_function(tmp_path: Path) -> None:
 
 def test_a_crew_may_name_the_tools_that_the_program_will_give(tmp_path: Path) -> None:
     a_crew(tmp_path)
-    assert load_crew(tmp_path, tools=[look]).name == "story"
+    assert load_definition(tmp_path, tools=[look]).name == "story"

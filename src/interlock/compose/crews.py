@@ -3,18 +3,20 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from interlock.adapters.config.host_file import HostSettings, host_of, read_settings
-from interlock.adapters.crews.crew_files import read_crew
 from interlock.adapters.models.openai.providers import missing_key_variables
 from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 from interlock.crew.unsound import UnreadableCrew, UnsoundCrew
 from interlock.errors import UsageError
+
+if TYPE_CHECKING:
+    from interlock.adapters.crews.crew_files import LoadedCrew
 
 HOST_FILE = "interlock.toml"
 
@@ -95,29 +97,35 @@ def _host_of(settings: HostSettings) -> Host:
     return msgspec.structs.replace(host_of(settings), unset_keys=unset, needs_models=True)
 
 
-def _resolve_host(host: AnyHost | None, crew: str | os.PathLike[str]) -> Host:
+def resolve_host(host: AnyHost | None, crew: str | os.PathLike[str]) -> Host:
+    """The host that checks need: the given one, or that of the working folder or of the crew's folder."""
     if isinstance(host, Host):
         return host
     return load_host(crew=crew) if host is None else _host_of(settings_from(host))
 
 
-def load_crew(
+def load_definition(
     path: str | os.PathLike[str],
     *,
     host: AnyHost | None = None,
     tools: Sequence[PythonTool | Callable[..., Any]] = (),
 ) -> CrewDefinition:
-    """Loads a crew and checks it; raises `UnsoundCrew` with every problem, or `UnreadableCrew`.
+    """Loads a crew and checks it; raises `UnsoundCrew` with every problem, or `UnreadableCrew`."""
+    loaded = load_sound(path, host=host, tools=PythonToolbox(tools).names)
+    assert loaded.crew is not None, "a sound crew was read"
+    return loaded.crew
 
-    `host` is the path of an interlock.toml, as for `Interlock`. Without it the one in the working folder is used, else
-    the one in the crew's folder, as for the commands. `tools` are those that the program will give to `Interlock`.
-    """
+
+def load_sound(path: str | os.PathLike[str], *, host: AnyHost | None = None, tools: Sequence[str] = ()) -> "LoadedCrew":
+    """Reads a crew that must be sound; `tools` are the names of tools that the program will give."""
     if not isinstance(path, str | os.PathLike):
         raise UsageError(f"load_crew takes the path of a crew, not {type(path).__name__}")
-    known = _resolve_host(host, path)
-    loaded = read_crew(path, msgspec.structs.replace(known, tools=(*known.tools, *PythonToolbox(tools).names)))
+    from interlock.adapters.crews.crew_files import read_crew  # YAML and the checks load with the first crew
+
+    known = resolve_host(host, path)
+    loaded = read_crew(path, msgspec.structs.replace(known, tools=(*known.tools, *tools)))
     if not loaded.readable:
         raise UnreadableCrew(os.fspath(path), loaded.problems)
     if loaded.crew is None or not loaded.is_sound:
         raise UnsoundCrew(os.fspath(path), loaded.problems)
-    return loaded.crew
+    return loaded

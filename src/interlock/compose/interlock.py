@@ -8,6 +8,7 @@ import msgspec
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.adapters.store_rules.record_format import seal_chain
 from interlock.broadcast.run_schedules import RunSchedule
+from interlock.compose.crew_like import CrewLike, definition_of
 from interlock.compose.open_folder import DATA_FOLDER as DATA_FOLDER
 from interlock.compose.open_folder import OpenFolder
 from interlock.compose.orders import BY_HOST
@@ -57,7 +58,7 @@ class Interlock(OpenFolder):
 
     async def start(
         self,
-        crew: CrewDefinition,
+        crew: CrewLike | CrewDefinition,
         text: str,
         *,
         run_id: str | None = None,
@@ -67,7 +68,7 @@ class Interlock(OpenFolder):
         """Starts a run. `by` names the caller; the journal keeps it."""
         self._require_open()
         run_id = self._id_for(run_id)
-        await self._starter.start(crew, text, run_id, context=context, by=by)
+        await self._starter.start(definition_of(crew), text, run_id, context=context, by=by)
         return RunHandle(self, run_id)
 
     def _id_for(self, run_id: str | None) -> str:
@@ -77,22 +78,23 @@ class Interlock(OpenFolder):
         require_run_id(run_id)
         return run_id
 
-    async def listen(self, crew: CrewDefinition) -> None:
+    async def listen(self, crew: CrewLike | CrewDefinition) -> None:
         """Subscribes the agents of a crew as its file says, also while no run of it exists.
 
         A broadcast to a subscription that is not silent starts a run, if this host was opened with `recover`.
         """
         self._require_open()
-        await self._starter.listen(crew)
+        await self._starter.listen(definition_of(crew))
 
-    async def schedule_runs(self, crew: CrewDefinition, text: str, **when: Any) -> RunSchedule:
+    async def schedule_runs(self, crew: CrewLike | CrewDefinition, text: str, **when: Any) -> RunSchedule:
         """Schedules runs of a crew; `when` is as for `schedules.add`. They use the newest known file of the crew."""
         self._require_open()
-        await self._starter.require_schedulable(crew, text)
-        return await self.schedules.add(crew.name, text, **when)
+        definition = definition_of(crew)
+        await self._starter.require_schedulable(definition, text)
+        return await self.schedules.add(definition.name, text, **when)
 
     async def continue_run(
-        self, crew: CrewDefinition, text: str, finished: str, *, run_id: str | None = None, by: str = ""
+        self, crew: CrewLike | CrewDefinition, text: str, finished: str, *, run_id: str | None = None, by: str = ""
     ) -> RunHandle:
         """Starts a new run from the history of a finished one."""
         row = await self.journal.row(finished)
@@ -101,7 +103,7 @@ class Interlock(OpenFolder):
         before = replay_run(await self.crew_of(row), finished, await self.journal.records(finished))
         history = tuple(before.state.history)
         run_id = self._id_for(run_id)
-        await self._starter.start(crew, text, run_id, history=history, continues=finished, by=by)
+        await self._starter.start(definition_of(crew), text, run_id, history=history, continues=finished, by=by)
         return RunHandle(self, run_id)
 
     async def resume(self, run_id: str, text: str = "", *, token: str | None = None, by: str = "") -> RunHandle:

@@ -8,9 +8,7 @@ from pathlib import Path
 import msgspec
 
 from interlock.adapters.config.known_secrets import KnownSecrets
-from interlock.adapters.crews.script_files import read_script
 from interlock.adapters.models.function_model import FunctionModel, ModelFunction
-from interlock.adapters.models.known_models import fault_in_price
 from interlock.adapters.models.local import local_files
 from interlock.adapters.models.local.local_model import LocalModel
 from interlock.adapters.models.openai.client import OpenAICompatibleModel
@@ -198,6 +196,8 @@ class Models:
         return self._scripts[file]
 
     def _load_script(self, file: str | os.PathLike[str]) -> ScriptedModel:
+        from interlock.adapters.crews.script_files import read_script  # YAML loads only where a script is used
+
         return ScriptedModel(read_script(Path(file)), clock=self._clock, records_requests=False)
 
 
@@ -216,6 +216,8 @@ def with_model(crew: CrewDefinition, named: str, providers: Providers | None = N
         raise UsageError(f"--model {named!r}: unknown provider '{provider}'; {advice}")
     ref = ModelRef(provider=provider, model=model)
     settings = (providers or {}).get(provider)
+    from interlock.adapters.models.known_models import fault_in_price  # loads the checks of crews
+
     fault = fault_in_price(crew, ref, has_prices=settings is not None and settings.prices is not None)
     if fault:
         raise UsageError(f"--model {named!r}: {fault}")

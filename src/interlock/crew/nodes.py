@@ -19,10 +19,19 @@ class SourceLocation(msgspec.Struct, frozen=True, gc=False):
     column: int
 
 
+class ForeignValue(msgspec.Struct, frozen=True, gc=False):
+    """A value of a Python program that no crew file can have; `summary` tells it in problems."""
+
+    summary: str
+
+    def __repr__(self) -> str:
+        return self.summary
+
+
 class Scalar(msgspec.Struct, frozen=True, gc=False):
     """One value. `text` is its spelling, for keys that are text even if the value looks like a number."""
 
-    value: str | int | float | bool | None
+    value: str | int | float | bool | ForeignValue | None
     text: str
     place: SourceLocation
 

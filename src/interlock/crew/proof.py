@@ -22,7 +22,7 @@ def require_sound_crew(crew: CrewDefinition) -> None:
     """Raises `UnsoundCrew` with all problems if the crew, or one that it calls, has errors."""
     misfit = _type_problem(crew)
     found = [misfit] if misfit else [problem for each in crew.whole_tree() for problem in problems_of(each)]
-    if not misfit and _levels(crew, {}) > CREW_DEPTH_MAX + 1:
+    if not misfit and levels_of(crew) > CREW_DEPTH_MAX + 1:
         found.append(_problem(crew, "too-deep", f"crews are nested deeper than {CREW_DEPTH_MAX} levels", "nest fewer"))
     if not is_sound(found):
         raise UnsoundCrew(_name_of(crew), found)
@@ -84,12 +84,13 @@ def _name_of(crew: CrewDefinition) -> str:
     return str(getattr(crew, "name", crew)).encode("utf-8", "backslashreplace").decode()
 
 
-def _levels(crew: CrewDefinition, known: dict[int, int]) -> int:
+def levels_of(crew: CrewDefinition, known: dict[int, int] | None = None) -> int:
     """The number of levels of crews, including this one; a crew that is used often is counted once."""
+    known = {} if known is None else known
     if id(crew) not in known:
         known[id(crew)] = CREW_DEPTH_MAX + 1  # the result if it contains itself
         inner = [sub.crew for sub in crew.sub_crews.values() if sub.crew is not None]
-        known[id(crew)] = 1 + max((_levels(each, known) for each in inner), default=0)
+        known[id(crew)] = 1 + max((levels_of(each, known) for each in inner), default=0)
     return known[id(crew)]
 
 

@@ -5,9 +5,9 @@ Rule 2: a shape knows nothing about crews; `keys` tells which key has which shap
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
-from interlock.crew.nodes import Mapping, Node, Path, Scalar, Sequence, location_of
+from interlock.crew.nodes import ForeignValue, Mapping, Node, Path, Scalar, Sequence, location_of
 from interlock.crew.outputs.keywords import faults_in_schema
 from interlock.crew.problem import Problems, Severity
 from interlock.errors import closest
@@ -329,7 +329,7 @@ def _advice(name: str, names: list[str], home: str | None, near: str | None) -> 
 
 def _report_misfit(node: Node, path: Path, problems: Problems, shape: Shape, *, fix: str = "") -> Missing:
     what = path[-1] if path and isinstance(path[-1], str) else "this value"
-    if isinstance(shape, Text) and not shape.options and isinstance(node, Scalar) and node.value not in (None, ""):
+    if isinstance(shape, Text) and not shape.options and _has_spelling(node):
         fix = fix or f'put it in quotes: "{node.text}"'
     problems.add(
         "bad-value",
@@ -339,6 +339,11 @@ def _report_misfit(node: Node, path: Path, problems: Problems, shape: Shape, *, 
         fix=fix or f"write {shape}",
     )
     return MISSING
+
+
+def _has_spelling(node: Node) -> TypeGuard[Scalar]:
+    """True for a value that would be text if it had quotes."""
+    return isinstance(node, Scalar) and node.value not in (None, "") and not isinstance(node.value, ForeignValue)
 
 
 def _report_unknown_option(

@@ -22,7 +22,8 @@ class CrewSource:
     root: Mapping
     folder_name: str
     agent_files: tuple[AgentFile, ...] = ()
-    is_file: bool = True  # False for a crew that was built in Python
+    is_file: bool = True  # False for a definition without any source
+    has_folder: bool = True  # False for a crew of a Python program: its agents have no files
     is_called: bool = False  # it was read as a sub-crew, so it inherits results and memory
     agents_lost: bool = False  # the agents folder could not be listed, which is reported once, not per agent
     agents: dict[str, tuple[Node, Path]] = field(default_factory=dict)

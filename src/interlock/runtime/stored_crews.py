@@ -13,7 +13,6 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.crew.definition import CrewDefinition, SubCrewDefinition
-from interlock.crew.proof import require_sound_crew
 from interlock.ports import Journal
 
 # Crews that are cached; when there are more, the cache is emptied.
@@ -42,7 +41,7 @@ class StoredCrews:
         except (AttributeError, TypeError, ValueError, RecursionError):  # its fields have wrong types
             form = None
         if form is None:
-            require_sound_crew(crew)
+            _require_sound(crew)
         assert form is not None, "a sound crew has its sub-crews, and fields of the right types"
         self.require_proven(crew, form.sha)
         return form
@@ -50,7 +49,7 @@ class StoredCrews:
     def require_proven(self, crew: CrewDefinition, sha: str) -> None:
         """`UnsoundCrew` unless the crew with this sum is sound."""
         if sha not in self._proven:
-            require_sound_crew(crew)
+            _require_sound(crew)
             if len(self._proven) >= CREWS_MAX:
                 self._proven.clear()
             self._proven.add(sha)
@@ -73,6 +72,12 @@ class StoredCrews:
         crew = msgspec.json.decode(await self._journal.crew(sha), type=CrewDefinition)
         inner = {name: entry.crew or await self.of(entry.crew_sha) for name, entry in crew.sub_crews.items()}
         return _with_sub_crews(crew, inner) if inner else crew
+
+
+def _require_sound(crew: CrewDefinition) -> None:
+    from interlock.crew.proof import require_sound_crew  # the checks load with the first crew, not with the package
+
+    require_sound_crew(crew)
 
 
 def as_stored_form(crew: CrewDefinition) -> StoredForm:

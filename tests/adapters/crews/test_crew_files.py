@@ -7,7 +7,7 @@ import pytest
 
 from interlock.adapters.crews import crew_files
 from interlock.adapters.crews.crew_files import LoadedCrew, read_crew
-from interlock.compose.crews import load_crew
+from interlock.compose.crews import load_definition
 from interlock.crew.unsound import UnreadableCrew, UnsoundCrew
 from interlock.limits import CREW_DEPTH_MAX, CREW_FILE_BYTES_MAX
 
@@ -151,12 +151,12 @@ def test_a_crew_that_reads_with_faults_is_readable_and_not_sound(tmp_path: Path)
 
 def test_load_crew_raises_what_reading_reports(tmp_path: Path) -> None:
     with pytest.raises(UnreadableCrew, match=r"there is no crew\.yaml in this folder"):
-        load_crew(tmp_path)
+        load_definition(tmp_path)
     write(tmp_path, {"crew.yaml": SOLO + "nmae: x\n"})
     with pytest.raises(UnsoundCrew, match="did you mean 'name'") as refused:
-        load_crew(tmp_path)
+        load_definition(tmp_path)
     assert [problem.code for problem in refused.value.problems] == ["no-model", "unknown-key"]
-    assert load_crew(write(tmp_path, {"crew.yaml": SOLO})).entry_point == "a"
+    assert load_definition(write(tmp_path, {"crew.yaml": SOLO})).entry_point == "a"
 
 
 # Agent files
@@ -381,7 +381,7 @@ def test_a_sub_crew_swapped_for_a_link_while_it_is_read_is_not_followed(
     """Between the look at the path and the opening of the file, somebody puts a link that leaves in its place."""
     crew = write(tmp_path / "crew", {"crew.yaml": calling("sub"), "sub/crew.yaml": SOLO})
     write(tmp_path / "outside", {"crew.yaml": SOLO + "name: secret\n"})
-    find = crew_files._find_crew_file
+    find = crew_files.find_crew_file
 
     def swap_then_find(path: Path) -> Path | None:
         if path.name == "sub" and not path.is_symlink():
@@ -389,7 +389,7 @@ def test_a_sub_crew_swapped_for_a_link_while_it_is_read_is_not_followed(
             path.symlink_to(target)
         return find(path)
 
-    monkeypatch.setattr(crew_files, "_find_crew_file", swap_then_find)
+    monkeypatch.setattr(crew_files, "find_crew_file", swap_then_find)
     loaded = read_crew(crew)
     assert codes(loaded) == ["bad-path"]
     assert loaded.crew is not None

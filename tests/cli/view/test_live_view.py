@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-import interlock
+from interlock import Interlock
 from interlock.cli.view.live_graph import GraphLayout
 from interlock.cli.view.live_rows import duration_text, tail_of, wrap_words
 from interlock.cli.view.live_view import page_rows
 from interlock.cli.view.progress import LINES_MAX, ControlEdge, PendingQuestion, Progress
 from interlock.cli.view.terminal import without_echo
 from interlock.cli.view.transcript import lines_of
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 
 SIZES = [(1, 1), (7, 3), (20, 8), (45, 12), (60, 20), (80, 24), (200, 50)]
@@ -85,7 +86,7 @@ class Told:
 def newsroom(tmp_path: Path) -> CrewDefinition:
     (tmp_path / "crew.yaml").write_text(NEWSROOM)
     (tmp_path / "script.yaml").write_text(SCRIPT)
-    return interlock.load_crew(tmp_path)
+    return load_definition(tmp_path)
 
 
 def chain(tmp_path: Path, agents: int) -> CrewDefinition:
@@ -96,7 +97,7 @@ def chain(tmp_path: Path, agents: int) -> CrewDefinition:
         f"agents: [{', '.join(f'{{id: {name}}}' for name in names)}]\n"
         "routing:\n  signals:\n" + "\n".join(routes) + f'\n    {names[-1]}: [{{signal: "[DONE]"}}]\n'
     )
-    return interlock.load_crew(tmp_path)
+    return load_definition(tmp_path)
 
 
 def shown_page(crew: CrewDefinition, progress: Progress, size: tuple[int, int], now_ms: int = 0) -> list[str]:
@@ -109,7 +110,7 @@ def shown_page(crew: CrewDefinition, progress: Progress, size: tuple[int, int], 
 async def test_the_fold_of_a_real_run_has_the_engines_own_counts(newsroom: CrewDefinition, tmp_path: Path) -> None:
     progress = Progress()
 
-    async with interlock.Interlock(tmp_path / "data", script=tmp_path / "script.yaml") as box:
+    async with Interlock(tmp_path / "data", script=tmp_path / "script.yaml") as box:
         run = await box.start(newsroom, "go")
         async for event in run.events():
             progress.apply_event(event)

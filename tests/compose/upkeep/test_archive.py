@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from interlock import Interlock, UsageError, load_crew
+from interlock import Interlock, UsageError
 from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.crews.script_files import read_script
 from interlock.adapters.files.run_scripts import crew_test_yaml, script_yaml
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ScriptUsage, ToolCall
 from interlock.adapters.tools.python_tools import tool
+from interlock.compose.crews import load_definition
 from interlock.compose.upkeep.archive import delete_run, export_run, import_run, prune_runs
 from interlock.compose.upkeep.doctor import check_folder
 from interlock.crew.definition import CrewDefinition
@@ -59,7 +60,7 @@ def note(text: str) -> str:
 
 def crew_in(folder: Path) -> CrewDefinition:
     (folder / "crew.yaml").write_text(CREW, "utf-8")
-    return load_crew(folder, host=Host(tools=("note",)))
+    return load_definition(folder, host=Host(tools=("note",)))
 
 
 def box_in(folder: Path, **options: Any) -> Interlock:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from interlock import load_crew
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.prompt.contract import usable_marks
 from interlock.engine.prompt.conversation import Conversation
@@ -69,7 +69,7 @@ Without one, Eve (expert in {{name}}) goes on.""".replace("WHO_SPEAKS", WHO_SPEA
 
 def conversation(folder: Path, settings: str = "on_no_signal: nudge") -> Conversation:
     (folder / "crew.yaml").write_text(CREW.replace("SETTINGS", settings), "utf-8")
-    crew = load_crew(folder)
+    crew = load_definition(folder)
     return Conversation(crew, RoutingTable(crew))
 
 
@@ -111,7 +111,7 @@ def test_a_crew_without_signals_has_no_contract(tmp_path: Path) -> None:
     (tmp_path / "crew.yaml").write_text(
         'version: "2.0"\nname: lone\nentry_point: a\nagents: [{id: a, system_prompt: "Hi \\n"}]\n', "utf-8"
     )
-    crew = load_crew(tmp_path)
+    crew = load_definition(tmp_path)
     assert Conversation(crew, RoutingTable(crew)).instructions("a") == f"Hi\n\n{WHO_SPEAKS}"
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock import load_crew
+from interlock.compose.crews import load_definition
 from interlock.engine.events import Entry, ModelReplied, RunStarted, Usage
 from interlock.engine.prompt.conversation import Conversation, tokens_of
 from interlock.engine.routing.decision import RoutingTable
@@ -30,7 +30,7 @@ routing:
 
 def conversation(folder: Path, window: int = 1000) -> Conversation:
     (folder / "crew.yaml").write_text(CREW.replace("1000", str(window)), "utf-8")
-    crew = load_crew(folder)
+    crew = load_definition(folder)
     return Conversation(crew, RoutingTable(crew))
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock import load_crew
+from interlock.compose.crews import load_definition
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.prompt.conversation import Conversation
 from interlock.engine.prompt.grammar import ReplyEnding, ending_in, ending_of
@@ -40,7 +40,7 @@ settings: {signal_mode: constrained, signal_position: POSITION}
 
 def crew(folder: Path, position: str = "last_line") -> CrewDefinition:
     (folder / "crew.yaml").write_text(CREW.replace("POSITION", position), "utf-8")
-    return load_crew(folder)
+    return load_definition(folder)
 
 
 @cache

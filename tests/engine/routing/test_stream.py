@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from interlock import load_crew
+from interlock.compose.crews import load_definition
 from interlock.engine.routing.decision import OwnReply, RoutingTable
 from interlock.engine.routing.stream import ReplyScanner
 from interlock.signals.matching import marks
@@ -70,7 +70,7 @@ def table(position: str = "last_line", mode: str = "text") -> RoutingTable:
     with TemporaryDirectory() as folder:
         text = CREW.replace("POSITION", position).replace("MODE", mode)
         (Path(folder) / "crew.yaml").write_text(text, "utf-8")
-        return RoutingTable(load_crew(folder))
+        return RoutingTable(load_definition(folder))
 
 
 def heard(pieces: list[str], position: str = "last_line") -> ReplyScanner:

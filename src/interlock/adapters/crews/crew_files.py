@@ -13,11 +13,12 @@ from pathlib import Path
 import msgspec
 
 from interlock.adapters.crews.schema_files import report_unusable_schemas, with_schemas_of_agent, with_schemas_of_crew
+from interlock.adapters.crews.script_paths import with_script_paths
 from interlock.adapters.crews.yaml_documents import read_yaml
 from interlock.adapters.files.contained_folder import ContainedFolder, LeavesFolder, UnreadablePath
 from interlock.adapters.models.known_models import with_model_facts
 from interlock.crew.checks import check_crew
-from interlock.crew.definition import AgentDefinition, CrewDefinition, ModelRef, SubCrewDefinition
+from interlock.crew.definition import CrewDefinition, ModelRef, SubCrewDefinition
 from interlock.crew.host import Host
 from interlock.crew.misplaced import move_misplaced_keys
 from interlock.crew.nodes import Mapping, Node, Scalar, SourceLocation
@@ -66,14 +67,19 @@ class LoadedCrew:
 
 
 def read_crew(
-    path: str | os.PathLike[str], host: Host | None = None, instead: ReadOnly[Path, bytes] | None = None
+    path: str | os.PathLike[str],
+    host: Host | None = None,
+    instead: ReadOnly[Path, bytes] | None = None,
+    *,
+    is_called: bool = False,
 ) -> LoadedCrew:
     """Reads and checks a crew with its agents and sub-crews; all problems are in the result, none is raised.
 
-    `instead` are bytes to read instead of the files with these real paths.
+    `instead` are bytes to read instead of the files with these real paths. `is_called` is for a crew that another one
+    calls: it inherits results and memory.
     """
     problems = Problems()
-    reader = _Reader(problems, host or Host(), instead or {})
+    reader = _Reader(problems, host or Host(), instead or {}, is_called=is_called)
     crew = reader.open(Path(path))
     read = (*reader.bytes_read, *reader.folders)
     return LoadedCrew(crew, tuple(in_file_order(problems.found)), reader.readable, tuple(reader.files), read)
@@ -82,8 +88,8 @@ def read_crew(
 class _Reader:
     """Reads a crew and all its sub-crews."""
 
-    def __init__(self, problems: Problems, host: Host, instead: ReadOnly[Path, bytes]) -> None:
-        self.problems, self.host, self.instead = problems, host, instead
+    def __init__(self, problems: Problems, host: Host, instead: ReadOnly[Path, bytes], *, is_called: bool) -> None:
+        self.problems, self.host, self.instead, self.is_called = problems, host, instead, is_called
         self.readable = True
         self.files: list[CrewFile] = []
         self.bytes_read: dict[Path, bytes] = {}
@@ -95,7 +101,7 @@ class _Reader:
 
     def open(self, path: Path) -> CrewDefinition | None:
         """The crew that the caller named."""
-        file = _find_crew_file(path)
+        file = find_crew_file(path)
         self.readable = False
         if file is None:
             where = "there is no crew.yaml in this folder" if os.path.isdir(path) else "there is no such folder or file"  # noqa: PTH112
@@ -130,10 +136,11 @@ class _Reader:
         node = move_misplaced_keys(node, self.problems)
         read = partial(self._read_schema, folder, file.parent)
         node, files = with_schemas_of_crew(node, read), self._agent_files(folder, file)
-        source = CrewSource(node, folder.root.name, files or (), is_called=bool(self.trail), agents_lost=files is None)
+        is_called = self.is_called or bool(self.trail)
+        source = CrewSource(node, folder.root.name, files or (), is_called=is_called, agents_lost=files is None)
         crew = parse_crew(source, self.problems)
         report_unusable_schemas(crew, source, self.problems)
-        crew = with_default_model(self._with_scripts(crew, source, folder), self.host.model)
+        crew = with_default_model(with_script_paths(crew, source, folder, self.problems), self.host.model)
         at, bare = len(self.files), crew
         self.trail.append(real)
         crew = msgspec.structs.replace(
@@ -211,26 +218,6 @@ class _Reader:
         data = self.bytes_read[folder.root / name] = folder.read(name) if instead is None else instead
         return data
 
-    def _with_scripts(self, crew: CrewDefinition, source: CrewSource, folder: ContainedFolder) -> CrewDefinition:
-        """Resolves the paths of scripts, which are relative to the crew's folder; later the folder is unknown."""
-        agents = []
-        for agent in crew.agents:
-            found = {key: self._script(model, agent.id, key, source, folder) for key, model in _models(agent)}
-            agents.append(msgspec.structs.replace(agent, **found))
-        return msgspec.structs.replace(crew, agents=tuple(agents))
-
-    def _script(self, model: ModelRef, agent: str, key: str, source: CrewSource, folder: ContainedFolder) -> ModelRef:
-        try:
-            folder.read(model.model)
-            return msgspec.structs.replace(model, model=str(folder.resolve(model.model)))
-        except UnreadablePath as refusal:
-            node = source.agent_node(agent)
-            flat = not isinstance(node, Mapping) or node.get(key) is None
-            place, path = source.agent_location(agent, ("model",) if flat else (key, "model"))
-            message, fix = f"script '{model.model}' {refusal}", "name a script inside the crew's folder"
-            self.problems.add("bad-path", message, place=place, path=path, fix=fix)
-            return model
-
     # Sub-crews
 
     def _build_sub_crew(
@@ -251,7 +238,7 @@ class _Reader:
             refuse("bad-path", f"config_path '{entry.config_path}' {refusal}", advice)
             if not self._is_within_outermost(crew_file.parent / entry.config_path):
                 return entry
-        file = _find_crew_file(crew_file.parent / entry.config_path)
+        file = find_crew_file(crew_file.parent / entry.config_path)
         if file is None:
             advice = "name a folder with a crew.yaml"
             refuse("bad-path", f"there is no crew at '{entry.config_path}'", advice)
@@ -303,12 +290,7 @@ def with_default_model(crew: CrewDefinition, model: ModelRef | None) -> CrewDefi
     return msgspec.structs.replace(crew, agents=tuple(agents))
 
 
-def _models(agent: AgentDefinition) -> list[tuple[str, ModelRef]]:
-    named = (("primary", agent.primary), ("backup", agent.backup))
-    return [(key, model) for key, model in named if model is not None and model.provider == "scripted"]
-
-
-def _find_crew_file(path: Path) -> Path | None:
+def find_crew_file(path: Path) -> Path | None:
     """The crew file at a path: the file itself, or the one in the folder."""
     if not os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises where a name is too long
         return path if os.path.lexists(path) else None

@@ -179,6 +179,11 @@ def _scalar(event: yaml.ScalarEvent, place: SourceLocation) -> Scalar:
     return Scalar(text, text, place)
 
 
+def is_text_without_quotes(text: str) -> bool:
+    """True if a plain scalar with this spelling is text, not a number or a word such as null."""
+    return text not in _WORDS and not _INTEGER.match(text) and not _FLOAT.match(text)
+
+
 def _explain_error(error: yaml.MarkedYAMLError, text: str, file: str) -> tuple[str, SourceLocation, str]:
     mark = error.problem_mark or error.context_mark
     place = _place(file, mark)

@@ -83,7 +83,7 @@ def _envelope(typed: TypedReply, form: WireForm | None) -> dict[str, Any]:
         found = typed.envelope(form.schema)
         return {**found, "$defs": form.definitions} if form.definitions else found
     schema = {name: value for name, value in typed.schema.items() if name not in ("$defs", "definitions", "$schema")}
-    definitions: dict[str, Any] = {name: typed.schema[name] for name in ("$defs", "definitions") if name in typed.schema}
+    definitions = {name: value for name, value in typed.schema.items() if name in ("$defs", "definitions")}
     return {**typed.envelope(_without_root_references(schema)), **definitions}
 
 

@@ -70,8 +70,9 @@ class CheckSubject(ProblemReporter):
     def _unreadable_paths(self) -> set[str]:
         """Paths of the parts that could not be read, and of everything around them."""
         found: set[str] = set()
+        own = self.source.root.place.file
         for problem in self.problems.found:
-            if problem.file == self.source.root.place.file and problem.code in _UNREADABLE:
+            if (problem.file == own or not self.source.has_folder) and problem.code in _UNREADABLE:
                 parts = re.split(r"(?=[.\[])", problem.path)
                 found.update("".join(parts[: n + 1]) for n in range(len(parts)))
         return found

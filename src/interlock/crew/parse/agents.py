@@ -61,7 +61,9 @@ def _agent_in_place(
 def _agent_by_id(id: str, n: int, source: CrewSource, report: ProblemReporter, provider: str) -> AgentDefinition:  # noqa: A002
     files = [file for file in source.agent_files if _id_in(file.node, file.stem) == id]
     if not files:
-        if not source.agents_lost:
+        if not source.has_folder:
+            report.add_at(("agents", n), "agent-file", f"agent '{id}' is named, but not given", "give the agent itself")
+        elif not source.agents_lost:
             report.add_at(
                 ("agents", n),
                 "agent-file",

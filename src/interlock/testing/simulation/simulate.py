@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -93,8 +93,15 @@ class LawBroken(InterlockError):
         )
 
 
+class _HasDefinition(Protocol):
+    """A `Crew`, as users write or load it."""
+
+    @property
+    def definition(self) -> CrewDefinition: ...
+
+
 def simulate(
-    crew: CrewDefinition,
+    crew: _HasDefinition | CrewDefinition,
     *,
     seed: int,
     input: str = "Begin. [END] [STOP] [NEXT]",  # noqa: A002 - what users call it everywhere
@@ -115,6 +122,7 @@ def simulate(
     """
     _require_no_running_loop()
     run = f"simulated-{seed}"
+    crew = crew if isinstance(crew, CrewDefinition) else crew.definition
     plan = SimulationPlan(
         crew=crew,
         seed=seed,
@@ -129,7 +137,7 @@ def simulate(
     return _simulation_of(plan, SimulationDriver(plan).run_to_end())
 
 
-def simulate_many(crew: CrewDefinition, *, seeds: Iterable[int], **how: Any) -> list[Simulation]:
+def simulate_many(crew: _HasDefinition | CrewDefinition, *, seeds: Iterable[int], **how: Any) -> list[Simulation]:
     """Runs `simulate` for every seed; raises `LawBroken` at the first violation."""
     done = []
     for seed in seeds:

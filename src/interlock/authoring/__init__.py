@@ -1,0 +1,1 @@
+"""Crews in Python: agents, routes and crews as users write them, checked like crew files."""

@@ -1,0 +1,78 @@
+"""`Agent`: an agent as users write it in Python."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from interlock.authoring.routes import Broadcast, End, External, Group, Pause, Route, SubCrew, Written
+from interlock.crew.definition import CrewDefinition
+
+if TYPE_CHECKING:
+    from interlock.adapters.tools.python_tools import PythonTool
+    from interlock.authoring.crew import Crew
+
+
+class Agent(Written):
+    """An agent of a crew. `prompt` is the `system_prompt` of a file, `on` says where its marks lead.
+
+    `default`, `wait_for_signal` and `auto_route` are its entries under `routing`; every other key has the name that it
+    has in a file. Nothing is checked here: the crew checks all its agents at once.
+    """
+
+    positions = ("id", "prompt")
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - ids are called id everywhere
+        prompt: str | None = None,
+        *,
+        on: "Mapping[str, Agent | str | Route | Group | SubCrew | Pause | External | Broadcast | End] | None" = None,
+        default: "Agent | str | None" = None,
+        wait_for_signal: bool | None = None,
+        auto_route: bool | None = None,
+        name: str | None = None,
+        role: str | None = None,
+        description: str | None = None,
+        backstory: str | None = None,
+        temperature: float | None = None,
+        top_p: float | None = None,
+        top_k: int | None = None,
+        model: str | None = None,
+        provider: str | None = None,
+        provider_url: str | None = None,
+        primary: Mapping[str, str] | None = None,
+        backup: Mapping[str, str] | None = None,
+        tools: "Sequence[str | PythonTool | Callable[..., Any]] | None" = None,
+        handoff_targets: "Sequence[Agent | str] | None" = None,
+        is_terminal: bool | None = None,
+        cost_limits: Mapping[str, int | float | bool] | None = None,
+        error_limits: Mapping[str, int | bool] | None = None,
+        signals: Sequence[str] | None = None,
+    ) -> None:
+        given = dict(locals())  # first, so that it holds the arguments and nothing else
+        del given["self"]
+        self._write(**given)
+
+    @property
+    def id(self) -> str:
+        return str(self.given.get("id", ""))
+
+    @cached_property
+    def _alone(self) -> "Crew":
+        from interlock.authoring.crew import Crew
+
+        return Crew.of_agent(self)
+
+    @property
+    def definition(self) -> CrewDefinition:
+        """The definition of the crew of this agent alone."""
+        return self._alone.definition
+
+    @property
+    def functions(self) -> "Mapping[str, PythonTool]":
+        """The functions that were given as its tools, by their names."""
+        return self._alone.functions
+
+    def as_crew(self) -> "Crew":
+        """A crew of this agent alone, of the same name; raises `UnsoundCrew` if its marks lead to other agents."""
+        return self._alone
