@@ -39,7 +39,13 @@ SCHEMA: dict[str, Any] = {
     "required": ["order", "amount", "kind", "paid", "lines"],
     "additionalProperties": False,
 }
-TRUTH = {"order": "A-17", "amount": 24.5, "kind": "refund", "paid": True, "lines": [{"sku": "lamp", "count": 1}]}
+TRUTH: dict[str, Any] = {
+    "order": "A-17",
+    "amount": 24.5,
+    "kind": "refund",
+    "paid": True,
+    "lines": [{"sku": "lamp", "count": 1}],
+}
 WRONG: tuple[Any, ...] = (
     None,
     True,

@@ -48,6 +48,7 @@ class Agent(Written):
         cost_limits: Mapping[str, int | float | bool] | None = None,
         error_limits: Mapping[str, int | bool] | None = None,
         signals: Sequence[str] | None = None,
+        output: type | Mapping[str, object] | None = None,
     ) -> None:
         given = dict(locals())  # first, so that it holds the arguments and nothing else
         del given["self"]

@@ -1,6 +1,6 @@
 """Results of runs, read from their journals."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
@@ -19,16 +19,26 @@ from interlock.engine.flow.parking import SET_ASIDE
 from interlock.ids import run_of
 from interlock.ports import Journal, Record, RunRow
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
 # Records of a journal per read.
 PAGE = 1_000
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class Result(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """The result of a run: over, or paused with the token of its oldest wait. `continues` is the run it continues.
 
     `text` of a paused run is the question to a person, and `context` the reason why an agent asks it.
 
-    `value` is the typed result of a run that completed with one, as plain JSON.
+    `value` is the typed result of a run that completed with one: plain JSON, or a value of the crew's type where the
+    crew is known.
 
     `usage_by_agent` is the cost of the calls of each agent, in the order of their first calls. `detail` is the reason
     in a sentence, if a budget stopped the run or a process could not drive it.
@@ -41,7 +51,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     output: str = ""
     text: str = ""
-    value: Any = None
+    value: T | None = None
     context: str = ""
     token: str = ""
     continues: str = ""
