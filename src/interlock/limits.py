@@ -138,3 +138,11 @@ ORDER_KEPT_MS = 24 * 3600 * 1000
 
 # For a function that decides if a call needs approval. A person is asked if it takes longer.
 APPROVAL_FUNCTION_SECONDS_MAX = 30
+
+# Schemas of outputs. Written by people or made from types; models see them in every prompt.
+OUTPUT_SCHEMA_BYTES_MAX = 64 * 1024
+OUTPUT_SCHEMA_DEPTH_MAX = 32
+
+# A typed value. It is stored with the end of its run and sent with each view of it.
+OUTPUT_VALUE_BYTES_MAX = 256 * 1024
+OUTPUT_VALUE_DEPTH_MAX = 64

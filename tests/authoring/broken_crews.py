@@ -501,3 +501,29 @@ def wrong_target() -> Crew:
         on={"[END]": "student"},  # <- wrong-target
     )
     return Crew("wrong-target", [teacher, Agent("student", is_terminal=True)])
+
+
+@broken
+def bad_schema() -> Crew:
+    return Crew(
+        "bad-schema",
+        [Agent("clerk", is_terminal=True)],
+        output={"type": "object", "propertes": {"amount": {"type": "number"}}},  # <- bad-schema
+    )
+
+
+@broken
+def wrong_output() -> Crew:
+    cashier = Agent("cashier", is_terminal=True)
+    takes = {"type": "object", "required": ["order"]}
+    text = {"type": "object", "properties": {"amount": {"type": "string"}}, "required": ["amount"]}
+    amount = {"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]}
+    clerk = Agent(
+        "clerk",
+        output=text,  # <- wrong-output
+        on={
+            "[PAY]": Route(cashier, takes=takes),  # <- wrong-output
+            "[END]": END,
+        },
+    )
+    return Crew("wrong-output", [clerk, cashier], output=amount)

@@ -54,7 +54,7 @@ CAPS = {
 
 
 def crew_with_every_key() -> Crew:
-    library = Crew("library", [Agent("librarian")])
+    library = Crew("library", [Agent("librarian")], output=int)
     group = Group(
         "student",
         name="class",
@@ -91,11 +91,12 @@ def crew_with_every_key() -> Crew:
         cost_limits=LIMITS,
         error_limits={"max_consecutive": 3, "max_per_day": 9, "block_on_error_exceed": True, "enforce": True},
         signals=["[ASK]", "[SEE]", "[HOLD]", "[TELL]", "[SEND]", "[PAIR]", "[END]"],
+        output=int,
         wait_for_signal=True,
         auto_route=False,
         default="student",
         on={
-            "[ASK]": Route(group, priority=60, description="ask the class", type="parallel"),
+            "[ASK]": Route(group, priority=60, description="ask the class", takes=float, type="parallel"),
             "[SEE]": call,
             "[HOLD]": Pause("teacher"),
             "[TELL]": Broadcast("student"),
@@ -115,10 +116,11 @@ def crew_with_every_key() -> Crew:
         version="2.0",
         signals=[SIGNAL],
         routing={"agent_behaviors": {"teacher": {"is_terminal": True, "description": "in charge"}}},
-        sub_crews={"library": {"crew": library, "description": "knows", "settings": CAPS}},
+        sub_crews={"library": {"crew": library, "description": "knows", "settings": CAPS, "output": int}},
         delegation=DELEGATION,
         subscriptions={student: [{"pattern": "bell:*", "silent": False}]},
         settings=every_setting(),
+        output={"type": "number"},
     )
 
 

@@ -248,7 +248,7 @@ async def test_what_fails_reaches_the_caller(tmp_path: Path) -> None:
         crew.run_sync(7, models=done)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="has no model"):
         [piece async for piece in crew.stream("go")]
-    failed = await crew.run("go", models=lambda request: 7)  # type: ignore[arg-type]
+    failed = await crew.run("go", models=lambda request: 7)  # type: ignore[arg-type, return-value]
     assert (failed.status, failed.reason) == ("failed", "model_error")
 
 

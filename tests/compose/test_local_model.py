@@ -8,6 +8,9 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
+import jsonschema
+import msgspec
+
 from interlock import Interlock
 from interlock.adapters.models.local import local_files
 from interlock.compose.crews import load_definition
@@ -51,6 +54,45 @@ async def test_every_reply_of_a_constrained_crew_steers_and_every_run_ends_as_th
         assert len(replies) == len(crew.agents) and not any(reply.unconstrained for reply in replies)
         assert all(reply.text.splitlines()[-1] in {mark for own in marks.values() for mark in own} for reply in replies)
         assert decided and all(event.signal in marks[event.agent] for event in decided)
+
+
+SORTER = """\
+version: "2.0"
+entry_point: sorter
+output:
+  type: object
+  properties:
+    kind: {enum: [refund, question, praise]}
+    urgent: {type: boolean}
+    stars: {type: integer, minimum: 1, maximum: 5}
+    summary: {type: string, maxLength: 60}
+    tags: {type: array, items: {type: string, maxLength: 12}, maxItems: 2}
+    order: {type: string, maxLength: 12}
+  required: [kind, urgent, stars, summary, tags]
+  additionalProperties: false
+agents: [{id: sorter, model: "local:smollm2", system_prompt: "Sort the letter of a customer."}]
+routing: {signals: {sorter: [{signal: "[DONE]"}, {signal: "[ESCALATE]", type: terminate}]}}
+"""
+LETTERS = 20
+
+
+async def test_every_value_of_a_constrained_model_is_valid(tmp_path: Path) -> None:
+    """A model that cannot follow instructions gives 20 of 20 valid values, each at the first try."""
+    (tmp_path / "crew.yaml").write_text(SORTER, encoding="utf-8")
+    crew = load_definition(tmp_path)
+    assert crew.output is not msgspec.UNSET
+    oracle = jsonschema.Draft202012Validator(crew.output)
+
+    valid = 0
+    async with Interlock(tmp_path / "data") as box, asyncio.timeout(PATIENCE_SECONDS):
+        for number in range(LETTERS):
+            run = await box.start(crew, f"Letter {number}: my lamp never came, and I want my money back")
+            result = await run.result()
+            assert result.status == "completed" and result.reason in ("signal:[DONE]", "signal:[ESCALATE]")
+            records = await box.journal.records(run.id)
+            assert not [event for record in records for event in record.events if isinstance(event, Nudged)]
+            valid += oracle.is_valid(result.value)
+    assert valid == LETTERS
 
 
 OWNER = """\

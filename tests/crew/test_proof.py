@@ -39,7 +39,15 @@ def test_real_crews_with_lines_deleted_doubled_moved_cut_or_replaced(
 def test_what_the_check_refuses_the_proof_refuses() -> None:
     """Of the crews of the gallery all that are wrong as crews, not only as texts, folders or on this host."""
     of_files = {"agent-file", "bad-path", "bad-yaml", "crew-cycle", "duplicate-key", "missing-price", "too-deep"}
-    of_texts = {"bad-format", "bad-value", "misplaced-key", "missing-key", "missing-setting", "unknown-key"}
+    of_texts = {
+        "bad-format",
+        "bad-schema",
+        "bad-value",
+        "misplaced-key",
+        "missing-key",
+        "missing-setting",
+        "unknown-key",
+    }
     of_hosts = {"not-constrained", "unknown-provider", "unknown-tool", "unregistered-signal"}
     judged = 0
     for file in sorted(Path("examples/broken").iterdir()):

@@ -485,7 +485,9 @@ class Story:
         return " ".join([str(fact.__struct_config__.tag), *filter(None, fields), *filter(None, [among])])
 
     def _field(self, name: str, value: object) -> str:
-        if name in ("candidates", "call", "usage", "mail", "memory") or value in ("", 0, None):
+        if name in ("candidates", "call", "usage", "mail", "memory") or value is msgspec.UNSET:
+            return ""
+        if value in ("", 0, None):
             return ""
         if name in ("token", "again_of"):
             value = self._token(str(value))

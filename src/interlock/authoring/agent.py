@@ -11,9 +11,10 @@ from interlock.crew.definition import CrewDefinition
 if TYPE_CHECKING:
     from interlock.adapters.tools.python_tools import PythonTool
     from interlock.authoring.crew import Crew
+    from interlock.compose.results import Result
 
 
-class Agent(Written, Runnable):
+class Agent(Written, Runnable[Any]):
     """An agent of a crew. `prompt` is the `system_prompt` of a file, `on` says where its marks lead.
 
     `default`, `wait_for_signal` and `auto_route` are its entries under `routing`; every other key has the name that it
@@ -49,6 +50,7 @@ class Agent(Written, Runnable):
         cost_limits: Mapping[str, int | float | bool] | None = None,
         error_limits: Mapping[str, int | bool] | None = None,
         signals: Sequence[str] | None = None,
+        output: type | Mapping[str, object] | None = None,
     ) -> None:
         given = dict(locals())  # first, so that it holds the arguments and nothing else
         del given["self"]
@@ -77,6 +79,10 @@ class Agent(Written, Runnable):
     @property
     def crew_files(self) -> tuple[str, ...]:
         return self._alone.crew_files
+
+    def typed_result(self, result: "Result[Any]") -> "Result[Any]":
+        """The result of a run with its value as one of the agent's type."""
+        return self._alone.typed_result(result)
 
     def as_crew(self) -> "Crew":
         """A crew of this agent alone, of the same name; raises `UnsoundCrew` if its marks lead to other agents."""

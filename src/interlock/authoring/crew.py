@@ -5,10 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
+
 from interlock.authoring.agent import Agent
 from interlock.authoring.call_places import CallPlace, place_of_caller
 from interlock.authoring.routes import Written
 from interlock.authoring.running import Runnable
+from interlock.compose.results import Result, T
 from interlock.crew.definition import AgentDefinition, CrewDefinition, CrewSettings
 from interlock.crew.problem import Problem
 from interlock.errors import UsageError
@@ -33,8 +36,13 @@ class _CrewCall(Written):
         self.given = {name: value for name, value in given.items() if value is not None}
 
 
-class Crew(Runnable):
-    """A crew that was proven: every check of crew files has passed. `UnsoundCrew` has every problem otherwise."""
+class Crew(Runnable[T]):
+    """A crew that was proven: every check of crew files has passed. `UnsoundCrew` has every problem otherwise.
+
+    `output` is the type of the result, `Crew[Refund]` for a type `Refund`; or a JSON Schema.
+    """
+
+    _output_type: Any = None
 
     def __init__(
         self,
@@ -50,6 +58,7 @@ class Crew(Runnable):
         delegation: Mapping[str, object] | None = None,
         subscriptions: Mapping[str, Subscriptions] | Mapping[Agent, Subscriptions] | None = None,
         settings: Mapping[str, str | int | float | bool] | None = None,
+        output: type[T] | Mapping[str, object] | None = None,
         host: "AnyHost | None" = None,
     ) -> None:
         from interlock.authoring.prove import prove_written
@@ -66,8 +75,10 @@ class Crew(Runnable):
             "delegation": delegation,
             "subscriptions": subscriptions,
             "settings": settings,
+            "output": output,
         }
         self._proven = prove_written(_CrewCall(place_of_caller(), given), host)
+        self._output_type = None if isinstance(output, Mapping) else output
 
     @classmethod
     def _of(cls, proven: "ProvenCrew") -> Self:
@@ -81,7 +92,10 @@ class Crew(Runnable):
         from interlock.authoring.prove import prove_written
 
         given = {"version": "2.0", "name": agent.given.get("id"), "agents": [agent]}
-        return cls._of(prove_written(_CrewCall(agent.written_at, given), None))
+        crew = cls._of(prove_written(_CrewCall(agent.written_at, given), None))
+        output = agent.given.get("output")
+        crew._output_type = None if isinstance(output, Mapping) else output
+        return crew
 
     @classmethod
     def from_yaml(
@@ -155,6 +169,17 @@ class Crew(Runnable):
     @property
     def settings(self) -> CrewSettings:
         return self.definition.settings
+
+    def typed_result(self, result: Result[Any]) -> Result[T]:
+        """The result of a run of this crew, with its value as one of the crew's type.
+
+        Raises `UsageError` if the type demands more than its schema says.
+        """
+        from interlock.adapters.output_types import as_typed_value
+
+        if self._output_type is None or result.value is None:
+            return result
+        return msgspec.structs.replace(result, value=as_typed_value(self._output_type, result.value))
 
     def tree(self) -> "CrewTree":
         """The documents of this crew and its sub-crews, for writing them."""

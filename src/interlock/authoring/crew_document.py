@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping as AnyMapping
 
+from interlock.adapters.output_types import is_output_type, schema_of_type
 from interlock.authoring.agent import Agent
 from interlock.authoring.call_places import Spot
 from interlock.authoring.given_tools import GivenTools
@@ -261,13 +262,20 @@ class CrewDocument:
 
     # Objects inside of lists and dictionaries
 
+    def _schema_of_type(self, value: object, spot: Spot) -> Node | None:
+        """The schema of a type that was given as an output; None if the type has none."""
+        try:
+            return NodeMaker(self._problems).node(schema_of_type(value), spot)
+        except (TypeError, ValueError):
+            return None
+
     def _node_of_object(self, value: object, spot: Spot) -> Node | None:
         if isinstance(value, Group):
             return self._group(value)
         if (crew := as_crew(value)) is not None:
             return self.sub_crews.name_of_crew(crew, spot)
         if not isinstance(value, Agent):
-            return None
+            return self._schema_of_type(value, spot) if is_output_type(value) else None
         name = value.given.get("id")
         if not isinstance(name, str):
             return None

@@ -13,6 +13,7 @@ import msgspec
 
 from interlock.adapters.crews.crew_files import read_crew, with_default_model
 from interlock.adapters.crews.crew_trees import CrewTree, scripts_of, tree_of
+from interlock.adapters.crews.schema_files import report_unusable_schemas
 from interlock.adapters.crews.script_paths import with_script_paths
 from interlock.adapters.files.contained_folder import ContainedFolder, LeavesFolder
 from interlock.adapters.models.known_models import with_model_facts
@@ -96,6 +97,7 @@ class _Proof:
         root = move_misplaced_keys(root, self._problems)
         source = CrewSource(root, "crew", has_folder=False)
         crew = parse_crew(source, self._problems)
+        report_unusable_schemas(crew, source, self._problems)
         crew = with_script_paths(crew, source, ContainedFolder(self._folder), self._problems)
         crew = with_default_model(crew, self._host.model)
         subs = {name: self._with_crew(entry, source) for name, entry in crew.sub_crews.items()}

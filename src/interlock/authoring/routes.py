@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Behavior = Literal["route", "terminate", "pause", "parallel", "broadcast", "external", "sub_crew"]
 OnError = Literal["continue", "fail"]
+type_ = type  # a key of routes has this name too
 
 
 class End:
@@ -64,9 +65,10 @@ class Route(Written):
         *,
         priority: int | None = None,
         description: str | None = None,
+        takes: "type_ | Mapping[str, object] | None" = None,
         type: Behavior | None = None,  # noqa: A002 - the file's name
     ) -> None:
-        self._write(target=target, priority=priority, description=description, type=type)
+        self._write(target=target, priority=priority, description=description, takes=takes, type=type)
 
 
 class Group(Written):

@@ -6,7 +6,7 @@ Rule 2: a caller that is interrupted or cancelled parks the run that it started.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic
 
 from interlock.adapters.clock import SystemClock
 from interlock.adapters.function_callers import CallsInLoop, CallsInThreads
@@ -15,12 +15,13 @@ from interlock.adapters.tools.python_tools import PythonTool
 from interlock.authoring.background import AnyPath, background
 from interlock.compose.given.run_resources import RunGift
 from interlock.compose.interlock import Interlock, Result, RunHandle, new_run_id
+from interlock.compose.results import T
 from interlock.crew.definition import CrewDefinition
 from interlock.errors import UsageError
 from interlock.runtime.following.text_stream import TextPiece
 
 
-class Runnable:
+class Runnable(Generic[T]):
     """Base of `Crew` and `Agent`: what has a definition and functions can be run."""
 
     @property
@@ -36,6 +37,10 @@ class Runnable:
         """Files whose folder may hold the interlock.toml, if the working folder has none."""
         return ()
 
+    def typed_result(self, result: Result[Any]) -> Result[T]:
+        """The result of a run with its value as one of the declared type; without a type it stays plain JSON."""
+        return result
+
     async def run(
         self,
         text: str,
@@ -45,7 +50,7 @@ class Runnable:
         deps: Any = None,
         user: str | None = None,
         run_id: str | None = None,
-    ) -> Result:
+    ) -> Result[T]:
         """Runs the crew until it is over or paused.
 
         `data` is the data folder: INTERLOCK_DATA or `.interlock` by default. `models` reply instead of the models that
@@ -54,7 +59,7 @@ class Runnable:
         """
         gift = RunGift(models, deps, CallsInLoop(asyncio.get_running_loop()))
         visit = _RunVisit(self, text, data, gift, user, run_id)
-        return await background().call(visit.result).wait()
+        return self.typed_result(await background().call(visit.result).wait())
 
     def run_sync(
         self,
@@ -65,7 +70,7 @@ class Runnable:
         deps: Any = None,
         user: str | None = None,
         run_id: str | None = None,
-    ) -> Result:
+    ) -> Result[T]:
         """Runs the crew as `run` does and waits for it, also where an event loop is running.
 
         Async functions of the program run in the background, because the loop of the caller waits.
@@ -74,7 +79,7 @@ class Runnable:
         if host.is_current_thread:
             raise UsageError("run_sync would wait for itself in an async tool or model; write 'await crew.run(...)'")
         visit = _RunVisit(self, text, data, RunGift(models, deps, CallsInThreads()), user, run_id)
-        return host.call(visit.result).result()
+        return self.typed_result(host.call(visit.result).result())
 
     async def stream(
         self,
@@ -105,13 +110,13 @@ class _RunVisit:
     """One caller of a run, in the background: it starts the run or joins it, and parks it if it leaves early."""
 
     def __init__(
-        self, crew: Runnable, text: str, data: AnyPath | None, gift: RunGift, user: str | None, run_id: str | None
+        self, crew: Runnable[Any], text: str, data: AnyPath | None, gift: RunGift, user: str | None, run_id: str | None
     ) -> None:
         self._crew, self._text, self._data, self._gift, self._user = crew, text, data, gift, user
         self._run_id = new_run_id(SystemClock()) if run_id is None else run_id
         self._box: Interlock | None = None
 
-    async def result(self) -> Result:
+    async def result(self) -> Result[Any]:
         try:
             return await (await self._start()).result()
         finally:

@@ -15,6 +15,7 @@ from interlock.adapters.crash_points import crash_point
 from interlock.adapters.cron import next_cron
 from interlock.adapters.files.data_folder import records_missing_in
 from interlock.adapters.files.view_keeper import ViewKeeper
+from interlock.adapters.json_schemas import JsonSchemaValidator
 from interlock.adapters.log.redacted_log import redact_logs
 from interlock.adapters.models.given_models import GivenModels, ModelChoice, load_script
 from interlock.adapters.sqlite.bus.bus import SqliteBus
@@ -167,6 +168,7 @@ class OpenFolder:
                 approvals=HostApprovals(self._approvals.rules, store, self._approvals.deadline_ms),
             )
         )
+        self.runner.effect_runner.model_calls.outputs = JsonSchemaValidator()
         self._assemble_commands()
         scheduler = RunScheduler(store, self.clock, self._starter.start_scheduled, next_cron, self._known.redact)
         self.runner.hub.on_news = _call_both(keeper.on_commit, scheduler.wake)

@@ -1,5 +1,7 @@
 """Results of runs, read from their journals."""
 
+from typing import TYPE_CHECKING, Any, Generic
+
 import msgspec
 
 from interlock.engine.budgets.usage import add_usage
@@ -17,14 +19,26 @@ from interlock.engine.flow.parking import SET_ASIDE
 from interlock.ids import run_of
 from interlock.ports import Journal, Record, RunRow
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
 # Records of a journal per read.
 PAGE = 1_000
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class Result(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """The result of a run: over, or paused with the token of its oldest wait. `continues` is the run it continues.
 
     `text` of a paused run is the question to a person, and `context` the reason why an agent asks it.
+
+    `value` is the typed result of a run that completed with one: plain JSON, or a value of the crew's type where the
+    crew is known.
 
     `usage_by_agent` is the cost of the calls of each agent, in the order of their first calls. `detail` is the reason
     in a sentence, if a budget stopped the run or a process could not drive it.
@@ -37,6 +51,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = ""
     output: str = ""
     text: str = ""
+    value: T | None = None
     context: str = ""
     token: str = ""
     continues: str = ""
@@ -100,7 +115,10 @@ async def result_from(journal: Journal, row: RunRow) -> Result:
         usage_by_agent=seen.spent,
     )
     if isinstance(seen.last, RunFinished):
-        return msgspec.structs.replace(result, output=seen.last.output, text=seen.last.text, detail=seen.last.detail)
+        value = None if seen.last.value is msgspec.UNSET else seen.last.value
+        return msgspec.structs.replace(
+            result, output=seen.last.output, text=seen.last.text, detail=seen.last.detail, value=value
+        )
     if seen.last is None or row.status != "paused":
         return result
     pause = seen.last

@@ -5,6 +5,7 @@ CODES = {
     "ambiguous-signals": "Two signals of one agent are too similar to tell apart in a reply.",
     "bad-format": "A signal is not written as `[NAME]`, or a pattern has `*` within a segment.",
     "bad-path": "A path leads out of the crew's folder, or to nothing.",
+    "bad-schema": "An `output` or `takes` is not a JSON Schema that can be checked.",
     "bad-value": "A value is of the wrong kind or out of range.",
     "bad-yaml": "The file is not YAML, or uses what crew files may not: aliases, anchors, tags, deep nesting.",
     "crew-cycle": "Crews contain each other.",
@@ -47,5 +48,6 @@ CODES = {
     "unreadable": "There is no file to read.",
     "unregistered-signal": "A signal is neither built in nor declared.",
     "unused": "A sub-crew, a group or the shared memory is never used.",
+    "wrong-output": "An output is not what the crew, the route or the calling crew takes, or this cannot be proven.",
     "wrong-target": "A target does not fit what the signal does.",
 }

@@ -5,10 +5,14 @@ Rule 2: all defaults are here.
 """
 
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
 from interlock.signals.definition import SignalBehavior, SignalDefinition
+
+# A JSON Schema. Unset, it is not part of the stored form, so that the sums of older crews stay the same.
+OutputSchema = dict[str, Any] | msgspec.UnsetType
 
 
 class ModelRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +69,7 @@ class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True):
     cost_limits: CostLimits | None = None
     error_limits: ErrorLimits | None = None
     signals: tuple[str, ...] | None = None
+    output: OutputSchema = msgspec.UNSET  # of each reply that ends its turn
 
     @property
     def has_prices(self) -> bool:
@@ -99,6 +104,7 @@ class RouteDefinition(msgspec.Struct, frozen=True, kw_only=True):
     on_error: str = "fail"
     context: HistoryShare = HistoryShare()
     acknowledges: bool = False  # it is recorded and has no other effect
+    takes: OutputSchema = msgspec.UNSET  # what the target takes; compared with the output of the emitter
 
     @property
     def is_tell(self) -> bool:
@@ -145,6 +151,7 @@ class SubCrewDefinition(msgspec.Struct, frozen=True, kw_only=True):
     settings: SubCrewCaps = SubCrewCaps()
     crew: "CrewDefinition | None" = None
     crew_sha: str = ""  # of the stored crew
+    output: OutputSchema = msgspec.UNSET  # what this crew expects of it
 
 
 class DelegationDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -242,6 +249,7 @@ class CrewDefinition(msgspec.Struct, frozen=True, kw_only=True):
     delegation: DelegationDefinition | None = None
     subscriptions: tuple[SubscriptionDefinition, ...] = ()
     settings: CrewSettings = CrewSettings()
+    output: OutputSchema = msgspec.UNSET  # of each reply that ends the run
 
     def agent(self, id: str) -> AgentDefinition | None:  # noqa: A002 - ids are called id everywhere
         return next((agent for agent in self.agents if agent.id == id), None)

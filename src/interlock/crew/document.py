@@ -40,7 +40,7 @@ def document_of(crew: CrewDefinition) -> Mapping:
         },
         "sub_crews": {
             name: {
-                **_fields_of(sub, "description"),
+                **_fields_of(sub, "description", "output"),
                 "config_path": sub.config_path or name,
                 "settings": _fields_of(sub.settings),
             }
@@ -49,6 +49,7 @@ def document_of(crew: CrewDefinition) -> Mapping:
         **({"delegation": _fields_of(crew.delegation)} if crew.delegation is not None else {}),
         "subscriptions": _subscriptions(crew),
         "settings": _settings(crew.settings),
+        **_fields_of(crew, "output"),
     }
     node = _as_node(words, SourceLocation(f"crew '{crew.name}'", 0, 0))
     assert isinstance(node, Mapping), "a document of a mapping is one"

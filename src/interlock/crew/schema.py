@@ -13,6 +13,7 @@ from interlock.crew.shapes import (
     ListOf,
     MapOf,
     Number,
+    SchemaText,
     Section,
     Shape,
     Share,
@@ -101,6 +102,8 @@ def _shape(shape: Shape, definitions: dict[str, Schema]) -> Schema:
         case Share():
             words = ["none", "all"] if shape.all_allowed else ["none"]
             return {"anyOf": [{"enum": words}, {"type": "integer", "minimum": 0, "maximum": 100_000}]}
+        case SchemaText():
+            return {"type": ["object", "string"]}
         case Anything():
             return {}
         case _:

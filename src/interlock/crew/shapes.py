@@ -7,7 +7,8 @@ Rule 2: a shape knows nothing about crews; `keys` tells which key has which shap
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
-from interlock.crew.nodes import ForeignValue, Mapping, Node, Path, Scalar, Sequence
+from interlock.crew.nodes import ForeignValue, Mapping, Node, Path, Scalar, Sequence, location_of
+from interlock.crew.outputs.keywords import faults_in_schema
 from interlock.crew.problem import Problems, Severity
 from interlock.errors import closest
 from interlock.signals.definition import is_signal_name
@@ -260,6 +261,36 @@ class Either:
 
 
 @dataclass(frozen=True, slots=True)
+class SchemaText:
+    """A JSON Schema in place. The name of a file beside the crew is replaced by its content before it is read."""
+
+    def read(self, node: Node, path: Path, problems: Problems) -> Read:
+        if not isinstance(node, Mapping):
+            return _report_misfit(node, path, problems, self)
+        schema, faults = _plain_value(node), 0
+        for place, message in faults_in_schema(schema):
+            where = tuple(int(part) if part.isdigit() else part for part in place)
+            problems.add(
+                "bad-schema",
+                f"{path[-1]} is not a schema that can be checked: {message}",
+                place=location_of(node, where) if place else node.place,
+                path=(*path, *where),
+                fix="correct it; JSON Schema 2020-12 has the keywords",
+            )
+            faults += 1
+        return MISSING if faults else schema
+
+    def __str__(self) -> str:
+        return "a JSON Schema, or the name of a file with one"
+
+
+def _plain_value(node: Node) -> Any:
+    if isinstance(node, Mapping):
+        return {name: _plain_value(inner) for name, _, inner in node}
+    return [_plain_value(item) for item in node.items] if isinstance(node, Sequence) else node.value
+
+
+@dataclass(frozen=True, slots=True)
 class Anything:
     """A value that is never read: the shape of legacy keys."""
 
@@ -270,7 +301,7 @@ class Anything:
         return "anything"
 
 
-Shape = Text | SignalText | Number | Flag | Share | ListOf | MapOf | Section | Either | Anything
+Shape = Text | SignalText | SchemaText | Number | Flag | Share | ListOf | MapOf | Section | Either | Anything
 
 
 def _number_text(number: float) -> str:

@@ -38,8 +38,10 @@ def fields_of_input(template: str) -> Iterator[tuple[str, str]]:
         yield name, key
 
 
-def unknown_input_fields(template: str, crews: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """The unknown fields of an input template, each with a fix."""
+def unknown_input_fields(
+    template: str, crews: tuple[str, ...], typed: tuple[str, ...] = ()
+) -> Iterator[tuple[str, str]]:
+    """The unknown fields of an input template, each with a fix. Results of `typed` crews have parts."""
     for field in _INPUT_FIELD.finditer(template):
         name = field[1].strip()
         if name.startswith(".") and name[1:] in INPUT_FIELDS:
@@ -48,8 +50,17 @@ def unknown_input_fields(template: str, crews: tuple[str, ...]) -> Iterator[tupl
         if not name.startswith(".") or family not in INPUT_FIELD_FAMILIES or not dot or not key:
             known = [*INPUT_FIELDS, "PreviousResults.<crew>", "SharedMemory.<key>"]
             yield field[0], "the fields are " + ", ".join(f"{{{{.{name}}}}}" for name in known)
-        elif family == "PreviousResults" and key not in crews:
+        elif family == "PreviousResults" and key not in crews and not result_field(key, typed)[0]:
             yield field[0], f"the sub-crews are {', '.join(crews) or 'none'}"
+
+
+def result_field(key: str, crews: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """The sub-crew that a key of PreviousResults names, and the part of its output; no crew if there is none."""
+    if key in crews:
+        return key, ()
+    named = [crew for crew in crews if key.startswith(f"{crew}.") and all(key[len(crew) + 1 :].split("."))]
+    crew = max(named, key=len, default="")
+    return crew, tuple(key[len(crew) + 1 :].split(".")) if crew else ()
 
 
 def as_placeholder(field: str, key: str) -> str:

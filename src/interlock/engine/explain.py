@@ -67,7 +67,8 @@ def _explain_event(event: Event, after: Event | None) -> str:
         case ModelCalled() | ModelFailed():
             return _explain_call(event)
         case Nudged():
-            return f"{event.agent} was asked again ({event.because})"
+            fault = f": {event.fault}" if event.fault else ""
+            return f"{event.agent} was asked again ({event.because}{fault})"
         case BranchFinished() | GroupJoined():
             return _explain_group(event)
         case ChildStarted() | ChildWaits() | ChildFinished():

@@ -6,7 +6,7 @@ import msgspec
 
 from interlock.broadcast.record import ReceivedBroadcast
 from interlock.engine.budgets.inherited_limits import UNBOUNDED, Allowance, InheritedLimits
-from interlock.engine.events import NO_NEEDS, ApprovalTerms, Entry, HostNeeds, ToolRequest, Usage
+from interlock.engine.events import NO_NEEDS, ApprovalTerms, Entry, HostNeeds, OutputVerdict, ToolRequest, Usage
 from interlock.engine.kinds import OPEN, RunStatus, TurnKind, WaitKind, WorkStatus
 from interlock.engine.routing.decision import Decision
 from interlock.messages.answers import AnswerRules
@@ -75,6 +75,8 @@ class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
     said: list[TurnMessage] = []
     tools: list[OpenTool] = []
     emits: tuple[ToolRequest, ...] = ()
+    verdict: OutputVerdict | None = None  # of the value of the newest reply
+    repairs: int = 0  # how often a bad value was told to the model
     kind: TurnKind = TurnKind.FLOOR
     about: str = ""
     suspended: bool = False
@@ -155,6 +157,8 @@ class Branch(msgspec.Struct, kw_only=True, omit_defaults=True):
     status: WorkStatus = WorkStatus.WORKING
     reply: str = ""
     error: str = ""
+    value: Any = msgspec.UNSET  # the typed value of its reply
+    value_text: str = ""
 
 
 class GroupState(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -233,6 +237,8 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     agent: str = ""
     output: str = ""
     text: str = ""  # the output without marks, once the run is over
+    value: Any = msgspec.UNSET  # the typed value of the newest reply that ended a turn
+    value_text: str = ""  # the same as it was written
     above: int = 0  # the owner of the limit that ended it
     detail: str = ""  # the reason as a sentence, if a budget stopped it
     worked_ms: int = 0

@@ -25,6 +25,7 @@ from interlock.ports.model import Delta, Model, ModelReply, ModelRequest, Prompt
 from interlock.ports.observer import Observer
 from interlock.ports.orders import OrderOutcome, OrderReceipt, Orders, RunOrder
 from interlock.ports.outbox import Outbox, OutgoingSignal
+from interlock.ports.outputs import NoValidator, OutputValidator
 from interlock.ports.owners import Owners
 from interlock.ports.questions import OpenQuestion, Questions, RunQuestions
 from interlock.ports.records import Record, RunRow, SealedRecord, StoredRecord
@@ -62,6 +63,7 @@ __all__ = [
     "Model",
     "ModelReply",
     "ModelRequest",
+    "NoValidator",
     "Observer",
     "OpenQuestion",
     "OrderOutcome",
@@ -69,6 +71,7 @@ __all__ = [
     "Orders",
     "Outbox",
     "OutgoingSignal",
+    "OutputValidator",
     "Owners",
     "PromptMessage",
     "PruneResult",

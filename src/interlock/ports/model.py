@@ -7,6 +7,7 @@ import msgspec
 
 from interlock.engine.events import NO_USAGE, ToolRequest, Usage
 from interlock.engine.prompt.grammar import ReplyEnding
+from interlock.engine.prompt.typed_reply import TypedReply
 from interlock.engine.state import TurnMessage
 from interlock.ports.tools import ToolSchema
 
@@ -19,6 +20,8 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `ending` says how the reply must end: a client that can constrain decoding does so (by `ending.grammar`, or by
     `ending.schema` and then `ending.reply_of`), and says `constrained` in its reply. `ending.marks` are the marks.
+    `typed` is set if the reply must be a JSON value: a client that can hold the model to a schema does so (by
+    `typed.envelope`, then `typed.reply_of`); the instructions ask for it in any case.
     `purpose` is empty for the agent's own turn, else `select` (children for a task) or `check` (a report);
     it is the `purpose_number`th of these.
     """
@@ -33,6 +36,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     top_p: float | None = None
     top_k: int | None = None
     ending: ReplyEnding | None = None
+    typed: TypedReply | None = None
     purpose: str = ""
     purpose_number: int = 0
     path: tuple[str, ...] = ()  # of a sub-crew: the names from the outermost crew down; `team#2` is a second call

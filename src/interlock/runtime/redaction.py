@@ -26,6 +26,7 @@ from interlock.engine.events import (
     MessageGiven,
     ModelFailed,
     ModelReplied,
+    OutputVerdict,
     ParkRequested,
     RunResumed,
     RunStarted,
@@ -107,10 +108,16 @@ def _redact_received_broadcast(received: ReceivedBroadcast, by: Redactor) -> Rec
 
 
 def _redact_model_replied(event: ModelReplied, by: Redactor) -> ModelReplied:
+    text = by.redact(event.text)
+    if event.output is not None:
+        # A verdict holds for the text that was checked. Without one the value is not taken.
+        fault = by.redact(event.output.fault)
+        verdict = OutputVerdict(fault=fault) if text == event.text else None
+        event = _replace_changed(event, output=verdict)
     if not event.tool_calls:
-        return _replace_changed(event, text=by.redact(event.text))
+        return _replace_changed(event, text=text)
     return _replace_changed(
-        event, text=by.redact(event.text), tool_calls=tuple(_redact_tool_request(each, by) for each in event.tool_calls)
+        event, text=text, tool_calls=tuple(_redact_tool_request(each, by) for each in event.tool_calls)
     )
 
 

@@ -46,6 +46,7 @@ async def run_detail(box: Interlock, run: str) -> dict[str, Any]:
         "detail": result.detail,
         "output": result.output,
         "text": result.text,
+        "value": result.value,
         "token": result.token,
         "questions": questions,
     }

@@ -115,6 +115,13 @@ RULE_BREAKERS = {
     "prompts_have_values_for_their_fields": "agents: [{id: teacher, is_terminal: true, system_prompt: '{{role}}'}]\n",
     "sub_crews_are_used": AGENTS + "sub_crews: {team: {config_path: nowhere}}\n",
     "memory_is_read": "agents: [{id: teacher, is_terminal: true, tools: [memory_write]}]\n",
+    "sub_crews_give_what_is_expected": ROUTED % "{signal: '[A]', type: sub_crew, target_crew: kid}"
+    + "sub_crews: {kid: {config_path: kid, output: {type: string}}}\n",
+    "templates_use_parts_that_results_have": ROUTED
+    % "{signal: '[A]', type: sub_crew, target_crew: kid, input_template: '{{.PreviousResults.kid.size}}'}"
+    + "sub_crews: {kid: {config_path: kid}}\n",
+    "outputs_are_asked_for": "agents: [{id: teacher, is_terminal: true}, {id: a, output: {type: string}}]\n"
+    "delegation: {children: {teacher: [a]}}\n",
     "templates_use_known_fields": ROUTED
     % "{signal: '[A]', type: sub_crew, target_crew: x, input_template: '{{.Nonsense}}'}",
 }
@@ -126,6 +133,8 @@ def test_a_crew_exists_that_only_this_rule_refuses(rule: str, tmp_path: Path, mo
     crews = sorted(GALLERY.iterdir())
     if rule in RULE_BREAKERS:
         (tmp_path / "crew.yaml").write_text(CREW + RULE_BREAKERS[rule])
+        (tmp_path / "kid").mkdir()
+        (tmp_path / "kid" / "crew.yaml").write_text(f"{CREW}output: {{type: integer}}\n{AGENTS}")
         crews = [tmp_path]
     host = HOSTS_OF_RULES.get(rule, HOST)
     whole = [read_crew(path, host).problems for path in crews]

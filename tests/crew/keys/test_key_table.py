@@ -19,7 +19,20 @@ from interlock.adapters.crews.crew_files import LoadedCrew, read_crew
 from interlock.crew.keys import AGENT, CREW
 from interlock.crew.problem import Severity
 from interlock.crew.registry import registry_of
-from interlock.crew.shapes import Either, Flag, Key, ListOf, MapOf, Number, Section, Shape, Share, SignalText, Text
+from interlock.crew.shapes import (
+    Either,
+    Flag,
+    Key,
+    ListOf,
+    MapOf,
+    Number,
+    SchemaText,
+    Section,
+    Shape,
+    Share,
+    SignalText,
+    Text,
+)
 from interlock.diagrams.builder import diagram_of
 from interlock.diagrams.text import as_text
 from interlock.engine.routing.decision import OwnReply, RoutingTable
@@ -126,6 +139,9 @@ CALLING = PAIR + (
     'routing: {signals: {a: [{signal: "[ASK]", type: sub_crew, target_crew: kid, <>}, {signal: "[END]"}, '
     f"{NEXT}]}}}}\n"
 )
+
+
+TYPED_CHILD = 'version: "2.0"\nentry_point: x\noutput: {type: integer}\nagents: [{id: x}]\n'
 
 
 def an_agent(keys: str) -> str:
@@ -284,6 +300,35 @@ COVERED: dict[str, Case] = {
         '["[END]"]',
         codes("emitter-not-allowed"),
         ([], ["emitter-not-allowed"]),
+    ),
+    # Outputs
+    "output": Case(
+        HEAD + "output: <>\nagents: [{id: a, output: {type: integer}}]\n",
+        "{type: number}",
+        "{type: string}",
+        codes("wrong-output"),
+        ([], ["wrong-output"]),
+    ),
+    "agents[].output": Case(
+        HEAD + "output: {type: number}\nagents: [{id: a, output: <>}]\n",
+        "{type: integer}",
+        "{type: string}",
+        codes("wrong-output"),
+        ([], ["wrong-output"]),
+    ),
+    "routing.signals.*[].takes": Case(
+        a_route('signal: "[NEXT]", target: b, takes: <>', an_agent("output: {type: integer}")),
+        "{type: number}",
+        "{type: string}",
+        codes("wrong-output"),
+        ([], ["wrong-output"]),
+    ),
+    "sub_crews.*.output": Case(
+        CALLING.replace("kid: {config_path: kid},", "kid: {config_path: typed, output: <>},").replace(", <>}", "}"),
+        "{type: number}",
+        "{type: string}",
+        codes("wrong-output"),
+        ([], ["wrong-output"]),
     ),
     # Signal definitions
     "signals": Case(
@@ -747,6 +792,8 @@ def test_a_legacy_key_is_a_note_whatever_it_holds(tmp_path: Path, name: str, val
 def _read(folder: Path, document: dict[str, Any], form: str = IN_PLACE) -> LoadedCrew:
     (folder / "kid").mkdir(parents=True)
     (folder / "kid" / "crew.yaml").write_text(CHILD, encoding="utf-8")
+    (folder / "typed").mkdir()
+    (folder / "typed" / "crew.yaml").write_text(TYPED_CHILD, encoding="utf-8")
     if form == IN_A_FILE:
         (folder / "agents").mkdir()
         for agent in document["agents"]:
@@ -809,6 +856,8 @@ def _wrong_values(shape: Shape) -> tuple[Any, ...]:
             return (1, True, ["one"], {"one": 1})
         case SignalText():
             return (1, True, None, ["END"], {"one": 1})
+        case SchemaText():
+            return (1, True, None, ["one"])
         case Number():
             below = shape.least if shape.above else shape.least - 1
             return (below, shape.most + 1, "much", True, None, [1], *([1.5] if shape.whole else []))

@@ -20,6 +20,7 @@ from interlock.adapters.config.webhook_settings import IncomingHook, OutgoingHoo
 from interlock.adapters.models.openai.constrained_decoding import WAYS
 from interlock.adapters.models.openai.providers import ProviderSettings
 from interlock.adapters.models.openai.server_addresses import fault_in_address
+from interlock.adapters.models.typed_output import OUTPUT_WAYS
 from interlock.adapters.tools.tool_modules import read_tool_modules
 from interlock.crew.definition import ModelRef
 from interlock.crew.host import PROVIDERS, Host, ProviderFacts
@@ -172,6 +173,9 @@ def _provider(path: Path, name: str, entry: dict[str, Any]) -> ProviderSettings:
     settings = section_of(where, entry, ProviderSettings)
     for key in ProviderSettings.__struct_fields__:
         _require_number(f"{where}.{key}", getattr(settings, key), may_be_zero=key in _PRICES)
+    if settings.outputs not in ("", *OUTPUT_WAYS):
+        ways = ", ".join(OUTPUT_WAYS)
+        raise UsageError(f"{where}.outputs is {settings.outputs!r}; it must be one of {ways}")
     if settings.constrains not in WAYS:
         ways = ", ".join(WAYS[1:])
         raise UsageError(f"{where}.constrains is {settings.constrains!r}; it must be one of {ways}")

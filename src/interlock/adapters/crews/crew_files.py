@@ -7,10 +7,12 @@ import os
 from collections.abc import Callable
 from collections.abc import Mapping as ReadOnly
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
+from interlock.adapters.crews.schema_files import report_unusable_schemas, with_schemas_of_agent, with_schemas_of_crew
 from interlock.adapters.crews.script_paths import with_script_paths
 from interlock.adapters.crews.yaml_documents import read_yaml
 from interlock.adapters.files.contained_folder import ContainedFolder, LeavesFolder, UnreadablePath
@@ -132,10 +134,12 @@ class _Reader:
             return None
         before = len(self.problems.found)
         node = move_misplaced_keys(node, self.problems)
-        files = self._agent_files(folder, file)
+        read = partial(self._read_schema, folder, file.parent)
+        node, files = with_schemas_of_crew(node, read), self._agent_files(folder, file)
         is_called = self.is_called or bool(self.trail)
         source = CrewSource(node, folder.root.name, files or (), is_called=is_called, agents_lost=files is None)
         crew = parse_crew(source, self.problems)
+        report_unusable_schemas(crew, source, self.problems)
         crew = with_default_model(with_script_paths(crew, source, folder, self.problems), self.host.model)
         at, bare = len(self.files), crew
         self.trail.append(real)
@@ -176,8 +180,27 @@ class _Reader:
         files = []
         for name in names:
             shown = crew_file.parent / name
-            files.append(AgentFile(Path(name).stem, str(shown), self._read_document(folder, name, shown=shown)))
+            document = self._read_document(folder, name, shown=shown)
+            if isinstance(document, Mapping):
+                document = with_schemas_of_agent(document, partial(self._read_schema, folder, crew_file.parent))
+            files.append(AgentFile(Path(name).stem, str(shown), document))
         return tuple(files)
+
+    def _read_schema(self, folder: ContainedFolder, shown: Path, name: Scalar) -> Node:
+        """The schema in a file of the crew's folder; one without rules if it cannot be read, which is reported."""
+        try:
+            data = self._read(folder, name.text)
+        except UnreadablePath as refusal:
+            fix = "name a file with a JSON Schema inside the crew's folder, or write the schema here"
+            self.problems.add("bad-path", f"schema '{name.text}' {refusal}", place=name.place, fix=fix)
+            return Mapping((), name.place)
+        node = read_yaml(data, str(shown / name.text), self.problems)
+        if isinstance(node, Mapping):
+            return node
+        if node is not None:
+            message, fix = f"'{name.text}' is not a mapping of keywords", "write a JSON Schema there"
+            self.problems.add("bad-schema", message, place=node.place, fix=fix)
+        return Mapping((), name.place)
 
     def _read_document(self, folder: ContainedFolder, name: str, *, shown: Path) -> Node | None:
         try:

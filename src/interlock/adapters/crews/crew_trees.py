@@ -6,11 +6,14 @@ Rule: a document is written as its author wrote it, not made from the definition
 import os
 from collections.abc import Mapping as ReadOnly
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from interlock.adapters.crews.crew_files import CREW_FILES, CrewFile, LoadedCrew, ReadFile, find_crew_file
+from interlock.adapters.crews.schema_files import with_schemas_of_crew
 from interlock.adapters.crews.yaml_documents import read_yaml
 from interlock.adapters.crews.yaml_writer import as_yaml
+from interlock.adapters.files.contained_folder import ContainedFolder
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.keys import CREW
 from interlock.crew.nodes import Mapping, Node, Scalar, Sequence
@@ -96,6 +99,7 @@ def _tree(file: CrewFile, files: ReadOnly[Path, CrewFile]) -> CrewTree:
     inline = Mapping(
         tuple((key, _inline(node, file) if key.text == "agents" else node) for key, node in root.entries), root.place
     )
+    inline = with_schemas_of_crew(inline, partial(_read_schema, ContainedFolder(file.path.parent)))
     return CrewTree(inline, scripts_of(file.crew, file.real.parent), subs)
 
 
@@ -124,6 +128,13 @@ def _agent_document(file: ReadFile) -> tuple[str, Mapping]:
     name = file.path.stem
     rest = tuple(entry for entry in entries if entry[0].text != "id")
     return name, Mapping(((Scalar("id", "id", node.place), Scalar(name, name, node.place)), *rest), node.place)
+
+
+def _read_schema(folder: ContainedFolder, name: Scalar) -> Node:
+    """The schema in a file of the crew, to be written in place of its name."""
+    node = read_yaml(folder.read(name.text), name.text, Problems())
+    assert node is not None, "a sound crew has its schemas"
+    return node
 
 
 def _read(file: ReadFile) -> Node:

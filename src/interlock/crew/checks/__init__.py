@@ -45,6 +45,13 @@ from interlock.crew.checks.names import (
     the_entry_point_exists,
     there_are_agents,
 )
+from interlock.crew.checks.outputs import (
+    endings_give_the_output,
+    outputs_are_asked_for,
+    routes_take_what_is_given,
+    sub_crews_give_what_is_expected,
+    templates_use_parts_that_results_have,
+)
 from interlock.crew.checks.routes import (
     a_reply_can_tell_signals_apart,
     an_agent_routes_a_signal_once,
@@ -124,6 +131,11 @@ CHECKS: tuple[Check, ...] = (
     agents_can_be_reached,
     agents_have_a_way_on,
     agents_can_reach_an_ending,
+    endings_give_the_output,
+    routes_take_what_is_given,
+    sub_crews_give_what_is_expected,
+    templates_use_parts_that_results_have,
+    outputs_are_asked_for,
     fields_are_filled_before_use,
     prompts_have_values_for_their_fields,
     prompts_fit_their_limits,

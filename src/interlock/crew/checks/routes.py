@@ -2,6 +2,8 @@
 
 import unicodedata
 
+from msgspec import UNSET
+
 from interlock.crew.checks.subject import CheckSubject
 from interlock.crew.definition import RouteDefinition
 from interlock.crew.keys import KEYS_OF_BEHAVIOR
@@ -198,8 +200,9 @@ def calls_in_one_reply_return_to_one_agent(s: CheckSubject) -> None:
 
 def templates_use_known_fields(s: CheckSubject) -> None:
     crews = tuple(s.crew.sub_crews)
+    typed = tuple(name for name, sub in s.crew.sub_crews.items() if sub.crew and sub.crew.output is not UNSET)
     for _, route, path in s.routes():
-        for field, advice in unknown_input_fields(route.input_template, crews):
+        for field, advice in unknown_input_fields(route.input_template, crews, typed):
             s.add_at(
                 (*path, "input_template"),
                 "unknown-field",

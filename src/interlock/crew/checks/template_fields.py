@@ -6,7 +6,7 @@ from interlock.crew.checks.subject import CheckSubject
 from interlock.crew.definition import CrewDefinition, RouteDefinition
 from interlock.crew.graph import ControlPoint, control, present
 from interlock.crew.problem import Severity
-from interlock.crew.templates import as_placeholder, fields_of_input, fields_of_prompt
+from interlock.crew.templates import as_placeholder, fields_of_input, fields_of_prompt, result_field
 from interlock.signals.definition import SignalBehavior
 
 # Fields that a sub-crew inherits from its caller.
@@ -44,13 +44,18 @@ def _is_filled_during_run(s: CheckSubject, field: str, key: str) -> bool:
     """True for a field that a run fills, false for one that is there from the start or is unknown."""
     if field == "SharedMemory":
         return bool(key)
-    return field == "PreviousResult" or (field == "PreviousResults" and key in s.crew.sub_crews)
+    return field == "PreviousResult" or (field == "PreviousResults" and bool(_crew_named(s.crew, key)))
 
 
 def _how_to_fill(field: str, key: str) -> str:
     if field == "SharedMemory":
         return "give an earlier agent the tool memory_write, or let the host fill it at start"
     return f"call {key or 'a sub-crew'} before it, or remove the field"
+
+
+def _crew_named(crew: CrewDefinition, key: str) -> str:
+    """The sub-crew that a key of PreviousResults names, by itself or by a part of its output."""
+    return result_field(key, tuple(crew.sub_crews))[0]
 
 
 def _points_after_filling(s: CheckSubject, field: str, key: str) -> Iterator[ControlPoint]:
@@ -91,7 +96,7 @@ def _can_fill(crew: CrewDefinition, name: str, field: str, key: str) -> bool:
     if field == "SharedMemory":
         inner = crew.sub_crews[name].crew
         return inner is None or can_write_memory(inner)
-    return field == "PreviousResult" or key == name
+    return field == "PreviousResult" or _crew_named(crew, key) == name
 
 
 def can_write_memory(crew: CrewDefinition) -> bool:

@@ -1,7 +1,7 @@
 """The keys of an agent."""
 
 from interlock.crew.keys.values import ANY_TEXT, COUNT, MONEY, OLD_INNARDS, SHARE_OF_ONE, legacy_key
-from interlock.crew.shapes import Flag, Key, ListOf, Number, Section, SignalText, Text
+from interlock.crew.shapes import Flag, Key, ListOf, Number, SchemaText, Section, SignalText, Text
 
 MODEL = Section(
     "a model",
@@ -78,6 +78,11 @@ AGENT = Section(
         Key("cost_limits", COST_LIMITS, "Budgets and prices of this agent."),
         Key("error_limits", ERROR_LIMITS, "When to stop calling its model."),
         Key("signals", ListOf(SignalText()), "The only signals it may emit, if given."),
+        Key(
+            "output",
+            SchemaText(),
+            "The JSON value of each reply that ends its turn: a JSON Schema, or a file with one in the crew's folder.",
+        ),
         *(
             legacy_key(name, "limits of an agent are under cost_limits")
             for name in (

@@ -4,7 +4,7 @@ from interlock.crew.keys.agents import AGENT
 from interlock.crew.keys.routing import ROUTING, SIGNAL
 from interlock.crew.keys.settings import SETTINGS
 from interlock.crew.keys.values import ANY_TEXT, COUNT, MONEY, SECONDS, legacy_key
-from interlock.crew.shapes import Either, Flag, Key, ListOf, MapOf, Number, Section, Text
+from interlock.crew.shapes import Either, Flag, Key, ListOf, MapOf, Number, SchemaText, Section, Text
 from interlock.limits import ANSWER_CHARS_MAX
 
 VERSIONS = ("1.0", "2.0")
@@ -31,6 +31,7 @@ SUB_CREW = Section(
         ),
         Key("description", ANY_TEXT, "What it is good at."),
         Key("settings", CAPS, "Limits for it that are tighter than its own."),
+        Key("output", SchemaText(), "The output that this crew expects of it; compared with the output that it has."),
     ),
 )
 
@@ -80,6 +81,12 @@ CREW = Section(
         Key("delegation", DELEGATION, "Delegation between agents, with typed messages."),
         Key("subscriptions", MapOf(ListOf(SUBSCRIPTION), "agent ids"), "The broadcasts that each agent receives."),
         Key("settings", SETTINGS, "Limits, budgets and defaults."),
+        Key(
+            "output",
+            SchemaText(),
+            "The JSON value of a completed run: a JSON Schema, or a file with one in the crew's folder. Each agent "
+            "whose reply can end the run is asked for it.",
+        ),
         legacy_key("tasks", "a crew starts from its input"),
     ),
 )

@@ -1,7 +1,7 @@
 """The keys of signals, routes and parallel groups."""
 
 from interlock.crew.keys.values import ANY_TEXT, BEHAVIORS, COUNT, PRIORITY, SECONDS, legacy_key
-from interlock.crew.shapes import Flag, Key, ListOf, MapOf, Section, Share, SignalText, Text
+from interlock.crew.shapes import Flag, Key, ListOf, MapOf, SchemaText, Section, Share, SignalText, Text
 from interlock.signals.definition import SignalBehavior
 
 SIGNAL = Section(
@@ -58,6 +58,7 @@ ROUTE = Section(
         Key("input_template", ANY_TEXT, "The sub-crew's input, with fields such as `{{.Input}}`."),
         Key("on_error", Text(), "What happens if the sub-crew fails: `fail`, `return`, or an agent's id."),
         Key("context", CONTEXT, "The history that the sub-crew sees and returns."),
+        Key("takes", SchemaText(), "What the target takes: each `output` of the agent must be a value of this schema."),
     ),
 )
 
@@ -71,6 +72,7 @@ KEYS_OF_BEHAVIOR = {
     "input_template": (SignalBehavior.SUB_CREW,),
     "on_error": (SignalBehavior.SUB_CREW,),
     "context": (SignalBehavior.SUB_CREW,),
+    "takes": (SignalBehavior.ROUTE, SignalBehavior.PARALLEL, SignalBehavior.SUB_CREW),
 }
 
 BEHAVIOR = Section(

@@ -68,6 +68,7 @@ def parse_crew(source: CrewSource, problems: Problems) -> CrewDefinition:
         delegation=_delegation(values),
         subscriptions=_subscriptions(values),
         settings=settings,
+        output=values.get("output", msgspec.UNSET),
     )
 
 

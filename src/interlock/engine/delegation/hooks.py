@@ -23,6 +23,7 @@ from interlock.engine.delegation.tasks import turn_message_of
 from interlock.engine.delegation.tools import send_report
 from interlock.engine.flow.control import fire_tells
 from interlock.engine.kinds import ADVISORY_KINDS, TurnKind
+from interlock.engine.outputs.checked_reply import steering_text
 from interlock.engine.routing.decision import OwnReply
 from interlock.engine.routing.emit_signal import emission_names
 from interlock.engine.stages import Ask, CloseTask, ConcludeTurn, Stage, SuspendTurn
@@ -94,7 +95,8 @@ def after_conclusion(t: Transition, turn: Turn) -> None:
 
 def _note_marks_only(t: Transition, stage: ConcludeTurn) -> None:
     """Records the marks of a reply without routing by them."""
-    decision = t.table.decide(OwnReply(stage.turn.agent, stage.reply, emission_names(stage.turn.emits)))
+    text = steering_text(t, stage.turn, stage.reply)
+    decision = t.table.decide(OwnReply(stage.turn.agent, text, emission_names(stage.turn.emits)))
     record_marks(t, decision, steers=False)
     fire_tells(t, stage.turn, decision, stage.reply, waits=False)
 

@@ -76,6 +76,7 @@ from interlock.engine.events.values import (
     CrewContext,
     Entry,
     HostNeeds,
+    OutputVerdict,
     ToolRequest,
     Usage,
 )
@@ -132,6 +133,7 @@ __all__ = [
     "ModelFailed",
     "ModelReplied",
     "Nudged",
+    "OutputVerdict",
     "ParkRequested",
     "ReportChecked",
     "Reserved",

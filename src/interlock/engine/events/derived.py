@@ -109,8 +109,11 @@ class ChildFinished(Derived, frozen=True, kw_only=True, tag="child.finished"):
 
 
 class Nudged(Derived, frozen=True, kw_only=True, tag="nudged"):
+    """`fault` is what is wrong with the value of a reply, if it was asked for one."""
+
     agent: str
     because: str
+    fault: str = ""
 
 
 class InputRequested(Derived, frozen=True, kw_only=True, tag="input.requested"):
@@ -257,7 +260,8 @@ class RunFinished(Derived, frozen=True, kw_only=True, tag="run.finished"):
     text: str
     usage: Usage
     above: int = 0  # the owner of the limit that stopped it: 0 is the run, 1 its caller, and so on
-    detail: str = ""  # the reason as a sentence, if a budget stopped it
+    detail: str = ""  # the reason as a sentence, if a budget stopped it or an output was not valid
+    value: Any = msgspec.UNSET  # the typed result of a run that completed with one
 
 
 DerivedEvent = (

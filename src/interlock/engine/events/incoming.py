@@ -14,6 +14,7 @@ from interlock.engine.events.values import (
     CrewContext,
     Entry,
     HostNeeds,
+    OutputVerdict,
     ToolRequest,
     Usage,
 )
@@ -86,6 +87,7 @@ class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):
     unconstrained: bool = False  # the reply should have been constrained, and was not
     model: str = ""  # set if it was the agent's backup
     purpose: str = ""  # of the call, as in `model.called`
+    output: OutputVerdict | None = None  # of its value, if a value was asked for and could be read
 
 
 class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):

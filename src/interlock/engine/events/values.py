@@ -30,6 +30,12 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.input_tokens + self.output_tokens
 
 
+class OutputVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The result of validating the value of a reply; without a fault it is valid."""
+
+    fault: str = ""
+
+
 # One shared object, so that the journal omits it as the default.
 NO_USAGE = Usage()
 

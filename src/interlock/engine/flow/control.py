@@ -2,6 +2,8 @@
 
 import hashlib
 
+from msgspec import UNSET
+
 from interlock.engine.budgets.spending import cancel_call_and_reservation
 from interlock.engine.effects import SendExternalSignal
 from interlock.engine.events import (
@@ -14,6 +16,7 @@ from interlock.engine.events import (
 from interlock.engine.flow.sub_crews import stop_child
 from interlock.engine.flow.waits import open_wait
 from interlock.engine.kinds import RunStatus, WaitKind, WorkStatus
+from interlock.engine.outputs.checked_reply import CheckedReply, check_reply, repair_or_fail
 from interlock.engine.publish import publish_reply
 from interlock.engine.routing.candidates import Candidate, CandidateOutcome, Verb
 from interlock.engine.routing.decision import Decision, OwnReply
@@ -30,7 +33,7 @@ from interlock.engine.stages import (
     StartTurn,
     TransferControl,
 )
-from interlock.engine.state import PendingEnd, Turn
+from interlock.engine.state import Branch, PendingEnd, Turn
 from interlock.engine.timers import drop_all_timers
 from interlock.engine.transition import Transition
 from interlock.engine.turns.cancellation import end_conversations
@@ -45,17 +48,20 @@ EQUAL_REPLIES_MAX = 3
 
 def route_reply(t: Transition, stage: ConcludeTurn) -> Stage:
     turn, reply = stage.turn, stage.reply
-    decision = t.table.decide(OwnReply(turn.agent, reply, emission_names(turn.emits) if turn.emits else ()))
+    checked = check_reply(t, turn, reply) if t.table.outputs else None
+    text = reply if checked is None else checked.beside
+    own = OwnReply(turn.agent, text, emission_names(turn.emits) if turn.emits else ())
+    decision = t.table.decide(own)
     branch = t.branch_of(turn) if t.state.group is not None else None
-    if branch is not None:  # marks of members are only recorded; the join decides
-        record_marks(t, decision, steers=False)
-        fire_tells(t, turn, decision, reply, waits=False)
-        branch.reply = reply
-        return CloseBranch(branch, WorkStatus.OK)
+    if branch is not None:
+        return _close_member(t, branch, own, decision, reply, checked)
     if t.state.aside is not None:
         return _route_side_reply(t, turn, decision, reply)
     if decision.then == "nudge" and decision.signal and turn.nudges >= NUDGES_MAX:
         decision = t.table.winner_of(decision)  # no nudge is left, so the winner counts
+    if checked is not None and checked.is_refused(ends=decision.verb is Verb.END):
+        record_marks(t, decision, steers=False)
+        return repair_or_fail(t, turn, reply, checked, None)
     record_marks(t, decision, steers=decision.verb is not None)
     record_decision(t, decision)
     fire_tells(t, turn, decision, reply)
@@ -63,10 +69,47 @@ def route_reply(t: Transition, stage: ConcludeTurn) -> Stage:
         return nudge_agent(t, turn, reply, decision)
     t.add_history("assistant", turn.agent, reply, turn.number)
     t.state.output = reply
+    if t.table.outputs:
+        keep_value(t, checked)
     if decision.verb is None:
         return FinishRun(RunStatus.FAILED, decision.because)
     t.state.turn = None
     return ApplyDecision(decision)
+
+
+def _close_member(
+    t: Transition, branch: Branch, own: OwnReply, decision: Decision, reply: str, checked: CheckedReply | None
+) -> Stage:
+    """Closes the branch of a member. Its marks are only recorded; the join decides."""
+    turn = branch.turn
+    assert turn is not None, "the branch was found by its turn"
+    record_marks(t, decision, steers=False)
+    if checked is not None:
+        if checked.is_refused(ends=_can_end_group(t, own)):
+            return repair_or_fail(t, turn, reply, checked, branch)
+        branch.value, branch.value_text = checked.value, checked.read.text
+    fire_tells(t, turn, decision, reply, waits=False)
+    branch.reply = reply
+    return CloseBranch(branch, WorkStatus.OK)
+
+
+def _can_end_group(t: Transition, own: OwnReply) -> bool:
+    """Whether the marks of a member may end the run when its group joins."""
+    group = t.state.group
+    assert group is not None, "only members have branches"
+    decision = None if t.crew.groups[group.name].next_agent else t.table.member_decision(own)
+    return decision is not None and decision.verb is Verb.END
+
+
+def keep_value(t: Transition, checked: CheckedReply | Branch | None) -> None:
+    """Keeps the value of the reply that decides what comes next; without one there is no value."""
+    match checked:
+        case Branch():
+            t.state.value, t.state.value_text = checked.value, checked.value_text
+        case CheckedReply(fault=""):
+            t.state.value, t.state.value_text = checked.value, checked.read.text
+        case _:
+            t.state.value, t.state.value_text = UNSET, ""
 
 
 def _route_side_reply(t: Transition, turn: Turn, decision: Decision, reply: str) -> Stage:
@@ -211,7 +254,8 @@ def _record_end(t: Transition, stage: FinishRun) -> None:
     t.state.ending = None
     t.state.status, t.state.reason, t.state.above = stage.status, stage.reason, stage.above
     t.state.detail = stage.detail
-    t.state.text = t.table.without_marks(t.state.output)
+    value = t.state.value if stage.status is RunStatus.COMPLETED else UNSET
+    t.state.text = t.table.without_marks(t.state.output) if value is UNSET else t.state.value_text
     t.record(
         RunFinished(
             status=str(stage.status),
@@ -222,5 +266,6 @@ def _record_end(t: Transition, stage: FinishRun) -> None:
             usage=t.state.usage,
             above=stage.above,
             detail=stage.detail,
+            value=value,
         )
     )

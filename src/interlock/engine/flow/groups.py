@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from interlock.crew.definition import GroupDefinition
 from interlock.engine.events import BranchFinished, GroupJoined, GroupStarted
-from interlock.engine.flow.control import record_decision
+from interlock.engine.flow.control import keep_value, record_decision
 from interlock.engine.flow.sub_crews import (
     SHARED,
     allowances_for_child,
@@ -18,6 +18,7 @@ from interlock.engine.flow.sub_crews import (
     stop_for_shortage,
 )
 from interlock.engine.kinds import OPEN, RunStatus, WorkStatus
+from interlock.engine.outputs.checked_reply import steering_text
 from interlock.engine.prompt.phrases import merge_replies
 from interlock.engine.routing.decision import Decision, OwnReply
 from interlock.engine.routing.emit_signal import emission_names
@@ -139,6 +140,8 @@ def _move_after_join(t: Transition, group: GroupDefinition, state: GroupState, d
         t.record(GroupJoined(group=group.name, next=group.next_agent))
         return StartTurn(group.next_agent)
     decision = _decision_of_members(t, done)
+    if t.table.outputs:
+        keep_value(t, next((branch for branch in done if decision and branch.member == decision.agent), None))
     if decision is None:
         t.record(GroupJoined(group=group.name, next=state.starter))
         return StartTurn(state.starter)
@@ -151,6 +154,6 @@ def _move_after_join(t: Transition, group: GroupDefinition, state: GroupState, d
 def _decision_of_members(t: Transition, done: list[Branch]) -> Decision | None:
     """The best decision among the members' own marks; members do not wait."""
     turns = [(branch.turn, branch.reply) for branch in done if branch.turn is not None]
-    replies = [OwnReply(turn.agent, reply, emission_names(turn.emits)) for turn, reply in turns]
+    replies = [OwnReply(turn.agent, steering_text(t, turn, reply), emission_names(turn.emits)) for turn, reply in turns]
     decisions = [t.table.member_decision(reply) for reply in replies]
     return min((decision for decision in decisions if decision is not None), key=t.table.rank_of, default=None)

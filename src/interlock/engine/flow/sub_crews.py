@@ -13,7 +13,7 @@ from itertools import count
 import msgspec
 
 from interlock.crew.definition import HistoryShare, RouteDefinition
-from interlock.crew.templates import as_placeholder, fields_of_input, fill_template
+from interlock.crew.templates import as_placeholder, fields_of_input, fill_template, result_field
 from interlock.engine.budgets.inherited_limits import Allowance
 from interlock.engine.budgets.limits import micros
 from interlock.engine.budgets.shortages import stop_at_limit
@@ -37,6 +37,7 @@ from interlock.engine.state import ChildRun, SubCrewCalls, Wait
 from interlock.engine.transition import Transition
 from interlock.ids import child_id, full_name, with_number
 from interlock.messages.frames import Frame
+from interlock.messages.reading import read_json
 from interlock.messages.states import Cause
 
 # The bounds of a run that are shared among children.
@@ -131,7 +132,7 @@ def _child_input(t: Transition, route: RouteDefinition) -> str:
 
     def value_of(field: str, key: str) -> str:
         if field == "PreviousResults":
-            return state.results.get(key, "")
+            return _result_of(t, key)
         if field == "SharedMemory":
             return as_text(state.memory.get(key, ""))
         return fields[field]
@@ -139,6 +140,23 @@ def _child_input(t: Transition, route: RouteDefinition) -> str:
     if t.state.rules >= 3:
         _warn_of_unfilled(t, route)
     return fill_template(route.input_template, value_of)
+
+
+def _result_of(t: Transition, key: str) -> str:
+    """The result of a sub-crew, or a part of its typed output; empty if there is none."""
+    crew, part = result_field(key, tuple(t.crew.sub_crews))
+    text = t.state.results.get(crew, t.state.results.get(key, ""))
+    return _part_of(text, part) if part and text else text
+
+
+def _part_of(text: str, part: Sequence[str]) -> str:
+    try:
+        value = read_json(text)
+    except (msgspec.DecodeError, UnicodeError):
+        return ""
+    for name in part:
+        value = value.get(name, "") if isinstance(value, dict) else ""
+    return as_text(value)
 
 
 def _warn_of_unfilled(t: Transition, route: RouteDefinition) -> None:
@@ -149,7 +167,7 @@ def _warn_of_unfilled(t: Transition, route: RouteDefinition) -> None:
         "SharedMemory": t.state.memory,
     }
     for field, key in dict.fromkeys(fields_of_input(route.input_template)):
-        if key not in has.get(field, (key,)):
+        if not (field == "PreviousResults" and _result_of(t, key)) and key not in has.get(field, (key,)):
             message = f"{as_placeholder(field, key)} in the input_template of {route.signal} has no value"
             t.record(Warned(code="unfilled-field", message=f"{message}; {route.target_crew} gets nothing in its place"))
 
@@ -245,6 +263,7 @@ def _return_control(t: Transition, calling: SubCrewCalls) -> Stage:
     said = merge_replies("result", [(child.crew, child.text) for child in children])
     text, frames = (children[0].text, ()) if alone else (said.text, said.frames)
     t.state.last_result = t.state.output = text
+    t.state.value, t.state.value_text = msgspec.UNSET, ""
     t.add_history("user", children[0].crew if alone else "system", text, t.state.turns, frames)
     return StartTurn(_return_agent(t, calling))
 

@@ -124,6 +124,7 @@ class Conversation:
         self.crew, self.table, self._texts = crew, table, texts or PromptTexts(crew, table)
         self.agents = self._texts.agents
         self.instructions, self.ending = self._texts.instructions, self._texts.ending
+        self.typed_reply = self._texts.typed_reply
         self._views: dict[tuple[str, int], _View] = {}
         # Of each agent's newest turn and newest advisory call, with its number.
         self._turns: dict[tuple[str, bool], tuple[int, _View]] = {}

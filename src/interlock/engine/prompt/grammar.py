@@ -67,7 +67,7 @@ class ReplyEnding(msgspec.Struct, frozen=True, kw_only=True):
         if said.signal not in self.marks:
             raise ModelUnavailable(f"the reply ends in '{said.signal[:60]}', not in one of {', '.join(self.marks)}")
         text = said.text.rstrip() if self.last_line else said.text.rstrip().translate(_HARMLESS)
-        return _with_mark(text, said.signal)
+        return with_mark(text, said.signal)
 
 
 def ending_of(crew: CrewDefinition, agent: str, group: str = "") -> ReplyEnding | None:
@@ -126,7 +126,7 @@ def _schema(names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _with_mark(text: str, mark: str) -> str:
+def with_mark(text: str, mark: str) -> str:
     """The text with the mark; an open fence is closed, because it would hide the mark."""
     return next(reply for reply in _replies_with_fence_closed(text, mark) if _ends_with_mark(reply, mark))
 

@@ -12,18 +12,21 @@ from interlock.engine.delegation.agent_states import parent_of
 from interlock.engine.kinds import TurnKind
 from interlock.engine.prompt.contract import contract
 from interlock.engine.prompt.grammar import ReplyEnding, ending_of
+from interlock.engine.prompt.output_words import output_contract
 from interlock.engine.prompt.phrases import briefing, frames_explanation
-from interlock.engine.routing.decision import RoutingTable
+from interlock.engine.prompt.typed_reply import TypedReply, reply_form_of
+from interlock.engine.routing.decision import OwnReply, RoutingTable
 
 
 class PromptTexts:
-    """`instructions`, `ending` and `longest` are cached: a text that is known costs no call."""
+    """`instructions`, `ending`, `typed_reply` and `longest` are cached: a text that is known costs no call."""
 
     def __init__(self, crew: CrewDefinition, table: RoutingTable) -> None:
         self.crew, self.table = crew, table
         self.agents = {agent.id: agent for agent in crew.agents}
         self.instructions = cache(self._build_instructions)
         self.ending = cache(self._build_ending)
+        self.typed_reply = cache(self._build_typed_reply)
         self.longest = cache(self._measure_longest)
 
     def _build_instructions(self, agent_id: str, group: str = "", kind: TurnKind = TurnKind.FLOOR) -> str:
@@ -39,13 +42,22 @@ class PromptTexts:
                 return rules
         else:
             rules = contract(self.table, agent, group)
-        parts = (fill_prompt(agent.system_prompt, agent).rstrip(), frames_explanation(self.crew), rules)
+        output = "" if kind else output_contract(self.crew, self.table.outputs.get(agent_id))
+        parts = (fill_prompt(agent.system_prompt, agent).rstrip(), frames_explanation(self.crew), output, rules)
         text = "\n\n".join(part for part in parts if part)
         return text.strip() if kind else text
 
     def _build_ending(self, agent_id: str, group: str = "", kind: TurnKind = TurnKind.FLOOR) -> ReplyEnding | None:
         """The legal ending of a reply, if the crew constrains replies; that of a task or an advisory call is free."""
         return ending_of(self.crew, agent_id, group) if not kind else None
+
+    def _build_typed_reply(self, agent_id: str, group: str = "", kind: TurnKind = TurnKind.FLOOR) -> TypedReply | None:
+        """The form of a reply that is asked for a value, for clients that can hold a model to it."""
+        if kind:
+            return None
+        asked = self.table.outputs.get(agent_id)
+        needs_mark = self.table.decide(OwnReply(agent_id, "")).verb is None
+        return reply_form_of(self.crew, agent_id, asked, group, needs_mark=needs_mark)
 
     def _measure_longest(self, agent_id: str) -> int:
         """The tokens of the agent's longest instructions, as current agent or as a member."""

@@ -10,6 +10,7 @@ import msgspec
 
 from interlock.crew.definition import AgentDefinition, CrewDefinition, RouteDefinition
 from interlock.crew.graph import ends_without_signal
+from interlock.crew.outputs.asked import outputs_by_agent
 from interlock.crew.registry import registry_of
 from interlock.engine.kinds import ASK_USER
 from interlock.engine.routing.candidates import STEERING, Candidate, CandidateOutcome, Verb
@@ -90,6 +91,7 @@ class RoutingTable:
         self.messaging_agents = _messaging_agents(crew)
         self._near = NameSuggestions(self._known.names)
         self._own: dict[str, OwnMarks] = {}
+        self.outputs = outputs_by_agent(crew)  # the agents that are asked for a typed value
 
     def for_rules(self, rules: int) -> "RoutingTable":
         """The table for runs of these rules."""

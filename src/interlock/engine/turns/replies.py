@@ -39,7 +39,7 @@ def on_model_replied(t: Transition, event: ModelReplied) -> Stage | None:
         _warn_of_free_marks(t, event)
     if len(event.text) > READ_CHARS_MAX:
         _warn_of_long_reply(t, turn, event)
-    turn.emits = ()
+    turn.emits, turn.verdict = (), event.output
     if not event.tool_calls or turn.kind in ADVISORY_KINDS:
         return ConcludeTurn(turn, event.text)
     if has_only_emissions(t.crew, event.tool_calls):
@@ -56,11 +56,12 @@ def _conclude_by_emission(t: Transition, turn: Turn, event: ModelReplied) -> Sta
         turn.emits = event.tool_calls
         return ConcludeTurn(turn, event.text)
     record_marks(t, decision, steers=False)
-    _answer_emits(turn, event.text, event.tool_calls, emission_refusal(t.crew, turn.agent))
+    answer_emits(turn, event.text, event.tool_calls, emission_refusal(t.crew, turn.agent))
     return Ask(turn)
 
 
-def _answer_emits(turn: Turn, text: str, emits: tuple[ToolRequest, ...], answer: str) -> None:
+def answer_emits(turn: Turn, text: str, emits: tuple[ToolRequest, ...], answer: str) -> None:
+    """Adds a reply to its turn, with the outputs of the signals that it emitted by a tool."""
     turn.said.append(TurnMessage(role="assistant", text=text, tool_calls=emits))
     turn.said += [TurnMessage(role="tool", text=answer, tool_call=emit.id) for emit in emits]
 
@@ -111,6 +112,6 @@ def nudge_agent(t: Transition, turn: Turn, reply: str, decision: Decision) -> St
     turn.nudges += 1
     t.state.output = reply
     t.record(Nudged(agent=turn.agent, because=decision.because))
-    _answer_emits(turn, reply, turn.emits, EMITTED)
+    answer_emits(turn, reply, turn.emits, EMITTED)
     turn.said.append(TurnMessage(role="user", text=nudge_text(t.crew, turn.agent, decision)))
     return Ask(turn)

@@ -13,10 +13,11 @@ from interlock.crew.definition import AgentDefinition, CrewDefinition
 from interlock.crew.tokens import text_tokens
 from interlock.engine.budgets.limits import CostOf, cost_of, with_cost
 from interlock.engine.effects import CallModel
-from interlock.engine.events import IncomingEvent, ModelFailed, ModelReplied, Usage
+from interlock.engine.events import IncomingEvent, ModelFailed, ModelReplied, OutputVerdict, Usage
+from interlock.engine.outputs.reply_value import read_value
 from interlock.engine.routing.stream import ReplyScanner
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, ScriptExhausted
-from interlock.ports import Model, ModelReply, Toolbox
+from interlock.ports import Model, ModelReply, NoValidator, OutputValidator, Toolbox
 from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.host_decisions import HostDecisions
 from interlock.runtime.calls.model_request import build_model_request, scale_of, tokens_of_tools
@@ -34,11 +35,18 @@ Answer = Callable[[LiveRun, IncomingEvent], None]
 # Called before and after each effect; tests kill the process with it.
 Hook = Callable[[str], None]
 
+# What is wrong with a value, as a model and a person read it.
+FAULT_CHARS_MAX = 500
+
 # A provider that asks for more than a day is not believed.
 RETRY_AFTER_SAID_MAX_MS = 86_400_000
 
 
 class ModelCalls:
+    """`outputs` validates typed values; a process that is given none takes no value."""
+
+    outputs: OutputValidator = NoValidator()
+
     def __init__(
         self,
         *,
@@ -120,7 +128,8 @@ class ModelCalls:
                     if said:
                         self._on_reply_over(live, call.effect)
             costs = cost_of if self._costs is None else self._costs(live.id)
-            return _reply_event(live, call, streamed, costs)
+            event = _reply_event(live, call, streamed, costs)
+            return self._with_verdict(live, event) if live.run.table.outputs else event
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
@@ -135,6 +144,15 @@ class ModelCalls:
         usage = _estimate_usage(live, call, ModelReply(text="".join(said)))
         costs = cost_of if self._costs is None else self._costs(live.id)
         return msgspec.structs.replace(failed, usage=with_cost(call.agent, usage, costs))
+
+    def _with_verdict(self, live: LiveRun, event: ModelReplied) -> ModelReplied:
+        """The event with the verdict on its value, if a value was asked for and can be read."""
+        asked = None if event.purpose else live.run.table.outputs.get(event.agent)
+        read = read_value(event.text, live.run.table.is_known_mark) if asked is not None else None
+        if asked is None or read is None or read.fault:
+            return event
+        fault = as_storable(self.outputs.fault_in(asked.schema, read.value))[:FAULT_CHARS_MAX]
+        return msgspec.structs.replace(event, output=OutputVerdict(fault=fault))
 
 
 def _is_being_cancelled() -> bool:

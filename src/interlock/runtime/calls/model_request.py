@@ -40,6 +40,9 @@ def build_model_request(
         top_p=agent.top_p,
         top_k=agent.top_k,
         ending=conversation.ending(agent.id, group, turn.kind),
+        typed=conversation.typed_reply(agent.id, group, turn.kind)
+        if run.table.outputs and state.aside is None
+        else None,
         path=state.way or state.path,
     )
 

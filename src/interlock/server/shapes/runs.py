@@ -132,6 +132,7 @@ class RunDetail(RunView):
     )
     output: str
     text: str
+    value: Any = Field(description="The typed result; null unless the run completed with one.", examples=[None])
     token: str = Field(description="The token of the oldest open wait, if the run is paused.")
     questions: list[Question]
     usage_by_agent: dict[str, Used]

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
+from interlock.adapters.json_schemas import JsonSchemaValidator
 from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.approvals.rules import ApprovalRules
 from interlock.crew.definition import AgentDefinition, CrewDefinition
@@ -97,6 +98,7 @@ class Process:
             listens=self.listens,
             approvals=HostApprovals(plan.rules, self.store, plan.deadline_ms),
         )
+        self.runner.effect_runner.model_calls.outputs = JsonSchemaValidator()
 
     async def boot(self, crew: CrewDefinition) -> None:
         """Starts the runner, and recovers every run whose owner is gone."""

@@ -20,6 +20,7 @@ from interlock.adapters.models.local import local_files
 from interlock.adapters.models.openai.client import OpenAICompatibleModel
 from interlock.adapters.models.openai.constrained_decoding import GRAMMAR
 from interlock.adapters.models.openai.endpoint import CallLimits, Endpoint, Server
+from interlock.adapters.models.typed_output import SCHEMA as BY_SCHEMA
 from interlock.errors import ModelRefused, ModelUnavailable
 from interlock.ports import Delta, ModelReply, ModelRequest
 
@@ -116,6 +117,8 @@ class LocalModel:
             key=key,
             limits=LIMITS,
             constrains=GRAMMAR,
+            outputs=BY_SCHEMA,
+            takes_bounds=True,
             sentences=SENTENCES_MAX,
         )
 

@@ -19,10 +19,18 @@ from interlock.adapters.models.openai.call_deadlines import CallDeadlines
 from interlock.adapters.models.openai.chat_request import body_of, tool_names
 from interlock.adapters.models.openai.chat_stream import DONE, ChatStream
 from interlock.adapters.models.openai.connections import Connections
-from interlock.adapters.models.openai.constrained_decoding import SCHEMA, advice_for, ending_for, fields_for
+from interlock.adapters.models.openai.constrained_decoding import (
+    SCHEMA,
+    advice_for,
+    ending_for,
+    fields_for,
+    output_fields,
+)
 from interlock.adapters.models.openai.endpoint import Endpoint
 from interlock.adapters.models.openai.event_lines import EventLines
 from interlock.adapters.models.openai.provider_failures import body_as_error, failure_of, retry_after_ms
+from interlock.adapters.models.typed_output import OutputPlan, plan_output
+from interlock.adapters.models.wire_schemas import GRAMMAR_SERVERS, OPENAI
 from interlock.engine.prompt.grammar import ReplyEnding
 from interlock.errors import ModelRefused, ModelUnavailable, ReplyTooLarge
 from interlock.ports import Delta, ModelReply, ModelRequest
@@ -74,12 +82,15 @@ class OpenAICompatibleModel:
         await self._connections.close()
 
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+        plan = self._plan(request)
+        request = request if plan is None else plan.request
         limits, stream = self.endpoint.limits, self._stream_for(request)
         lines = EventLines(limits.reply_bytes_max * 6 + ERROR_BYTES_MAX)  # an escape takes six bytes per character
         transport = self._connections.acquire()  # the first one loads modules; no deadline runs yet
         deadlines = CallDeadlines(self.endpoint.server.name, limits)
         ending = ending_for(request, self.endpoint.constrains, with_tools=self.endpoint.constrains_with_tools)
-        body = body_of(self.model, request, self._fields(ending))
+        ending, is_json = self._ending_beside(plan, ending)
+        body = body_of(self.model, request, self._fields(ending, plan))
         async with self._open_response(transport, self._request(body, request.key), deadlines) as (response, pieces):
             await self._require_stream(response, pieces, deadlines, advice_for(ending, has_tools=bool(request.tools)))
             is_framed, size = _is_framed(response), 0
@@ -88,16 +99,30 @@ class OpenAICompatibleModel:
                 if size > limits.reply_bytes_max * STREAM_SHARE or lines.is_overlong:
                     raise ReplyTooLarge(self.endpoint.server.name, limits.reply_bytes_max)
                 text = "".join(map(stream.add_payload, lines.add(data)))
-                if text and not self._is_json(ending):
+                if text and not is_json:
                     yield Delta(text)
             last = (payload for payload in lines.last() if is_framed or payload == DONE)
             text = "".join(map(stream.add_payload, last)) + stream.flush_text()
-            if text and not self._is_json(ending):
+            if text and not is_json:
                 yield Delta(text)
             await _wait_for_end(pieces)
-        yield self._as_constrained(ending, stream.reply(is_framed=is_framed))
+        reply = stream.reply(is_framed=is_framed)
+        yield plan.reply_of(reply) if plan is not None else self._as_constrained(ending, reply)
 
-    def _fields(self, ending: ReplyEnding | None) -> Mapping[str, Any] | None:
+    def _plan(self, request: ModelRequest) -> OutputPlan | None:
+        dialect = GRAMMAR_SERVERS if self.endpoint.takes_bounds else OPENAI
+        with_tools = self.endpoint.constrains_with_tools
+        return plan_output(request, self.endpoint.outputs, dialect, with_tools=with_tools)
+
+    def _ending_beside(self, plan: OutputPlan | None, ending: ReplyEnding | None) -> tuple[ReplyEnding | None, bool]:
+        """The ending to constrain, and whether the text is JSON. A plan for a value includes the marks."""
+        if plan is not None:
+            return None, plan.is_json
+        return ending, self._is_json(ending)
+
+    def _fields(self, ending: ReplyEnding | None, plan: OutputPlan | None) -> Mapping[str, Any] | None:
+        if plan is not None:
+            return {**(self._extra or {}), **output_fields(plan, brief=bool(self.endpoint.sentences))}
         if ending is None:
             return self._extra
         return {**(self._extra or {}), **fields_for(ending, self.endpoint.constrains, self.endpoint.sentences)}

@@ -8,6 +8,9 @@ tools. With a grammar most servers cannot call tools; `check` reports that befor
 from collections.abc import Mapping
 from typing import Any
 
+from interlock.adapters.models.typed_output import JSON_OBJECT, OutputPlan
+from interlock.adapters.models.typed_output import SCHEMA as BY_SCHEMA
+from interlock.adapters.models.wire_schemas import with_brief_bounds
 from interlock.engine.prompt.grammar import ReplyEnding
 from interlock.ports import ModelRequest
 
@@ -43,3 +46,16 @@ def fields_for(ending: ReplyEnding, way: str, sentences: int) -> Mapping[str, An
         schema = {"name": "reply", "strict": True, "schema": ending.schema}
         return {"response_format": {"type": "json_schema", "json_schema": schema}}
     return {way: ending.brief(sentences) if sentences else ending.grammar}
+
+
+def output_fields(plan: OutputPlan, *, brief: bool) -> Mapping[str, Any]:
+    """The fields that hold a reply to its value; `brief` bounds texts and lists, for models that do not stop."""
+    if plan.way == BY_SCHEMA:
+        envelope = with_brief_bounds(plan.envelope) if brief else plan.envelope
+        return {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "reply", "strict": True, "schema": envelope},
+            }
+        }
+    return {"response_format": {"type": "json_object"}} if plan.way == JSON_OBJECT else {}

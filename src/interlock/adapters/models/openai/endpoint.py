@@ -30,6 +30,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     limits: CallLimits = CallLimits()
     constrains: str = ""  # how the server constrains an ending, if it can
     constrains_with_tools: bool = False  # also in a call that offers tools
+    outputs: str = ""  # how a typed value is asked for; empty: in the prompt alone
+    takes_bounds: bool = False  # its schemas may have bounds of numbers, texts and lists
     sentences: int = 0  # how many a constrained reply may have; 0 leaves it to the model
     idempotency_header: str = ""  # the header for the idempotency key; empty if the server has none
 

@@ -16,11 +16,15 @@ from interlock.adapters.models.openai.constrained_decoding import GRAMMAR, GUIDE
 from interlock.adapters.models.openai.endpoint import CallLimits, Endpoint, Server
 from interlock.adapters.models.openai.server_addresses import Address, address_of, fault_in_address, is_listed
 from interlock.adapters.models.pydantic_ai.other_providers import OTHER_PROVIDERS, SECRETS, missing_key_variable
+from interlock.adapters.models.typed_output import SCHEMA as BY_SCHEMA
 from interlock.crew.definition import ModelRef
 from interlock.crew.host import PROVIDERS
 from interlock.errors import ModelRefused
 
 OLLAMA_PORT = 11434
+
+# Servers that turn the schema of a value into a grammar, bounds included.
+GRAMMAR_PROVIDERS = ("llama.cpp", "ollama", "vllm")
 
 
 class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,6 +41,7 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     max_reply_kb: int = CallLimits().reply_bytes_max // 1000
     constrains: str = ""
     constrains_with_tools: bool = False
+    outputs: str = ""
     constrained_sentences: int | None = None
     idempotency_header: str = ""
     input_token_price_per_million: float | None = None
@@ -63,18 +68,21 @@ Providers = Mapping[str, ProviderSettings]
 Environment = Mapping[str, str]
 
 BUILT_IN = {
-    "llama.cpp": ProviderSettings(url="http://127.0.0.1:8080/v1", constrains=GRAMMAR),
-    "ollama": ProviderSettings(url=f"http://127.0.0.1:{OLLAMA_PORT}/v1", constrains=SCHEMA),
+    "llama.cpp": ProviderSettings(url="http://127.0.0.1:8080/v1", constrains=GRAMMAR, outputs=BY_SCHEMA),
+    "ollama": ProviderSettings(url=f"http://127.0.0.1:{OLLAMA_PORT}/v1", constrains=SCHEMA, outputs=BY_SCHEMA),
     "openai": ProviderSettings(
         url="https://api.openai.com/v1",
         key_env="OPENAI_API_KEY",
         constrains=SCHEMA,
         constrains_with_tools=True,
+        outputs=BY_SCHEMA,
         idempotency_header="Idempotency-Key",
     ),
     "openai-compatible": ProviderSettings(),
-    "openrouter": ProviderSettings(url="https://openrouter.ai/api/v1", key_env="OPENROUTER_API_KEY", constrains=SCHEMA),
-    "vllm": ProviderSettings(url="http://127.0.0.1:8000/v1", constrains=GUIDED_GRAMMAR),
+    "openrouter": ProviderSettings(
+        url="https://openrouter.ai/api/v1", key_env="OPENROUTER_API_KEY", constrains=SCHEMA, outputs=BY_SCHEMA
+    ),
+    "vllm": ProviderSettings(url="http://127.0.0.1:8000/v1", constrains=GUIDED_GRAMMAR, outputs=BY_SCHEMA),
 }
 
 
@@ -109,6 +117,8 @@ def endpoint_of(model: ModelRef, settings: Providers, environment: Environment) 
         limits=provider.limits,
         constrains=provider.constrains,
         constrains_with_tools=known.constrains_with_tools,
+        outputs=provider.outputs,
+        takes_bounds=model.provider in GRAMMAR_PROVIDERS,
         sentences=provider.constrained_sentences or 0,
         idempotency_header=known.idempotency_header,
     )
@@ -159,6 +169,7 @@ def provider_of(name: str, settings: Providers, environment: Environment) -> Pro
         key_env=own.key_env or built_in.key_env,
         constrains=own.constrains or built_in.constrains,
         constrains_with_tools=own.constrains_with_tools or built_in.constrains_with_tools,
+        outputs=own.outputs or built_in.outputs,
         idempotency_header=own.idempotency_header or built_in.idempotency_header,
     )
 

@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
     ToolCallPart,
 )
 from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
@@ -29,6 +30,8 @@ from interlock.adapters.models.openai.endpoint import CallLimits
 from interlock.adapters.models.price_table import cost_of_usage, may_be_priced
 from interlock.adapters.models.pydantic_ai.failures import failure_of
 from interlock.adapters.models.pydantic_ai.messages import conversation_of, tools_of
+from interlock.adapters.models.typed_output import SCHEMA, TOOL, OutputPlan, plan_output
+from interlock.adapters.models.wire_schemas import ANTHROPIC, GEMINI, OPENAI
 from interlock.crew.definition import ModelRef
 from interlock.engine.events import ToolRequest, Usage
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, ReplyCutShort, ReplyTooLarge
@@ -78,11 +81,14 @@ class PydanticAIModel:
 
     async def _pieces(self, request: ModelRequest) -> AsyncGenerator[Delta | ModelReply]:
         hidden, size = RedactingStream(self._keys), 0
+        plan = self._plan(request)
+        request = request if plan is None else plan.request
+        is_json = plan is not None and plan.is_json
         async with model_request_stream(
             self._client,
             conversation_of(request),
             model_settings=_settings(self._client, request),
-            model_request_parameters=ModelRequestParameters(function_tools=tools_of(request)),
+            model_request_parameters=_parameters(request, plan),
             instrument=False,
         ) as stream:
             async for event in stream:
@@ -90,12 +96,20 @@ class PydanticAIModel:
                 size += len(piece)
                 if size > LIMITS.reply_bytes_max:
                     raise ReplyTooLarge(self._model.name, LIMITS.reply_bytes_max)
-                if text := hidden.add(piece):
+                if (text := hidden.add(piece)) and not is_json:
                     yield Delta(text)
-            if text := hidden.flush():
+            if (text := hidden.flush()) and not is_json:
                 yield Delta(text)
             reply = self._reply(request, stream.get())
-        yield reply
+        yield reply if plan is None else plan.reply_of(reply)
+
+    def _plan(self, request: ModelRequest) -> OutputPlan | None:
+        """Asks by a schema where the library says that the model takes one, else by a tool."""
+        if request.typed is None:
+            return None
+        native = self._client.profile.get("supports_json_schema_output", False)
+        dialect = _DIALECTS.get(self._model.provider, OPENAI)
+        return plan_output(request, SCHEMA if native else TOOL, dialect, with_tools=dialect is not GEMINI)
 
     def _reply(self, request: ModelRequest, response: ModelResponse) -> ModelReply:
         text = self._keys.redact("".join(part.content for part in response.parts if isinstance(part, TextPart)))
@@ -128,6 +142,18 @@ class PydanticAIModel:
     def _usage(self, usage: RequestUsage) -> Usage:
         cost = cost_of_usage(self._model, usage) if self._by_table else None
         return Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost_micros=cost or 0)
+
+
+# The dialects of schemas, by provider; others speak OpenAI's.
+_DIALECTS = {"anthropic": ANTHROPIC, "bedrock": ANTHROPIC, "gemini": GEMINI, "google": GEMINI}
+
+
+def _parameters(request: ModelRequest, plan: OutputPlan | None) -> ModelRequestParameters:
+    tools = tools_of(request)
+    if plan is None or plan.way != SCHEMA:
+        return ModelRequestParameters(function_tools=tools)
+    envelope = OutputObjectDefinition(json_schema=plan.envelope, name="reply", strict=True)
+    return ModelRequestParameters(function_tools=tools, output_mode="native", output_object=envelope)
 
 
 def _is_ended(response: ModelResponse) -> bool:

@@ -1,0 +1,1 @@
+"""Schemas of outputs: which are allowed, which fit which, and which agents are asked for one."""

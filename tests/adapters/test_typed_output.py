@@ -1,0 +1,268 @@
+"""Typed values over the wire: what is sent passes the strict rules of each provider, and the answer is a value.
+
+The schemas are checked by stand-ins that refuse what the providers refuse; see `strict_schemas`.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+
+from interlock.adapters.config.known_secrets import KnownSecrets
+from interlock.adapters.models.openai.client import OpenAICompatibleModel
+from interlock.adapters.models.openai.endpoint import Endpoint, Server
+from interlock.adapters.models.pydantic_ai.other_providers import OtherProviderModel
+from interlock.adapters.models.typed_output import JSON_OBJECT, PROMPT, SCHEMA, TOOL, plan_output
+from interlock.adapters.models.wire_schemas import ANTHROPIC, GEMINI, GRAMMAR_SERVERS, OPENAI, SchemaDialect, wire_form
+from interlock.crew.definition import ModelRef
+from interlock.engine.events import ToolRequest
+from interlock.engine.outputs.reply_value import read_value
+from interlock.engine.prompt.typed_reply import TypedReply
+from interlock.engine.state import TurnMessage
+from interlock.ports import Delta, ModelReply, ModelRequest, ToolSchema
+from tests.adapters.strict_schemas import (
+    instance_of,
+    refusals_of_anthropic,
+    refusals_of_deepseek,
+    refusals_of_gemini,
+    refusals_of_llama,
+    refusals_of_openai,
+)
+from tests.loopback import listening
+
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "a text": {"type": "string"},
+    "an object": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+    "optional": {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"type": "string"}},
+        "required": ["a"],
+    },
+    "nullable": {"type": "object", "properties": {"a": {"type": ["integer", "null"]}}, "required": []},
+    "bounds": {
+        "type": "object",
+        "properties": {"n": {"type": "number", "minimum": 2, "maximum": 3}, "s": {"type": "string", "maxLength": 9}},
+        "required": ["n", "s"],
+    },
+    "lists": {
+        "type": "array",
+        "items": {"type": "object", "properties": {"x": {"enum": ["a", "b"]}, "y": {"const": 1}}, "required": ["x"]},
+    },
+    "cases": {"oneOf": [{"type": "string"}, {"type": "object", "properties": {"k": {"type": "boolean"}}}]},
+    "mixed enum": {"enum": ["a", 1, None]},
+    "definitions": {
+        "type": "object",
+        "properties": {"from": {"$ref": "#/$defs/Place"}, "to": {"$ref": "#/$defs/Place"}},
+        "required": ["from"],
+        "$defs": {"Place": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}},
+    },
+    "recursive": {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "kids": {"type": "array", "items": {"$ref": "#"}}},
+        "required": ["name"],
+    },
+    "a map": {"type": "object", "additionalProperties": {"type": "integer"}},
+    "anything": {},
+    "a tuple": {"type": "array", "prefixItems": [{"type": "string"}], "items": False},
+}
+WITHOUT_FORM = {"a map", "anything", "a tuple"}
+Refusals = Callable[[dict[str, Any]], list[str]]
+REFUSALS: dict[str, tuple[SchemaDialect, Refusals]] = {
+    "openai": (OPENAI, refusals_of_openai),
+    "anthropic": (ANTHROPIC, refusals_of_anthropic),
+    "gemini": (GEMINI, refusals_of_gemini),
+    "llama.cpp": (GRAMMAR_SERVERS, refusals_of_llama),
+}
+
+
+def asking(schema: dict[str, Any], *, always: bool = True, tools: tuple[ToolSchema, ...] = ()) -> ModelRequest:
+    typed = TypedReply(schema=schema, always=always, marks=("[DONE]", "[ASK]"), needs_mark=True)
+    told = (TurnMessage(role="user", text="hi"),)
+    return ModelRequest(key="r:1", agent="a", number=1, system="Be kind.", messages=told, typed=typed, tools=tools)
+
+
+def valid(schema: dict[str, Any], value: Any) -> bool:
+    return bool(jsonschema.Draft202012Validator(schema).is_valid(value))
+
+
+def value_of(text: str) -> Any:
+    read = read_value(text, ("DONE", "ASK").__contains__)
+    assert read.fault == "", text
+    assert read.beside.strip() == "[DONE]"
+    return read.value
+
+
+@pytest.mark.parametrize("dialect", REFUSALS)
+@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("always", [True, False])
+def test_what_is_sent_is_not_refused_and_what_comes_back_is_a_value(dialect: str, name: str, always: bool) -> None:
+    rules, refusals = REFUSALS[dialect]
+    plan = plan_output(asking(SCHEMAS[name], always=always), SCHEMA, rules)
+    assert plan is not None
+    is_sayable = name not in WITHOUT_FORM and (rules.recursion or name != "recursive")
+    assert plan.way == (SCHEMA if is_sayable else TOOL)
+    if not is_sayable:
+        return
+    assert refusals(plan.envelope) == []
+    for with_nulls in (True, False) if always else (False,):
+        answer = instance_of(plan.envelope, with_nulls=with_nulls)
+        assert answer["signal"] == "[DONE]"
+        value = value_of(plan.reply_of(ModelReply(text=json.dumps(answer))).text)
+        assert valid(SCHEMAS[name], value), (answer, value)
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+@pytest.mark.parametrize("name", ["an object", "optional", "bounds", "recursive"])
+def test_the_stand_ins_refuse_a_schema_as_a_crew_writes_it(dialect: str, name: str) -> None:
+    assert REFUSALS[dialect][1](SCHEMAS[name]) != []
+
+
+def test_a_rule_that_is_not_sent_is_told_in_the_description() -> None:
+    form = wire_form(SCHEMAS["bounds"], OPENAI)
+    assert form is not None
+    assert form.schema["properties"]["n"] == {"type": "number", "description": '{"maximum":3,"minimum":2}'}
+
+
+def test_a_turn_that_does_not_end_the_run_answers_in_text() -> None:
+    plan = plan_output(asking(SCHEMAS["an object"], always=False), SCHEMA, OPENAI)
+    assert plan is not None
+    answer = {"text": "Which order? See [DONE].", "value": None, "signal": "[ASK]"}
+    assert plan.reply_of(ModelReply(text=json.dumps(answer))).text == "Which order? See ⟦DONE⟧.\n[ASK]"
+
+
+@pytest.mark.parametrize("answer", ['{"a": 1}\n[DONE]', "no JSON", '{"value": 1, "signal": "[NOPE]"}', "[" * 10_000])
+def test_an_answer_that_is_not_the_envelope_is_left_as_it_is(answer: str) -> None:
+    plan = plan_output(asking(SCHEMAS["an object"]), SCHEMA, OPENAI)
+    assert plan is not None
+    assert plan.reply_of(ModelReply(text=answer)).text == answer
+
+
+LOOK = ToolSchema(name="give_output", description="a tool of that name", parameters={"type": "object"})
+
+
+def test_the_output_tool_has_a_name_of_its_own_and_waits_for_other_tools() -> None:
+    plan = plan_output(asking(SCHEMAS["a map"], tools=(LOOK,)), SCHEMA, OPENAI)
+    assert plan is not None and plan.tool == "give_output_2"
+    ours = msgspec.convert(
+        {"id": "1", "name": plan.tool, "arguments": '{"value": {"k": 1}, "signal": "[DONE]"}'}, type=ToolRequest
+    )
+    other = msgspec.convert({"id": "2", "name": "give_output", "arguments": "{}"}, type=ToolRequest)
+    alone = plan.reply_of(ModelReply(text="", tool_calls=(ours,)))
+    assert (alone.text, alone.tool_calls) == ('{"k": 1}\n[DONE]', ())
+    both = plan.reply_of(ModelReply(text="", tool_calls=(ours, other)))
+    assert (both.text, both.tool_calls) == ("", (other,))
+
+
+class Provider:
+    """Refuses what the real one refuses, and else answers with a value of the schema that it was sent."""
+
+    def __init__(
+        self, refusals: Callable[[dict[str, Any]], list[str]], answer: Callable[[dict[str, Any]], bytes]
+    ) -> None:
+        self.refusals, self.answer = refusals, answer
+        self.bodies: list[dict[str, Any]] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        size = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        body = json.loads(await reader.readexactly(size))
+        self.bodies.append(body)
+        refused = self.refusals(body)
+        error = json.dumps({"error": {"message": "; ".join(refused), "type": "invalid_request_error"}}).encode()
+        wrong = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n"
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+        wrong += f"content-length: {len(error)}\r\n\r\n".encode()
+        writer.write(wrong + error if refused else head + self.answer(body))
+        await writer.drain()
+
+
+def chat_answer(body: dict[str, Any]) -> bytes:
+    """The value that the schema leads to; without a schema that of the one in the prompt."""
+    form = body["response_format"]
+    if form["type"] == "json_schema":
+        schema = form["json_schema"]["schema"]
+    else:
+        schema = json.loads(body["messages"][0]["content"].rpartition("\n")[2])
+    text = json.dumps(instance_of(schema, with_nulls=False))
+    chunks = [{"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]}]
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks).encode() + b"data: [DONE]\n\n"
+
+
+def refusals_of_chat(body: dict[str, Any]) -> list[str]:
+    form = body["response_format"]
+    assert (form["type"], form["json_schema"]["strict"]) == ("json_schema", True)
+    return refusals_of_openai(form["json_schema"]["schema"])
+
+
+async def reply_of(model: OpenAICompatibleModel | OtherProviderModel, request: ModelRequest) -> ModelReply:
+    try:
+        async with asyncio.timeout(30):
+            pieces = [piece async for piece in model.reply(request)]
+    finally:
+        await model.close()
+    assert not any(isinstance(piece, Delta) for piece in pieces), "pieces of the envelope are not text"
+    reply = pieces[-1]
+    assert isinstance(reply, ModelReply)
+    return reply
+
+
+@pytest.mark.parametrize("name", sorted(set(SCHEMAS) - WITHOUT_FORM))
+async def test_openai_takes_the_schema(name: str) -> None:
+    provider = Provider(refusals_of_chat, chat_answer)
+    async with listening(provider.serve) as port:
+        place = Endpoint(server=Server("openai:m"), url=f"http://127.0.0.1:{port}", outputs=SCHEMA)
+        reply = await reply_of(OpenAICompatibleModel(place, "m"), asking(SCHEMAS[name]))
+    assert valid(SCHEMAS[name], value_of(reply.text))
+
+
+async def test_a_server_of_json_objects_is_told_the_form_in_the_prompt() -> None:
+    provider = Provider(refusals_of_deepseek, chat_answer)
+    async with listening(provider.serve) as port:
+        place = Endpoint(server=Server("deepseek:m"), url=f"http://127.0.0.1:{port}", outputs=JSON_OBJECT)
+        reply = await reply_of(OpenAICompatibleModel(place, "m"), asking(SCHEMAS["bounds"]))
+    assert "signal" in provider.bodies[0]["messages"][0]["content"]
+    assert value_of(reply.text) == {"n": 2.5, "s": "words"}
+
+
+@pytest.mark.parametrize("way", ["", PROMPT])
+async def test_a_server_that_can_do_neither_is_asked_in_the_prompt_alone(way: str) -> None:
+    assert plan_output(asking(SCHEMAS["an object"]), way, OPENAI) is None
+
+
+def anthropic_events(body: dict[str, Any]) -> bytes:
+    text = json.dumps(instance_of(_anthropic_schema(body), with_nulls=False))
+    start = {"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "model": "c",
+             "content": [], "stop_reason": None, "stop_sequence": None,
+             "usage": {"input_tokens": 1, "output_tokens": 1}}}  # fmt: skip
+    events: list[dict[str, Any]] = [
+        start,
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}},
+        {"type": "message_stop"},
+    ]
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
+
+
+def _anthropic_schema(body: dict[str, Any]) -> Any:
+    form = body.get("output_config", {}).get("format") or body.get("output_format")
+    assert form is not None and form["type"] == "json_schema", sorted(body)
+    return form["schema"]
+
+
+@pytest.mark.parametrize("name", ["optional", "bounds", "definitions", "lists"])
+async def test_anthropic_takes_the_schema(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = Provider(lambda body: refusals_of_anthropic(_anthropic_schema(body)), anthropic_events)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789abcdef")
+    async with listening(provider.serve) as port:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{port}")
+        model = OtherProviderModel(ModelRef(provider="anthropic", model="claude-sonnet-4-6"), KnownSecrets([]))
+        model._load()
+        reply = await reply_of(model, asking(SCHEMAS[name]))
+    assert valid(SCHEMAS[name], value_of(reply.text))
