@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from interlock.errors import RunNotFound as RunNotFound
     from interlock.errors import SignalError as SignalError
     from interlock.errors import UsageError as UsageError
+    from interlock.ports.hooks import Ask as Ask
+    from interlock.ports.hooks import HookCall as HookCall
+    from interlock.ports.hooks import Refuse as Refuse
+    from interlock.ports.hooks import RunOutput as RunOutput
     from interlock.runtime.calls.external_signals import ExternalSignal as ExternalSignal
     from interlock.runtime.following.text_stream import TextPiece as TextPiece
 
@@ -51,6 +55,10 @@ __version__ = "0.1.0"
 
 # Importing interlock loads nothing; a name loads its home the first time it is used.
 _HOMES = {
+    "Ask": "interlock.ports.hooks",
+    "HookCall": "interlock.ports.hooks",
+    "Refuse": "interlock.ports.hooks",
+    "RunOutput": "interlock.ports.hooks",
     "RunNotFound": "interlock.errors",
     "AlreadyResumed": "interlock.errors",
     "Agent": "interlock.authoring.agent",
@@ -85,6 +93,7 @@ __all__ = [  # noqa: RUF022 - plain order, capitals as letters
     "Agent",
     "AlreadyResumed",
     "Broadcast",
+    "Ask",
     "Crew",
     "CrewContext",
     "CrewError",
@@ -92,14 +101,17 @@ __all__ = [  # noqa: RUF022 - plain order, capitals as letters
     "External",
     "ExternalSignal",
     "Group",
+    "HookCall",
     "Interlock",
     "InterlockError",
     "Pause",
     "Problem",
+    "Refuse",
     "Result",
     "Retry",
     "Route",
     "RunNotFound",
+    "RunOutput",
     "SignalError",
     "SubCrew",
     "TextPiece",

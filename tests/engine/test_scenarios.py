@@ -525,7 +525,7 @@ class Story:
             case CallModel():
                 model = f" at {effect.model}" if effect.model else ""
                 return "call", effect.agent + model + (f" again ({effect.attempt})" if effect.attempt else "")
-            case RunTool() | StoreApproval():
+            case RunTool() | StoreApproval() | CheckOutput():
                 return self._order_about_tool(effect)
             case StartChild() | StopChild():
                 return self._order_about_child(effect)
@@ -538,7 +538,9 @@ class Story:
             case PublishBroadcast() | ClaimInbox() | AckInbox() | HandBackBroadcast():
                 return self._order_to_the_bus(effect)
 
-    def _order_about_tool(self, effect: RunTool | StoreApproval) -> tuple[str, str]:
+    def _order_about_tool(self, effect: RunTool | StoreApproval | CheckOutput) -> tuple[str, str]:
+        if isinstance(effect, CheckOutput):
+            return "ask the hooks about", f"the output of a run that is {effect.status}"
         if isinstance(effect, RunTool):
             return "run tool", f"{effect.name} for {effect.agent}"
         return "store", f"{effect.id} of {effect.by}: {effect.pattern}{', for this run' * effect.for_run}"

@@ -28,7 +28,7 @@ from interlock.compose.crews import AnyHost, settings_from
 from interlock.compose.given.run_resources import RunResources
 from interlock.compose.models import Models, model_named
 from interlock.compose.orders import OrderDesk
-from interlock.compose.preflight import Preflight, require_parts
+from interlock.compose.preflight import Preflight, require_hooks, require_parts
 from interlock.compose.questions import store_missing_questions
 from interlock.compose.recovery import RunRecovery
 from interlock.compose.resume import RunResumer
@@ -42,9 +42,11 @@ from interlock.engine.flow.parking import SET_ASIDE
 from interlock.engine.state import RunState
 from interlock.errors import OwnedElsewhere, RecordsMissing, UsageError
 from interlock.ports import Archive, Clock, Delivery, Journal, Observer, Owners, RunRow
+from interlock.ports.hooks import Hook
 from interlock.runtime.calls.approvals import HostApprovals
 from interlock.runtime.calls.external_signals import OnExternal
 from interlock.runtime.calls.host_decisions import CheckReport, HostDecisions, SelectChildren
+from interlock.runtime.calls.host_hooks import HostHooks
 from interlock.runtime.run_scheduler import RunScheduler
 from interlock.runtime.runner import GivenAnswer, Runner, replay_run
 
@@ -59,6 +61,8 @@ class OpenFolder:
 
     `models` and `script` reply in place of the models that crews name; `model` (`PROVIDER:NAME`) is called for every
     agent. `deps` are given to tools that ask for them (`ToolContext.deps`).
+
+    `hooks` see what goes into runs and what comes out of them, in their order; see `interlock.ports.hooks`.
 
     `select_children(task, ids)` and `check_report(task, report)` decide in place of a model where a crew's delegation
     says `select: model` or `report_check: model`.
@@ -76,6 +80,7 @@ class OpenFolder:
         deps: Any = None,
         on_external: OnExternal | None = None,
         observers: Sequence[Observer] = (),
+        hooks: Sequence[Hook] = (),
         select_children: SelectChildren | None = None,
         check_report: CheckReport | None = None,
         recover: bool = False,
@@ -83,11 +88,13 @@ class OpenFolder:
         clock: Clock | None = None,
     ) -> None:
         require_parts(data, tools, models)
+        require_hooks(hooks)
         settings = settings_from(host)
         self.data, self.host_file = Path(data), settings.file
         self.script, self.model = script, model
         self._approvals = settings.approvals
         self.clock = clock or SystemClock()
+        self._host_hooks = HostHooks(hooks)
         self._connect_tools(_models_from(models, script, model, settings, self.clock), deps, tools, settings)
         self._known = KnownSecrets(secret.value for secret in host_secrets(settings, os.environ))
         self._models = Models(self.resources, self.clock, settings.provider_settings, self._known)
@@ -107,7 +114,11 @@ class OpenFolder:
         settings: HostSettings,
     ) -> None:
         self.resources = RunResources(
-            models, deps, PythonToolbox(tools).names, has_tool=lambda name: name in functions.names
+            models,
+            deps,
+            PythonToolbox(tools).names,
+            has_tool=lambda name: name in functions.names,
+            hooks=self._host_hooks.names,
         )
         functions = self.resources.toolbox_of([*tools, *import_tools(settings)])
         self.toolbox = HostTools(
@@ -166,6 +177,7 @@ class OpenFolder:
                 redactor=self._known,
                 supplies=self.resources,
                 approvals=HostApprovals(self._approvals.rules, store, self._approvals.deadline_ms),
+                host_hooks=self._host_hooks,
             )
         )
         self.runner.effect_runner.model_calls.outputs = JsonSchemaValidator()

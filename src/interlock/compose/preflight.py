@@ -11,6 +11,7 @@ from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import BUILT_IN_TOOLS
 from interlock.engine.builtin_tools import BUILTIN_TOOLS
 from interlock.engine.events import CrewContext, RunStarted
+from interlock.engine.kinds import HookPoint
 from interlock.engine.routing.emit_signal import EMIT_SIGNAL
 from interlock.engine.shared_memory import value_fault
 from interlock.errors import UsageError
@@ -50,6 +51,24 @@ def require_parts(data: object, tools: object, models: object) -> None:
 def require_models_value(models: object) -> None:
     if not (models is None or isinstance(models, Mapping) or callable(models) or hasattr(models, "reply")):
         raise UsageError(f"models must be a function, a model, or a mapping of them, not {type(models).__name__}")
+
+
+def require_hooks(hooks: object) -> None:
+    """Refuses hooks without a name or a method, and two of one name: a run is resumed by the names of its hooks."""
+    if not isinstance(hooks, Iterable) or isinstance(hooks, str):
+        raise UsageError(f"hooks must be a list of objects, not {type(hooks).__name__}")
+    names = []
+    for hook in hooks:
+        name, points = getattr(hook, "name", None), [point for point in HookPoint if hasattr(hook, point)]
+        if not isinstance(name, str) or not name.strip():
+            raise UsageError(f"a hook needs a name: {type(hook).__name__} has none")
+        if not points:
+            raise UsageError(f"hook '{name}' has none of {', '.join(HookPoint)}; give it one of these methods")
+        if odd := next((point for point in points if not callable(getattr(hook, point))), None):
+            raise UsageError(f"hook '{name}': {odd} must be a method")
+        names.append(name)
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(f"two hooks are called '{twice}'; rename one of them")
 
 
 def require_name(name: object, what: str = "the caller (by)") -> None:

@@ -48,6 +48,7 @@ class CallModel(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     purpose: str = ""
     purpose_number: int = 0
+    hooked: bool = False  # the hooks of the host have decided about this call
 
 
 class RunTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +66,15 @@ class RunTool(msgspec.Struct, frozen=True, kw_only=True):
     approved: bool = False
     edited: bool = False
     idempotency_key: str = ""
+    hooked: bool = False  # the hooks of the host have decided about these arguments
+
+
+class CheckOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask the hooks of the host about the output of a run that is about to end like this."""
+
+    key: str
+    status: str
+    reason: str
 
 
 class StoreApproval(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +186,7 @@ Effect = (
     | Settle
     | CallModel
     | RunTool
+    | CheckOutput
     | StoreApproval
     | StartChild
     | StopChild

@@ -55,6 +55,7 @@ class WaitKind(StrEnum):
     APPROVAL = "approval"
     QUESTION = "question"
     UNKNOWN_OUTCOME = "tool_unknown_outcome"
+    HOOK = "hook"  # a hook of the host asked a person
 
     def reason(self, signal: str) -> str:
         """The reason of a wait for this signal, as the journal has it."""
@@ -63,6 +64,17 @@ class WaitKind(StrEnum):
     @classmethod
     def of_reason(cls, reason: str) -> "WaitKind":
         return cls(reason.partition(":")[0])
+
+
+class HookPoint(StrEnum):
+    """The places where hooks of the host may decide; each is the name of a hook's method."""
+
+    ON_INPUT = "on_input"
+    BEFORE_MODEL = "before_model"
+    AFTER_MODEL = "after_model"
+    BEFORE_TOOL = "before_tool"
+    AFTER_TOOL = "after_tool"
+    ON_OUTPUT = "on_output"
 
 
 class TimerKind(StrEnum):

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from interlock.engine.effects import ClaimInbox, Effect, Reserve, SetAlarm, SetTimer, StopChild
+from interlock.engine.effects import CheckOutput, ClaimInbox, Effect, Reserve, SetAlarm, SetTimer, StopChild
 from interlock.engine.flow.sub_crews import start_child_effect
 from interlock.engine.kinds import WorkStatus
+from interlock.engine.state import PendingEnd
 from interlock.engine.timers import remaining_ms
 from interlock.engine.transition import Transition
 from interlock.engine.turns.model_calls import call_model_effect
@@ -37,6 +38,12 @@ def outstanding_work(t: Transition) -> Iterator[Effect]:
     for child in t.children():
         if child.status is WorkStatus.WORKING:
             yield start_child_effect(child)
+    if t.state.ending is not None and t.state.ending.checking:
+        yield check_output_effect(t.state.ending)
+
+
+def check_output_effect(ending: PendingEnd) -> CheckOutput:
+    return CheckOutput(key=ending.checking, status=str(ending.status), reason=ending.reason)
 
 
 def _outstanding_stops(t: Transition) -> Iterator[Effect]:

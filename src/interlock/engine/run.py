@@ -30,6 +30,7 @@ from interlock.engine.events import (
     ChildWaits,
     DerivedEvent,
     DriveFailed,
+    HooksDecided,
     IncomingEvent,
     InputExpired,
     LimitReached,
@@ -61,12 +62,12 @@ from interlock.engine.flow.sub_crews import (
 )
 from interlock.engine.flow.waits import answer_wait, expire_wait, on_tool_outcome_lost, pause_if_idle
 from interlock.engine.index import Index
-from interlock.engine.kinds import RunStatus, TimerKind, TimerPurpose
+from interlock.engine.kinds import HookPoint, RunStatus, TimerKind, TimerPurpose
 from interlock.engine.outstanding import outstanding_effects
 from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.stages import (
     ApplyDecision,
-    Ask,
+    AskModel,
     CallSubCrews,
     CloseBranch,
     CloseTask,
@@ -88,6 +89,7 @@ from interlock.engine.state import RunState, wait_tokens_of
 from interlock.engine.timers import RUN, WARNING, start_timer, update_timers
 from interlock.engine.transition import Transition
 from interlock.engine.turns.approvals import on_approval_needed, on_tool_decided
+from interlock.engine.turns.hooks import on_hooks_decided, start_after_input_hooks
 from interlock.engine.turns.model_calls import ask_model, end_call, on_model_failed, on_reserved, retry_call
 from interlock.engine.turns.replies import on_model_replied
 from interlock.engine.turns.side_turns import end_side_turn, insert_side_turns, queue_side_turn, start_side_turns
@@ -216,9 +218,9 @@ def _is_closed(t: Transition, event: IncomingEvent) -> bool:
         case RunStarted():
             return t.state.status is not RunStatus.NEW
         case CancelRequested() | ParkRequested() | DriveFailed():
-            return t.state.ending is not None or (isinstance(event, ParkRequested) and bool(t.state.parked))
-        case ToolReturned() | ToolOutcomeLost() | ApprovalNeeded() | ToolDecided():
-            return not _is_awaited(t, event.call)
+            return t.state.is_ending or (isinstance(event, ParkRequested) and bool(t.state.parked))
+        case ToolReturned() | ToolOutcomeLost() | ApprovalNeeded() | ToolDecided() | HooksDecided():
+            return not _is_awaited(t, event)
         case TimerFired():
             return event.timer not in t.index.ticking
         case RunResumed() | InputExpired():
@@ -241,12 +243,19 @@ def _is_stale_answer(t: Transition, event: RunResumed | InputExpired) -> bool:
     return wait is None or bool(wait.child)
 
 
-def _is_awaited(t: Transition, tool: str) -> bool:
-    """Whether a tool has no output yet and no person is asked about it."""
-    return is_tool_open(t, tool) and tool not in [wait.tool for wait in t.state.waits]
+def _is_awaited(
+    t: Transition, event: ToolReturned | ToolOutcomeLost | ApprovalNeeded | ToolDecided | HooksDecided
+) -> bool:
+    """Whether the call is not over: a tool has no output and no person is asked about it, or hooks were to decide."""
+    point = event.verdict.point if isinstance(event, HooksDecided) else ""
+    if isinstance(event, HooksDecided) and point == HookPoint.BEFORE_MODEL:
+        return t.turn_calling(event.call, event.agent) is not None
+    if point == HookPoint.ON_OUTPUT:
+        return t.state.ending is not None and t.state.ending.checking == event.call
+    return is_tool_open(t, event.call) and event.call not in [wait.tool for wait in t.state.waits]
 
 
-def _on_run_started(t: Transition, event: RunStarted) -> Stage:
+def _on_run_started(t: Transition, event: RunStarted) -> Stage | None:
     t.state.status, t.state.rules = RunStatus.RUNNING, event.rules
     t.state.path, t.state.way, t.state.input = event.path, event.way, event.input
     t.state.calls = dict(event.calls)
@@ -263,7 +272,8 @@ def _on_run_started(t: Transition, event: RunStarted) -> Stage:
     milliseconds = int(t.settings.timeout_seconds * 1000)
     start_timer(t, RUN, milliseconds)
     start_timer(t, WARNING, int(milliseconds * t.settings.timeout_warning_threshold_pct / 100))
-    return StartTurn(event.entry or t.crew.entry_point)
+    t.state.checks_output = event.checks_output
+    return start_after_input_hooks(t, event, event.entry or t.crew.entry_point)
 
 
 def _stop_if_running(t: Transition, event: IncomingEvent) -> Stage | None:
@@ -329,6 +339,7 @@ _EVENT_HANDLERS: dict[type, Callable[[Transition, Any], Stage | None]] = {
     TimerFired: _on_timer_fired,
     RunResumed: _on_run_resumed,
     InputExpired: expire_wait,
+    HooksDecided: on_hooks_decided,
     ApprovalNeeded: on_approval_needed,
     ToolDecided: on_tool_decided,
     BroadcastHeard: queue_side_turn,
@@ -344,7 +355,7 @@ _EVENT_HANDLERS: dict[type, Callable[[Transition, Any], Stage | None]] = {
 
 _STAGE_HANDLERS: dict[type, Callable[[Transition, Any], Stage | None]] = {
     StartTurn: start_turn,
-    Ask: ask_model,
+    AskModel: ask_model,
     ConcludeTurn: route_reply,
     ApplyDecision: apply_decision,
     TransferControl: transfer_control,
@@ -364,6 +375,6 @@ _STAGE_HANDLERS: dict[type, Callable[[Transition, Any], Stage | None]] = {
 # In runs whose agents exchange messages, delegation is called before a model call and around a conclusion.
 _HANDLERS_WITH_MESSAGING: dict[type, Callable[[Transition, Any], Stage | None]] = {
     **_STAGE_HANDLERS,
-    Ask: ask,
+    AskModel: ask,
     ConcludeTurn: conclude_turn,
 }

@@ -14,7 +14,7 @@ class StartTurn(msgspec.Struct, frozen=True):
     agent: str
 
 
-class Ask(msgspec.Struct, frozen=True):
+class AskModel(msgspec.Struct, frozen=True):
     """Call the model of the turn's agent."""
 
     turn: Turn
@@ -115,11 +115,12 @@ class FinishRun(msgspec.Struct, frozen=True):
     reason: str
     above: int = 0  # the owner of the limit: 0 is the run, 1 its caller, and so on
     detail: str = ""
+    checked: bool = False  # the hooks of the host have seen the output
 
 
 Stage = (
     StartTurn
-    | Ask
+    | AskModel
     | ConcludeTurn
     | ApplyDecision
     | TransferControl

@@ -6,7 +6,16 @@ import msgspec
 
 from interlock.broadcast.record import ReceivedBroadcast
 from interlock.engine.budgets.inherited_limits import UNBOUNDED, Allowance, InheritedLimits
-from interlock.engine.events import NO_NEEDS, ApprovalTerms, Entry, HostNeeds, OutputVerdict, ToolRequest, Usage
+from interlock.engine.events import (
+    NO_NEEDS,
+    ApprovalTerms,
+    Entry,
+    HostNeeds,
+    ModelReplied,
+    OutputVerdict,
+    ToolRequest,
+    Usage,
+)
 from interlock.engine.kinds import OPEN, RunStatus, TurnKind, WaitKind, WorkStatus
 from interlock.engine.routing.decision import Decision
 from interlock.messages.answers import AnswerRules
@@ -43,6 +52,14 @@ class OpenTool(msgspec.Struct, kw_only=True, omit_defaults=True):
     edited: str = ""  # the arguments that a person gave instead of the model's
     asked_as: str = ""  # the first token of its approval
     terms: ApprovalTerms | None = None  # of its approval; None in journals of before there were terms
+    hooked: bool = False  # the hooks of the host have decided about its arguments
+    replaced: str = ""  # the arguments that a hook gave instead of the model's
+    held: str | None = None  # its output, while a person decides about it for a hook
+
+    @property
+    def arguments(self) -> str:
+        """The arguments to run it with: a person's, a hook's, or the model's."""
+        return self.edited or self.replaced or self.request.arguments
 
 
 class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -69,6 +86,9 @@ class Turn(msgspec.Struct, kw_only=True, omit_defaults=True):
     called_ms: int = 0
     trimmed: bool = False
     backup: bool = False  # the agent's primary model has failed, and this turn continues with the backup
+    hooked: bool = False  # the hooks of the host have decided about its current call
+    replaced: str = ""  # the request that a hook gave instead, as JSON
+    held: ModelReplied | None = None  # its reply, while a person decides about it for a hook
     taking: str = ""  # the key of the claim of its agent's inbox
     hops: int = 0  # how many broadcasts led to this turn
     told: list[str] = []
@@ -140,12 +160,16 @@ class SubCrewCalls(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class PendingEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the run ends once its children have stopped."""
+    """How the run ends once its children have stopped, and the hooks of the host have seen its output.
+
+    `checking` is the key of the question to them.
+    """
 
     status: RunStatus
     reason: str
     above: int = 0
     detail: str = ""
+    checking: str = ""
 
 
 class Branch(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -187,6 +211,7 @@ class Wait(msgspec.Struct, kw_only=True, omit_defaults=True):
     default: str | None = None
     alarm: str = ""  # the key of the alarm at its deadline
     child: str = ""  # the key of the child run that waits; the answer goes there
+    point: str = ""  # where a hook of the host asked
 
     @property
     def kind(self) -> WaitKind:
@@ -285,6 +310,12 @@ class RunState(msgspec.Struct, kw_only=True, omit_defaults=True):
     given: dict[str, str] = {}  # ids of host messages, by idempotency key
     asked: dict[str, str] = {}  # the token of the accepted answer, by the id of its question
     written: list[str] = []  # memory keys that this run or its children wrote
+    checks_output: bool = False  # a hook of the host sees the output before the run ends
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether nothing but its children keeps it from its end. One that waits for a hook can still be stopped."""
+        return self.ending is not None and (bool(self.leaving) or not (self.ending.checking or self.waits))
 
 
 def wait_tokens_of(state: RunState) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ InterlockError ─┬─ CrewError ─┬─ UnsoundCrew ── UnreadableCrew  
                 ├─ RequestRefused     the sender of the request acts; its codes are in server/http/problems.py
                 ├─ RunError ──┬─ RunNotFound (RunDeleted)  RunExists  OutOfOrder  NotOwner  OwnedElsewhere
                 │             ├─ AlreadyHeard  DamagedRun  OrderPending  OrderRefused  OrderLost  OrderCarriedOut
-                │             ├─ AlreadyStarted  AlreadyResumed  NotWaiting (TakesNoInput  TooLate)  CannotFork
+                │             ├─ AlreadyStarted  AlreadyResumed  NotWaiting (TakesNoInput  TooLate)  InputRefused
+                │             ├─ CannotFork
                 │             └─ ParentIsOver  JournalDiverged
                 └─ PortError ─┬─ ModelRefused ─┬─ PromptTooLong
                               │                └─ ReplyTooLarge
@@ -66,6 +67,7 @@ from interlock.errors.run import (
     AlreadyStarted,
     CannotFork,
     DamagedRun,
+    InputRefused,
     JournalDiverged,
     NotOwner,
     NotWaiting,
@@ -116,6 +118,7 @@ __all__ = [
     "EmitterNotAllowed",
     "FolderServed",
     "HostLacks",
+    "InputRefused",
     "InterlockError",
     "InvalidTarget",
     "JournalDiverged",

@@ -187,6 +187,15 @@ class TooLate(NotWaiting):
         self.token, self.question, self.default = token, question, default
 
 
+class InputRefused(RunError):
+    """A hook of the host did not let an answer in; the run still waits for one."""
+
+    code = "input-refused"
+
+    def __init__(self, run: str, why: str) -> None:
+        super().__init__(run, f"the answer to run '{run}' is refused: {why}; the run still waits")
+
+
 class CannotFork(RunError):
     """The run is not between two steps at that event; `near` are the closest events where it is."""
 

@@ -22,13 +22,15 @@ class FolderServed(UsageError):
 
 
 class HostLacks(UsageError):
-    """This process cannot give what a run was begun with; `missing` names it: `models`, `deps`, names of tools."""
+    """This process cannot give what a run was begun with; `missing` names it: `models`, `deps`, tools, hooks."""
 
     code = "host-lacks"
 
     def __init__(self, run: str, missing: Sequence[str]) -> None:
         advice = [f"give {way}" for part, way in _WAYS_TO_GIVE.items() if part in missing]
-        if any(part not in _WAYS_TO_GIVE for part in missing):
+        if any(part.startswith("hook ") for part in missing):
+            advice.append("give hooks of these names in Python: Interlock(hooks=[…])")
+        if any(part not in _WAYS_TO_GIVE and not part.startswith("hook ") for part in missing):
             advice.append("name the modules of the tools under [tools] in interlock.toml, or give tools=… in Python")
         super().__init__(
             f"run '{run}' needs from its host what this process does not have: {', '.join(missing)}; "

@@ -37,6 +37,8 @@ class RunStartedEvent(StoredEvent, frozen=True, kw_only=True, tag="run.started")
     messages: tuple[dict[str, Any], ...] = ()
     user: str = ""
     needs: dict[str, Any] = msgspec.field(default_factory=dict)
+    checks_output: bool = False
+    verdict: dict[str, Any] | None = None
 
 
 class RunPausedEvent(StoredEvent, frozen=True, kw_only=True, tag="run.paused"):

@@ -21,6 +21,9 @@ from interlock.engine.events import (
     CrewContext,
     DriveFailed,
     Entry,
+    HookedReply,
+    HooksDecided,
+    HookVerdict,
     IncomingEvent,
     MailTaken,
     MessageGiven,
@@ -60,6 +63,26 @@ def _replace_changed(struct: S, **values: Any) -> S:
     return msgspec.structs.replace(struct, **changed) if changed else struct
 
 
+def _redact_verdict(verdict: HookVerdict | None, by: Redactor) -> HookVerdict | None:
+    """Names of hooks stay; their reasons, questions and replacements are texts of the host."""
+    if verdict is None:
+        return None
+    decisions = tuple(_replace_changed(each, reason=by.redact(each.reason)) for each in verdict.decisions)
+    replacement = None if verdict.replacement is None else by.redact_json(verdict.replacement)
+    return _replace_changed(verdict, decisions=decisions, replacement=replacement, question=by.redact(verdict.question))
+
+
+def _redact_original(original: HookedReply | None, by: Redactor) -> HookedReply | None:
+    if original is None:
+        return None
+    calls = tuple(_redact_tool_request(each, by) for each in original.tool_calls)
+    return _replace_changed(original, text=by.redact(original.text), tool_calls=calls)
+
+
+def _redact_hooks_decided(event: HooksDecided, by: Redactor) -> HooksDecided:
+    return _replace_changed(event, verdict=_redact_verdict(event.verdict, by))
+
+
 def _redact_run_started(event: RunStarted, by: Redactor) -> RunStarted:
     text, frames = _redact_with_frames(event.input, event.frames, by)
     return _replace_changed(
@@ -71,6 +94,7 @@ def _redact_run_started(event: RunStarted, by: Redactor) -> RunStarted:
         history=_redact_entries(event.history, by),
         context=event.context if event.context is NO_CONTEXT else _redact_context(event.context, by),
         heard=None if event.heard is None else _redact_received_broadcast(event.heard, by),
+        verdict=_redact_verdict(event.verdict, by),
     )
 
 
@@ -114,10 +138,14 @@ def _redact_model_replied(event: ModelReplied, by: Redactor) -> ModelReplied:
         fault = by.redact(event.output.fault)
         verdict = OutputVerdict(fault=fault) if text == event.text else None
         event = _replace_changed(event, output=verdict)
-    if not event.tool_calls:
+    if not event.tool_calls and event.verdict is None:
         return _replace_changed(event, text=text)
     return _replace_changed(
-        event, text=text, tool_calls=tuple(_redact_tool_request(each, by) for each in event.tool_calls)
+        event,
+        text=text,
+        tool_calls=tuple(_redact_tool_request(each, by) for each in event.tool_calls),
+        verdict=_redact_verdict(event.verdict, by),
+        original=_redact_original(event.original, by),
     )
 
 
@@ -133,7 +161,12 @@ def _redact_model_failed(event: ModelFailed, by: Redactor) -> ModelFailed:
 
 
 def _redact_tool_returned(event: ToolReturned, by: Redactor) -> ToolReturned:
-    return _replace_changed(event, output=by.redact(event.output), memory=by.redact_value(event.memory))
+    return _replace_changed(
+        event,
+        output=by.redact(event.output),
+        memory=by.redact_value(event.memory),
+        verdict=_redact_verdict(event.verdict, by),
+    )
 
 
 def _redact_run_resumed(event: RunResumed, by: Redactor) -> RunResumed:
@@ -194,6 +227,7 @@ _REDACTORS: dict[type, Callable[[Any, Redactor], Any]] = {
     CancelRequested: _redact_cancel_requested,
     ApprovalNeeded: _redact_approval_needed,
     ToolDecided: _redact_tool_decided,
+    HooksDecided: _redact_hooks_decided,
     BroadcastHeard: _redact_broadcast_heard,
     MailTaken: _redact_mail_taken,
     ChildReturned: _redact_child_returned,

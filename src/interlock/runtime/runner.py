@@ -13,7 +13,7 @@ import msgspec
 
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import NO_CONTEXT, NO_NEEDS, CrewContext, Entry, HostNeeds, MessageGiven, RunStarted
-from interlock.engine.kinds import RunStatus
+from interlock.engine.kinds import HookPoint, RunStatus
 from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.run import RULES, Run
 from interlock.errors import OwnedElsewhere
@@ -36,7 +36,9 @@ from interlock.runtime.calls.approvals import NO_APPROVALS, HostApprovals
 from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.effects import EffectRunner
 from interlock.runtime.calls.external_signals import ExternalSender, OnExternal
+from interlock.runtime.calls.hook_checks import judge_input
 from interlock.runtime.calls.host_decisions import NO_HOST_DECISIONS, HostDecisions
+from interlock.runtime.calls.host_hooks import HostHooks
 from interlock.runtime.calls.model_calls import Hook, ModelFor
 from interlock.runtime.calls.storable import as_storable
 from interlock.runtime.commit import Committer
@@ -102,7 +104,9 @@ class Runner:
         redactor: Redactor | None = None,
         supplies: RunSupplies = EVERY_SUPPLY,
         approvals: HostApprovals = NO_APPROVALS,
+        host_hooks: HostHooks | None = None,
     ) -> None:
+        self.host_hooks = host_hooks or HostHooks()
         self.journal, self.owners, self.orders, self.clock = journal, owners, orders, clock
         self.hub, self.crews, self.timers = BroadcastHub(bus, clock), StoredCrews(journal), Timers(clock)
         self.watchers, self._listens, self._tasks = Watchers(), listens, TrackedTasks(clock)
@@ -122,6 +126,7 @@ class Runner:
             host_decisions=judges,
             hub=self.hub,
             approvals=approvals,
+            host_hooks=self.host_hooks,
         )
         self._connect_committer(observers, redactor)
         self._connect_live_runs(start_for, supplies)
@@ -192,6 +197,7 @@ class Runner:
             committer=committer,
             resumption=resumption,
             deadlines=self.deadlines,
+            host_hooks=self.host_hooks,
         )
         self._cancellation = Cancellation(runs, committer, resumption, self._answers)
         self._messages = HostMessages(runs, committer, resumption, self._answers)
@@ -244,9 +250,10 @@ class Runner:
         user: str = "",
         needs: HostNeeds = NO_NEEDS,
     ) -> None:
+        text, verdict = await judge_input(self.host_hooks, text)
         event = RunStarted(
             crew=crew.name,
-            input=as_storable(text),
+            input=text,
             rules=RULES,
             messages=message_types(),
             crew_sha=crew_sha,
@@ -257,6 +264,8 @@ class Runner:
             by=as_storable(by),
             user=as_storable(user),
             needs=needs,
+            checks_output=self.host_hooks.has(HookPoint.ON_OUTPUT),
+            verdict=verdict,
         )
         await self._begin_run(crew, run_id, event)
 
@@ -274,6 +283,7 @@ class Runner:
             heard=delivery.heard,
             delivery=delivery.number,
             needs=needs,
+            checks_output=self.host_hooks.has(HookPoint.ON_OUTPUT),
         )
         await self._begin_run(crew, run_id, event)
 

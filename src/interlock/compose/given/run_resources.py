@@ -46,7 +46,15 @@ class RunResources:
     `has_tool` says whether it has a tool of a name from anywhere.
     """
 
-    def __init__(self, models: GivenModels, deps: Any, tools: Iterable[str], has_tool: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        models: GivenModels,
+        deps: Any,
+        tools: Iterable[str],
+        has_tool: Callable[[str], bool],
+        hooks: Iterable[str] = (),
+    ) -> None:
+        self._hooks = tuple(hooks)
         self._models, self._deps, self._tools, self._has_tool = models, deps, frozenset(tools), has_tool
         self._gifts: dict[str, RunGift] = {}
         self._run_models: dict[str, GivenModels] = {}
@@ -150,6 +158,7 @@ class RunResources:
             providers=providers,
             deps=self.deps_for(run) is not None,
             functions=tuple(tool for tool in named if tool in given),
+            hooks=self._hooks,
         )
         return needs if needs != NO_NEEDS else NO_NEEDS  # the journal omits this object only
 
@@ -162,6 +171,7 @@ class RunResources:
             missing.append("deps")
         functions = self.tools_with(CrewRef(crew.name, crew_sha)).names
         missing += [name for name in needs.functions if name not in functions and not self._has_tool(name)]
+        missing += [f"hook {name}" for name in needs.hooks if name not in self._hooks]
         if missing:
             raise HostLacks(root_of(run), missing)
 

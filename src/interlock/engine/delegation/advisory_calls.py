@@ -8,7 +8,7 @@ from interlock.engine.budgets.spending import cancel_call_and_reservation
 from interlock.engine.delegation.agent_states import children_of
 from interlock.engine.events import ChildrenSelected, ReportChecked, Warned
 from interlock.engine.kinds import TurnKind
-from interlock.engine.stages import Ask, ConcludeTurn, FailAdvisoryCall, ReportVerdict, Stage
+from interlock.engine.stages import AskModel, ConcludeTurn, FailAdvisoryCall, ReportVerdict, Stage
 from interlock.engine.state import Task, Turn, TurnMessage, turn_of
 from interlock.engine.timers import drop_turn_timers
 from interlock.engine.transition import Transition
@@ -63,7 +63,7 @@ def _start_advisory_call(t: Transition, agent: str, kind: TurnKind, about: str, 
     said = [TurnMessage(role="user", text=prompt, author="system")]
     advisory = Turn(number=t.state.turns, agent=agent, history=0, kind=kind, about=about, said=said)
     t.state.advisory_turns[about] = advisory
-    return Ask(advisory)
+    return AskModel(advisory)
 
 
 def on_advisory_reply(t: Transition, stage: ConcludeTurn) -> Stage:
@@ -76,7 +76,7 @@ def on_advisory_reply(t: Transition, stage: ConcludeTurn) -> Stage:
         if advisory.rounds <= REPAIRS_MAX:
             advisory.said.append(TurnMessage(role="assistant", text=reply))
             advisory.said.append(TurnMessage(role="user", text=repair_prompt(fault), author="system"))
-            return Ask(advisory)
+            return AskModel(advisory)
         return FailAdvisoryCall(advisory, str(fault))
     del t.state.advisory_turns[advisory.about]
     return _record_verdict(t, advisory, verdict)
@@ -107,7 +107,7 @@ def _apply_selection(t: Transition, advisory: Turn, children: tuple[str, ...], b
     assert turn is not None, "an advisory call ends with its turn"
     turn.children = children
     t.record(ChildrenSelected(agent=turn.agent, children=children, because=because))
-    return Ask(turn)
+    return AskModel(turn)
 
 
 def _record_verdict(t: Transition, advisory: Turn, verdict: ValidationResult) -> Stage:

@@ -26,7 +26,7 @@ from interlock.engine.kinds import ADVISORY_KINDS, TurnKind
 from interlock.engine.outputs.checked_reply import steering_text
 from interlock.engine.routing.decision import OwnReply
 from interlock.engine.routing.emit_signal import emission_names
-from interlock.engine.stages import Ask, CloseTask, ConcludeTurn, Stage, SuspendTurn
+from interlock.engine.stages import AskModel, CloseTask, ConcludeTurn, Stage, SuspendTurn
 from interlock.engine.state import Turn, TurnMessage
 from interlock.engine.transition import Transition
 from interlock.engine.turns.cancellation import cancel_tasks_of
@@ -63,7 +63,7 @@ def suspend_turn(t: Transition, stage: SuspendTurn) -> Stage | None:
     if task is not None and task.report is not None:
         return CloseTask(task)
     if can_resume(t, turn):  # nothing is open, or what came meanwhile has not been seen yet
-        return Ask(turn)
+        return AskModel(turn)
     turn.suspended, t.touched[turn.agent] = True, None
     set_agent_state(t, turn.agent, _cause_of_wait(t, turn.agent))
     return None

@@ -20,7 +20,7 @@ from interlock.engine.delegation.tools import send_report
 from interlock.engine.events import ReportChecked
 from interlock.engine.kinds import TurnKind
 from interlock.engine.prompt.phrases import follow_up_text
-from interlock.engine.stages import Ask, CloseTask, ReportVerdict, Stage
+from interlock.engine.stages import AskModel, CloseTask, ReportVerdict, Stage
 from interlock.engine.state import Task
 from interlock.engine.transition import Transition
 from interlock.engine.turns.cancellation import stop_task_work
@@ -109,7 +109,7 @@ def _send_follow_up(t: Transition, task: Task, reason: str) -> Stage | None:
     if t.state.rules > 1:
         turn.hops = max(turn.hops, task.turn.hops)
     task.turn, task.report = turn, None
-    return Ask(turn)
+    return AskModel(turn)
 
 
 def _deliver_follow_up(t: Transition, message: Delegate) -> None:

@@ -18,7 +18,7 @@ from interlock.engine.delegation.sub_crew_tasks import start_task_run
 from interlock.engine.delegation.wakeups import next_agent_with_task, next_turn_in_doubt, next_turn_to_resume
 from interlock.engine.kinds import TurnKind
 from interlock.engine.prompt.phrases import message_entry
-from interlock.engine.stages import Ask, Stage
+from interlock.engine.stages import AskModel, Stage
 from interlock.engine.state import Task, Turn, TurnMessage, turn_of
 from interlock.engine.transition import Transition
 from interlock.engine.turns.start import new_turn
@@ -46,7 +46,7 @@ def deliver_messages(t: Transition) -> Stage | None:
     while (turn := next_turn_to_resume(t)) is not None:
         if can_resume(t, turn):
             turn.suspended = False
-            return Ask(turn)
+            return AskModel(turn)
     while (turn := next_turn_in_doubt(t)) is not None:
         if (query := query_in_deadlock(t, turn)) is not None:
             return _break_deadlock(t, turn, query)
@@ -79,7 +79,7 @@ def _start_task(t: Transition, message: Delegate) -> Stage | None:
     if t.state.rules > 1:
         turn.hops = max(turn.hops, parent.hops)
     turn.said.append(turn_message_of(t, message))
-    return Ask(turn)
+    return AskModel(turn)
 
 
 def turn_message_of(t: Transition, message: AnyMessage) -> TurnMessage:
@@ -97,4 +97,4 @@ def _break_deadlock(t: Transition, turn: Turn, query: Query) -> Stage:
     assert child is not None, "an agent that asks has a turn until it is answered"
     child.notices.append(f"{fault.code}: your question {short_id(query.message_id)} is not answered; {fault}")
     child.suspended = False
-    return Ask(child)
+    return AskModel(child)

@@ -13,6 +13,7 @@ from interlock.engine.events.values import (
     ApprovalTerms,
     CrewContext,
     Entry,
+    HookVerdict,
     HostNeeds,
     OutputVerdict,
     ToolRequest,
@@ -64,6 +65,8 @@ class RunStarted(Incoming, frozen=True, kw_only=True, tag="run.started"):
     messages: tuple[MessageType, ...] = ()  # the host's types that its agents know
     frames: tuple[Frame, ...] = ()  # of the input: the parts that others than the user have said
     needs: HostNeeds = NO_NEEDS
+    checks_output: bool = False  # a hook of the host sees the output before the run ends
+    verdict: HookVerdict | None = None  # of the host's hooks, on the input
 
 
 class MessageGiven(Incoming, frozen=True, kw_only=True, tag="message.given"):
@@ -73,6 +76,14 @@ class MessageGiven(Incoming, frozen=True, kw_only=True, tag="message.given"):
     to: str
     body: dict[str, Any]
     key: str = ""
+
+
+class HookedReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The reply of a model that a hook replaced. `digest` stands for a text that is not to be kept."""
+
+    text: str = ""
+    tool_calls: tuple[ToolRequest, ...] = ()
+    digest: str = ""
 
 
 class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):
@@ -88,6 +99,8 @@ class ModelReplied(Incoming, frozen=True, kw_only=True, tag="model.replied"):
     model: str = ""  # set if it was the agent's backup
     purpose: str = ""  # of the call, as in `model.called`
     output: OutputVerdict | None = None  # of its value, if a value was asked for and could be read
+    verdict: HookVerdict | None = None  # of the host's hooks; `text` and `tool_calls` are what they made of it
+    original: HookedReply | None = None  # what the model said, if a hook of the host replaced it
 
 
 class ModelFailed(Incoming, frozen=True, kw_only=True, tag="model.failed"):
@@ -138,6 +151,18 @@ class ToolReturned(Incoming, frozen=True, kw_only=True, tag="tool.returned"):
     ok: bool
     output: str
     memory: dict[str, Any] = {}
+    verdict: HookVerdict | None = None  # of the host's hooks; `output` is what they made of it
+
+
+class HooksDecided(Incoming, frozen=True, kw_only=True, tag="hook.decided"):
+    """The hooks of the host have decided before a model call or a tool call, or about the output of the run.
+
+    `call` is the key of the effect that they looked at.
+    """
+
+    call: str
+    verdict: HookVerdict
+    agent: str = ""
 
 
 class ToolOutcomeLost(Incoming, frozen=True, kw_only=True, tag="tool.lost"):
@@ -279,6 +304,7 @@ IncomingEvent = (
     | RunResumed
     | InputExpired
     | ApprovalNeeded
+    | HooksDecided
     | ToolDecided
     | BroadcastHeard
     | MailTaken

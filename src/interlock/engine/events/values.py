@@ -1,5 +1,6 @@
 """Values that events carry: usage, tool requests, history, context, needs."""
 
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -48,6 +49,43 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     arguments: str
 
 
+class HookOutcome(StrEnum):
+    """What a hook did. A hook that let the value pass leaves no trace."""
+
+    REPLACED = "replaced"
+    REFUSED = "refused"
+    ASKED = "asked"
+    FAILED = "failed"
+
+
+class HookDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The decision of one hook of the host. `reason` is its own, or why it failed."""
+
+    hook: str
+    outcome: HookOutcome
+    reason: str = ""
+
+
+class HookVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the hooks of the host decided at one point, in their order; the last decision is the one that counts.
+
+    `replacement` is the value to use instead: text, or JSON for a request or for arguments. With a `question` a person
+    decides; `deadline_ms` later the answer is no.
+    """
+
+    point: str
+    decisions: tuple[HookDecision, ...] = ()
+    replacement: str | None = None
+    question: str = ""
+    deadline_ms: int = 0
+
+    @property
+    def stopped_by(self) -> HookDecision | None:
+        """The decision that refused, or the hook that failed; no hook was asked after it."""
+        last = self.decisions[-1] if self.decisions else None
+        return last if last and last.outcome in (HookOutcome.REFUSED, HookOutcome.FAILED) else None
+
+
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One line of history: its author, its turn and its run.
 
@@ -81,13 +119,15 @@ class HostNeeds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a run needs from its host besides its crew; a process that lacks a part of it does not drive the run.
 
     `models`: a script or a program replied instead of the models that the crew names; if only for some providers,
-    `providers` has their names. `functions` are the tools that were given as Python functions.
+    `providers` has their names. `functions` are the tools that were given as Python functions,
+    `hooks` the names of the host's hooks.
     """
 
     models: bool = False
     providers: tuple[str, ...] = ()
     deps: bool = False
     functions: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
 
 
 # One shared object, so that the journal omits it as the default.

@@ -17,6 +17,7 @@ from interlock.engine.flow.sub_crews import stop_child
 from interlock.engine.flow.waits import open_wait
 from interlock.engine.kinds import RunStatus, WaitKind, WorkStatus
 from interlock.engine.outputs.checked_reply import CheckedReply, check_reply, repair_or_fail
+from interlock.engine.outstanding import check_output_effect
 from interlock.engine.publish import publish_reply
 from interlock.engine.routing.candidates import Candidate, CandidateOutcome, Verb
 from interlock.engine.routing.decision import Decision, OwnReply
@@ -41,6 +42,9 @@ from interlock.engine.turns.replies import NUDGES_MAX, nudge_agent, record_marks
 from interlock.engine.turns.side_turns import hand_back_side_turns
 from interlock.engine.turns.unanswered import cancel_tools
 from interlock.signals.definition import SignalBehavior
+
+# Ends whose output was meant for the caller; that of a failed or cancelled run is only its last reply.
+_WITH_OUTPUT = (RunStatus.COMPLETED, RunStatus.STOPPED)
 
 # The same reply of the same agent, this often within the window, is a loop.
 EQUAL_REPLIES_MAX = 3
@@ -250,7 +254,19 @@ def finish_run(t: Transition, stage: FinishRun) -> None:
         _record_end(t, stage)
 
 
+def _check_output(t: Transition, stage: FinishRun) -> None:
+    """Asks the hooks of the host about the output before the run ends."""
+    t.state.status = RunStatus.RUNNING
+    t.state.ending = PendingEnd(
+        status=stage.status, reason=stage.reason, above=stage.above, detail=stage.detail, checking=t.new_key()
+    )
+    t.emit(check_output_effect(t.state.ending))
+
+
 def _record_end(t: Transition, stage: FinishRun) -> None:
+    if t.state.checks_output and not stage.checked and stage.status in _WITH_OUTPUT:
+        _check_output(t, stage)
+        return
     t.state.ending = None
     t.state.status, t.state.reason, t.state.above = stage.status, stage.reason, stage.above
     t.state.detail = stage.detail

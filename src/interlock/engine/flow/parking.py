@@ -5,7 +5,7 @@ started again by the resume.
 Rule 2: a parked run still accepts events, such as the answer to a question; the work that follows waits for the resume.
 """
 
-from interlock.engine.effects import CallModel, Cancel, ClaimInbox, Reserve, RunTool, SetTimer, StartChild
+from interlock.engine.effects import CallModel, Cancel, CheckOutput, ClaimInbox, Reserve, RunTool, SetTimer, StartChild
 from interlock.engine.events import ParkRequested, RunPaused, RunResumed, Warned
 from interlock.engine.kinds import RunStatus
 from interlock.engine.outstanding import outstanding_alarms, outstanding_work
@@ -16,7 +16,7 @@ from interlock.engine.transition import Transition
 PARKED, SET_ASIDE = "parked", "set_aside"
 
 # Effects that work, spend or wait for a run.
-_WORK = (CallModel, RunTool, StartChild, Reserve, ClaimInbox, SetTimer)
+_WORK = (CallModel, RunTool, CheckOutput, StartChild, Reserve, ClaimInbox, SetTimer)
 
 
 def pause_reason(state: RunState) -> str:

@@ -19,6 +19,7 @@ from interlock.engine.stages import ApplyDecision, FinishRun, Stage, StartTurn
 from interlock.engine.state import RunState, Turn, Wait, turns_by, turns_of
 from interlock.engine.transition import Transition
 from interlock.engine.turns.approvals import on_approval_expired, on_approval_given
+from interlock.engine.turns.hooks import on_hook_answered, on_hook_expired
 from interlock.engine.turns.model_calls import fail_turn
 from interlock.engine.turns.questions import on_question_answered, on_question_expired
 from interlock.engine.turns.tool_calls import find_open_tool, finish_tool, rerun_tool
@@ -132,6 +133,8 @@ def answer_wait(t: Transition, event: RunResumed) -> Stage | None:
     t.state.answered[event.token] = event.input
     t.mark_running()
     t.record(InputGiven(token=event.token, by=event.by))
+    if wait.point:
+        return on_hook_answered(t, wait, event.input)
     if wait.message:
         return on_question_answered(t, wait, event.input)
     if wait.tool:
@@ -150,8 +153,10 @@ def answer_wait(t: Transition, event: RunResumed) -> Stage | None:
 
 
 def expire_wait(t: Transition, event: InputExpired) -> Stage | None:
-    """Ends a wait whose deadline has passed: an approval is denied, a question stays without an answer."""
+    """Ends a wait whose deadline has passed: an approval or a hook says no, a question stays without an answer."""
     wait = next(wait for wait in t.state.waits if wait.id == event.token)
+    if wait.point:
+        return on_hook_expired(t, wait)
     return on_approval_expired(t, wait) if wait.kind is WaitKind.APPROVAL else on_question_expired(t, event)
 
 

@@ -13,7 +13,7 @@ from interlock.engine.kinds import RunStatus, TurnKind, WorkStatus
 from interlock.engine.outputs.reply_value import ReplyValue, read_value
 from interlock.engine.prompt.output_words import output_nudge
 from interlock.engine.prompt.phrases import EMITTED
-from interlock.engine.stages import Ask, CloseBranch, FinishRun, Stage
+from interlock.engine.stages import AskModel, CloseBranch, FinishRun, Stage
 from interlock.engine.state import Branch, Turn, TurnMessage
 from interlock.engine.transition import Transition
 from interlock.engine.turns.replies import answer_emits
@@ -89,4 +89,4 @@ def _ask_again(t: Transition, turn: Turn, reply: str, checked: CheckedReply) -> 
     t.record(Nudged(agent=turn.agent, because=INVALID_OUTPUT, fault=checked.fault))
     answer_emits(turn, reply, turn.emits, EMITTED)
     turn.said.append(TurnMessage(role="user", text=output_nudge(t.crew, checked.fault)))
-    return Ask(turn)
+    return AskModel(turn)

@@ -10,7 +10,7 @@ from interlock.approvals.rules import Verdict
 from interlock.approvals.standing import approval_id
 from interlock.engine.delegation.agent_states import agent_state_of, set_agent_state
 from interlock.engine.effects import SetAlarm, StoreApproval
-from interlock.engine.events import ApprovalGiven, ApprovalNeeded, InputRequested, RunResumed, ToolDecided, ToolRequest
+from interlock.engine.events import ApprovalGiven, ApprovalNeeded, InputRequested, RunResumed, ToolDecided
 from interlock.engine.kinds import WaitKind
 from interlock.engine.stages import Stage
 from interlock.engine.state import OpenTool, Turn, Wait
@@ -52,11 +52,11 @@ def on_approval_needed(t: Transition, event: ApprovalNeeded) -> Stage | None:
 
 def _ask_for_approval(t: Transition, turn: Turn, tool: OpenTool, fault: str = "", alarm: str = "") -> None:
     """Opens a wait under a new token; the first token stays the name of the question (rules 3)."""
-    token, request, terms = t.new_token(), tool.request, tool.terms
+    token, terms = t.new_token(), tool.terms
     again_of = tool.asked_as
     if t.state.rules >= 3:
         tool.asked_as = tool.asked_as or token
-    question = approval_question(turn.agent, request)
+    question = approval_question(turn.agent, tool)
     wait = Wait(token=token, reason=APPROVAL, agent=turn.agent, turn=turn.number, tool=tool.key, again_of=again_of)
     if terms is not None:
         wait.question, wait.context, wait.deadline_ms, wait.alarm = question, terms.because, terms.deadline_ms, alarm
@@ -77,8 +77,8 @@ def _ask_for_approval(t: Transition, turn: Turn, tool: OpenTool, fault: str = ""
     )
 
 
-def approval_question(agent: str, request: ToolRequest) -> str:
-    return f"{agent} wants to use {request.name} with {request.arguments or '{}'}"
+def approval_question(agent: str, tool: OpenTool) -> str:
+    return f"{agent} wants to use {tool.request.name} with {tool.arguments or '{}'}"
 
 
 def on_approval_given(t: Transition, wait: Wait, event: RunResumed) -> Stage | None:
@@ -98,6 +98,7 @@ def on_approval_given(t: Transition, wait: Wait, event: RunResumed) -> Stage | N
     if answer.holds is not HoldsFor.ONCE:
         _store_approval(t, tool, answer, wait, event.by)
     tool.edited, tool.approved = answer.arguments, True
+    tool.hooked = tool.hooked and not answer.arguments  # the hooks of the host have not seen these arguments
     rerun_tool(t, turn, tool)
     return None
 
@@ -122,7 +123,7 @@ def _fault_in(answer: ApprovalAnswer | None, tool: OpenTool, event: RunResumed) 
 
 
 def _fault_in_holding(answer: ApprovalAnswer, tool: OpenTool) -> str:
-    return fault_in_pattern(_pattern_of(answer, tool), tool.request.name, tool.request.arguments)
+    return fault_in_pattern(_pattern_of(answer, tool), tool.request.name, tool.arguments)
 
 
 def _pattern_of(answer: ApprovalAnswer, tool: OpenTool) -> str:

@@ -26,7 +26,7 @@ from interlock.engine.events import (
 )
 from interlock.engine.kinds import ADVISORY_KINDS, RunStatus, TimerKind, WorkStatus
 from interlock.engine.stages import (
-    Ask,
+    AskModel,
     CloseBranch,
     CloseTask,
     EndSideTurn,
@@ -46,7 +46,7 @@ RETRIES_MAX = 2
 RETRY_AFTER_MAX_MS = 60_000
 
 
-def ask_model(t: Transition, stage: Ask) -> Stage | None:
+def ask_model(t: Transition, stage: AskModel) -> Stage | None:
     turn = stage.turn
     if turn.rounds >= t.settings.max_rounds:
         t.record(LimitReached(limit="max_rounds"))
@@ -135,7 +135,19 @@ def call_model_effect(t: Transition, turn: Turn) -> CallModel:
         number=turn.call_number,
         purpose=purpose_of(turn) if turn.kind else "",
         purpose_number=turn.purpose_number or turn.call_number,
+        hooked=turn.hooked,
     )
+
+
+def repeat_call(t: Transition, turn: Turn) -> None:
+    """Orders the current call of a turn again, under a new key: hooks of the host have decided about it."""
+    turn.call = t.new_key()
+    order = call_model_effect(t, turn)
+    called = ModelCalled(
+        agent=turn.agent, call=turn.call, attempt=turn.attempt, model=order.model, purpose=order.purpose
+    )
+    t.record(called)
+    t.emit(order)
 
 
 def fail_turn(t: Transition, turn: Turn, error: str, otherwise: FinishRun) -> Stage:
@@ -155,6 +167,8 @@ def end_call(t: Transition, event: ModelReplied | ModelFailed) -> Turn:
     turn, usage = t.caller, event.usage
     assert turn is not None, "stale outcomes are rejected before"
     turn.call = ""
+    if turn.hooked:
+        turn.hooked, turn.replaced = False, ""
     before = t.state.usage
     t.state.usage = _count_call(before, usage)
     if turn.reserved:

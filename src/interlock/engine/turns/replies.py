@@ -15,12 +15,13 @@ from interlock.engine.routing.candidates import CandidateOutcome
 from interlock.engine.routing.decision import Decision, OwnReply
 from interlock.engine.routing.emit_signal import emission_names, has_only_emissions, is_tool_mode
 from interlock.engine.stages import (
-    Ask,
+    AskModel,
     ConcludeTurn,
     Stage,
 )
 from interlock.engine.state import Turn, TurnMessage
 from interlock.engine.transition import Transition
+from interlock.engine.turns.hook_questions import REFUSED_OUTPUT, ask_for_hook, stop_turn
 from interlock.engine.turns.model_calls import end_call
 from interlock.engine.turns.tool_calls import run_tools
 from interlock.limits import READ_CHARS_MAX
@@ -39,6 +40,18 @@ def on_model_replied(t: Transition, event: ModelReplied) -> Stage | None:
         _warn_of_free_marks(t, event)
     if len(event.text) > READ_CHARS_MAX:
         _warn_of_long_reply(t, turn, event)
+    if event.verdict is not None:
+        if (stop := event.verdict.stopped_by) is not None:
+            return stop_turn(t, turn, stop, REFUSED_OUTPUT)
+        if event.verdict.question:
+            turn.held = event
+            ask_for_hook(t, event.verdict, turn.agent, turn=turn.number)
+            return None
+    return take_reply(t, turn, event)
+
+
+def take_reply(t: Transition, turn: Turn, event: ModelReplied) -> Stage | None:
+    """Calls the tools of a reply, or concludes its turn."""
     turn.emits, turn.verdict = (), event.output
     if not event.tool_calls or turn.kind in ADVISORY_KINDS:
         return ConcludeTurn(turn, event.text)
@@ -57,7 +70,7 @@ def _conclude_by_emission(t: Transition, turn: Turn, event: ModelReplied) -> Sta
         return ConcludeTurn(turn, event.text)
     record_marks(t, decision, steers=False)
     answer_emits(turn, event.text, event.tool_calls, emission_refusal(t.crew, turn.agent))
-    return Ask(turn)
+    return AskModel(turn)
 
 
 def answer_emits(turn: Turn, text: str, emits: tuple[ToolRequest, ...], answer: str) -> None:
@@ -114,4 +127,4 @@ def nudge_agent(t: Transition, turn: Turn, reply: str, decision: Decision) -> St
     t.record(Nudged(agent=turn.agent, because=decision.because))
     answer_emits(turn, reply, turn.emits, EMITTED)
     turn.said.append(TurnMessage(role="user", text=nudge_text(t.crew, turn.agent, decision)))
-    return Ask(turn)
+    return AskModel(turn)

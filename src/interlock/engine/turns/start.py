@@ -12,7 +12,7 @@ from interlock.engine.effects import AckInbox, ClaimInbox
 from interlock.engine.events import BroadcastDelivered, BroadcastHeard, MailTaken, MessageGiven, TurnStarted
 from interlock.engine.kinds import RunStatus
 from interlock.engine.prompt.phrases import How, broadcast_entry, broadcast_entry_of_rules_2
-from interlock.engine.stages import Ask, Stage, StartTurn
+from interlock.engine.stages import AskModel, Stage, StartTurn
 from interlock.engine.state import RunState, Turn, turns_by
 from interlock.engine.transition import Transition
 from interlock.messages.states import Cause
@@ -35,7 +35,7 @@ def new_turn(t: Transition, agent: str, *, side: bool = False) -> Turn:
 def claim_inbox_or_ask(t: Transition, turn: Turn) -> Stage | None:
     """Claims the inbox if it holds broadcasts, else asks the model."""
     if turn.agent not in t.mail:
-        return Ask(turn)
+        return AskModel(turn)
     turn.taking = t.new_key()
     t.emit(ClaimInbox(key=turn.taking, agent=turn.agent))
     return None
@@ -67,7 +67,7 @@ def on_mail_taken(t: Transition, event: MailTaken) -> Stage:
         show_broadcast(t, turn.agent, each, "silent")
         turn.hops = max(turn.hops, each.hops + 1)
     turn.history = len(t.state.history)
-    return Ask(turn)
+    return AskModel(turn)
 
 
 def show_broadcast(t: Transition, agent: str, heard: ReceivedBroadcast, how: How) -> None:

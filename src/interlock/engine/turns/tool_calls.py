@@ -12,13 +12,14 @@ from interlock.engine.prompt.phrases import EMITTED_TOO_EARLY, truncate
 from interlock.engine.routing.emit_signal import is_emission
 from interlock.engine.shared_memory import store_if_room
 from interlock.engine.stages import (
-    Ask,
+    AskModel,
     Stage,
     SuspendTurn,
 )
 from interlock.engine.state import OpenTool, Turn, TurnMessage, turns_by
 from interlock.engine.timers import drop_timer, start_timer
 from interlock.engine.transition import Transition
+from interlock.engine.turns.hook_questions import ask_for_hook
 from interlock.engine.turns.unanswered import record_tool_end
 
 
@@ -46,8 +47,9 @@ def run_tool_effect(turn: Turn, tool: OpenTool) -> RunTool:
         key=tool.key,
         agent=turn.agent,
         name=tool.request.name,
-        arguments=tool.edited or tool.request.arguments,
+        arguments=tool.arguments,
         approved=tool.approved,
+        hooked=tool.hooked,
         edited=bool(tool.edited),
         idempotency_key=tool.first_key,
     )
@@ -60,6 +62,10 @@ def on_tool_returned(t: Transition, event: ToolReturned) -> Stage | None:
     output = event.output if event.ok else f"error: {event.output}"
     if tool.edited:
         output = f"(a person changed the arguments to {tool.edited})\n{output}"
+    if event.verdict is not None and event.verdict.question:
+        tool.held = output
+        ask_for_hook(t, event.verdict, turn.agent, turn=turn.number, tool=tool.key)
+        return None
     return finish_tool(t, turn, tool, output)
 
 
@@ -80,7 +86,7 @@ def _move_after_tools(t: Transition, turn: Turn) -> Stage | None:
         left = max(0, left - len(done.output or ""))
         turn.said.append(TurnMessage(role="tool", text=text, tool_call=done.request.id))
     turn.tools = []
-    return SuspendTurn(turn) if turn.rests else Ask(turn)
+    return SuspendTurn(turn) if turn.rests else AskModel(turn)
 
 
 def on_tools_timeout(t: Transition, number: int) -> Stage | None:

@@ -5,21 +5,21 @@ Rule 1: other runs never enter this file: `Run.apply` gives their turns to `ask_
 
 from interlock.engine.delegation.hooks import after_conclusion, before_ask, before_conclusion
 from interlock.engine.flow.control import route_reply
-from interlock.engine.stages import Ask, ConcludeTurn, Stage
+from interlock.engine.stages import AskModel, ConcludeTurn, Stage
 from interlock.engine.state import Turn
 from interlock.engine.transition import Transition
 from interlock.engine.turns.model_calls import ask_model
 
 
-def ask(t: Transition, stage: Ask) -> Stage | None:
+def ask(t: Transition, stage: AskModel) -> Stage | None:
     """Calls the model, unless delegation has something to do first."""
     return before_ask(t, stage.turn) or ask_model(t, stage)
 
 
 def ask_immediately(t: Transition, turn: Turn) -> Stage | None:
     """Asks for one of several turns that begin together; returns what else follows from it."""
-    stage: Stage | None = Ask(turn)
-    while isinstance(stage, Ask):
+    stage: Stage | None = AskModel(turn)
+    while isinstance(stage, AskModel):
         stage = ask(t, stage) if t.has_messaging else ask_model(t, stage)
     return stage
 
@@ -30,6 +30,6 @@ def conclude_turn(t: Transition, stage: ConcludeTurn) -> Stage | None:
     if other is not None:
         return other
     after = route_reply(t, stage)
-    if not isinstance(after, Ask):
+    if not isinstance(after, AskModel):
         after_conclusion(t, stage.turn)
     return after

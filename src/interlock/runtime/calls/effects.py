@@ -9,6 +9,7 @@ from interlock.engine.effects import (
     AckInbox,
     CallModel,
     Cancel,
+    CheckOutput,
     ClaimInbox,
     Effect,
     HandBackBroadcast,
@@ -29,7 +30,9 @@ from interlock.ports import BudgetStore, Clock, Grant, Toolbox
 from interlock.runtime.broadcasts import NO_CLAIMED_INBOXES, BroadcastHub, ClaimedInboxes, inbox_claim
 from interlock.runtime.calls.approvals import HostApprovals
 from interlock.runtime.calls.costs import CostOfRun
+from interlock.runtime.calls.hook_checks import HookChecks
 from interlock.runtime.calls.host_decisions import HostDecisions
+from interlock.runtime.calls.host_hooks import HostHooks
 from interlock.runtime.calls.model_calls import Hook, ModelCalls, ModelFor, OnDelta, OnReplyOver
 from interlock.runtime.calls.reservations import NO_GRANTS as NO_GRANTS
 from interlock.runtime.calls.reservations import Reservations
@@ -73,7 +76,9 @@ class EffectRunner:
         host_decisions: HostDecisions,
         hub: BroadcastHub,
         approvals: HostApprovals,
+        host_hooks: HostHooks,
     ) -> None:
+        self._checks = checks = HookChecks(host_hooks)
         self._clock, self._timers, self._hook, self._hub = clock, timers, hook, hub
         self.model_calls = ModelCalls(
             model_for=model_for,
@@ -85,9 +90,16 @@ class EffectRunner:
             costs=costs,
             answer=self._answer,
             hook=hook,
+            checks=checks,
         )
         self.tool_calls = ToolCalls(
-            toolbox=toolbox, clock=clock, hub=hub, on_progress=on_progress, answer=self._answer, approvals=approvals
+            toolbox=toolbox,
+            clock=clock,
+            hub=hub,
+            on_progress=on_progress,
+            answer=self._answer,
+            approvals=approvals,
+            checks=checks,
         )
         self.reservations = Reservations(
             budgets=budgets, clock=clock, costs=costs, toolbox=toolbox, answer=self._answer
@@ -118,8 +130,8 @@ class EffectRunner:
             case CallModel():
                 call = self.model_calls.prepare_call(live, effect)
                 live.start_task(effect.key, self.model_calls.call_in_task(live, call))
-            case RunTool():
-                live.start_task(effect.key, self.tool_calls.call_in_task(live, effect))
+            case RunTool() | CheckOutput():
+                live.start_task(effect.key, self._call_tool_or_hooks(live, effect))
             case StartChild() | StopChild():
                 self._start_or_stop_child(live, effect)
             case SetTimer() | SetAlarm():
@@ -138,6 +150,12 @@ class EffectRunner:
                 | HandBackBroadcast()
             ):
                 pass  # done in the transaction of the record, or by its observers
+
+    async def _call_tool_or_hooks(self, live: LiveRun, effect: RunTool | CheckOutput) -> None:
+        if isinstance(effect, RunTool):
+            await self.tool_calls.call_in_task(live, effect)
+        else:
+            self._answer(live, await self._checks.on_output(live, effect))
 
     def report_lost_tools(
         self,

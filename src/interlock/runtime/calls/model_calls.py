@@ -13,12 +13,14 @@ from interlock.crew.definition import AgentDefinition, CrewDefinition
 from interlock.crew.tokens import text_tokens
 from interlock.engine.budgets.limits import CostOf, cost_of, with_cost
 from interlock.engine.effects import CallModel
-from interlock.engine.events import IncomingEvent, ModelFailed, ModelReplied, OutputVerdict, Usage
+from interlock.engine.events import HooksDecided, IncomingEvent, ModelFailed, ModelReplied, OutputVerdict, Usage
 from interlock.engine.outputs.reply_value import read_value
 from interlock.engine.routing.stream import ReplyScanner
+from interlock.engine.state import turns_by
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, ScriptExhausted
-from interlock.ports import Model, ModelReply, NoValidator, OutputValidator, Toolbox
+from interlock.ports import Model, ModelReply, ModelRequest, NoValidator, OutputValidator, Toolbox
 from interlock.runtime.calls.costs import CostOfRun
+from interlock.runtime.calls.hook_checks import HookChecks, with_replaced_request, with_reply
 from interlock.runtime.calls.host_decisions import HostDecisions
 from interlock.runtime.calls.model_request import build_model_request, scale_of, tokens_of_tools
 from interlock.runtime.calls.reply_stream import StreamedReply, read_reply, require_sound
@@ -37,6 +39,9 @@ Hook = Callable[[str], None]
 
 # What is wrong with a value, as a model and a person read it.
 FAULT_CHARS_MAX = 500
+
+# How a call ended, or what the hooks of the host decided instead of making it.
+ModelOutcome = ModelReplied | ModelFailed | HooksDecided
 
 # A provider that asks for more than a day is not believed.
 RETRY_AFTER_SAID_MAX_MS = 86_400_000
@@ -59,7 +64,9 @@ class ModelCalls:
         costs: CostOfRun | None,
         answer: Answer,
         hook: Hook | None,
+        checks: HookChecks,
     ) -> None:
+        self._checks = checks
         self._model_for, self._toolbox, self._host_decisions = model_for, toolbox, host_decisions
         self._on_delta, self._on_reply_over = on_delta, on_reply_over
         self._costs, self._answer, self._hook = costs, answer, hook
@@ -78,6 +85,8 @@ class ModelCalls:
             live.run, live.conversation, effect, key=live.key(effect.key), host_schemas=schemas
         )
         agent = live.conversation.agents[effect.agent]
+        if effect.hooked:
+            request = _with_hooked_request(live, effect, request)
         scale = scale_of(live.run.state, agent.id)
         if effect.model:
             agent = msgspec.structs.replace(agent, primary=agent.backup)
@@ -103,21 +112,25 @@ class ModelCalls:
             self._hook("after effect")
         return event
 
-    async def _call_handling_errors(self, live: LiveRun, call: PendingModelCall) -> ModelReplied | ModelFailed:
+    async def _call_handling_errors(self, live: LiveRun, call: PendingModelCall) -> ModelOutcome:
         """Asks the host where it decides itself, else the model.
 
         A failure is an outcome too, and the pieces received before it are paid for.
         """
         said: list[str] = []
+        hooks = self._checks.hooks
 
         def tell(text: str) -> None:
             said.append(text)
-            if live.is_calling(call.effect):  # a cancelled call may say some more; its run has continued without it
+            # A cancelled call may say some more; its run has continued without it.
+            if not hooks.sees_replies and live.is_calling(call.effect):
                 self._on_delta(live, call.effect, text)
 
         try:
-            if call.effect.purpose and self._host_decisions.has(call.effect.purpose):
-                return await self._host_decisions.reply(live, call.effect)
+            if call.effect.purpose or hooks.names:
+                instead = await self._ask_host(live, call)
+                if instead is not None:
+                    return instead
             is_cut = live.crew.settings.cut_on_signal
             listen = partial(ReplyScanner, live.run.table, call.agent.id) if is_cut else None
             async with self._slots:
@@ -128,8 +141,8 @@ class ModelCalls:
                     if said:
                         self._on_reply_over(live, call.effect)
             costs = cost_of if self._costs is None else self._costs(live.id)
-            event = _reply_event(live, call, streamed, costs)
-            return self._with_verdict(live, event) if live.run.table.outputs else event
+            event = self._with_verdict(live, _reply_event(live, call, streamed, costs))
+            return await self._judge_reply(live, call, streamed.reply, event) if hooks.sees_replies else event
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
@@ -145,14 +158,38 @@ class ModelCalls:
         costs = cost_of if self._costs is None else self._costs(live.id)
         return msgspec.structs.replace(failed, usage=with_cost(call.agent, usage, costs))
 
+    async def _ask_host(self, live: LiveRun, call: PendingModelCall) -> ModelOutcome | None:
+        """What the host decides itself, or what its hooks say of the request; None if the model is to be called."""
+        if call.effect.purpose and self._host_decisions.has(call.effect.purpose):
+            return await self._host_decisions.reply(live, call.effect)
+        return await self._checks.before_model(call)
+
+    async def _judge_reply(
+        self, live: LiveRun, call: PendingModelCall, reply: ModelReply, event: ModelReplied
+    ) -> ModelReplied:
+        """The event with what the hooks of the host made of the reply; its pieces were held back until now."""
+        event = with_reply(event, *await self._checks.after_model(call, reply))
+        if event.text and live.is_calling(call.effect):
+            self._on_delta(live, call.effect, event.text)
+            self._on_reply_over(live, call.effect)
+        return self._with_verdict(live, event)
+
     def _with_verdict(self, live: LiveRun, event: ModelReplied) -> ModelReplied:
         """The event with the verdict on its value, if a value was asked for and can be read."""
+        if not live.run.table.outputs:
+            return event
         asked = None if event.purpose else live.run.table.outputs.get(event.agent)
         read = read_value(event.text, live.run.table.is_known_mark) if asked is not None else None
         if asked is None or read is None or read.fault:
             return event
         fault = as_storable(self.outputs.fault_in(asked.schema, read.value))[:FAULT_CHARS_MAX]
         return msgspec.structs.replace(event, output=OutputVerdict(fault=fault))
+
+
+def _with_hooked_request(live: LiveRun, effect: CallModel, request: ModelRequest) -> ModelRequest:
+    """The request that a hook of the host gave instead, if it did."""
+    turn = next(turn for turn in turns_by(live.run.state, effect.agent) if turn.call == effect.key)
+    return with_replaced_request(request, turn.replaced) if turn.replaced else request
 
 
 def _is_being_cancelled() -> bool:

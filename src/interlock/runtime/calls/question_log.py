@@ -39,7 +39,7 @@ class QuestionLog:
     def _question(self, state: RunState, crew: str, wait: Wait, tool: OpenTool | None) -> OpenQuestion:
         asked, request = self._requests[wait.token], tool.request if tool is not None else None
         is_approval = wait.reason == APPROVAL and request is not None
-        plain = approval_question(wait.agent, request) if is_approval and request else wait.question
+        plain = approval_question(wait.agent, tool) if is_approval and tool is not None else wait.question
         return OpenQuestion(
             id=wait.id,
             run=state.run,
@@ -59,7 +59,7 @@ class QuestionLog:
             fault=_fault(plain, asked.question),
             tool=request.name if request is not None else "",
             call=wait.tool,
-            arguments=(request.arguments or "{}") if is_approval and request else "",
+            arguments=(tool.arguments or "{}") if is_approval and tool is not None else "",
             holds_for=tool.terms.pattern if is_approval and tool is not None and tool.terms is not None else "",
         )
 

@@ -5,6 +5,8 @@ The way of a call: `call_in_task`, `_call_handling_errors`, `_call_bus_or_host`.
 
 import asyncio
 
+import msgspec
+
 from interlock.crew.definition import AgentDefinition
 from interlock.engine.builtin_tools import DELEGATION_TOOLS
 from interlock.engine.effects import RunTool
@@ -17,6 +19,7 @@ from interlock.ports import Clock, Toolbox, ToolCall
 from interlock.runtime.broadcasts import BroadcastHub
 from interlock.runtime.calls.approvals import ApprovalDecisions, HostApprovals
 from interlock.runtime.calls.bus_tools import BUS_TOOLS, ToolCaller, run_bus_tool
+from interlock.runtime.calls.hook_checks import HookChecks
 from interlock.runtime.calls.model_calls import Answer
 from interlock.runtime.calls.model_request import builtin_tool_schemas
 from interlock.runtime.calls.run_access import CallAccess, OnProgress
@@ -34,10 +37,11 @@ class ToolCalls:
         on_progress: OnProgress,
         answer: Answer,
         approvals: HostApprovals,
+        checks: HookChecks,
     ) -> None:
         self._toolbox, self._clock, self._hub, self._answer = toolbox, clock, hub, answer
         self._on_progress = on_progress
-        self._approvals = ApprovalDecisions(approvals, toolbox)
+        self._approvals, self._checks = ApprovalDecisions(approvals, toolbox), checks
         self.in_progress = 0
 
     def can_run_again(self, live: LiveRun, effect: RunTool) -> bool:
@@ -62,6 +66,8 @@ class ToolCalls:
         seconds = settings.tool_execution_timeout_seconds
         try:
             self._require_own_tool(live, live.conversation.agents[effect.agent], effect)
+            if (decided := await self._checks.before_tool(live, effect)) is not None:
+                return decided
             if self._approvals.is_undecided(live, effect):
                 return await self._approvals.decide(live, tool_call_of(live, effect, access))
             if (denied := self._approvals.denial_of_approved(effect)) is not None:
@@ -77,8 +83,10 @@ class ToolCalls:
             output = str(error)
         finally:
             writes = access.end_call()
-        output = truncate(as_storable(output), settings.max_tool_output_chars)
-        return ToolReturned(call=effect.key, ok=ok, output=output, memory=writes if ok else {})
+        returned = ToolReturned(call=effect.key, ok=ok, output=as_storable(output), memory=writes if ok else {})
+        returned = await self._checks.after_tool(live, effect, returned)
+        output = truncate(returned.output, settings.max_tool_output_chars)
+        return msgspec.structs.replace(returned, output=output)
 
     async def _call_bus_or_host(self, live: LiveRun, effect: RunTool, access: CallAccess) -> str:
         key = live.key(effect.idempotency_key or effect.key)

@@ -7,10 +7,14 @@ Rule 2: a late answer is refused, and the run continues without it.
 from interlock.approvals.answers import asks_to_hold
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import RunResumed
+from interlock.engine.kinds import HookPoint, WaitKind
 from interlock.engine.state import RunState, Wait
-from interlock.errors import AlreadyResumed, NotWaiting, OrderCarriedOut, TakesNoInput, TooLate
+from interlock.engine.turns.hook_questions import sentence_of
+from interlock.errors import AlreadyResumed, InputRefused, NotWaiting, OrderCarriedOut, TakesNoInput, TooLate
 from interlock.ids import is_below, root_of, run_of
 from interlock.ports import Journal, Orders
+from interlock.runtime.calls.hook_checks import judge_input
+from interlock.runtime.calls.host_hooks import HostHooks
 from interlock.runtime.calls.storable import as_storable
 from interlock.runtime.commit import Committer
 from interlock.runtime.lifecycle.deadlines import QuestionDeadlines
@@ -18,6 +22,9 @@ from interlock.runtime.lifecycle.resumption import Resumption
 from interlock.runtime.live_runs import LiveRun, LiveRuns
 from interlock.runtime.orders import GivenAnswer
 from interlock.runtime.stored_crews import StoredCrews
+
+# Waits that are answered by a decision, and not by words for an agent.
+_DECISIONS = (WaitKind.APPROVAL, WaitKind.HOOK, WaitKind.UNKNOWN_OUTCOME)
 
 
 class Answers:
@@ -31,7 +38,9 @@ class Answers:
         committer: Committer,
         resumption: Resumption,
         deadlines: QuestionDeadlines,
+        host_hooks: HostHooks,
     ) -> None:
+        self._host_hooks = host_hooks
         self._journal, self._orders, self._crews = journal, orders, crews
         self._live_runs, self._committer = live_runs, committer
         self._resumption, self._deadlines = resumption, deadlines
@@ -45,6 +54,19 @@ class Answers:
             await self._continue_parked(root_of(run_id), continues_parked, answer.by)
             raise
         await self._continue_parked(root_of(run_id), continues_parked, answer.by)
+
+    async def _text_let_in(self, live: LiveRun, wait: Wait, text: str) -> str:
+        """The answer as the hooks of the host let it in; `InputRefused` if one refuses it, fails, or asks a person.
+
+        A decision, such as yes to an approval, does not become anyone's words, and is not shown to hooks.
+        """
+        if not text or wait.kind in _DECISIONS or not self._host_hooks.has(HookPoint.ON_INPUT):
+            return text
+        text, verdict = await judge_input(self._host_hooks, text)
+        if verdict is not None and (verdict.question or verdict.stopped_by is not None):
+            await self._live_runs.release_if_idle(live)
+            raise InputRefused(live.id, sentence_of(verdict.decisions[-1]))
+        return text
 
     async def _answer(self, crew: CrewDefinition, run_id: str, answer: GivenAnswer, order: str) -> None:
         token = answer.token
@@ -76,13 +98,28 @@ class Answers:
                     return token
                 if token not in waits:
                     await runs.release_if_idle(live)
-                    raise _refusal_for(live, token, text)
+                    raise await self._refusal_for(live, token, text)
+                wait = next(wait for wait in live.run.state.waits if wait.token == token)
+                text = await self._text_let_in(live, wait, text)
                 parent = await self._resumption.wake_for_input(live)
                 may_hold = answer.may_hold and asks_to_hold(text)
                 resumed = RunResumed(token=token, input=as_storable(text), by=as_storable(answer.by), may_hold=may_hold)
                 await self._committer.commit_event(live, resumed, order=order)
             self._resumption.drive_with_parent(parent, live)
         return None
+
+    async def _refusal_for(self, live: LiveRun, token: str | None, text: str) -> Exception:
+        answered = live.run.state.answered
+        if token in answered:
+            return AlreadyResumed(live.id, token, same=await self._is_same_answer(answered[token], text))
+        waits = [wait.token for wait in live.run.state.waits]
+        return TakesNoInput(live.id) if live.run.state.parked and not waits else NotWaiting(live.id, token, waits)
+
+    async def _is_same_answer(self, kept: str, text: str) -> bool:
+        """Whether it is what was answered before, as it was given or as a hook of the host made it."""
+        if kept == as_storable(text) or not self._host_hooks.has(HookPoint.ON_INPUT):
+            return kept == as_storable(text)
+        return kept == (await judge_input(self._host_hooks, text))[0]
 
     async def _continue_parked(self, run_id: str, is_wanted: bool, by: str) -> None:
         if not is_wanted:
@@ -108,11 +145,3 @@ def _too_late_error(run_id: str, wait: Wait, text: str) -> TooLate:
 def _is_continue_only(state: RunState, token: str | None, text: str) -> bool:
     """True if a parked run is asked to continue, without an answer."""
     return bool(state.parked) and not text and token in (None, state.parked)
-
-
-def _refusal_for(live: LiveRun, token: str | None, text: str) -> Exception:
-    answered = live.run.state.answered
-    if token in answered:
-        return AlreadyResumed(live.id, token, same=answered[token] == as_storable(text))
-    waits = [wait.token for wait in live.run.state.waits]
-    return TakesNoInput(live.id) if live.run.state.parked and not waits else NotWaiting(live.id, token, waits)

@@ -40,7 +40,7 @@ class Parking:
             for child in self._working_children(live.run.state):
                 await self.park(child, by)
                 await self._wait_for_driver(child)
-        if live.run.state.ending is not None:  # it ends when its children have stopped
+        if live.run.state.is_ending:  # it ends when its children have stopped
             await self._live_runs.wait_until_settled(run_id)
         return bool(live.run.state.parked)
 
@@ -58,7 +58,7 @@ class Parking:
     async def _park_unless_children_work(self, live: LiveRun, by: str) -> bool:
         """Parks a run, unless it is ending; False if a child still works."""
         async with self._live_runs.run_lock(live.id), live.lock:
-            if live.run.state.ending is None:
+            if not live.run.state.is_ending:
                 await self._commit_inbox(live)
                 children = self._working_children(live.run.state)
                 if any(
@@ -96,7 +96,7 @@ class Parking:
                 return []
             live = await self._live_runs.claim_run(run_id)
             await self._live_runs.release_if_idle(live)
-        return self._working_children(live.run.state) if live.run.state.ending is None else []
+        return self._working_children(live.run.state) if not live.run.state.is_ending else []
 
     def _working_children(self, state: RunState) -> list[str]:
         """The children that are started or driven, without those that are parked or rest."""

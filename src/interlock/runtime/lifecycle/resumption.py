@@ -62,7 +62,7 @@ class Resumption:
 
     async def continue_if_ending(self, live: LiveRun) -> bool:
         """Continues a run that was just claimed and is ending already; whether it was."""
-        if live.id in self._live_runs.runs or live.run.state.ending is None:
+        if live.id in self._live_runs.runs or not live.run.state.is_ending:
             return False
         await self.resume_outstanding(live)
         return True
@@ -77,7 +77,7 @@ class Resumption:
     async def park(self, live: LiveRun, by: str) -> None:
         """Stores that the run is parked. The caller holds `live.lock`."""
         state = live.run.state
-        if state.status not in OVER and state.ending is None and not state.parked:
+        if state.status not in OVER and not state.is_ending and not state.parked:
             await self._committer.commit_event(live, ParkRequested(by=by))
 
     def redo_outstanding_effects(self, live: LiveRun) -> None:

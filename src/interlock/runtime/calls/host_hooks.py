@@ -1,0 +1,160 @@
+"""Asks the hooks of the host, in their order, and turns their answers into one verdict.
+
+Rule 1: each hook sees the replacement of the one before it. A refusal ends the questions; a hook that asks a person
+does not, so that a later hook may still refuse.
+Rule 2: a hook that raises, takes longer than the limit, or returns what cannot be used has failed, and fails closed.
+Rule 3: a plain hook runs in a thread of its own and an async one in the loop, so that neither holds up other runs.
+"""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from interlock.engine.events import HookDecision, HookOutcome, HookVerdict
+from interlock.engine.kinds import HookPoint
+from interlock.ports.hooks import Ask, Hook, Refuse
+from interlock.runtime.calls.storable import as_storable
+
+# How long a hook may take for one answer.
+HOOK_SECONDS_MAX = 30.0
+
+T = TypeVar("T")
+
+# Turns what a hook returned into the value to use; raises `TypeError` or `ValueError` with a sentence.
+Accept = Callable[[Any, T], T]
+
+
+class Judged(NamedTuple, Generic[T]):
+    """The value to use, and the verdict; None if no hook had anything to say."""
+
+    value: T
+    verdict: HookVerdict | None = None
+    keeps_original: bool = True
+
+
+class HostHooks:
+    def __init__(self, hooks: Sequence[Hook] = ()) -> None:
+        self.names = tuple(hook.name for hook in hooks)
+        self._by_point = {point: tuple(hook for hook in hooks if hasattr(hook, point)) for point in HookPoint}
+        self.sees_replies = bool(self._by_point[HookPoint.AFTER_MODEL])
+        # Calls that were given up and have not ended: a task without a reference may vanish.
+        self._given_up: set[asyncio.Task[Any]] = set()
+
+    def has(self, point: HookPoint) -> bool:
+        return bool(self._by_point[point])
+
+    async def judge(self, point: HookPoint, value: T, accept: Accept[T], about: Sequence[Any] = ()) -> Judged[T]:
+        """Asks every hook at this point about a value; `about` are the arguments before it."""
+        decisions: list[HookDecision] = []
+        asked: list[Ask] = []
+        keeps_original = True
+        for hook in self._by_point[point]:
+            outcome, decided = await self._ask_hook(hook, point, (*about, value), lambda given: accept(given, value))  # noqa: B023
+            if decided is not None:
+                decisions.append(decided)
+            if isinstance(outcome, Ask):
+                asked.append(outcome)
+            elif decided is not None and decided.outcome is HookOutcome.REPLACED:
+                value = outcome
+                keeps_original = keeps_original and getattr(hook, "keeps_original", True)
+            elif decided is not None:
+                break
+        return Judged(value, _verdict(point, decisions, asked), keeps_original)
+
+    async def _ask_hook(
+        self, hook: Hook, point: HookPoint, arguments: tuple[Any, ...], accept: Callable[[Any], T]
+    ) -> tuple[Any, HookDecision | None]:
+        def decision(outcome: HookOutcome, reason: str = "") -> HookDecision:
+            return HookDecision(hook=hook.name, outcome=outcome, reason=as_storable(reason))
+
+        try:
+            answer = await self._answer_of(getattr(hook, point), arguments)
+            if answer is None:
+                return None, None
+            if isinstance(answer, Refuse):
+                return answer, decision(HookOutcome.REFUSED, _text(answer.reason, "the reason of Refuse"))
+            if isinstance(answer, Ask):
+                return answer, decision(HookOutcome.ASKED, _text(answer.question, "the question of Ask"))
+            return accept(answer), decision(HookOutcome.REPLACED)
+        except Exception as error:  # it raised, took too long, or returned what cannot be used
+            return None, decision(HookOutcome.FAILED, str(error))
+
+    async def _answer_of(self, method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """The answer of a hook; `_HookFailed` if it raises or takes too long."""
+        task = asyncio.ensure_future(_call_guarded(method, arguments))
+        try:
+            done, _ = await asyncio.wait({task}, timeout=HOOK_SECONDS_MAX)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if not done:
+            task.cancel()
+            self._given_up.add(task)
+            task.add_done_callback(self._given_up.discard)
+            raise _HookFailed(f"no answer within {HOOK_SECONDS_MAX:g} s")
+        if task.cancelled():
+            raise _HookFailed("it gave itself up")
+        return task.result()
+
+
+class _HookFailed(Exception):
+    """A hook did not answer."""
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be text, not {type(value).__name__}")
+    return value
+
+
+def _verdict(point: HookPoint, decisions: Sequence[HookDecision], asked: Sequence[Ask]) -> HookVerdict | None:
+    if not decisions:
+        return None
+    deadlines = [ask.deadline_seconds for ask in asked if ask.deadline_seconds > 0]
+    return HookVerdict(
+        point=str(point),
+        decisions=tuple(decisions),
+        question=as_storable("\n".join(ask.question for ask in asked)),
+        deadline_ms=max(1, int(min(deadlines) * 1000)) if deadlines else 0,
+    )
+
+
+async def _call_guarded(method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    try:
+        if inspect.iscoroutinefunction(method):
+            return await method(*arguments)
+        answer = await _call_in_thread(method, arguments)
+        return await answer if inspect.isawaitable(answer) else answer
+    except (asyncio.CancelledError, GeneratorExit, _HookFailed):
+        raise
+    except BaseException as error:  # an exit that a hook raises must not end the process
+        raise _HookFailed(f"{type(error).__name__}: {error}") from error
+
+
+async def _call_in_thread(method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Calls a plain hook in a thread of its own: one that hangs takes no thread from the others."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[Any] = loop.create_future()
+
+    def settle(answer: Any, error: BaseException | None) -> None:
+        if result.done():
+            return
+        if error is None:
+            result.set_result(answer)
+        else:
+            result.set_exception(_HookFailed(f"{type(error).__name__}: {error}"))
+
+    def call() -> None:
+        answer, failure = None, None
+        try:
+            answer = method(*arguments)
+        except BaseException as error:  # in this thread an exit is an ordinary failure
+            failure = error
+        with suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(settle, answer, failure)
+
+    threading.Thread(target=call, name="interlock-hook", daemon=True).start()
+    return await result
