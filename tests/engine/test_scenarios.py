@@ -68,6 +68,7 @@ from interlock.engine.effects import (
     AckInbox,
     CallModel,
     Cancel,
+    CheckOutput,
     ClaimInbox,
     Effect,
     HandBackBroadcast,

@@ -152,8 +152,12 @@ class ModelCalls:
             raise
         except BaseException as error:  # a host's model may fail in any way; the run fails, and nothing else does
             failed = _failure_of(call.effect, error)
-        if not said:
-            return failed
+        return self._with_cost_of_pieces(live, call, failed, said) if said else failed
+
+    def _with_cost_of_pieces(
+        self, live: LiveRun, call: PendingModelCall, failed: ModelFailed, said: list[str]
+    ) -> ModelFailed:
+        """The failure with an upper estimate of what the pieces before it cost."""
         usage = _estimate_usage(live, call, ModelReply(text="".join(said)))
         costs = cost_of if self._costs is None else self._costs(live.id)
         return msgspec.structs.replace(failed, usage=with_cost(call.agent, usage, costs))
