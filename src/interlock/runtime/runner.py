@@ -136,7 +136,7 @@ class Runner:
 
     def _connect_live_runs(self, start_for: StartFor | None) -> None:
         journal, owners, clock, committer = self.journal, self.owners, self.clock, self.committer
-        self.supervisor = Supervisor(clock, self._recover_failed, lambda root, why: self.resumption.end_failed_run(root, why))
+        self.supervisor = Supervisor(clock, self._recover_failed, self._end_failed)
         self.order_taker = OrderTaker(
             self, orders=self.orders, journal=journal, crews=self.crews, bus=self.hub.bus, clock=clock
         )
@@ -152,12 +152,12 @@ class Runner:
             supervisor=self.supervisor,
             on_claimed=self.order_taker.wake,  # the last driver may have left orders behind
         )
-        self.live, self.drivers = runs.runs, runs.drivers
+        self.live, self.drivers, effects = runs.runs, runs.drivers, self.effect_runner
         self.following = Following(journal=journal, owners=owners, clock=clock, live_runs=runs, watchers=self.watchers)
         self.resumption = resumption = Resumption(
             live_runs=runs,
             committer=committer,
-            effect_runner=self.effect_runner,
+            effect_runner=effects,
             external_sender=self.external_sender,
             hub=self.hub,
         )
@@ -355,20 +355,19 @@ class Runner:
         if row.status == "running":
             await self.resumption.recover(root, await self.crews.of(row.crew_sha))
 
+    async def _end_failed(self, root: str, error: Exception) -> None:
+        await self.resumption.end_failed_run(root, error)
+
     async def resend_pending_signals(self) -> None:
         """Sends again the external signals of runs that no process drives: they may not have been sent."""
         for run_id in await self.external_sender.runs_with_pending():
-            async with self.live_runs.run_lock(run_id):
-                if run_id in self.live or not await self._is_free(run_id):
-                    continue
-            await self.external_sender.resend_pending(run_id)
-
-    async def _is_free(self, run_id: str) -> bool:
-        with suppress(OwnedElsewhere):
-            await self.owners.claim(run_id)
-            await self.owners.release(run_id)
-            return True
-        return False
+            with suppress(OwnedElsewhere):
+                async with self.live_runs.run_lock(run_id):
+                    if run_id in self.live:
+                        continue
+                    await self.owners.claim(run_id)
+                    await self.owners.release(run_id)
+                await self.external_sender.resend_pending(run_id)
 
     # Watch
 
