@@ -20,7 +20,9 @@ from interlock.adapters.sqlite.migrations import connect
 from interlock.adapters.sqlite.runs.writer_cache import WriterCache
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.sqlite.tables import order_rows
+from interlock.adapters.sqlite.tables.approvals import store_approvals
 from interlock.adapters.store_rules.budget_rules import spend
+from interlock.approvals.standing import StandingApproval
 from interlock.broadcast.delayed import BroadcastDeadLetter, DelayedBroadcast
 from interlock.broadcast.record import PROCESS, Broadcast, Emission
 from interlock.broadcast.run_schedules import RunSchedule
@@ -111,6 +113,10 @@ def fill_rest(connection: sqlite3.Connection, tips: WriterCache) -> None:
     asked = RunOrder(key="order", run="waits", kind="cancel", by="host", at=NOW)
     order_rows.post(connection, order=asked)
     order_rows.settle(connection, key="order", outcome=OrderOutcome(seq=3))
+    given = StandingApproval(
+        id="ap", tool="pay", pattern="pay", crew="hello", run="waits", asked_in="waits", by="me", at=1
+    )
+    store_approvals(connection, [given])
 
 
 async def fill_schedules(store: SqliteStore) -> None:

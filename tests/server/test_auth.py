@@ -113,7 +113,7 @@ async def test_the_code_of_the_printed_address_works_once_and_opens_a_session(tm
             assert code_of(again) == (401, "wrong-key")
             assert (await page.get("/v1/runs", headers=PAGE)).status_code == 200
             who = (await page.get("/v1/session", headers={"sec-fetch-site": "same-origin"})).json()
-            assert who == {"id": "owner", "scopes": ["admin", "answer", "metrics", "read", "run"]}
+            assert who == {"id": "owner", "scopes": ["admin", "answer", "approve", "metrics", "read", "run"]}
             closed = await page.delete("/v1/session", headers=PAGE)
             assert closed.status_code == 204
             assert code_of(await page.get("/v1/runs", headers=PAGE)) == (401, "no-key")
@@ -133,7 +133,7 @@ async def test_the_key_opens_a_session_too(tmp_path: Path) -> None:
         (("read",), ["read"]),
         (("run",), ["run"]),
         (("answer", "read"), ["answer", "read"]),
-        (("admin",), ["admin", "answer", "metrics", "read", "run"]),
+        (("admin",), ["admin", "answer", "approve", "metrics", "read", "run"]),
     ],
 )
 async def test_a_session_of_a_further_key_may_what_the_key_may_and_is_told_so(

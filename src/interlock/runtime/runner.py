@@ -163,12 +163,12 @@ class Runner:
             supplies=supplies,
             on_claimed=self.order_taker.wake,  # the last driver may have left orders behind
         )
-        self.live, self.drivers = runs.runs, runs.drivers
+        self.live, self.drivers, effects = runs.runs, runs.drivers, self.effect_runner
         self.following = Following(journal=journal, owners=owners, clock=clock, live_runs=runs, watchers=self.watchers)
         self.resumption = resumption = Resumption(
             live_runs=runs,
             committer=committer,
-            effect_runner=self.effect_runner,
+            effect_runner=effects,
             external_sender=self.external_sender,
             hub=self.hub,
         )
@@ -352,17 +352,13 @@ class Runner:
     async def resend_pending_signals(self) -> None:
         """Sends again the external signals of runs that no process drives: they may not have been sent."""
         for run_id in await self.external_sender.runs_with_pending():
-            async with self.live_runs.run_lock(run_id):
-                if run_id in self.live or not await self._is_free(run_id):
-                    continue
-            await self.external_sender.resend_pending(run_id)
-
-    async def _is_free(self, run_id: str) -> bool:
-        with suppress(OwnedElsewhere):
-            await self.owners.claim(run_id)
-            await self.owners.release(run_id)
-            return True
-        return False
+            with suppress(OwnedElsewhere):
+                async with self.live_runs.run_lock(run_id):
+                    if run_id in self.live:
+                        continue
+                    await self.owners.claim(run_id)
+                    await self.owners.release(run_id)
+                await self.external_sender.resend_pending(run_id)
 
     # Watch
 

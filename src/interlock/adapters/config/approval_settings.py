@@ -85,7 +85,7 @@ def _lines_of(patterns: tuple[str, ...], source: str) -> dict[str, int]:
     section = next((n for n, line in enumerate(lines, 1) if line.split("#")[0].strip() == "[approvals]"), 1)
     found = {}
     for text in patterns:
-        written = (text, msgspec.json.encode(text).decode()[1:-1])
+        written = (f'"{text}"', f"'{text}'", msgspec.json.encode(text).decode())
         here = (n for n, line in enumerate(lines, 1) if n >= section and any(each in line for each in written))
-        found[text] = next(here, section) if text.strip() else section
+        found[text] = next(here, section)
     return found

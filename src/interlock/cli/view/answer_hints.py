@@ -26,7 +26,7 @@ def answer_hint(reason: str, agent: str, expects: str = "") -> str:
 def answer_lines(command: str, reason: str, agent: str, expects: str = "") -> list[str]:
     """Lines that explain how to answer a wait; the answer is appended to `command`."""
     if reason == APPROVAL:
-        longer = f"approve for longer: {command} 'for this run', or {command} always"
+        longer = f"for longer: {command} 'for this run' (or always)"
         other = f"other arguments: {command} JSON"
         return [f"approve: {command} yes", f"reject:  {command} no", longer, other]
     return [f"accepted: {answer_hint(reason, agent, expects)}", f"answer with: {command} TEXT"]
