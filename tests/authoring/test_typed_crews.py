@@ -52,7 +52,7 @@ def a_crew(output: Any) -> Crew[Any]:
 async def value_of(crew: Crew[Any], folder: Path, said: str) -> Any:
     async with Interlock(folder, models=ScriptedModel({"clerk": [f"{said}\n[DONE]"] * 3})) as box:
         run = await box.start(crew, "My lamp never came")
-        return crew.typed_result(await run.result()).value
+        return crew.as_typed_result(await run.result()).value
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ class Crew(Runnable[T]):
     def settings(self) -> CrewSettings:
         return self.definition.settings
 
-    def typed_result(self, result: Result[Any]) -> Result[T]:
+    def as_typed_result(self, result: Result[Any]) -> Result[T]:
         """The result of a run of this crew, with its value as one of the crew's type.
 
         Raises `UsageError` if the type demands more than its schema says.

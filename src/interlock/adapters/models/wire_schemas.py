@@ -100,7 +100,7 @@ class _Writer:
             raise _NoForm
         if "$ref" in schema:
             return self._reference(schema["$ref"])
-        written = self._described(schema)
+        written = self._description(schema)
         if "const" in schema or "enum" in schema:
             return written | _enumeration(schema.get("enum", [schema.get("const")]))
         cases = schema.get("anyOf", schema.get("oneOf"))
@@ -118,12 +118,12 @@ class _Writer:
     def _of_type(self, schema: Schema, kind: str) -> dict[str, Any]:
         bounds = {name: schema[name] for name in _BOUNDS if name in schema} if self._dialect.bounds else {}
         if kind == "object":
-            return self._closed(schema)
+            return self._strict_object(schema)
         if kind == "array":
             return {"type": kind, "items": self.strict(schema.get("items")), **bounds}
         return {"type": kind, **bounds}
 
-    def _closed(self, schema: Schema) -> dict[str, Any]:
+    def _strict_object(self, schema: Schema) -> dict[str, Any]:
         properties = schema.get("properties", {})
         if not properties or isinstance(schema.get("additionalProperties"), Mapping):
             raise _NoForm
@@ -149,7 +149,7 @@ class _Writer:
             self.definitions[name] = self.strict(part_at(self._root, reference))
         return {"$ref": f"#/$defs/{self._names[reference]}"}
 
-    def _described(self, schema: Schema) -> dict[str, Any]:
+    def _description(self, schema: Schema) -> dict[str, Any]:
         """The description, with the rules that are left out."""
         kept = _BOUNDS if self._dialect.bounds else ()
         rules = {name: schema[name] for name in _DROPPED if name in schema and name not in kept}
