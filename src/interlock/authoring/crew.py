@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from interlock.authoring.prove import ProvenCrew
     from interlock.compose.crews import AnyHost
 
-Subscriptions = Sequence[Mapping[str, object]]
-
 
 class _CrewCall(Written):
     """A call of `Crew`, with the keys of its document."""
@@ -48,7 +46,7 @@ class Crew(Runnable):
         routing: Mapping[str, object] | None = None,
         sub_crews: "Mapping[str, Crew | str | os.PathLike[str] | Mapping[str, object]] | None" = None,
         delegation: Mapping[str, object] | None = None,
-        subscriptions: Mapping[str, Subscriptions] | Mapping[Agent, Subscriptions] | None = None,
+        subscriptions: Mapping[str, object] | Mapping[Agent, object] | None = None,
         settings: Mapping[str, str | int | float | bool] | None = None,
         host: "AnyHost | None" = None,
     ) -> None:
