@@ -76,15 +76,17 @@ async def test_http_does_not_import_it(planted: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_mcp_does_not_import_it(planted: Path, name: str) -> None:
-    mcp_crews = pytest.importorskip("interlock.server.mcp_crews")
-    from mcp.server.mcpserver.exceptions import ToolError
-
+    mcp = pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
     crew_file(planted, CREW)
-    async with Interlock(planted / "data", models=lambda _: "fine [DONE]") as box:
-        server = mcp_crews.crew_server(box, mcp_crews.crews_by_tool_name([load_crew("crew.yaml").definition]))
-        with pytest.raises(ToolError):
-            await server.call_tool(name, {"input": "hi"})
-        await server.call_tool("office", {"input": name})
+    (planted / "script.yaml").write_text("replies: {clerk: ['Fine. [DONE]']}\n", "utf-8")
+    command = str(Path(sys.executable).parent / "interlock")
+    args = ["mcp", "crew.yaml", "--script", "script.yaml", "--data", "data"]
+    with (planted / "errors").open("w", encoding="utf-8") as errors:
+        parameters = mcp.StdioServerParameters(command=command, args=args, cwd=planted)
+        async with mcp.Client(mcp.stdio_client(parameters, errors)) as client:
+            assert (await client.call_tool(name, {"input": "hi"})).is_error
+            done = await client.call_tool("office", {"input": name})
+    assert (done.is_error, done.structured_content["status"]) == (False, "completed")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from interlock import Interlock, load_crew
+from interlock import Interlock
 from interlock.adapters.sqlite.store import SqliteStore
 from interlock.adapters.tools.python_tools import PythonToolbox
+from interlock.compose.crews import load_definition
 from interlock.crew.host import Host
 from interlock.engine.events import ToolRequest
 from interlock.errors import ModelUnavailable, StoreFailed
@@ -98,7 +99,7 @@ def crew_in(folder: Path, name: str) -> Any:
     (home / "inner").mkdir(parents=True, exist_ok=True)
     (home / "inner" / "crew.yaml").write_text(INNER, "utf-8")
     (home / "crew.yaml").write_text(CREW.replace("NAME", name), "utf-8")
-    return load_crew(home, host=Host(tools=("pay",)))
+    return load_definition(home, host=Host(tools=("pay",)))
 
 
 class World:

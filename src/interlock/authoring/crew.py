@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from interlock.authoring.prove import ProvenCrew
     from interlock.compose.crews import AnyHost
 
-Subscriptions = Sequence[Mapping[str, object]]
-
 
 class _CrewCall(Written):
     """A call of `Crew`, with the keys of its document."""
@@ -56,7 +54,7 @@ class Crew(Runnable[T]):
         routing: Mapping[str, object] | None = None,
         sub_crews: "Mapping[str, Crew | str | os.PathLike[str] | Mapping[str, object]] | None" = None,
         delegation: Mapping[str, object] | None = None,
-        subscriptions: Mapping[str, Subscriptions] | Mapping[Agent, Subscriptions] | None = None,
+        subscriptions: Mapping[str, object] | Mapping[Agent, object] | None = None,
         settings: Mapping[str, str | int | float | bool] | None = None,
         output: type[T] | Mapping[str, object] | None = None,
         host: "AnyHost | None" = None,

@@ -19,6 +19,7 @@ import msgspec
 import interlock
 from interlock.adapters.crews.crew_files import LoadedCrew, read_crew
 from interlock.authoring.python_names import IMPORT_SECONDS_MAX, python_name_of
+from interlock.cli.crew_argument import NamedCrew, tools_of
 from interlock.compose.crews import load_host
 from interlock.crew.problem import Problem
 from interlock.errors import UsageError
@@ -40,10 +41,11 @@ class _CheckResult(msgspec.Struct, frozen=True):
 class CrewReader:
     """Reads served crews again: files here, modules in a fresh process. `needs_restart` once new code is sound."""
 
-    def __init__(self, crews: Sequence[str], config: str | None, loaded: Sequence[LoadedCrew]) -> None:
+    def __init__(self, crews: Sequence[str], config: str | None, opened: Sequence[NamedCrew]) -> None:
         self._crews, self._config = crews, config
-        self._loaded = dict(zip(crews, loaded, strict=True))
-        self._imported = _contents_of(files_of_modules()) if any(map(python_name_of, crews)) else Contents()
+        self.loaded, self.tools = [each.loaded for each in opened], tools_of(each.functions for each in opened)
+        self._loaded = dict(zip(crews, self.loaded, strict=True))
+        self._imported = _contents_of(files_of_user()) if any(map(python_name_of, crews)) else Contents()
         self.needs_restart = False
 
     def read_crews(self) -> list[LoadedCrew]:
@@ -83,7 +85,7 @@ def restart_process(*options: str) -> None:
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:], *options])  # noqa: S606 - itself, by its own arguments
 
 
-def files_of_modules() -> tuple[Path, ...]:
+def files_of_user() -> tuple[Path, ...]:
     """The Python files of the user that are imported: not those of Python, of packages or of Interlock."""
     others = (*map(str, sysconfig.get_paths().values()), os.path.dirname(interlock.__file__))  # noqa: PTH120 - as text
     files = {_file_of(module) for module in list(sys.modules.values())}

@@ -134,8 +134,7 @@ Event = (
     | UnknownEvent
 )
 
-__all__ = [
-    "TYPES",
+__all__ = [  # noqa: RUF022 - plain order
     "AgentStateEvent",
     "BranchFinishedEvent",
     "BroadcastDeliveredEvent",
@@ -184,6 +183,7 @@ __all__ = [
     "SignalSeenEvent",
     "StaleEvent",
     "StoredEvent",
+    "TYPES",
     "TimerFiredEvent",
     "ToolCalledEvent",
     "ToolHeldEvent",

@@ -41,7 +41,7 @@ class StoredCrews:
         except (AttributeError, TypeError, ValueError, RecursionError):  # its fields have wrong types
             form = None
         if form is None:
-            _require_sound(crew)
+            require_sound_crew(crew)
         assert form is not None, "a sound crew has its sub-crews, and fields of the right types"
         self.require_proven(crew, form.sha)
         return form
@@ -49,7 +49,7 @@ class StoredCrews:
     def require_proven(self, crew: CrewDefinition, sha: str) -> None:
         """`UnsoundCrew` unless the crew with this sum is sound."""
         if sha not in self._proven:
-            _require_sound(crew)
+            require_sound_crew(crew)
             if len(self._proven) >= CREWS_MAX:
                 self._proven.clear()
             self._proven.add(sha)
@@ -74,10 +74,11 @@ class StoredCrews:
         return _with_sub_crews(crew, inner) if inner else crew
 
 
-def _require_sound(crew: CrewDefinition) -> None:
-    from interlock.crew.proof import require_sound_crew  # the checks load with the first crew, not with the package
+def require_sound_crew(crew: CrewDefinition) -> None:
+    """Checks a crew. The checks load with the first crew, not with the package."""
+    from interlock.crew import proof
 
-    require_sound_crew(crew)
+    proof.require_sound_crew(crew)
 
 
 def as_stored_form(crew: CrewDefinition) -> StoredForm:

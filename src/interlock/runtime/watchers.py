@@ -70,12 +70,11 @@ def json_or_text(text: str) -> Any:
         return text
 
 
-class OpenReply:
+class OpenReply(NamedTuple):
     """A reply that a model is giving: all of its pieces so far, for watchers that come late or are slow."""
 
-    def __init__(self, call: str) -> None:
-        self.call = call
-        self.pieces: list[str] = []
+    call: str
+    pieces: list[str]
 
 
 class SequencedEvent(NamedTuple):
@@ -135,7 +134,7 @@ class Watchers:
         """A model has said a piece of its reply."""
         reply = self._open_replies.get((live.id, call.key))
         if reply is None:
-            reply = self._open_replies[live.id, call.key] = OpenReply(call.key)
+            reply = self._open_replies[live.id, call.key] = OpenReply(call.key, [])
         reply.pieces.append(text)
         self._send_piece(live, {"run": live.id, "type": "model.delta", "agent": call.agent, "text": text}, reply)
 

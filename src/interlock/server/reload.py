@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from interlock.adapters.crews.crew_files import LoadedCrew
 from interlock.compose.interlock import Interlock
@@ -29,6 +30,14 @@ ReadCrews = Callable[[], Sequence[LoadedCrew]]
 POLL_MS = 500
 
 
+class ServedSource(Protocol):
+    """Reads the served crews again. `needs_restart` is True if what was read last needs a new process."""
+
+    needs_restart: bool
+
+    def read_crews(self) -> Sequence[LoadedCrew]: ...
+
+
 class CrewReloader:
     """`is_restarting` is True once new code of a crew in Python is sound: it needs a new process."""
 
@@ -39,8 +48,8 @@ class CrewReloader:
         box: Interlock,
         *,
         watch: bool,
-        needs_restart: Callable[[], bool],
-        stop_server: Callable[[], None],
+        needs_restart: Callable[[], bool] = lambda: False,
+        stop_server: Callable[[], None] = lambda: None,
     ) -> None:
         self._crews, self._read_crews, self._box, self._watches = crews, read_crews, box, watch
         self._needs_restart, self._stop_server = needs_restart, stop_server

@@ -37,7 +37,7 @@ from interlock.server.http.guard import HEADER_BYTES_MAX
 from interlock.server.http.not_ready import NotReadyApp
 from interlock.server.http.origins import Origins
 from interlock.server.http.protocol import ConnectionLimits, LimitedProtocol
-from interlock.server.reload import CrewReloader, ReadCrews
+from interlock.server.reload import CrewReloader, ServedSource
 from interlock.server.service import Service
 from interlock.server.streaming.feed import DRAINING
 from interlock.server.webhooks import WebhookPublisher
@@ -73,8 +73,7 @@ class ServeOptions(NamedTuple):
     say: Say
     log_settings: LogSettings
     log: LogChoice
-    read_crews: ReadCrews  # reloads the crews, in the order of the command line
-    needs_restart: Callable[[], bool]  # True if what was read last needs a new process
+    reader: ServedSource  # reloads the crews, in the order of the command line
     prints_code: bool = False  # True if a person reads the output, and not a log
     reload: bool = False  # True if changed files are noticed without SIGHUP
     resume_parked: bool = False  # True if parked runs are continued
@@ -86,10 +85,10 @@ async def serve(order: ServeOptions) -> int | None:
     stop = _StopSignals()
     reloading = CrewReloader(
         order.crews,
-        order.read_crews,
+        order.reader.read_crews,
         order.box,
         watch=order.reload,
-        needs_restart=order.needs_restart,
+        needs_restart=lambda: order.reader.needs_restart,
         stop_server=stop.stop,
     )
     log = send_logs_to(order.box.data, order.box.redactor(), order.log_settings, order.log, LogDefaults("info", "json"))

@@ -14,7 +14,7 @@ from enum import Enum
 
 from interlock.limits import MARK_CHARS_MAX, READ_CHARS_MAX
 from interlock.signals.emphasis import EMPHASIS_TAGS, Span, with_emphasis
-from interlock.signals.matching import SignalMatcher, is_plain, marks, marks_of_last_line, visible_marks
+from interlock.signals.matching import SignalMatcher, is_plain, marks, marks_of_last_line
 from interlock.signals.page import closes_fence, element_left_open, fence_opened_by
 
 _TOKENS = re.compile(r"\[|\]|<|\r\n|\n|\r|[ \t*_~]+|[^\[\]<\r\n \t*_~]+")
@@ -278,7 +278,7 @@ class MarkFilter:
 
     def _marks_of(self, text: str) -> list[Span]:
         shift = len(self._before)
-        found = visible_marks(f"{self._before}{text}", self._matcher.recognizes)
+        found = marks(f"{self._before}{text}", self._matcher.recognizes, reads_all=True)
         return [(mark.start - shift, mark.end - shift) for mark in found if mark.start >= shift]
 
     def _remove_marks(self, spans: list[Span]) -> None:

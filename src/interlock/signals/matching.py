@@ -101,19 +101,16 @@ class SignalMatcher:
         return MatchMethod.NORMALIZED, self._normalized.get(normal_form(inner), ())
 
 
-def marks(text: str, wanted: Callable[[str], object], reading: int = 3) -> list[VisibleMark]:
+def marks(
+    text: str, wanted: Callable[[str], object], reading: int = 3, *, reads_all: bool = False
+) -> list[VisibleMark]:
     """The visible marks whose content is wanted. Asking first keeps prose with brackets cheap.
 
-    Of a text longer than `READ_CHARS_MAX` only the beginning and the last line are read. `reading` 2 is for runs under
-    older rules: it reads all of a text and treats HTML as text.
+    Of a text longer than `READ_CHARS_MAX` only the beginning and the last line are read, unless it `reads_all`.
+    `reading` 2 is for runs under older rules: it reads all of a text and treats HTML as text.
     """
-    if reading > 2 and len(text) > READ_CHARS_MAX:
-        return [*visible_marks(text[:READ_CHARS_MAX], wanted, reading), *marks_of_last_line(text, wanted)]
-    return visible_marks(text, wanted, reading)
-
-
-def visible_marks(text: str, wanted: Callable[[str], object], reading: int = 3) -> list[VisibleMark]:
-    """The visible marks of a text of any length whose content is wanted."""
+    if reading > 2 and len(text) > READ_CHARS_MAX and not reads_all:
+        return [*marks(text[:READ_CHARS_MAX], wanted, reading), *marks_of_last_line(text, wanted)]
     found = [VisibleMark(found[1], *found.span()) for found in _BRACKETS.finditer(text) if wanted(found[1])]
     if not found or is_plain(text):
         return found

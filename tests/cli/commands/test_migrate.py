@@ -94,7 +94,7 @@ def test_a_crew_with_errors_is_not_changed(tmp_path: Path) -> None:
     result = run(crew(tmp_path, text), "--write")
     assert result.exit_code == 1
     assert "error: unknown-agent" in result.stderr
-    assert result.stderr.endswith(f"{tmp_path} has errors; fix them first, nothing was changed\n")
+    assert result.stderr.endswith(f"{tmp_path.name} has errors; fix them first, nothing was changed\n")
     assert held(tmp_path) == {"crew.yaml": text.encode()}
 
 

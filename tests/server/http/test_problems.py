@@ -143,6 +143,14 @@ async def answered(office: Office) -> httpx2.Response:
     return await office.post(path, json={"answer": "you"})
 
 
+async def begun_with_deps(office: Office) -> httpx2.Response:
+    """A program began it with deps, which a server does not have."""
+    folder = office.box.data
+    async with Interlock(folder, models=parrot, deps="a client") as other:
+        run = (await (await other.start(load_crew(crew_file(folder.parent)), "Who? [WAIT]")).result()).run
+    return await office.post(f"/v1/runs/{run}/resume", json={"input": "me"})
+
+
 async def nothing(owner: str) -> list[RunOrder]:
     return []
 
@@ -304,6 +312,7 @@ REACHED: dict[str, Ask] = {
     "run-not-found": get("/v1/runs/none"),
     "run-deleted": deleted,
     "already-resumed": answered,
+    "host-lacks": begun_with_deps,
     "not-waiting": of_run("hello", lambda run: post(f"/v1/runs/{run}/resume", {"input": "x"})),
     "cannot-fork": of_run("hello", lambda run: post(f"/v1/runs/{run}/fork", {"after": 99})),
     "order-pending": elsewhere,

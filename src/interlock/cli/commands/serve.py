@@ -27,7 +27,6 @@ from interlock.cli.crew_argument import (
     config_option,
     open_named_crew,
     show_problems,
-    tools_of,
 )
 from interlock.cli.log_options import log_options
 from interlock.cli.open_host import interlock_with_log
@@ -77,16 +76,15 @@ def serve(
     on the dashboard and cannot be run.
     """
     serving = _server_module()
-    _require_loopback(serving, host, no_auth=no_auth)
+    if no_auth:
+        _require_loopback(serving, host)
     config = choose_config(config, *crews)
     settings = host_settings(config)
     outgoing = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, OutgoingHook)}
-    opened = _open_crews(crews, config, script)
-    loaded, tools = [each.loaded for each in opened], tools_of(each.functions for each in opened)
-    reader = CrewReader(crews, config, loaded)
+    reader = CrewReader(crews, config, _load_crews(crews, config, script))
     order = serving.ServeOptions(
-        box=interlock_with_log(data, settings, script, recover=True, tools=tools),
-        crews=serving.ServedCrews(loaded, SystemClock().now_ms(), is_watched=reload),
+        box=interlock_with_log(data, settings, script, recover=True, tools=reader.tools),
+        crews=serving.ServedCrews(reader.loaded, SystemClock().now_ms(), is_watched=reload),
         settings=_server_settings(settings, public_url),
         log_settings=settings.log,
         log=log,
@@ -98,24 +96,22 @@ def serve(
         secrets={name: secret_of(name, hook.secret_env, os.environ) for name, hook in outgoing.items()},
         say=click.echo,
         prints_code=print_code or (sys.stdout is not None and sys.stdout.isatty()),
-        read_crews=reader.read_crews,
-        needs_restart=lambda: reader.needs_restart,
+        reader=reader,
         reload=reload,
         resume_parked=resume_parked,
         warnings=short_secret_warnings(settings, os.environ),
     )
-    _serve_and_restart(serving, order)
+    _serve_until_stopped(serving, order)
 
 
-def _require_loopback(serving: ModuleType, host: str, *, no_auth: bool) -> None:
-    if no_auth and not serving.is_loopback(host):
+def _require_loopback(serving: ModuleType, host: str) -> None:
+    if not serving.is_loopback(host):
         raise UsageError(f"--no-auth works only on the loopback, and '{host}' is not; remove it, or use 127.0.0.1")
 
 
-def _serve_and_restart(serving: ModuleType, order: "ServeOptions") -> None:
-    """Serves; new code of a crew in Python needs a new process, on the same port."""
+def _serve_until_stopped(serving: ModuleType, order: "ServeOptions") -> None:
     restart_port = asyncio.run(serving.serve(order))
-    if restart_port is not None:
+    if restart_port is not None:  # new code of a crew in Python needs a new process
         restart_process(*(() if order.port else ("--port", str(restart_port))))
 
 
@@ -134,7 +130,7 @@ def _server_module() -> ModuleType:
         raise UsageError(missing_extra_message("interlock serve", "server", error.name or "")) from error
 
 
-def _open_crews(crews: Sequence[str], config: str | None, script: str | None) -> list[NamedCrew]:
+def _load_crews(crews: Sequence[str], config: str | None, script: str | None) -> list[NamedCrew]:
     opened = [open_named_crew(crew, config) for crew in crews]
     for path, (each, _) in zip(crews, opened, strict=True):
         show_problems((p for p in each.problems if p.severity is Severity.ERROR), err=True)
