@@ -108,7 +108,7 @@ def test_crews_of_both_versions_and_groups_of_both_kinds_are_there() -> None:
 
 def test_every_reason_to_wait_to_ask_again_and_to_end_is_there() -> None:
     waits = {reason.partition(":")[0] for reason in told_of(RunPaused, "reason")}
-    asked = {"signal", "held", "external", "wait_for_signal", "tool_unknown_outcome", "question", "approval"}
+    asked = {"signal", "held", "external", "wait_for_signal", "tool_unknown_outcome", "question", "approval", "hook"}
     assert waits == {*asked, "parked"}
     assert told_of(Nudged, "because") == {"no_signal", "conflict"}
     assert told_of(RunFinished, "status") == {"completed", "failed", "stopped", "cancelled"}

@@ -92,8 +92,8 @@ _HOMES = {
 __all__ = [  # noqa: RUF022 - plain order, capitals as letters
     "Agent",
     "AlreadyResumed",
-    "Broadcast",
     "Ask",
+    "Broadcast",
     "Crew",
     "CrewContext",
     "CrewError",

@@ -325,7 +325,7 @@ async def test_the_deadline_of_a_question_says_no(tmp_path: Path) -> None:
         await _settled(box)
         result = await run.result()
     assert result.status == "completed"
-    assert "was not run: there was no answer within 60 s" in result.text
+    assert "was not run: no answer to 'really?' within 60 s" in result.text
     assert story.paid == []
 
 

@@ -96,6 +96,9 @@ from interlock.engine.events import (
     DerivedEvent,
     DriveFailed,
     Entry,
+    HooksDecided,
+    HookVerdict,
+    HostNeeds,
     IncomingEvent,
     InputExpired,
     MailTaken,
@@ -114,6 +117,7 @@ from interlock.engine.events import (
     Usage,
 )
 from interlock.engine.flow.sub_crews import start_child_effect
+from interlock.engine.kinds import HookPoint
 from interlock.engine.prompt.conversation import Conversation
 from interlock.engine.routing.candidates import Candidate
 from interlock.engine.run import OVER, RULES, Run, Step
@@ -162,6 +166,8 @@ class Story:
             "held": lambda rest: ApprovalNeeded(call=self._tool(rest)),
             "asks": self._asks,
             "decide": self._decide,
+            "hooks": self._hooks,
+            "hooked": self._start_hooked,
             "hold": lambda rest: msgspec.structs.replace(self._resume(rest), by="key:boss", may_hold=True),
             "expire": lambda rest: InputExpired(token=self.tokens[int(rest.removeprefix("#")) - 1]),
             "fail": lambda rest: self._failed(rest, retry=True),
@@ -256,7 +262,9 @@ class Story:
         is_again = effect.key in self.held or (isinstance(effect, SetAlarm) and effect.key in self.open)
         assert effect.key not in self.names or is_again, "a key is never used twice, but for what was parked"
         self.names[effect.key] = self._name(effect)
-        if isinstance(effect, Reserve | CallModel | RunTool | ClaimInbox | StartChild | SetTimer | SetAlarm):
+        if isinstance(
+            effect, Reserve | CallModel | RunTool | CheckOutput | ClaimInbox | StartChild | SetTimer | SetAlarm
+        ):
             self.open[effect.key] = self._due(effect)
 
     def _due(self, effect: Effect) -> Effect:
@@ -343,6 +351,24 @@ class Story:
     def _decide(self, rest: str) -> ToolDecided:
         name, decided = _said(rest)
         return ToolDecided(call=self._tool(name), tool=name, **msgspec.json.decode(decided))
+
+    def _start_hooked(self, text: str) -> RunStarted:
+        """A run whose output the hooks of the host see; `verdict` on the input comes before the text."""
+        decided, _, text = text.rpartition("| ")
+        verdict = msgspec.json.decode(decided, type=HookVerdict) if decided else None
+        needs = HostNeeds(hooks=("guard",))
+        return RunStarted(crew="story", input=text, rules=RULES, needs=needs, checks_output=True, verdict=verdict)
+
+    def _hooks(self, rest: str) -> HooksDecided:
+        """The verdict of hooks on a tool by its name, on the call of an agent, or on the output."""
+        about, decided = _said(rest)
+        verdict = msgspec.json.decode(decided, type=HookVerdict)
+        if verdict.point == HookPoint.BEFORE_TOOL:
+            return HooksDecided(call=self._tool(about), verdict=verdict)
+        if verdict.point == HookPoint.BEFORE_MODEL:
+            return HooksDecided(call=self._key(f"call of {about}"), agent=about, verdict=verdict)
+        assert self.run.state.ending is not None
+        return HooksDecided(call=self.run.state.ending.checking, verdict=verdict)
 
     def _wrote(self, rest: str) -> ToolReturned:
         """A tool that returns what it wrote to the shared memory."""

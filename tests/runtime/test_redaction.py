@@ -25,7 +25,14 @@ KEPT = {
     *(f"RunStarted.bounds.limits.{name}" for name in ("crew", "name", "scope", "then", "what", "window")),
     *("RunStarted.bounds.given.crew", "RunStarted.bounds.given.what"),
     *("RunStarted.frames.author", "RunStarted.frames.kind"),
-    *("RunStarted.needs.functions", "RunStarted.needs.providers"),  # names of tools and providers of the host
+    # Names of tools, providers and hooks of the host.
+    *("RunStarted.needs.functions", "RunStarted.needs.hooks", "RunStarted.needs.providers"),
+    *("HooksDecided.agent", "HooksDecided.call", "ModelReplied.original.digest"),
+    *(
+        f"{kind}.verdict.{name}"
+        for kind in ("HooksDecided", "ModelReplied", "RunStarted", "ToolReturned")
+        for name in ("decisions.hook", "point")
+    ),
     *(f"RunStarted.messages.{name}" for name in ("from_", "schema", "to", "type")),  # types that the host registered
     *(f"Reserved.{name}" for name in ("agent", "alerts", "call", "exceeded", "refused", "then", "what")),
     *(f"ModelReplied.{name}" for name in ("agent", "call", "model", "purpose")),

@@ -80,9 +80,9 @@ class Agent(Written, Runnable[Any]):
     def crew_files(self) -> tuple[str, ...]:
         return self._alone.crew_files
 
-    def typed_result(self, result: "Result[Any]") -> "Result[Any]":
+    def as_typed_result(self, result: "Result[Any]") -> "Result[Any]":
         """The result of a run with its value as one of the agent's type."""
-        return self._alone.typed_result(result)
+        return self._alone.as_typed_result(result)
 
     def as_crew(self) -> "Crew":
         """A crew of this agent alone, of the same name; raises `UnsoundCrew` if its marks lead to other agents."""

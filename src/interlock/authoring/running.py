@@ -37,7 +37,7 @@ class Runnable(Generic[T]):
         """Files whose folder may hold the interlock.toml, if the working folder has none."""
         return ()
 
-    def typed_result(self, result: Result[Any]) -> Result[T]:
+    def as_typed_result(self, result: Result[Any]) -> Result[T]:
         """The result of a run with its value as one of the declared type; without a type it stays plain JSON."""
         return result
 
@@ -59,7 +59,7 @@ class Runnable(Generic[T]):
         """
         gift = RunGift(models, deps, CallsInLoop(asyncio.get_running_loop()))
         visit = _RunVisit(self, text, data, gift, user, run_id)
-        return self.typed_result(await background().call(visit.result).wait())
+        return self.as_typed_result(await background().call(visit.result).wait())
 
     def run_sync(
         self,
@@ -79,7 +79,7 @@ class Runnable(Generic[T]):
         if host.is_current_thread:
             raise UsageError("run_sync would wait for itself in an async tool or model; write 'await crew.run(...)'")
         visit = _RunVisit(self, text, data, RunGift(models, deps, CallsInThreads()), user, run_id)
-        return self.typed_result(host.call(visit.result).result())
+        return self.as_typed_result(host.call(visit.result).result())
 
     async def stream(
         self,

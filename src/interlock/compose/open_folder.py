@@ -47,6 +47,7 @@ from interlock.runtime.calls.approvals import HostApprovals
 from interlock.runtime.calls.external_signals import OnExternal
 from interlock.runtime.calls.host_decisions import CheckReport, HostDecisions, SelectChildren
 from interlock.runtime.calls.host_hooks import HostHooks
+from interlock.runtime.calls.host_policies import HostPolicies
 from interlock.runtime.run_scheduler import RunScheduler
 from interlock.runtime.runner import GivenAnswer, Runner, replay_run
 
@@ -156,31 +157,7 @@ class OpenFolder:
         self._stack.callback(keeper.stop)
         self._stack.push_async_callback(self._models.close)
         self._stack.push_async_callback(self.toolbox.close)
-        self.runner = await self._stack.enter_async_context(
-            Runner(
-                journal=self.journal,
-                owners=self.owners,
-                orders=SqliteOrders(store),
-                budgets=store,
-                outbox=store,
-                bus=SqliteBus(store),
-                clock=self.clock,
-                model_for=self._models.model_for,
-                costs=self._models.costs,
-                toolbox=RedactingToolbox(self.toolbox, self._known),
-                observers=self._observers,
-                on_external=self._on_external,
-                hook=crash_point,
-                judges=self._judges,
-                start_for=self._start_for_delivery if self._recover else None,
-                listens=self._listens,
-                redactor=self._known,
-                supplies=self.resources,
-                approvals=HostApprovals(self._approvals.rules, store, self._approvals.deadline_ms),
-                host_hooks=self._host_hooks,
-            )
-        )
-        self.runner.effect_runner.model_calls.outputs = JsonSchemaValidator()
+        self.runner = await self._stack.enter_async_context(self._new_runner(store))
         self._assemble_commands()
         scheduler = RunScheduler(store, self.clock, self._starter.start_scheduled, next_cron, self._known.redact)
         self.runner.hub.on_news = _call_both(keeper.on_commit, scheduler.wake)
@@ -192,6 +169,33 @@ class OpenFolder:
             await self._recovery.recover_all()
             self._run_until_closed(scheduler.run())
             self._run_until_closed(Retention(store, self.signals.bus, self.clock, self._retention).run())
+
+    def _new_runner(self, store: SqliteStore) -> Runner:
+        return Runner(
+            journal=self.journal,
+            owners=self.owners,
+            orders=SqliteOrders(store),
+            budgets=store,
+            outbox=store,
+            bus=SqliteBus(store),
+            clock=self.clock,
+            model_for=self._models.model_for,
+            costs=self._models.costs,
+            toolbox=RedactingToolbox(self.toolbox, self._known),
+            observers=self._observers,
+            on_external=self._on_external,
+            hook=crash_point,
+            policies=HostPolicies(
+                self._judges,
+                HostApprovals(self._approvals.rules, store, self._approvals.deadline_ms),
+                self._host_hooks,
+                JsonSchemaValidator(),
+            ),
+            start_for=self._start_for_delivery if self._recover else None,
+            listens=self._listens,
+            redactor=self._known,
+            supplies=self.resources,
+        )
 
     async def __aexit__(self, *error: object) -> None:
         await self._stack.aclose()

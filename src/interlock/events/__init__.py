@@ -58,9 +58,11 @@ from interlock.events.team_events import (
     ReportCheckedEvent,
 )
 from interlock.events.turn_events import (
+    ApprovalGivenEvent,
     DecisionEvent,
     ExternalEvent,
     HandoffEvent,
+    HookDecidedEvent,
     MemoryWrittenEvent,
     ModelCalledEvent,
     ModelCancelledEvent,
@@ -71,6 +73,7 @@ from interlock.events.turn_events import (
     SignalRejectedEvent,
     SignalSeenEvent,
     ToolCalledEvent,
+    ToolDecidedEvent,
     ToolHeldEvent,
     ToolLostEvent,
     ToolProgressEvent,
@@ -80,6 +83,7 @@ from interlock.events.turn_events import (
 
 Event = (
     AgentStateEvent
+    | ApprovalGivenEvent
     | BranchFinishedEvent
     | BroadcastDeliveredEvent
     | BroadcastEmittedEvent
@@ -99,6 +103,7 @@ Event = (
     | GroupJoinedEvent
     | GroupStartedEvent
     | HandoffEvent
+    | HookDecidedEvent
     | InputExpiredEvent
     | InputGivenEvent
     | InputRequestedEvent
@@ -125,6 +130,7 @@ Event = (
     | StaleEvent
     | TimerFiredEvent
     | ToolCalledEvent
+    | ToolDecidedEvent
     | ToolHeldEvent
     | ToolLostEvent
     | ToolProgressEvent
@@ -136,6 +142,7 @@ Event = (
 
 __all__ = [  # noqa: RUF022 - plain order
     "AgentStateEvent",
+    "ApprovalGivenEvent",
     "BranchFinishedEvent",
     "BroadcastDeliveredEvent",
     "BroadcastEmittedEvent",
@@ -157,6 +164,7 @@ __all__ = [  # noqa: RUF022 - plain order
     "GroupJoinedEvent",
     "GroupStartedEvent",
     "HandoffEvent",
+    "HookDecidedEvent",
     "InputExpiredEvent",
     "InputGivenEvent",
     "InputRequestedEvent",
@@ -186,6 +194,7 @@ __all__ = [  # noqa: RUF022 - plain order
     "TYPES",
     "TimerFiredEvent",
     "ToolCalledEvent",
+    "ToolDecidedEvent",
     "ToolHeldEvent",
     "ToolLostEvent",
     "ToolProgressEvent",

@@ -50,15 +50,21 @@ class RunPausedEvent(StoredEvent, frozen=True, kw_only=True, tag="run.paused"):
 
 
 class RunResumedEvent(StoredEvent, frozen=True, kw_only=True, tag="run.resumed"):
-    """A wait was answered, or a parked run continued; `by` is the person."""
+    """A wait was answered, or a parked run continued; `by` is the person.
+
+    `may_hold`: that person may approve later calls of a tool too.
+    """
 
     token: str
     input: str
     by: str = ""
+    may_hold: bool = False
 
 
 class RunFinishedEvent(StoredEvent, frozen=True, kw_only=True, tag="run.finished"):
     """The run is over. `output` is the last reply, `text` the same without its marks.
+
+    `value` is the typed result of a run that completed with one.
 
     `above` is the owner of the limit that stopped it: 0 is the run, 1 its caller, and so on.
     """
@@ -71,6 +77,7 @@ class RunFinishedEvent(StoredEvent, frozen=True, kw_only=True, tag="run.finished
     usage: Usage
     above: int
     detail: str
+    value: Any = msgspec.UNSET
 
 
 class InputRequestedEvent(StoredEvent, frozen=True, kw_only=True, tag="input.requested"):

@@ -48,6 +48,9 @@ class ModelRepliedEvent(StoredEvent, frozen=True, kw_only=True, tag="model.repli
     unconstrained: bool
     model: str
     purpose: str
+    output: dict[str, Any] | None = None
+    verdict: dict[str, Any] | None = None
+    original: dict[str, Any] | None = None
 
 
 class ModelFailedEvent(StoredEvent, frozen=True, kw_only=True, tag="model.failed"):
@@ -89,19 +92,56 @@ class ToolProgressEvent(PublicStruct, frozen=True, kw_only=True, tag="tool.progr
 
 
 class ToolHeldEvent(StoredEvent, frozen=True, kw_only=True, tag="tool.held"):
-    """A tool waits for the approval of a person; `fault` says what is wrong with arguments that a person edited."""
+    """A tool waits for the approval of a person; `fault` says what is wrong with arguments that a person edited.
+
+    `terms` say why a person is asked, for which calls an answer can hold, and how long.
+    """
 
     call: str
     fault: str
+    terms: dict[str, Any] | None = None
+
+
+class ToolDecidedEvent(StoredEvent, frozen=True, kw_only=True, tag="tool.decided"):
+    """The host decided about a tool call before it ran: `verdict` is `allow` or `deny`, by a rule or an approval."""
+
+    call: str
+    tool: str
+    verdict: str
+    rule: str
+    approval: str
+    by: str
+
+
+class ApprovalGivenEvent(StoredEvent, frozen=True, kw_only=True, tag="approval.given"):
+    """A person approved later calls too: those of `tool` that fit `pattern`, in this run or always."""
+
+    approval: str
+    tool: str
+    pattern: str
+    holds: str
+    by: str
+
+
+class HookDecidedEvent(StoredEvent, frozen=True, kw_only=True, tag="hook.decided"):
+    """Hooks of the host decided before a call, or about the output of the run; `call` is what they looked at."""
+
+    call: str
+    verdict: dict[str, Any]
+    agent: str
 
 
 class ToolReturnedEvent(StoredEvent, frozen=True, kw_only=True, tag="tool.returned"):
-    """A tool returned, or failed (`ok` is False). `memory` is what it wrote to the shared memory."""
+    """A tool returned, or failed (`ok` is False). `memory` is what it wrote to the shared memory.
+
+    `verdict` is what hooks of the host decided about its output.
+    """
 
     call: str
     ok: bool
     output: str
     memory: dict[str, Any] = msgspec.field(default_factory=dict)
+    verdict: dict[str, Any] | None = None
 
 
 class ToolLostEvent(StoredEvent, frozen=True, kw_only=True, tag="tool.lost"):
@@ -152,6 +192,7 @@ class NudgedEvent(StoredEvent, frozen=True, kw_only=True, tag="nudged"):
 
     agent: str
     because: str
+    fault: str = ""
 
 
 class ExternalEvent(StoredEvent, frozen=True, kw_only=True, tag="external"):

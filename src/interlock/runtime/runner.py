@@ -32,13 +32,11 @@ from interlock.ports import (
     Toolbox,
 )
 from interlock.runtime.broadcasts import BroadcastHub
-from interlock.runtime.calls.approvals import NO_APPROVALS, HostApprovals
 from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.effects import EffectRunner
 from interlock.runtime.calls.external_signals import ExternalSender, OnExternal
 from interlock.runtime.calls.hook_checks import judge_input
-from interlock.runtime.calls.host_decisions import NO_HOST_DECISIONS, HostDecisions
-from interlock.runtime.calls.host_hooks import HostHooks
+from interlock.runtime.calls.host_policies import NO_POLICIES, HostPolicies
 from interlock.runtime.calls.model_calls import Hook, ModelFor
 from interlock.runtime.calls.storable import as_storable
 from interlock.runtime.commit import Committer
@@ -98,15 +96,13 @@ class Runner:
         calls_max: int = CALLS_MAX,
         hook: Hook | None = None,
         costs: CostOfRun | None = None,
-        judges: HostDecisions = NO_HOST_DECISIONS,
+        policies: HostPolicies = NO_POLICIES,
         start_for: StartFor | None = None,
         listens: bool = True,
         redactor: Redactor | None = None,
         supplies: RunSupplies = EVERY_SUPPLY,
-        approvals: HostApprovals = NO_APPROVALS,
-        host_hooks: HostHooks | None = None,
     ) -> None:
-        self.host_hooks = host_hooks or HostHooks()
+        self.host_hooks = policies.hooks
         self.journal, self.owners, self.orders, self.clock = journal, owners, orders, clock
         self.hub, self.crews, self.timers = BroadcastHub(bus, clock), StoredCrews(journal), Timers(clock)
         self.watchers, self._listens, self._tasks = Watchers(), listens, TrackedTasks(clock)
@@ -123,10 +119,8 @@ class Runner:
             calls_max=calls_max,
             hook=hook,
             costs=costs,
-            host_decisions=judges,
+            policies=policies,
             hub=self.hub,
-            approvals=approvals,
-            host_hooks=self.host_hooks,
         )
         self._connect_committer(observers, redactor)
         self._connect_live_runs(start_for, supplies)

@@ -12,9 +12,12 @@ from interlock.engine.effects import CallModel, RunTool
 from interlock.engine.events import (
     NO_CONTEXT,
     NO_NEEDS,
+    ApprovalNeeded,
     BroadcastEmitted,
     Event,
     InputGiven,
+    ModelReplied,
+    Nudged,
     RunResumed,
     RunStarted,
     ToolCalled,
@@ -40,7 +43,19 @@ def public_events(run: str, record: Record) -> Iterator[PublicEvent]:
 _OMITTED_DEFAULTS = {
     "context": NO_CONTEXT, "bounds": UNBOUNDED, "calls": {}, "entry": "", "heard": None, "delivery": 0, "hops": 0,
     "way": [], "messages": (), "by": "", "user": "", "needs": NO_NEEDS,
+    "checks_output": False, "verdict": None,
 }  # fmt: skip
+
+
+# Most events of these types have nothing there.
+_LEFT_OUT_IF_EMPTY: dict[type, tuple[str, ...]] = {
+    RunResumed: ("by", "may_hold"),
+    InputGiven: ("by",),
+    ModelReplied: ("output", "verdict", "original"),
+    ToolReturned: ("memory", "verdict"),
+    ApprovalNeeded: ("terms",),
+    Nudged: ("fault",),
+}
 
 
 def _as_public(event: Event, at: int) -> PublicEvent:
@@ -51,12 +66,9 @@ def _as_public(event: Event, at: int) -> PublicEvent:
         body["arguments"] = json_or_text(event.arguments)
     if isinstance(event, BroadcastEmitted):
         body["signal"]["createdAt"] = at
-    if isinstance(event, RunResumed | InputGiven) and not event.by:
-        del body["by"]
-    if isinstance(event, RunResumed) and not event.may_hold:
-        del body["may_hold"]
-    if isinstance(event, ToolReturned) and not event.memory:
-        del body["memory"]
+    for name in _LEFT_OUT_IF_EMPTY.get(type(event), ()):
+        if not getattr(event, name):
+            del body[name]
     if isinstance(event, RunStarted):  # most runs have nothing but their input
         body = {name: value for name, value in body.items() if getattr(event, name) != _OMITTED_DEFAULTS.get(name, ...)}
     return {"type": event.__struct_config__.tag, **body}

@@ -969,6 +969,12 @@ export interface components {
             usage_by_agent: {
                 [key: string]: components["schemas"]["Used"];
             };
+            /**
+             * Value
+             * @description The typed result; null unless the run completed with one.
+             * @example null
+             */
+            value: unknown;
         };
         /** RunPage */
         RunPage: {

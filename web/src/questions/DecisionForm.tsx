@@ -12,7 +12,7 @@ interface Props {
   readonly done: () => void;
 }
 
-/** A signal that is held until a person approves it. */
+/** A signal that is held, or a question of a hook: a person approves or rejects. */
 export function HeldSignalForm({ question, isOpen, done }: Props) {
   const { refusal, send } = useAnswer(question, done);
   return (

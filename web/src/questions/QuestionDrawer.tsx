@@ -17,7 +17,7 @@ export function QuestionDrawer() {
   return question && <DrawerContent key={question.key} first={question} />;
 }
 
-const FORMS = { approval: ApprovalForm, held: HeldSignalForm, "lost-tool": LostToolForm, question: AnswerForm } as const;
+const FORMS = { approval: ApprovalForm, held: HeldSignalForm, hook: HeldSignalForm, "lost-tool": LostToolForm, question: AnswerForm } as const;
 
 function DrawerContent({ first }: { first: Question }) {
   const head = useRef<HTMLHeadingElement>(null);

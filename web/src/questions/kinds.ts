@@ -1,11 +1,12 @@
 /** The kind of a question, and its text without the hints for terminals. */
 import type { Question } from "../api/types";
 
-export type QuestionKind = "approval" | "held" | "lost-tool" | "question";
+export type QuestionKind = "approval" | "held" | "hook" | "lost-tool" | "question";
 
 export function kindOf(question: Question): QuestionKind {
   if (question.reason === "approval") return "approval";
   if (question.reason.startsWith("held:")) return "held";
+  if (question.reason === "hook") return "hook";
   return question.reason === "tool_unknown_outcome" ? "lost-tool" : "question";
 }
 
@@ -22,6 +23,8 @@ export function headline(question: Question): string {
       return `wants to continue with ${question.reason.slice("held:".length)}`;
     case "lost-tool":
       return `does not know whether ${question.tool} ran`;
+    case "hook":
+      return "needs a decision";
     case "question":
       return "asks";
   }
@@ -29,5 +32,5 @@ export function headline(question: Question): string {
 
 /** Whether the question takes an approval rather than an answer. */
 export function isDecision(question: Question): boolean {
-  return kindOf(question) === "approval" || kindOf(question) === "held";
+  return kindOf(question) !== "question" && kindOf(question) !== "lost-tool";
 }

@@ -80,7 +80,7 @@ class HookVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     deadline_ms: int = 0
 
     @property
-    def stopped_by(self) -> HookDecision | None:
+    def stopping_decision(self) -> HookDecision | None:
         """The decision that refused, or the hook that failed; no hook was asked after it."""
         last = self.decisions[-1] if self.decisions else None
         return last if last and last.outcome in (HookOutcome.REFUSED, HookOutcome.FAILED) else None

@@ -48,7 +48,7 @@ def start_after_input_hooks(t: Transition, event: RunStarted, agent: str) -> Sta
     verdict = event.verdict
     if verdict is None:
         return StartTurn(agent)
-    if (stop := verdict.stopped_by) is not None:
+    if (stop := verdict.stopping_decision) is not None:
         return end_by_hook(stop, REFUSED_INPUT)
     if verdict.question:
         ask_for_hook(t, verdict, agent, target=agent)
@@ -62,7 +62,7 @@ def _decide_about_tool(t: Transition, event: HooksDecided) -> Stage | None:
     tool.hooked = True
     if verdict.replacement is not None:
         tool.edited, tool.replaced = "", verdict.replacement
-    if (stop := verdict.stopped_by) is not None:
+    if (stop := verdict.stopping_decision) is not None:
         return _refuse_tool(t, turn, tool, sentence_of(stop))
     if verdict.question:
         ask_for_hook(t, verdict, turn.agent, turn=turn.number, tool=tool.key)
@@ -80,7 +80,7 @@ def _refuse_tool(t: Transition, turn: Turn, tool: OpenTool, why: str) -> Stage |
 def _decide_about_call(t: Transition, event: HooksDecided) -> Stage | None:
     turn, verdict = t.turn_calling(event.call, event.agent), event.verdict
     assert turn is not None, "stale verdicts are rejected before"
-    if (stop := verdict.stopped_by) is not None:
+    if (stop := verdict.stopping_decision) is not None:
         cancel_call_and_reservation(t, turn)
         return stop_turn(t, turn, stop, REFUSED_INPUT)
     turn.hooked, turn.replaced = True, verdict.replacement or ""
@@ -95,7 +95,7 @@ def _decide_about_call(t: Transition, event: HooksDecided) -> Stage | None:
 def _decide_about_output(t: Transition, event: HooksDecided) -> Stage | None:
     ending, verdict = t.state.ending, event.verdict
     assert ending is not None, "stale verdicts are rejected before"
-    if (stop := verdict.stopped_by) is not None:
+    if (stop := verdict.stopping_decision) is not None:
         t.state.output = ""  # what a hook refused, or could not look at, is not handed out
         return msgspec.structs.replace(end_by_hook(stop, REFUSED_OUTPUT), checked=True)
     if verdict.replacement is not None:
@@ -132,7 +132,7 @@ def on_hook_expired(t: Transition, wait: Wait) -> Stage | None:
     """Refuses what the hook asked about, because its deadline has passed."""
     t.state.waits.remove(wait)
     t.mark_running()
-    return _refuse(t, wait, f"there was no answer within {wait.deadline_ms / 1000:g} s")
+    return _refuse(t, wait, f"no answer to '{wait.question}' within {wait.deadline_ms / 1000:g} s")
 
 
 def _allow(t: Transition, wait: Wait) -> Stage | None:

@@ -41,7 +41,7 @@ def on_model_replied(t: Transition, event: ModelReplied) -> Stage | None:
     if len(event.text) > READ_CHARS_MAX:
         _warn_of_long_reply(t, turn, event)
     if event.verdict is not None:
-        if (stop := event.verdict.stopped_by) is not None:
+        if (stop := event.verdict.stopping_decision) is not None:
             return stop_turn(t, turn, stop, REFUSED_OUTPUT)
         if event.verdict.question:
             turn.held = event

@@ -28,11 +28,9 @@ from interlock.engine.events import ChildReturned, IncomingEvent, MailTaken, Tim
 from interlock.errors import StoreFailed
 from interlock.ports import BudgetStore, Clock, Grant, Toolbox
 from interlock.runtime.broadcasts import NO_CLAIMED_INBOXES, BroadcastHub, ClaimedInboxes, inbox_claim
-from interlock.runtime.calls.approvals import HostApprovals
 from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.hook_checks import HookChecks
-from interlock.runtime.calls.host_decisions import HostDecisions
-from interlock.runtime.calls.host_hooks import HostHooks
+from interlock.runtime.calls.host_policies import HostPolicies
 from interlock.runtime.calls.model_calls import Hook, ModelCalls, ModelFor, OnDelta, OnReplyOver
 from interlock.runtime.calls.reservations import NO_GRANTS as NO_GRANTS
 from interlock.runtime.calls.reservations import Reservations
@@ -73,17 +71,16 @@ class EffectRunner:
         calls_max: int,
         hook: Hook | None = None,
         costs: CostOfRun | None = None,
-        host_decisions: HostDecisions,
+        policies: HostPolicies,
         hub: BroadcastHub,
-        approvals: HostApprovals,
-        host_hooks: HostHooks,
     ) -> None:
-        self._checks = checks = HookChecks(host_hooks)
+        self._checks = checks = HookChecks(policies.hooks)
         self._clock, self._timers, self._hook, self._hub = clock, timers, hook, hub
         self.model_calls = ModelCalls(
             model_for=model_for,
             toolbox=toolbox,
-            host_decisions=host_decisions,
+            host_decisions=policies.decisions,
+            outputs=policies.outputs,
             on_delta=on_delta,
             on_reply_over=on_reply_over,
             calls_max=calls_max,
@@ -98,7 +95,7 @@ class EffectRunner:
             hub=hub,
             on_progress=on_progress,
             answer=self._answer,
-            approvals=approvals,
+            approvals=policies.approvals,
             checks=checks,
         )
         self.reservations = Reservations(

@@ -53,7 +53,7 @@ class HookChecks:
         if judged.verdict is None:
             return reply, {}
         used = judged.value
-        if judged.verdict.stopped_by is not None:
+        if judged.verdict.stopping_decision is not None:
             used = msgspec.structs.replace(reply, text="", tool_calls=())
         said: dict[str, Any] = {"verdict": judged.verdict}
         if used is not reply:
@@ -81,7 +81,7 @@ class HookChecks:
         judged = await self.hooks.judge(HookPoint.AFTER_TOOL, returned.output, _as_text, about)
         if judged.verdict is None:
             return returned
-        stop = judged.verdict.stopped_by
+        stop = judged.verdict.stopping_decision
         if stop is not None:
             withheld = f"the result of '{effect.name}' is withheld: {sentence_of(stop)}"
             return msgspec.structs.replace(returned, ok=False, output=withheld, verdict=judged.verdict)
@@ -107,7 +107,7 @@ class HookChecks:
 async def judge_input(hooks: HostHooks, text: str) -> tuple[str, HookVerdict | None]:
     """The input to use, and the verdict. What is refused, or could not be looked at, is not stored."""
     judged = await hooks.judge(HookPoint.ON_INPUT, text, _as_text)
-    stopped = judged.verdict is not None and judged.verdict.stopped_by is not None
+    stopped = judged.verdict is not None and judged.verdict.stopping_decision is not None
     return ("" if stopped else as_storable(judged.value)), judged.verdict
 
 
@@ -139,7 +139,7 @@ def _original(reply: ModelReply, *, keep: bool) -> HookedReply:
 def _hook_call(live: LiveRun, effect: RunTool) -> HookCall:
     return HookCall(
         name=effect.name,
-        arguments=_decoded(effect.arguments),
+        arguments=_decode_arguments(effect.arguments),
         agent=effect.agent,
         run=live.id,
         key=live.key(effect.idempotency_key or effect.key),
@@ -147,7 +147,7 @@ def _hook_call(live: LiveRun, effect: RunTool) -> HookCall:
     )
 
 
-def _decoded(arguments: str) -> Any:
+def _decode_arguments(arguments: str) -> Any:
     try:
         given = msgspec.json.decode(arguments or "{}")
     except (ValueError, RecursionError):

@@ -11,14 +11,14 @@ import msgspec
 
 from interlock.crew.definition import AgentDefinition, CrewDefinition
 from interlock.crew.tokens import text_tokens
-from interlock.engine.budgets.limits import CostOf, cost_of, with_cost
+from interlock.engine.budgets.limits import cost_of, with_cost
 from interlock.engine.effects import CallModel
 from interlock.engine.events import HooksDecided, IncomingEvent, ModelFailed, ModelReplied, OutputVerdict, Usage
 from interlock.engine.outputs.reply_value import read_value
 from interlock.engine.routing.stream import ReplyScanner
 from interlock.engine.state import turns_by
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, ScriptExhausted
-from interlock.ports import Model, ModelReply, ModelRequest, NoValidator, OutputValidator, Toolbox
+from interlock.ports import Model, ModelReply, ModelRequest, OutputValidator, Toolbox
 from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.hook_checks import HookChecks, with_replaced_request, with_reply
 from interlock.runtime.calls.host_decisions import HostDecisions
@@ -50,14 +50,13 @@ RETRY_AFTER_SAID_MAX_MS = 86_400_000
 class ModelCalls:
     """`outputs` validates typed values; a process that is given none takes no value."""
 
-    outputs: OutputValidator = NoValidator()
-
     def __init__(
         self,
         *,
         model_for: ModelFor,
         toolbox: Toolbox,
         host_decisions: HostDecisions,
+        outputs: OutputValidator,
         on_delta: OnDelta,
         on_reply_over: OnReplyOver,
         calls_max: int,
@@ -66,7 +65,7 @@ class ModelCalls:
         hook: Hook | None,
         checks: HookChecks,
     ) -> None:
-        self._checks = checks
+        self._checks, self._outputs = checks, outputs
         self._model_for, self._toolbox, self._host_decisions = model_for, toolbox, host_decisions
         self._on_delta, self._on_reply_over = on_delta, on_reply_over
         self._costs, self._answer, self._hook = costs, answer, hook
@@ -127,10 +126,9 @@ class ModelCalls:
                 self._on_delta(live, call.effect, text)
 
         try:
-            if call.effect.purpose or hooks.names:
-                instead = await self._ask_host(live, call)
-                if instead is not None:
-                    return instead
+            asks_host = call.effect.purpose or hooks.names
+            if asks_host and (instead := await self._ask_host(live, call)) is not None:
+                return instead
             is_cut = live.crew.settings.cut_on_signal
             listen = partial(ReplyScanner, live.run.table, call.agent.id) if is_cut else None
             async with self._slots:
@@ -140,8 +138,9 @@ class ModelCalls:
                 finally:
                     if said:
                         self._on_reply_over(live, call.effect)
-            costs = cost_of if self._costs is None else self._costs(live.id)
-            event = self._with_verdict(live, _reply_event(live, call, streamed, costs))
+            event = _reply_event(live, call, streamed, self._costs)
+            if live.run.table.outputs:
+                event = self._with_verdict(live, event)
             return await self._judge_reply(live, call, streamed.reply, event) if hooks.sees_replies else event
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
@@ -180,13 +179,11 @@ class ModelCalls:
 
     def _with_verdict(self, live: LiveRun, event: ModelReplied) -> ModelReplied:
         """The event with the verdict on its value, if a value was asked for and can be read."""
-        if not live.run.table.outputs:
-            return event
         asked = None if event.purpose else live.run.table.outputs.get(event.agent)
         read = read_value(event.text, live.run.table.is_known_mark) if asked is not None else None
         if asked is None or read is None or read.fault:
             return event
-        fault = as_storable(self.outputs.fault_in(asked.schema, read.value))[:FAULT_CHARS_MAX]
+        fault = as_storable(self._outputs.fault_in(asked.schema, read.value))[:FAULT_CHARS_MAX]
         return msgspec.structs.replace(event, output=OutputVerdict(fault=fault))
 
 
@@ -202,7 +199,9 @@ def _is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _reply_event(live: LiveRun, call: PendingModelCall, streamed: StreamedReply, cost_of: CostOf) -> ModelReplied:
+def _reply_event(
+    live: LiveRun, call: PendingModelCall, streamed: StreamedReply, costs: CostOfRun | None
+) -> ModelReplied:
     require_sound(streamed.reply)
     reply, usage = streamed.reply, streamed.reply.usage
     is_estimated = (streamed.cut or reply.uncounted) and not usage.tokens
@@ -213,7 +212,7 @@ def _reply_event(live: LiveRun, call: PendingModelCall, streamed: StreamedReply,
         call=call.effect.key,
         agent=call.effect.agent,
         text=reply.text if reply.text.isascii() else as_storable(reply.text),
-        usage=with_cost(call.agent, usage, cost_of),
+        usage=with_cost(call.agent, usage, cost_of if costs is None else costs(live.id)),
         tool_calls=tuple(map(as_storable_call, reply.tool_calls)) if reply.tool_calls else (),
         estimate=_estimate_if_too_low(live, call, reply.usage.input_tokens) if reply.usage.input_tokens else 0,
         cut=streamed.cut,

@@ -63,7 +63,7 @@ class Answers:
         if not text or wait.kind in _DECISIONS or not self._host_hooks.has(HookPoint.ON_INPUT):
             return text
         text, verdict = await judge_input(self._host_hooks, text)
-        if verdict is not None and (verdict.question or verdict.stopped_by is not None):
+        if verdict is not None and (verdict.question or verdict.stopping_decision is not None):
             await self._live_runs.release_if_idle(live)
             raise InputRefused(live.id, sentence_of(verdict.decisions[-1]))
         return text

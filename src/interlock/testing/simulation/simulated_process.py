@@ -15,6 +15,7 @@ from interlock.crew.definition import AgentDefinition, CrewDefinition
 from interlock.ports import Model, StoredRecord
 from interlock.runtime.calls.approvals import HostApprovals
 from interlock.runtime.calls.external_signals import ExternalSignal
+from interlock.runtime.calls.host_policies import HostPolicies
 from interlock.runtime.runner import Runner
 from interlock.testing.memory_store import MemoryStore
 from interlock.testing.simulation.invariants import InvariantChecker
@@ -96,9 +97,10 @@ class Process:
             on_external=self._on_external,
             hook=self.boundary,
             listens=self.listens,
-            approvals=HostApprovals(plan.rules, self.store, plan.deadline_ms),
+            policies=HostPolicies(
+                approvals=HostApprovals(plan.rules, self.store, plan.deadline_ms), outputs=JsonSchemaValidator()
+            ),
         )
-        self.runner.effect_runner.model_calls.outputs = JsonSchemaValidator()
 
     async def boot(self, crew: CrewDefinition) -> None:
         """Starts the runner, and recovers every run whose owner is gone."""
