@@ -59,7 +59,7 @@ class HostTools:
         return self._functions.needs_approval(name, crew) or self._served.needs_approval(name, crew)
 
     async def run(self, call: ToolCall) -> str:
-        if call.name in (own := self._tools_with(CrewRef(call.crew, call.crew_sha))).names:
+        if call.name in (own := self._tools_with(CrewRef(call.crew, call.crew_sha, call.root))).names:
             return await own.run(call)
         box = self._served if self._served.has(call.name) else self._functions
         return await box.run(call)
