@@ -29,7 +29,10 @@ class HostLacks(UsageError):
     def __init__(self, run: str, missing: Sequence[str]) -> None:
         advice = [f"give {way}" for part, way in _WAYS_TO_GIVE.items() if part in missing]
         if any(part not in _WAYS_TO_GIVE for part in missing):
-            advice.append("name the modules of the tools under [tools] in interlock.toml, or give tools=… in Python")
+            advice.append(
+                "name the modules of the tools under [tools] in interlock.toml, or give tools=… in Python, "
+                "or 'resume --crew FILE.py:NAME'"
+            )
         super().__init__(
             f"run '{run}' needs from its host what this process does not have: {', '.join(missing)}; "
             f"{'; '.join(advice)}; the run stays as it was"
