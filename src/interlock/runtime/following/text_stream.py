@@ -99,7 +99,7 @@ class _Replies:
                 self._tables[run] = await self._table_of(event["crew_sha"], event["rules"])
             case "model.called" if not event["purpose"]:
                 if run not in self._tables:
-                    self._tables[run] = await self._stored_table_of(run)
+                    self._tables[run] = await self._table_in_journal(run)
                 self._add_reply(run, event)
             case "model.delta" if sent.reply is not None:
                 if (reply := self._replies.get((run, sent.reply.call))) is not None:
@@ -145,7 +145,7 @@ class _Replies:
         if reply is not None and not reply.is_over:
             reply.end_reply(whole)
 
-    async def _stored_table_of(self, run: str) -> RoutingTable:
+    async def _table_in_journal(self, run: str) -> RoutingTable:
         """The table of a run that began before the text that is asked for."""
         started = (await self._journal.records(run))[0].events[0]
         assert isinstance(started, RunStarted), "a run begins with run.started"
