@@ -178,7 +178,7 @@ def test_what_was_set_aside_is_seen_by_every_process_and_recovered_where_it_can_
         assert asyncio.run(rows_of(tmp_path)) == {"r1": ("paused", "set_aside"), "r1~": ("paused", "set_aside")}
     shown = CliRunner().invoke(interlock, ["runs", "show", "r1", "--data", str(tmp_path / "data")]).output
     assert "r1 is set aside: 'interlock resume r1' continues it" in shown
-    assert "needs tools that this host does not have: pay" in shown
+    assert "needs from its host what this process does not have: pay" in shown
     refused = CliRunner().invoke(interlock, ["resume", "r1", "--data", str(tmp_path / "data")])
     assert refused.exit_code == 2
 

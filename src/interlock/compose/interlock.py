@@ -155,6 +155,7 @@ class Interlock(OpenFolder):
         The same answer again gives the first outcome; another one is refused.
         """
         self._require_open()
+        require_text(run_id, "the id of a run")
         require_models_value(models)
         with self.resources.lend(run_id, RunGift(models, deps)):
             await self._resumer.resume(run_id, GivenAnswer(token, text, by), continues_parked=True)
