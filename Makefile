@@ -57,6 +57,7 @@ check: .venv/ready ## format, lint, types, dependencies, then exactly what `make
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@$(BIN)/python -m docs.programs
 	@$(BIN)/deptry .
 	@$(MAKE) --no-print-directory test
 

@@ -1,6 +1,5 @@
 """The pages are true: outputs are what is printed, generated parts are current, links lead somewhere."""
 
-import ast
 import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -155,36 +154,6 @@ def test_the_guide_has_a_reading_order_with_every_page_once() -> None:
     assert len(parts["Start here"]) == 3
     pages_there = sorted(file.name for file in Path("docs/guide").glob("*.md") if file.name != "README.md")
     assert sorted(parts["Start here"] + parts["How-to"]) == pages_there
-
-
-def test_pages_import_public_names_only() -> None:
-    """Public is what a package exports: `interlock`, and the packages below it, never a module inside one."""
-    faults = [
-        f"{page}: {module}"
-        for page in PAGES
-        for program in re.findall(r"^```python.*?\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-        for node in ast.walk(ast.parse(program))
-        for module in imported_modules(node)
-        if module.split(".")[0] == "interlock" and module not in PUBLIC_MODULES
-    ]
-    assert faults == []
-
-
-PUBLIC_MODULES = (
-    "interlock",
-    "interlock.signals",
-    "interlock.broadcast",
-    "interlock.messages",
-    "interlock.testing",
-    "interlock.ports",  # what models and observers get and give
-    "interlock.events",
-)
-
-
-def imported_modules(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
 
 
 def test_the_desk_passes_its_own_tests_and_takes_every_route() -> None:

@@ -25,6 +25,18 @@ def test_exports_are_sorted_and_real(module: object) -> None:
     assert all(hasattr(module, name) for name in names)
 
 
+def test_what_the_package_shows_is_there() -> None:
+    shown = dir(interlock)
+    assert set(interlock.__all__) < set(shown)
+    assert [name for name in shown if getattr(interlock, name, None) is None] == []
+
+
+def test_a_public_package_needs_no_import_of_its_own() -> None:
+    program = "import interlock; print(interlock.messages.HOST, interlock.events.Usage().calls)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    assert done.stdout.split()[-1] == "0"
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
         interlock.__getattr__("nonsense")

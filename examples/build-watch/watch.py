@@ -8,8 +8,7 @@ import asyncio
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from interlock import Interlock, load_crew
-from interlock.ports import ModelRequest
+from interlock import Interlock, ModelRequest, load_crew
 
 HERE = Path(__file__).parent
 

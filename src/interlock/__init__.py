@@ -33,14 +33,23 @@ if TYPE_CHECKING:
     from interlock.compose.crews import load_host as load_host
     from interlock.compose.interlock import Interlock as Interlock
     from interlock.compose.interlock import Result as Result
+    from interlock.compose.run_handle import RunHandle as RunHandle
     from interlock.crew.problem import Problem as Problem
     from interlock.crew.unsound import UnreadableCrew as UnreadableCrew
     from interlock.crew.unsound import UnsoundCrew as UnsoundCrew
     from interlock.engine.events import CrewContext as CrewContext
     from interlock.errors import AlreadyResumed as AlreadyResumed
+    from interlock.errors import AlreadyStarted as AlreadyStarted
     from interlock.errors import CrewError as CrewError
+    from interlock.errors import HostLacks as HostLacks
     from interlock.errors import InterlockError as InterlockError
+    from interlock.errors import ModelRefused as ModelRefused
+    from interlock.errors import ModelUnavailable as ModelUnavailable
+    from interlock.errors import NotWaiting as NotWaiting
+    from interlock.errors import PortError as PortError
+    from interlock.errors import PromptTooLong as PromptTooLong
     from interlock.errors import Retry as Retry
+    from interlock.errors import RunError as RunError
     from interlock.errors import RunNotFound as RunNotFound
     from interlock.errors import SignalError as SignalError
     from interlock.errors import UsageError as UsageError
@@ -48,6 +57,10 @@ if TYPE_CHECKING:
     from interlock.ports.hooks import HookCall as HookCall
     from interlock.ports.hooks import Refuse as Refuse
     from interlock.ports.hooks import RunOutput as RunOutput
+    from interlock.ports.model import Delta as Delta
+    from interlock.ports.model import ModelReply as ModelReply
+    from interlock.ports.model import ModelRequest as ModelRequest
+    from interlock.ports.records import StoredRecord as StoredRecord
     from interlock.runtime.calls.external_signals import ExternalSignal as ExternalSignal
     from interlock.runtime.following.text_stream import TextPiece as TextPiece
 
@@ -55,30 +68,43 @@ __version__ = "0.1.0"
 
 # Importing interlock loads nothing; a name loads its home the first time it is used.
 _HOMES = {
-    "Ask": "interlock.ports.hooks",
-    "HookCall": "interlock.ports.hooks",
-    "Refuse": "interlock.ports.hooks",
-    "RunOutput": "interlock.ports.hooks",
-    "RunNotFound": "interlock.errors",
-    "AlreadyResumed": "interlock.errors",
     "Agent": "interlock.authoring.agent",
+    "AlreadyResumed": "interlock.errors",
+    "AlreadyStarted": "interlock.errors",
+    "Ask": "interlock.ports.hooks",
     "Broadcast": "interlock.authoring.routes",
     "Crew": "interlock.authoring.crew",
-    "END": "interlock.authoring.routes",
-    "External": "interlock.authoring.routes",
-    "Group": "interlock.authoring.routes",
-    "Pause": "interlock.authoring.routes",
-    "Route": "interlock.authoring.routes",
-    "SubCrew": "interlock.authoring.routes",
     "CrewContext": "interlock.engine.events",
     "CrewError": "interlock.errors",
+    "Delta": "interlock.ports.model",
+    "END": "interlock.authoring.routes",
+    "External": "interlock.authoring.routes",
     "ExternalSignal": "interlock.runtime.calls.external_signals",
-    "InterlockError": "interlock.errors",
+    "Group": "interlock.authoring.routes",
+    "HookCall": "interlock.ports.hooks",
+    "HostLacks": "interlock.errors",
     "Interlock": "interlock.compose.interlock",
+    "InterlockError": "interlock.errors",
+    "ModelRefused": "interlock.errors",
+    "ModelReply": "interlock.ports.model",
+    "ModelRequest": "interlock.ports.model",
+    "ModelUnavailable": "interlock.errors",
+    "NotWaiting": "interlock.errors",
+    "Pause": "interlock.authoring.routes",
+    "PortError": "interlock.errors",
     "Problem": "interlock.crew.problem",
+    "PromptTooLong": "interlock.errors",
+    "Refuse": "interlock.ports.hooks",
     "Result": "interlock.compose.interlock",
     "Retry": "interlock.errors",
+    "Route": "interlock.authoring.routes",
+    "RunError": "interlock.errors",
+    "RunHandle": "interlock.compose.run_handle",
+    "RunNotFound": "interlock.errors",
+    "RunOutput": "interlock.ports.hooks",
     "SignalError": "interlock.errors",
+    "StoredRecord": "interlock.ports.records",
+    "SubCrew": "interlock.authoring.routes",
     "TextPiece": "interlock.runtime.following.text_stream",
     "ToolContext": "interlock.adapters.tools.tool_context",
     "UnreadableCrew": "interlock.crew.unsound",
@@ -89,30 +115,46 @@ _HOMES = {
     "tool": "interlock.adapters.tools.python_tools",
 }
 
+# Public packages; each is loaded the first time it is used.
+_PACKAGES = ("broadcast", "events", "messages", "signals", "testing")
+
 __all__ = [  # noqa: RUF022 - plain order, capitals as letters
     "Agent",
     "AlreadyResumed",
+    "AlreadyStarted",
     "Ask",
     "Broadcast",
     "Crew",
     "CrewContext",
     "CrewError",
+    "Delta",
     "END",
     "External",
     "ExternalSignal",
     "Group",
     "HookCall",
+    "HostLacks",
     "Interlock",
     "InterlockError",
+    "ModelRefused",
+    "ModelReply",
+    "ModelRequest",
+    "ModelUnavailable",
+    "NotWaiting",
     "Pause",
+    "PortError",
     "Problem",
+    "PromptTooLong",
     "Refuse",
     "Result",
     "Retry",
     "Route",
+    "RunError",
+    "RunHandle",
     "RunNotFound",
     "RunOutput",
     "SignalError",
+    "StoredRecord",
     "SubCrew",
     "TextPiece",
     "ToolContext",
@@ -126,10 +168,12 @@ __all__ = [  # noqa: RUF022 - plain order, capitals as letters
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, *_PACKAGES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name in _PACKAGES:
+        return import_module(f"interlock.{name}")
     raise AttributeError(f"module 'interlock' has no attribute {name!r}")

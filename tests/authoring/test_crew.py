@@ -420,3 +420,10 @@ async def test_what_is_not_a_crew_is_refused_with_a_sentence(tmp_path: Path) -> 
         for wrong in (HELLO, 3, None):
             with pytest.raises(UsageError, match="a run needs a crew"):
                 await box.start(wrong, "go")  # type: ignore[arg-type]
+
+
+def test_a_sub_crew_by_the_name_of_a_file_that_is_not_there_is_a_bad_path() -> None:
+    with pytest.raises(UnsoundCrew) as refused:
+        Crew("c", [Agent("a", on={"[X]": SubCrew("letters.yaml", return_to="a"), "[END]": END})])
+    errors = [problem for problem in refused.value.problems if problem.severity == "error"]
+    assert [(each.code, each.message) for each in errors] == [("bad-path", "there is no crew at 'letters.yaml'")]

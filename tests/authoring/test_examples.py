@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import inspect
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -119,6 +120,38 @@ def test_a_problem_names_the_line_of_the_code(name: str) -> None:
     assert marked_lines(name)
     assert marked_lines(name) <= found
     assert {line for code, line in found if code == name} == {line for code, line in marked_lines(name) if code == name}
+
+
+# What only a file says.
+IN_YAML = r"in crew\.yaml|routing\.signals|(?:is_terminal|type|config_mode|signal_mode|model): "
+
+
+@pytest.mark.parametrize("name", sorted(BROKEN.keys() - {"crew-cycle"}))
+def test_a_fix_says_what_to_write_in_python(name: str) -> None:
+    file = inspect.getsourcefile(BROKEN[name])
+    fixes = [problem.fix for problem in problems_of(name) if problem.file == file]
+    assert fixes
+    assert [fix for fix in fixes if re.search(IN_YAML, fix)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("no-way-on", "is_terminal=True"),
+        ("trap", "is_terminal=True"),
+        ("unregistered-signal", 'Route(…, type="terminate")'),
+        ("unknown-mark-in-prompt", "in on={…}"),
+        ("required-signal", "in on={…}"),
+        ("unknown-tool", "give the function itself in tools=[…]"),
+        ("unknown-sub-crew", "give SubCrew the crew itself"),
+        ("missing-setting", '"config_mode": "permissive"'),
+        ("not-constrained", '"signal_mode": "tool"'),
+        ("bad-path", "or give the crew itself"),
+    ],
+)
+def test_a_fix_in_python_and_the_one_for_a_file_differ(name: str, words: str) -> None:
+    assert any(words in problem.fix for problem in problems_of(name) if problem.code == name)
+    assert not any(words in problem.fix for problem in problems_in_file(name))
 
 
 def test_the_examples_use_public_names_only() -> None:

@@ -308,3 +308,28 @@ def test_it_works_with_another_loop_policy(tmp_path: Path) -> None:
     finally:
         close_background()
         asyncio.set_event_loop_policy(None)
+
+
+async def test_two_crews_that_read_the_same_keep_their_own_functions(tmp_path: Path) -> None:
+    """Functions made for each user, as web applications make them: a run never calls those of another."""
+    seen: list[tuple[str, str]] = []
+    waits, may_go = asyncio.Event(), asyncio.Event()
+
+    def crew_for(user: str) -> LoneCrew:
+        async def look(context: ToolContext) -> str:
+            seen.append((context.run, user))
+            if user == "ann":
+                waits.set()
+                await may_go.wait()
+            return "seen"
+
+        return LoneCrew(tmp_path / "crew", look)
+
+    model = ScriptedModel({"a": [{"tool_calls": [{"name": "look"}]}, {"tool_calls": [{"name": "look"}]}, "[END]"]})
+    first = asyncio.create_task(crew_for("ann").run("go", models=model, run_id="ann"))
+    await waits.wait()
+    await crew_for("bob").run("go", models=model, run_id="bob")
+    may_go.set()
+    await first
+    assert sorted(seen) == [("ann", "ann"), ("ann", "ann"), ("bob", "bob"), ("bob", "bob")]
+    assert not box_in().resources.runs

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from interlock.adapters.tools.python_tools import PythonTool
+from interlock.cli.crew_argument import tools_of
 from interlock.cli.main import interlock
+from interlock.errors import UsageError
 
 BROKEN = """\
 version: "2.0"
@@ -22,3 +25,14 @@ def test_a_crew_with_errors_is_called_by_its_name(tmp_path: Path, monkeypatch: p
     refused = CliRunner().invoke(interlock, ["run", ".", "go"])
     assert refused.exit_code == 1
     assert refused.stderr.splitlines()[-1] == "triage has errors; run 'interlock check .' for all of them"
+
+
+def test_crews_that_are_served_together_may_share_a_method() -> None:
+    class Shop:
+        def find(self, order: str) -> str:
+            return order
+
+    shop, other = Shop(), Shop()
+    assert len(tools_of([{"find": PythonTool(shop.find)}, {"find": PythonTool(shop.find)}])) == 1
+    with pytest.raises(UsageError, match="two crews have different functions for the tool 'find'"):
+        tools_of([{"find": PythonTool(shop.find)}, {"find": PythonTool(other.find)}])

@@ -139,7 +139,10 @@ class _Proof:
                 if loaded.is_sound:
                     self._trees[entry.name] = tree_of(loaded)
                 return loaded.crew
-            message, fix = f"there is no crew at '{entry.config_path}'", "name a folder with a crew.yaml"
+            message, fix = (
+                f"there is no crew at '{entry.config_path}'",
+                "name a folder with a crew.yaml, or give the crew itself",
+            )
             self._below += [problem for problem in loaded.problems if problem.code != "unreadable"]
         self._problems.add("bad-path", message, place=source.location(where), path=where, fix=fix)
         return None

@@ -115,7 +115,7 @@ class GivenSubCrews:
             path = folder_of(call.written_at.file) / text
             if known is not None and (text == name or known.path == path):
                 return
-            if known is None and is_id(text) and not os.path.lexists(path):
+            if known is None and is_id(text) and not _is_file_name(text) and not os.path.lexists(path):
                 return  # a name that nothing has: the checks report it as an unknown sub-crew
             entries.append((key_at("config_path", spot), text_at(_place_below(text, name), spot)))
         else:
@@ -155,6 +155,11 @@ def as_crew(value: object) -> "Crew | None":
 def _place_below(path: str, name: str) -> str:
     """Where `save` writes the sub-crew: at its path, or by its name if the path leads out of the folder."""
     return name if Path(path).is_absolute() or ".." in Path(path).parts else path
+
+
+def _is_file_name(text: str) -> bool:
+    """True for what can only be a path: it ends as files of crews, or of Python, do."""
+    return text.endswith((".yaml", ".yml", ".py"))
 
 
 def _last_part(path: str) -> str:

@@ -127,7 +127,7 @@ def tools_of(functions: Iterable[Mapping[str, PythonTool]]) -> tuple[PythonTool,
     """The functions of several crews; refused if two crews give different ones for one tool."""
     found: dict[str, PythonTool] = {}
     for name, function in (item for each in functions for item in each.items()):
-        if found.setdefault(name, function).function is not function.function:
+        if found.setdefault(name, function) != function:
             raise UsageError(
                 f"two crews have different functions for the tool '{name}'; rename one, or serve them apart"
             )

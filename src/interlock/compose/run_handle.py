@@ -39,14 +39,16 @@ class RunHandle:
             async for shown in followed:
                 yield event_of(shown)
 
-    def text_stream(self) -> AsyncGenerator[TextPiece]:
+    def text_stream(self, after: int = 0) -> AsyncGenerator[TextPiece]:
         """The text of all replies while they are given, without marks, until the run is over or paused.
+
+        With `after`, the seq of an event, it is the text of the model calls that follow this event.
 
         Replies come in the order of their calls, with a blank line between two. Joined, the pieces are the same text
         for a run that is over, or that another process drives.
         """
         runner = self._box.runner
-        return stream_text(self.id, following=runner.following, watchers=runner.watchers, crews=runner.crews)
+        return stream_text(self.id, after, following=runner.following, watchers=runner.watchers, crews=runner.crews)
 
     async def result(self) -> Result:
         """The result of the run once it is over or paused, in whichever process it is driven."""

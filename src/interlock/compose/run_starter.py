@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from interlock.adapters.config.known_secrets import KnownSecrets
+from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.broadcast.naming import stable_id
 from interlock.broadcast.run_schedules import RunSchedule
 from interlock.compose.given.crew_like import AnyCrew, definition_of, functions_of
@@ -66,7 +67,8 @@ class RunStarter:
         definition = definition_of(crew)
         require_crew(definition)
         require_text(text, "the input of a run")
-        form = self._keep_functions(crew)
+        form, tools = self._keep_functions(crew)
+        gift = gift._replace(tools=tools)
         await self._resources.sweep(self._is_over)
         if await self._find_started(form, text, run_id, gift, continues):
             return
@@ -78,13 +80,12 @@ class RunStarter:
         except RunExists:  # another caller was first
             await self._find_started(form, text, run_id, gift, continues)
 
-    def _keep_functions(self, crew: AnyCrew) -> StoredForm:
-        """Keeps the functions that came with a crew; gives its stored form, once it is proven."""
+    def _keep_functions(self, crew: AnyCrew) -> tuple[StoredForm, PythonToolbox | None]:
+        """Keeps the functions that came with a crew; gives its stored form, once it is proven, and its functions."""
         definition = definition_of(crew)
         form = self._runner.crews.require_proven_form(definition)
         names = [each.name for each in definition.whole_tree()]
-        self._resources.give_functions(form.bodies, names, functions_of(crew))
-        return form
+        return form, self._resources.give_functions(form.bodies, names, functions_of(crew))
 
     async def _find_started(self, form: StoredForm, text: str, run_id: str, gift: RunGift, continues: str) -> bool:
         """True if there is such a run; it continues if no process drives it and everything is given."""
@@ -172,7 +173,7 @@ class RunStarter:
         require_crew(definition_of(crew))
         require_text(text, "the input of a run")
         require_size(definition_of(crew), text)
-        await self._store(self._keep_functions(crew))
+        await self._store(self._keep_functions(crew)[0])
 
     async def start_for_delivery(self, delivery: Delivery) -> None:
         """Starts a run at the agent that subscribed, with the broadcast as input."""

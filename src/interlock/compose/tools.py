@@ -77,7 +77,7 @@ class HostTools:
         return await self._functions.call_approval_function(call)
 
     async def run(self, call: ToolCall) -> str:
-        if call.name in (own := self._tools_with(CrewRef(call.crew, call.crew_sha))).names:
+        if call.name in (own := self._tools_with(CrewRef(call.crew, call.crew_sha, call.root))).names:
             return await own.run(call)
         box = self._served if self._served.has(call.name) else self._functions
         return await box.run(call)

@@ -33,6 +33,14 @@ class CrewSource:
     # Agents without a model of their own, which use the one under `settings`.
     on_crew_model: set[str] = field(default_factory=set)
 
+    def fix(self, in_files: str, in_python: str) -> str:
+        """The advice in the words of the crew: those of its file, or of the program that wrote it."""
+        return in_files if self.has_folder else in_python
+
+    def type_words(self, behavior: str) -> str:
+        """How the type of a route is written."""
+        return self.fix(f"'type: {behavior}'", f'Route(…, type="{behavior}")')
+
     def location(self, path: Path) -> SourceLocation:
         return location_of(self.root, path)
 

@@ -31,7 +31,10 @@ class HostLacks(UsageError):
         if any(part.startswith("hook ") for part in missing):
             advice.append("give hooks of these names in Python: Interlock(hooks=[…])")
         if any(part not in _WAYS_TO_GIVE and not part.startswith("hook ") for part in missing):
-            advice.append("name the modules of the tools under [tools] in interlock.toml, or give tools=… in Python")
+            advice.append(
+                "name the modules of the tools under [tools] in interlock.toml, or give tools=… in Python, "
+                "or 'resume --crew FILE.py:NAME'"
+            )
         super().__init__(
             f"run '{run}' needs from its host what this process does not have: {', '.join(missing)}; "
             f"{'; '.join(advice)}; the run stays as it was"

@@ -15,10 +15,11 @@ class ToolSchema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CrewRef(msgspec.Struct, frozen=True):
-    """The crew that asks for a tool: functions that were given with a crew are its own tools."""
+    """The crew that asks for a tool, in the tree of the run `root`: functions given with a crew are its own tools."""
 
     name: str = ""
     sha: str = ""
+    root: str = ""
 
 
 # Asks for the tools of the host only.

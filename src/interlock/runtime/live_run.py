@@ -16,6 +16,7 @@ from interlock.engine.prompt.conversation import Conversation
 from interlock.engine.prompt.texts import PromptTexts
 from interlock.engine.run import Run
 from interlock.engine.state import turns_by
+from interlock.ids import root_of
 from interlock.ports import AtomicWrites, CrewRef, ModelRequest, Record, RunQuestions, RunRow
 from interlock.runtime.calls.question_log import QuestionLog
 
@@ -43,7 +44,7 @@ class LiveRun:
         self.id, self.crew = row.run, run.crew
         # The key of an effect outside the run, unique over all runs.
         self.key = f"{row.run}:".__add__
-        self.crew_ref = CrewRef(run.crew.name, row.crew_sha)
+        self.crew_ref = CrewRef(run.crew.name, row.crew_sha, root_of(row.run))
         self.conversation = Conversation(run.crew, run.table, texts)
         # The agents at work as the bus knows them, with the hops of their broadcasts; `series` begins the ids of those.
         self.at_work, self.is_waiting = agents_at_work(run.state), True

@@ -329,3 +329,37 @@ def test_rich_is_loaded_for_the_view_only(tmp_path: Path) -> None:
         "except SystemExit as done: sys.exit(done.code or ('rich' in sys.modules))\n"
     )
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0
+
+
+PYTHON_CREW = """\
+from interlock import END, Agent, Crew, Pause
+
+
+def find_order(order: str) -> str:
+    return f"{order}: a lamp"
+
+
+agent = Agent("clerk", model="scripted:words.yaml", tools=[find_order], on={"[ASK]": Pause(), "[DONE]": END})
+desk = Crew("desk", [agent])
+"""
+PYTHON_WORDS = """\
+replies:
+  clerk: ["Which? [ASK]", {tool_calls: [{name: find_order, arguments: {order: A-17}}]}, "It is a lamp. [DONE]"]
+"""
+
+
+def test_a_crew_in_python_gives_its_functions_to_a_run_that_is_resumed(tmp_path: Path) -> None:
+    crew = tmp_path / "desk_to_resume.py"
+    crew.write_text(PYTHON_CREW, "utf-8")
+    (tmp_path / "words.yaml").write_text(PYTHON_WORDS, "utf-8")
+    data = ["--data", str(tmp_path / "data")]
+    paused = CliRunner().invoke(interlock, ["run", f"{crew}:desk", "hello", "--plain", *data])
+    assert paused.exit_code == 3, paused.output
+    found = CliRunner().invoke(interlock, ["runs", "list", *data]).stdout.split()[0]
+    refused = CliRunner().invoke(interlock, ["resume", found, "--input", "A-17", *data])
+    assert refused.exit_code == 2
+    assert "or 'resume --crew FILE.py:NAME'; the run stays as it was" in refused.stderr
+    words = ["resume", found, "--input", "A-17", "--crew", f"{crew}:desk", "--plain", *data]
+    resumed = CliRunner().invoke(interlock, words)
+    assert resumed.exit_code == 0, resumed.output
+    assert "find_order returned A-17: a lamp" in resumed.stdout

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from interlock import Crew, Interlock, load_crew
+from interlock import END, Agent, Crew, Interlock, Pause, load_crew
 from interlock.compose.run_handle import RunHandle
 from interlock.engine.events import ToolRequest
 from interlock.errors import ModelUnavailable
 from interlock.ports import Delta, ModelReply, ModelRequest
 from interlock.runtime import watchers
 from interlock.runtime.following.text_stream import TextPiece
+from interlock.testing import ScriptedModel
 
 DUO = """\
 version: "2.0"
@@ -238,6 +239,20 @@ async def test_a_run_of_another_process_gives_whole_replies(tmp_path: Path) -> N
         assert await next_piece(stream) == "one two"
         model.let("b", 2)
         assert [piece async for piece in stream] == ["\n\nthree"]
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+async def test_after_a_wait_only_what_is_said_since_then(tmp_path: Path, is_over: bool) -> None:
+    model = ScriptedModel({"a": ["First [WAIT]", "Second [END]"]})
+    async with Interlock(tmp_path / "data", models=model) as box:
+        run = await box.start(Agent("a", on={"[WAIT]": Pause(), "[END]": END}), "hi")
+        assert "".join(await texts_of(run)) == "First"
+        heard = (await box.state(run.id)).seq
+        run = await box.resume(run.id, "go on")
+        if is_over:
+            await run.result()
+        assert [piece async for piece in run.text_stream(after=heard)] == ["Second"]
+        assert "".join(await texts_of(run)) == "First\n\nSecond"
 
 
 WORDS = ("[NEXT]", "[next]", "**[NEXT]**", "_[ Next ]_", "[NEX", "T]", "a", " ", "\n", "`", "*", "[x]", "é", "\ud800")

@@ -94,6 +94,7 @@ def run(
 @click.argument("run_id", metavar="RUN")
 @click.option("--token", metavar="T", help="The question to answer, if there are several.")
 @click.option("--input", "text", metavar="TEXT|-", default="", help="The answer; - reads standard input.")
+@click.option("--crew", metavar="CREW", help="The crew in Python that the run was begun with: its functions are tools.")
 @config_option
 @script_option
 @model_option
@@ -105,6 +106,7 @@ def resume(
     run_id: str,
     token: str | None,
     text: str,
+    crew: str | None,
     config: str | None,
     script: str | None,
     model: str | None,
@@ -123,8 +125,9 @@ def resume(
         return RunHandle(box, root_of(whole))  # a child run continues with its root
 
     host = host_settings(config)
+    tools = open_runnable_crew(crew, config).tools if crew is not None else ()
     drive_run(
-        interlock_with_log(data, host, script, model),
+        interlock_with_log(data, host, script, model, tools=tools),
         resume_by_id,
         display_of(as_json, plain),
         host.log,

@@ -2,7 +2,8 @@
 
 Rule 1: what is given with a run counts for its tree before what the process was opened with.
 Rule 2: what is kept for a run is forgotten when the run is over.
-Rule 3: functions come with a crew and are found by its sum, else by its name: the newest that was given here.
+Rule 3: functions come with a crew. A run has those of the crew that started it here, for two crews that read the same
+may have functions of different users. Other runs find them by the sum of the crew, else by its name: the newest.
 """
 
 import asyncio
@@ -35,10 +36,11 @@ class RunGift(NamedTuple):
     models: ModelChoice | None = None
     deps: Any = None
     place: FunctionCaller = OWN_LOOP
+    tools: PythonToolbox | None = None
 
     @property
     def is_empty(self) -> bool:
-        return self.models is None and self.deps is None and self.place is OWN_LOOP
+        return self.models is None and self.deps is None and self.place is OWN_LOOP and self.tools is None
 
 
 class RunResources:
@@ -71,6 +73,8 @@ class RunResources:
         if gift.is_empty:
             return
         root = root_of(run)
+        if gift.tools is None and (before := self._gifts.get(root)) is not None:
+            gift = gift._replace(tools=before.tools)  # who answers a run gives no crew
         self._gifts[root] = gift
         if gift.models is not None:
             self._run_models[root] = GivenModels(gift.models, place=gift.place)
@@ -126,17 +130,20 @@ class RunResources:
 
     # By crew
 
-    def give_functions(self, shas: Iterable[str], names: Iterable[str], functions: Functions) -> None:
-        """Keeps the functions of a crew, for it and for all that it calls."""
+    def give_functions(self, shas: Iterable[str], names: Iterable[str], functions: Functions) -> PythonToolbox | None:
+        """Keeps the functions of a crew, for it and for all that it calls, and gives them as a toolbox."""
         sums = tuple(shas)
-        if not functions or all(self._functions.get(sha) == functions for sha in sums):
-            return
+        if not functions:
+            return None
+        if all(self._functions.get(sha) == functions for sha in sums):
+            return self._by_sha[sums[0]]
         toolbox = self.toolbox_of(functions.values())
         for sha in sums:
             _put_newest(self._functions, sha, functions)
             _put_newest(self._by_sha, sha, toolbox)
         for name in names:
             _put_newest(self._by_name, name, toolbox)
+        return toolbox
 
     def toolbox_of(self, tools: Iterable[PythonTool | Callable[..., Any]]) -> PythonToolbox:
         """A toolbox whose tools get the deps of their runs, and are awaited in the loop of those who started them."""
@@ -144,6 +151,9 @@ class RunResources:
 
     def tools_with(self, crew: CrewRef) -> PythonToolbox:
         """The functions that came with a crew."""
+        gift = self._gifts.get(crew.root)
+        if gift is not None and gift.tools is not None:
+            return gift.tools
         return self._by_sha.get(crew.sha) or self._by_name.get(crew.name) or self._no_tools
 
     # Needs
@@ -151,7 +161,7 @@ class RunResources:
     def needs_of(self, run: str, crew: CrewDefinition, crew_sha: str) -> HostNeeds:
         """What a run of the crew that begins now needs from its host."""
         uses_models, providers = self.models_for(run).use_of(crew)
-        given = {*self._tools, *self.tools_with(CrewRef(crew.name, crew_sha)).names}
+        given = {*self._tools, *self.tools_with(CrewRef(crew.name, crew_sha, root_of(run))).names}
         named = dict.fromkeys(tool for each in crew.whole_tree() for agent in each.agents for tool in agent.tools)
         needs = HostNeeds(
             models=uses_models,
@@ -169,7 +179,7 @@ class RunResources:
             missing.append("models")
         if needs.deps and self.deps_for(run) is None:
             missing.append("deps")
-        functions = self.tools_with(CrewRef(crew.name, crew_sha)).names
+        functions = self.tools_with(CrewRef(crew.name, crew_sha, root_of(run))).names
         missing += [name for name in needs.functions if name not in functions and not self._has_tool(name)]
         missing += [f"hook {name}" for name in needs.hooks if name not in self._hooks]
         if missing:

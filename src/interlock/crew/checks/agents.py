@@ -25,6 +25,9 @@ def agents_hand_over_to_agents(s: CheckSubject) -> None:
                 )
 
 
+_DEFINE = "define it under 'signals' in crew.yaml", 'define it in Crew(signals=[{"name": …}])'
+
+
 def agents_narrow_to_known_signals(s: CheckSubject) -> None:
     known = {*s.definitions, *(route.signal for _, route, _ in s.routes())}
     for agent in s.crew.agents:
@@ -35,7 +38,7 @@ def agents_narrow_to_known_signals(s: CheckSubject) -> None:
                     ("signals", n),
                     "unregistered-signal",
                     f"signal '{signal}' is not registered (unknown signal)",
-                    nearest(signal, sorted(known), "define it under 'signals' in crew.yaml"),
+                    nearest(signal, sorted(known), s.source.fix(*_DEFINE)),
                 )
 
 
@@ -50,7 +53,10 @@ def tools_exist(s: CheckSubject) -> None:
                 continue
             else:
                 message = f"agent '{agent.id}' uses unknown tool '{tool}'"
-                fix = nearest(tool, known, f"name its module under [tools] modules in {s.host.file_to_edit}")
+                name_it = f"name its module under [tools] modules in {s.host.file_to_edit}"
+                fix = nearest(
+                    tool, known, s.source.fix(name_it, f"give the function itself in tools=[…], or {name_it}")
+                )
             if message:
                 s.add_at_agent(agent.id, ("tools", n), "unknown-tool", message, fix, severity)
 
@@ -162,6 +168,5 @@ def _is_name(text: str) -> bool:
 
 def _nearest_mark(s: CheckSubject, text: str) -> str:
     routed = dict.fromkeys(route.signal for _, route, _ in s.routes())
-    return nearest(
-        f"[{text}]", [*routed, *s.definitions], f"route [{text}] under routing.signals, or reword the prompt"
-    )
+    place = s.source.fix("under routing.signals", "in on={…}")
+    return nearest(f"[{text}]", [*routed, *s.definitions], f"route [{text}] {place}, or reword the prompt")

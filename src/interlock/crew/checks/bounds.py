@@ -65,5 +65,8 @@ def strict_settings_are_written_out(s: CheckSubject) -> None:
                 ("settings", name),
                 "missing-setting",
                 f"config_mode is strict, but settings.{name} is missing",
-                f"add '{name}:', or use config_mode: permissive",
+                s.source.fix(
+                    f"add '{name}:', or use config_mode: permissive",
+                    f'add \'{name}\' to settings, or write "config_mode": "permissive" there',
+                ),
             )

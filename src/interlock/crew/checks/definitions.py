@@ -59,7 +59,7 @@ def signals_that_must_be_routed_are(s: CheckSubject) -> None:
                 ("signals", n, "required"),
                 "required-signal",
                 f"signal '{definition.name}' is required, but no agent routes it",
-                "route it under routing.signals, or remove 'required'",
+                f"route it {s.source.fix('under routing.signals', 'in on={…} of an agent')}, or remove 'required'",
             )
 
 

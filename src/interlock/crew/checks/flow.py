@@ -65,6 +65,9 @@ def _texts(node: Node | None) -> Iterator[str]:
             return
 
 
+_IS_TERMINAL = "is_terminal: true", "is_terminal=True"
+
+
 def agents_have_a_way_on(s: CheckSubject) -> None:
     for agent in _dead_ends(s):
         s.add_at_agent(
@@ -73,7 +76,7 @@ def agents_have_a_way_on(s: CheckSubject) -> None:
             "no-way-on",
             f"agent '{agent}' is a dead end: no route, no default, no handoff target, no end"
             + _in_old_files(s, "; its reply completes the run"),
-            "route one of its signals, give it a default, or set is_terminal: true",
+            f"route one of its signals, give it a default, or set {s.source.fix(*_IS_TERMINAL)}",
             _severity(s),
         )
 
@@ -131,7 +134,7 @@ def agents_can_reach_an_ending(s: CheckSubject) -> None:
             (),
             "trap",
             _trap_message(sorted(agents), _example_path(s, reached, first)),
-            "let one of them end the run with a signal, set is_terminal: true, or route out of the loop",
+            f"let one of them end the run with a signal, set {s.source.fix(*_IS_TERMINAL)}, or route out of the loop",
         )
 
 

@@ -25,9 +25,10 @@ def agents_have_models(s: CheckSubject) -> None:
             ("model",),
             "no-model",
             f"no model is set for {', '.join(map(repr, silent))}: a run would be refused",
-            "write 'model: PROVIDER:NAME' under settings in crew.yaml, or run it with --model or --script"
-            if s.source.has_folder
-            else 'write model="PROVIDER:NAME" for each agent, or "model" in the crew\'s settings',
+            s.source.fix(
+                "write 'model: PROVIDER:NAME' under settings in crew.yaml, or run it with --model or --script",
+                'write model="PROVIDER:NAME" for each agent, or "model" in the crew\'s settings',
+            ),
             Severity.WARNING,
         )
 

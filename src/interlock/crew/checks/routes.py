@@ -133,7 +133,7 @@ def every_key_of_a_route_has_an_effect(s: CheckSubject) -> None:
                 (*path, key),
                 "misplaced-key",
                 f"'{key}' has no effect on '{route.signal}', which is of type {route.behavior}",
-                f"write '{instead}' instead" if instead else f"remove it, or write 'type: {behaviors[0]}'",
+                f"write '{instead}' instead" if instead else f"remove it, or write {s.source.type_words(behaviors[0])}",
             )
         target = node_at(s.source.root, (*path, "target"))
         if s.is_written(path, "parallel_targets") and isinstance(target, Scalar) and target.value:
@@ -172,7 +172,9 @@ def calls_name_sub_crews(s: CheckSubject) -> None:
                 (*path, "target_crew"),
                 "unknown-sub-crew",
                 f"'{route.signal}' calls '{route.target_crew}', which is not under sub_crews",
-                nearest(route.target_crew, crews, "define it under sub_crews"),
+                nearest(
+                    route.target_crew, crews, s.source.fix("define it under sub_crews", "give SubCrew the crew itself")
+                ),
             )
         if route.return_to and route.return_to not in s.ids:
             s.report_unknown_agent((*path, "return_to"), "return_to", route.return_to)

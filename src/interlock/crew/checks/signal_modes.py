@@ -10,6 +10,10 @@ from interlock.crew.problem import Severity
 _MODE = ("settings", "signal_mode")
 
 
+def _mode(s: CheckSubject, mode: str) -> str:
+    return s.source.fix(f"signal_mode: {mode}", f'"signal_mode": "{mode}"')
+
+
 def signal_modes_have_marks(s: CheckSubject) -> None:
     """A crew in which no agent routes by signals has nothing to constrain."""
     mode = s.crew.settings.signal_mode
@@ -18,7 +22,7 @@ def signal_modes_have_marks(s: CheckSubject) -> None:
             _MODE,
             "misplaced-key",
             f"signal_mode is {mode}, but no agent routes a signal",
-            "route a signal under routing.signals, or remove it",
+            f"route a signal {s.source.fix('under routing.signals', 'in on={…} of an agent')}, or remove it",
             Severity.WARNING,
         )
 
@@ -29,7 +33,7 @@ def only_texts_are_cut(s: CheckSubject) -> None:
             ("settings", "cut_on_signal"),
             "misplaced-key",
             "'cut_on_signal' has no effect where signal_mode is tool: marks in text are ignored",
-            "remove it, or use signal_mode: text",
+            f"remove it, or use {_mode(s, 'text')}",
             Severity.WARNING,
         )
 
@@ -44,7 +48,7 @@ def agents_under_constraint_rely_on_marks(s: CheckSubject) -> None:
                 ("routing", *key),
                 "misplaced-key",
                 f"replies of agent '{agent.id}' always end in a signal, so '{key[0]}' is never used",
-                "remove it, or use signal_mode: text",
+                f"remove it, or use {_mode(s, 'text')}",
                 Severity.WARNING,
             )
 
@@ -67,7 +71,7 @@ def _report_unconstrained(s: CheckSubject, agent: AgentDefinition, key: str, mod
         why = f"{model.name} cannot call tools in a constrained reply, and the agent has tools"
         severity = Severity.WARNING if s.crew.version == "1.0" else Severity.ERROR
         fix = (
-            "use signal_mode: tool or text, remove its tools, or write constrains_with_tools = true under "
+            f"use {_mode(s, 'tool')} or text, remove its tools, or write constrains_with_tools = true under "
             f"[providers.{model.provider}] in interlock.toml if its server can do both"
         )
     else:
@@ -100,7 +104,7 @@ def emit_signal_is_for_tool_mode(s: CheckSubject) -> None:
                 ("tools", agent.tools.index("emit_signal")),
                 "misplaced-key",
                 f"agent '{agent.id}' cannot use 'emit_signal' where signal_mode is {s.crew.settings.signal_mode}",
-                "use signal_mode: tool, which gives it to every agent, or remove it",
+                f"use {_mode(s, 'tool')}, which gives it to every agent, or remove it",
                 Severity.WARNING,
             )
 

@@ -94,7 +94,7 @@ class RouteParser:
                 path,
                 "wrong-target",
                 f"built-in '{signal}' ends a run; here its target '{target}' makes it a route",
-                "write 'type: route' to make that explicit",
+                f"write {self.report.source.type_words(SignalBehavior.ROUTE)} to make that explicit",
             )
             return SignalBehavior.ROUTE, False
         if (
@@ -124,14 +124,15 @@ class RouteParser:
                 path,
                 "unregistered-signal",
                 f"signal '{signal}' is registered from this route, as {behavior}",
-                f"write 'type: {behavior}' to make that explicit",
+                f"write {self.report.source.type_words(behavior)} to make that explicit",
             )
         else:
+            words = self.report.source.type_words(self._hint(path, behavior))
             self.report.add_at(
                 (*path, "signal"),
                 "unregistered-signal",
                 f"signal '{signal}' is not registered (unknown signal)",
-                f"define it under signals, or state its type here: 'type: {self._hint(path, behavior)}'",
+                f"define it under signals, or state its type here: {words}",
             )
         return behavior
 

@@ -9,7 +9,9 @@ Rule 3: a reply that breaks off stays, and the next attempt is a reply of its ow
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 
+from interlock.engine.events import RunStarted
 from interlock.engine.routing.decision import RoutingTable
+from interlock.ports import Journal
 from interlock.runtime.calls.storable import as_storable
 from interlock.runtime.following import Following
 from interlock.runtime.stored_crews import StoredCrews
@@ -34,11 +36,11 @@ class TextPiece(str):
 
 
 async def stream_text(
-    run_id: str, *, following: Following, watchers: Watchers, crews: StoredCrews
+    run_id: str, after: int = 0, *, following: Following, watchers: Watchers, crews: StoredCrews
 ) -> AsyncGenerator[TextPiece]:
-    """The text of a run and the runs below it, until it is over or paused."""
-    replies = _Replies(watchers, crews)
-    async with aclosing(following.follow_sequenced(run_id)) as followed:
+    """The text of a run and the runs below it that is said after a seq, until it is over or paused."""
+    replies = _Replies(following.journal, watchers, crews)
+    async with aclosing(following.follow_sequenced(run_id, after)) as followed:
         async for sent in followed:
             await replies.add_event(sent)
             for piece in replies.new_pieces():
@@ -84,8 +86,8 @@ class _SpokenReply:
 class _Replies:
     """The replies of a run and the runs below it that are not shown to their end, in the order of their calls."""
 
-    def __init__(self, watchers: Watchers, crews: StoredCrews) -> None:
-        self._watchers, self._crews = watchers, crews
+    def __init__(self, journal: Journal, watchers: Watchers, crews: StoredCrews) -> None:
+        self._journal, self._watchers, self._crews = journal, watchers, crews
         self._tables: dict[str, RoutingTable] = {}
         self._replies: dict[tuple[str, str], _SpokenReply] = {}
         self._has_text = False
@@ -94,8 +96,10 @@ class _Replies:
         event, run = sent.event, sent.event["run"]
         match event["type"]:
             case "run.started":
-                self._tables[run] = await self._table_of(event)
+                self._tables[run] = await self._table_of(event["crew_sha"], event["rules"])
             case "model.called" if not event["purpose"]:
+                if run not in self._tables:
+                    self._tables[run] = await self._table_in_journal(run)
                 self._add_reply(run, event)
             case "model.delta" if sent.reply is not None:
                 if (reply := self._replies.get((run, sent.reply.call))) is not None:
@@ -141,5 +145,11 @@ class _Replies:
         if reply is not None and not reply.is_over:
             reply.end_reply(whole)
 
-    async def _table_of(self, started: PublicEvent) -> RoutingTable:
-        return RoutingTable(await self._crews.of(started["crew_sha"])).for_rules(started["rules"])
+    async def _table_in_journal(self, run: str) -> RoutingTable:
+        """The table of a run that began before the text that is asked for."""
+        started = (await self._journal.records(run))[0].events[0]
+        assert isinstance(started, RunStarted), "a run begins with run.started"
+        return await self._table_of(started.crew_sha, started.rules)
+
+    async def _table_of(self, crew_sha: str, rules: int) -> RoutingTable:
+        return RoutingTable(await self._crews.of(crew_sha)).for_rules(rules)
