@@ -104,7 +104,7 @@ class HostHooks:
 
 
 class _Answered(NamedTuple):
-    """What a hook answered, or why it did not. A fault is a value: nobody waits for a task that was given up."""
+    """What a hook answered, or why it did not. A fault is a value: a task that was given up has no reader."""
 
     answer: Any = None
     fault: str | None = None
