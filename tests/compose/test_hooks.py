@@ -9,11 +9,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from interlock import AlreadyResumed, Ask, HookCall, Interlock, Refuse, Result, RunOutput, UsageError, load_crew, tool
+from interlock.cli.main import interlock
 from interlock.crew.host import Host
 from interlock.engine.events import HooksDecided, ModelReplied, RunStarted, ToolRequest
-from interlock.errors import InputRefused
+from interlock.errors import AlreadyStarted, HostLacks, InputRefused
 from interlock.events import ModelDeltaEvent
 from interlock.ports import Delta, ModelReply, ModelRequest
 from interlock.runtime.calls import host_hooks
@@ -380,3 +382,69 @@ async def test_the_output_of_a_run_is_shown_as_it_would_end(tmp_path: Path) -> N
     assert output == RunOutput(
         run="r", status="completed", reason="signal:[DONE]", agent="a", output=f"{said}\n[DONE]", text=said
     )
+
+
+async def test_the_same_start_again_gives_the_first_run_also_where_a_hook_changed_its_input(tmp_path: Path) -> None:
+    story = Story(tmp_path, Hook(on_input=lambda text: text.upper()))
+    async with story.box() as box:
+        await (await box.start(story.crew, "begin", run_id="r")).result()
+        again = await box.start(story.crew, "begin", run_id="r")
+        assert (await again.result()).status == "completed"
+        with pytest.raises(AlreadyStarted, match="text"):
+            await box.start(story.crew, "other", run_id="r")
+    assert story.paid == [7]
+
+
+ASKS = Hook(before_tool=lambda _: Ask("really?"))
+
+
+async def test_a_run_begun_under_hooks_is_resumed_by_a_host_with_hooks_of_the_same_names(tmp_path: Path) -> None:
+    story = Story(tmp_path, ASKS)
+    async with story.box() as box:
+        assert (await (await box.start(story.crew, "begin", run_id="r")).result()).reason == "hook"
+    for hooks in ((), (Hook("other", before_tool=lambda _: None),)):
+        async with story.box(hooks=hooks) as box:
+            with pytest.raises(HostLacks, match="hook guard"):
+                await box.resume("r", "yes")
+    assert story.paid == []
+    async with story.box(hooks=(Hook("more", on_input=str), Hook(before_tool=raise_error))) as box:
+        await box.resume("r", "yes")  # what was decided is not asked again
+        assert (await box.run("r").result()).status == "completed"
+    assert story.paid == [7]
+
+
+async def test_a_run_begun_under_hooks_is_set_aside_by_recovery_without_them(tmp_path: Path) -> None:
+    story, began, never = Story(tmp_path, Hook(before_tool=lambda _: None)), asyncio.Event(), asyncio.Event()
+
+    async def hang(_request: ModelRequest) -> str:
+        began.set()
+        await never.wait()
+        return ""
+
+    async with story.box(models=hang) as box:
+        await box.start(story.crew, "begin", run_id="r")
+        await began.wait()
+    async with story.box(hooks=(), recover=True) as box:
+        assert [each.run for each in box.set_aside if "hook guard" in each.reason] == ["r"]
+        assert story.asked == []
+        assert (await box.result("r")).reason == "set_aside"
+        with pytest.raises(HostLacks, match="hook guard"):
+            await box.resume("r")
+    async with story.box() as box:
+        assert (await (await box.resume("r")).result()).status == "completed"
+    assert story.paid == [7]
+
+
+def test_the_command_refuses_to_resume_a_run_that_needs_hooks(tmp_path: Path) -> None:
+    story = Story(tmp_path, ASKS)
+
+    async def begin() -> None:
+        async with story.box() as box:
+            await (await box.start(story.crew, "begin", run_id="r")).result()
+
+    asyncio.run(begin())
+    words = ["resume", "r", "--data", str(tmp_path / "data"), "--input", "yes"]
+    told = CliRunner().invoke(interlock, words)
+    assert told.exit_code == 2
+    assert "hook guard" in told.output
+    assert story.paid == []

@@ -1,6 +1,20 @@
 """Explanations of decisions, in the right tense."""
 
-from interlock.engine.events import Decided, InputRequested, RunPaused
+import pytest
+
+from interlock.engine.events import (
+    Decided,
+    Event,
+    HookDecision,
+    HookOutcome,
+    HooksDecided,
+    HookVerdict,
+    InputRequested,
+    ModelReplied,
+    RunPaused,
+    RunStarted,
+    ToolReturned,
+)
 from interlock.engine.explain import explain_events
 from interlock.engine.routing.candidates import Verb
 
@@ -22,3 +36,44 @@ def test_a_decision_to_wait_is_not_held() -> None:
     waits = Decided(agent="a", verb=Verb.AWAIT, signal="[WAIT]", target="", candidates=())
     assert explain_events([waits, ASKED])[0] == "a waits for an answer on [WAIT]"
     assert explain_events([MOVED, InputRequested(agent="c", question="?", token="r:2")])[0].startswith("a handed over")
+
+
+REFUSED = HookDecision(hook="guard", outcome=HookOutcome.REFUSED, reason="too much")
+REPLACED = HookDecision(hook="redact", outcome=HookOutcome.REPLACED)
+ASKS = HookDecision(hook="second", outcome=HookOutcome.ASKED, reason="sure?")
+FAILED = HookDecision(hook="guard", outcome=HookOutcome.FAILED, reason="no answer within 30 s")
+
+
+def verdict(point: str, *decisions: HookDecision) -> HookVerdict:
+    return HookVerdict(point=point, decisions=decisions)
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (
+            HooksDecided(call="3", agent="a", verdict=verdict("before_tool", REPLACED, REFUSED)),
+            "hook 'redact' replaced the tool call of a; hook 'guard' refused the tool call of a: too much",
+        ),
+        (
+            HooksDecided(call="3", agent="a", verdict=verdict("before_model", ASKS)),
+            "hook 'second' asks a person about the request of a: sure?",
+        ),
+        (
+            ModelReplied(call="3", agent="a", text="", verdict=verdict("after_model", REPLACED)),
+            "hook 'redact' replaced the reply of a",
+        ),
+        (
+            ToolReturned(call="3", ok=True, output="", verdict=verdict("after_tool", FAILED)),
+            "hook 'guard' failed at the result of the tool: no answer within 30 s",
+        ),
+        (
+            RunStarted(crew="desk", input="", rules=1, by="user:maria", verdict=verdict("on_input", REFUSED)),
+            "started by user:maria; hook 'guard' refused the input: too much",
+        ),
+        (HooksDecided(call="3", agent="a", verdict=verdict("on_output")), ""),
+        (ModelReplied(call="3", agent="a", text=""), ""),
+    ],
+)
+def test_what_hooks_decided_is_told(event: Event, line: str) -> None:
+    assert explain_events([event]) == [line]

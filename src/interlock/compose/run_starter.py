@@ -24,6 +24,7 @@ from interlock.engine.events import NO_CONTEXT, CrewContext, Entry, RunStarted
 from interlock.errors import AlreadyStarted, RunExists, RunNotFound, UsageError
 from interlock.ids import is_below
 from interlock.ports import Delivery, RunRow
+from interlock.runtime.calls.hook_checks import judge_input
 from interlock.runtime.calls.storable import as_storable
 from interlock.runtime.replay import is_over
 from interlock.runtime.runner import Runner
@@ -87,6 +88,12 @@ class RunStarter:
         names = [each.name for each in definition.whole_tree()]
         return form, self._resources.give_functions(form.bodies, names, functions_of(crew))
 
+    async def _is_same_text(self, started: RunStarted, text: str) -> bool:
+        """Whether it is the input of the run, as it was given or as the hooks of the host made it."""
+        if started.input != as_storable(self._secrets.redact(text)) and started.verdict is not None:
+            text = (await judge_input(self._runner.host_hooks, text))[0]
+        return started.input == as_storable(self._secrets.redact(text))
+
     async def _find_started(self, form: StoredForm, text: str, run_id: str, gift: RunGift, continues: str) -> bool:
         """True if there is such a run; it continues if no process drives it and everything is given."""
         try:
@@ -97,7 +104,7 @@ class RunStarter:
         assert isinstance(started, RunStarted), "a run begins with run.started"
         given = {
             "crew": started.crew_sha == form.sha,
-            "text": started.input == as_storable(self._secrets.redact(text)),
+            "text": await self._is_same_text(started, text),
             "history": started.continues == continues,
         }
         for what, is_same in given.items():

@@ -16,11 +16,14 @@ from interlock.engine.events import (
     Decided,
     Event,
     GroupJoined,
+    HookOutcome,
+    HooksDecided,
     InputRequested,
     LimitReached,
     MessageSettled,
     ModelCalled,
     ModelFailed,
+    ModelReplied,
     Nudged,
     ReportChecked,
     RunFinished,
@@ -29,8 +32,9 @@ from interlock.engine.events import (
     RunStarted,
     SignalRejected,
     ToolDecided,
+    ToolReturned,
 )
-from interlock.engine.kinds import RunStatus, WorkStatus
+from interlock.engine.kinds import HookPoint, RunStatus, WorkStatus
 from interlock.engine.routing.candidates import Verb
 from interlock.signals.matching import MatchMethod
 
@@ -50,6 +54,22 @@ _ACTIONS = {
     Verb.AWAIT: "waits for an answer",
     Verb.TELL: "sent a notification",
     Verb.END: "ended the run",
+}
+
+# What the hooks of the host decide about, by the point; the agent is named where the event names it.
+_LOOKED_AT = {
+    HookPoint.ON_INPUT: "the input",
+    HookPoint.BEFORE_MODEL: "the request of {}",
+    HookPoint.AFTER_MODEL: "the reply of {}",
+    HookPoint.BEFORE_TOOL: "the tool call of {}",
+    HookPoint.AFTER_TOOL: "the result of the tool",
+    HookPoint.ON_OUTPUT: "the output of the run",
+}
+_HOOK_VERBS = {
+    HookOutcome.REPLACED: "replaced",
+    HookOutcome.REFUSED: "refused",
+    HookOutcome.ASKED: "asks a person about",
+    HookOutcome.FAILED: "failed at",
 }
 
 
@@ -80,7 +100,7 @@ def _explain_event(event: Event, after: Event | None) -> str:
         case ToolDecided() | ApprovalNeeded() | ApprovalGiven():
             return _explain_approval(event)
         case _:
-            return person_line(event)
+            return "; ".join(filter(None, (person_line(event), _explain_hooks(event))))
 
 
 def person_line(event: Event) -> str:
@@ -111,6 +131,17 @@ def _explain_approval(event: ToolDecided | ApprovalNeeded | ApprovalGiven) -> st
             return f"{event.tool} is allowed by the approval {event.approval}{by}"
         case ToolDecided():
             return f"{event.tool} is allowed" + (f" by the rule '{event.rule}'" if event.rule else " by its own code")
+
+
+def _explain_hooks(event: Event) -> str:
+    """What each hook of the host decided, in their order; empty for events without a verdict of hooks."""
+    if not isinstance(event, RunStarted | ModelReplied | ToolReturned | HooksDecided) or event.verdict is None:
+        return ""
+    agent = event.agent if isinstance(event, ModelReplied | HooksDecided) else ""
+    what = _LOOKED_AT[HookPoint(event.verdict.point)].format(agent)
+    decisions = event.verdict.decisions
+    told = (f"hook '{each.hook}' {_HOOK_VERBS[each.outcome]} {what}: {each.reason}" for each in decisions)
+    return "; ".join(line.removesuffix(": ") for line in told)
 
 
 def _explain_group(event: BranchFinished | GroupJoined) -> str:

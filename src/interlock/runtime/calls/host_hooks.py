@@ -97,7 +97,17 @@ class HostHooks:
             raise _HookFailed(f"no answer within {HOOK_SECONDS_MAX:g} s")
         if task.cancelled():
             raise _HookFailed("it gave itself up")
-        return task.result()
+        answered = task.result()
+        if answered.fault is not None:
+            raise _HookFailed(answered.fault)
+        return answered.answer
+
+
+class _Answered(NamedTuple):
+    """What a hook answered, or why it did not. A fault is a value: a task that was given up has no reader."""
+
+    answer: Any = None
+    fault: str | None = None
 
 
 class _HookFailed(Exception):
@@ -122,39 +132,38 @@ def _verdict(point: HookPoint, decisions: Sequence[HookDecision], asked: Sequenc
     )
 
 
-async def _call_guarded(method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+async def _call_guarded(method: Callable[..., Any], arguments: tuple[Any, ...]) -> _Answered:
     try:
         if inspect.iscoroutinefunction(method):
-            return await method(*arguments)
-        answer = await _call_in_thread(method, arguments)
-        return await answer if inspect.isawaitable(answer) else answer
-    except (asyncio.CancelledError, GeneratorExit, _HookFailed):
+            return _Answered(await method(*arguments))
+        answered = await _call_in_thread(method, arguments)
+        return _Answered(await answered.answer) if inspect.isawaitable(answered.answer) else answered
+    except (asyncio.CancelledError, GeneratorExit):
         raise
     except BaseException as error:  # an exit that a hook raises must not end the process
-        raise _HookFailed(f"{type(error).__name__}: {error}") from error
+        return _failure(error)
 
 
-async def _call_in_thread(method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+def _failure(error: BaseException) -> _Answered:
+    return _Answered(fault=f"{type(error).__name__}: {error}")
+
+
+async def _call_in_thread(method: Callable[..., Any], arguments: tuple[Any, ...]) -> _Answered:
     """Calls a plain hook in a thread of its own: one that hangs takes no thread from the others."""
     loop = asyncio.get_running_loop()
-    result: asyncio.Future[Any] = loop.create_future()
+    result: asyncio.Future[_Answered] = loop.create_future()
 
-    def settle(answer: Any, error: BaseException | None) -> None:
-        if result.done():
-            return
-        if error is None:
-            result.set_result(answer)
-        else:
-            result.set_exception(_HookFailed(f"{type(error).__name__}: {error}"))
+    def settle(answered: _Answered) -> None:
+        if not result.done():
+            result.set_result(answered)
 
     def call() -> None:
-        answer, failure = None, None
         try:
-            answer = method(*arguments)
+            answered = _Answered(method(*arguments))
         except BaseException as error:  # in this thread an exit is an ordinary failure
-            failure = error
+            answered = _failure(error)
         with suppress(RuntimeError):  # the loop was closed meanwhile
-            loop.call_soon_threadsafe(settle, answer, failure)
+            loop.call_soon_threadsafe(settle, answered)
 
     threading.Thread(target=call, name="interlock-hook", daemon=True).start()
     return await result

@@ -8,7 +8,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
 
     At every boundary (before and after a commit, before and after an effect): `crash`.
     For every call of a model: `slow`, `hanging` (no reply at all), `failing`, `refusing` (no retry helps).
-    For every call of a tool: `slow`, `failing`.
+    For every call of a tool: `slow`, `failing`. For every call of a hook: `hook_failing` (it raises or hangs).
     For every append: `store_away` (nothing was written), `store_unsure` (it was written, and the answer got lost).
     At each of the `moments` of the fault phase: `crash`, `stalled` (the process stands still until another has claimed
     its runs, then comes back), `duplicate` (a reply is delivered again), `clock_jump` (up to two hours either way),
@@ -24,6 +24,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     hanging: float = 0.01
     failing: float = 0.1
     refusing: float = 0.01
+    hook_failing: float = 0.01
     duplicate: float = 0.3
     clock_jump: float = 0.2
     store_away: float = 0.02

@@ -74,7 +74,7 @@ class InvariantChecker:
     def on_acknowledged(self, process: int, run: str, record: Record, live: Run | None) -> None:
         self._report_findings(self.runs[run].check_acknowledgement(process, record, live))
 
-    def record_promise(self, token: str, answer: str) -> None:
+    def record_promise(self, token: str, answer: str | None) -> None:
         self.runs[run_of(token)].record_promise(token, answer)
 
     def check_journal(self, run: str, records: list[SealedRecord]) -> None:

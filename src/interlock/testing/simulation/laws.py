@@ -60,6 +60,8 @@ REASONS = {
         "tool_unknown_outcome",
         "script_exhausted",
         "cannot_continue",
+        "hook_failed",
+        "refused:",
     ),
     "stopped": ("max_handoffs", "max_input_size_kb", "max_rounds", "max_occurs", "timeout", "loop_detected", "budget:"),
     "cancelled": ("cancelled",),
@@ -125,7 +127,9 @@ def an_answer_counts_once(seen: RecordContext) -> Iterator[str]:
 
 def only_own_words_steer(seen: RecordContext) -> Iterator[str]:
     """A signal is found only in the agent's own reply, and steers only if that reply ends the turn."""
-    first = seen.events[0]
+    first: object = seen.events[0]
+    if isinstance(first, RunResumed):  # a reply that a hook of the host asked a person about
+        first = seen.ledger.held_replies.get(first.token, first)
     for event in seen.events:
         if not isinstance(event, SignalSeen):
             continue
@@ -147,14 +151,15 @@ def departures_are_bounded(seen: RecordContext) -> Iterator[str]:
 
 def turns_are_bounded(seen: RecordContext) -> Iterator[str]:
     rounds, nudges = seen.ledger.rounds.copy(), seen.ledger.nudges.copy()
-    with_backup = seen.ledger.with_backup.copy()
+    with_backup, is_repeat = seen.ledger.with_backup.copy(), seen.ledger.repeats_call(seen.events[0])
     for event in seen.events:
         match event:
             case TurnStarted():
                 rounds[event.agent] = nudges[event.agent] = 0
                 with_backup.discard(event.agent)
             case ModelCalled():
-                rounds[event.agent] += not event.purpose and begins_round(event, with_backup)
+                is_round = not event.purpose and not is_repeat
+                rounds[event.agent] += is_round and begins_round(event, with_backup)
                 if rounds[event.agent] > seen.crew.settings.max_rounds:
                     yield f"{event.agent} is asked {rounds[event.agent]} times in one turn"
                 if event.attempt > RETRIES_MAX:
@@ -295,14 +300,15 @@ def children_at_work(state: RunState) -> list[str]:
 
 
 def outstanding_calls(state: RunState) -> list[str]:
-    """Keys of the calls that a run waits for: of models without a reply, and of tools without an open question."""
+    """Keys of the calls that a run waits for: of models, of tools without an open question, of hooks about its end."""
     if state.parked:  # all of it is held until the run is resumed
         return []
     turns = turns_of(state)
     asked_about = [wait.tool for wait in state.waits]
     calls = [turn.call for turn in turns if turn.call]
     tools = [tool.key for turn in turns for tool in turn.tools if tool.output is None]
-    return [*calls, *(key for key in tools if key not in asked_about)]
+    checks = [state.ending.checking] if state.ending is not None and state.ending.checking else []
+    return [*calls, *(key for key in tools if key not in asked_about), *checks]
 
 
 Law = Callable[[RecordContext], Iterator[str]]

@@ -16,6 +16,7 @@ from interlock.engine.events import (
     GroupJoined,
     GroupStarted,
     HandedOver,
+    HooksDecided,
     InputRequested,
     MessageSent,
     MessageSettled,
@@ -34,6 +35,7 @@ from interlock.engine.events import (
     Usage,
     WentStale,
 )
+from interlock.engine.kinds import HookPoint
 from interlock.ports import Record
 
 
@@ -61,6 +63,7 @@ class JournalTally(msgspec.Struct, kw_only=True):
     members: tuple[str, ...] = ()
     branches: dict[str, str] = {}
     replies: dict[str, str] = {}
+    held_replies: dict[str, ModelReplied] = {}
     messages: dict[str, str] = {}  # the outcome of each message, by its id; empty while it is open
     states: dict[str, str] = {}
     children: dict[str, ChildStarted] = {}
@@ -91,16 +94,34 @@ class JournalTally(msgspec.Struct, kw_only=True):
         self.last_seq = record.last_seq
         self.worked_ms += getattr(record.events[0], "worked_ms", 0)
         if not is_stale(record):
+            is_repeat = self.repeats_call(record.events[0])
             for event in record.events:
-                self._add_event(event)
+                self._add_event(event, is_repeat=is_repeat)
             self._add_tool_question(record)
+            self._add_held_reply(record)
             self.departures += calls_of(record)
 
-    def _add_event(self, event: Event) -> None:
+    def repeats_call(self, first: Event) -> bool:
+        """Whether a record that begins so orders a model call again, because hooks of the host let it be made."""
+        if isinstance(first, RunResumed):
+            return self.asked_about.get(first.token, "") in self.calls
+        return isinstance(first, HooksDecided) and first.verdict.point == HookPoint.BEFORE_MODEL
+
+    def _add_held_reply(self, record: Record) -> None:
+        """Adds a reply that a hook asks a person about, by the token of the question."""
+        first = record.events[0]
+        held = self.held_replies.get(first.token) if isinstance(first, RunResumed) else None
+        if isinstance(first, ModelReplied) and first.verdict is not None and first.verdict.question:
+            held = first
+        if held is not None:
+            self.held_replies |= {each.token: held for each in record.events if isinstance(each, InputRequested)}
+
+    def _add_event(self, event: Event, *, is_repeat: bool) -> None:
         match event:
             case ModelCalled():
                 self.calls[self.short_key(event.call)] = event
-                self.rounds[event.agent] += not event.purpose and begins_round(event, self.with_backup)
+                is_round = not event.purpose and not is_repeat
+                self.rounds[event.agent] += is_round and begins_round(event, self.with_backup)
             case ToolCalled():
                 self.tools[self.short_key(event.call)] = event
             case InputRequested():
@@ -124,7 +145,7 @@ class JournalTally(msgspec.Struct, kw_only=True):
         """Adds a question about a tool, and a repeat of the tool that its answer allows."""
         first = record.events[0]
         about = self.asked_about.get(first.token, "") if isinstance(first, RunResumed) else ""
-        if isinstance(first, ToolOutcomeLost | ApprovalNeeded | ToolDecided):
+        if isinstance(first, ToolOutcomeLost | ApprovalNeeded | ToolDecided | HooksDecided):
             about = self.first_key(first.call)
         if isinstance(first, ApprovalNeeded) and first.fault:  # the tool refused its arguments, and did nothing
             self.more_starts[about] += 1

@@ -25,7 +25,7 @@ class RunModel:
         self.written: list[bytes] = []
         self._inherited_ms = 0
         self._acknowledged: dict[int, Record] = {}
-        self._promised: dict[str, str] = {}
+        self._promised: dict[str, str | None] = {}
 
     @property
     def is_over(self) -> bool:
@@ -70,8 +70,8 @@ class RunModel:
         if live.snapshot() != self.shadow.snapshot():
             yield "replay gives the same", f"after seq {record.last_seq} the live state is not the replayed one"
 
-    def record_promise(self, token: str, answer: str) -> None:
-        """Records that an answer of a person was accepted."""
+    def record_promise(self, token: str, answer: str | None) -> None:
+        """Records that an answer of a person was accepted; None if hooks of the host may have changed its words."""
         self._promised[token] = answer
 
     def check_journal(self, records: list[SealedRecord]) -> Iterator[Finding]:
@@ -85,7 +85,7 @@ class RunModel:
             if found.get(seq) != record:
                 yield "nothing acknowledged is lost", f"the record at seq {seq} was acknowledged, and is missing"
         for token, answer in self._promised.items():
-            if self.ledger.given.get(token) != answer:
+            if token not in self.ledger.given or answer not in (None, self.ledger.given[token]):
                 yield "nothing acknowledged is lost", f"the answer to {token} was accepted, and is missing"
 
     def _check_replay(self, records: list[SealedRecord]) -> Iterator[Finding]:

@@ -28,6 +28,7 @@ from interlock.approvals.rules import ApprovalRules
 from interlock.crew.definition import AgentDefinition, CrewDefinition
 from interlock.errors import InterlockError, ModelRefused, UsageError
 from interlock.ports import Model, Record
+from interlock.ports.hooks import Hook
 from interlock.runtime.following import PublicEvent, public_events
 from interlock.runtime.fork import fork_places, fork_run
 from interlock.testing.simulation.driver import SimulationDriver
@@ -115,6 +116,7 @@ def simulate(
     fork: tuple[Simulation, int] | None = None,
     approvals: Mapping[str, Sequence[str]] | None = None,
     approval_deadline_seconds: float = 0,
+    hooks: Sequence[Hook] = (),
 ) -> Simulation:
     """Runs the crew once, with the faults of the seed, and returns the result.
 
@@ -124,6 +126,7 @@ def simulate(
     `answers` is how often a person answers an open wait in the quiet phase; then the run stays paused.
     `approvals` are the rules of `[approvals]`: patterns under `deny`, `ask` and `allow`. A person then also answers
     `for this run` and `always`, and an approval without an answer is denied after `approval_deadline_seconds`.
+    `hooks` are those of `Interlock(hooks=…)`. Plain ones run on the event loop, and some calls raise or hang.
     `fork` starts from the recorded past of another simulation, up to one of its `fork_places`.
     """
     _require_no_running_loop()
@@ -141,6 +144,7 @@ def simulate(
         past=tuple(fork_run(crew, fork[0].run, fork[0].records, fork[1], run)[1]) if fork is not None else (),
         rules=_rules_of(approvals or {}),
         deadline_ms=round(approval_deadline_seconds * 1000),
+        hooks=tuple(hooks),
     )
     return _simulation_of(plan, SimulationDriver(plan).run_to_end())
 

@@ -43,6 +43,7 @@ from interlock.ports import (
 from interlock.testing.memory_bus import MemoryBus
 from interlock.testing.memory_store import MemoryStore
 from interlock.testing.simulation.faults import Faults
+from interlock.testing.simulation.hook_watch import HookWatch
 from interlock.testing.simulation.invariants import InvariantChecker
 from interlock.testing.simulation.seeds import chance_of
 from interlock.testing.simulation.simulated_loop import SimulatedClock
@@ -76,6 +77,7 @@ class Gate(Protocol):
 
     number: int
     checker: InvariantChecker
+    watch: HookWatch
     injector: FaultInjector
     clock: SimulatedClock
     listens: bool
@@ -264,6 +266,7 @@ class SimulatedModel:
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         gate = self._gate
         gate.boundary("ask")
+        gate.watch.on_call_started(gate.number, "model", request.key)
         gate.checker.on_call_started(gate.number, "model", request.key, repeatable=True)
         try:
             await self._inject_trouble(request.key)
@@ -328,6 +331,7 @@ class SimulatedToolbox:
         gate, injector, name, key = self._gate, self._gate.injector, call.name, call.key
         gate.boundary("tool")
         repeatable = self._tools.is_idempotent(name)
+        gate.watch.on_call_started(gate.number, "tool", key)
         gate.checker.on_call_started(gate.number, "tool", key, repeatable=repeatable)
         try:
             await gate.clock.sleep(injector.chance.randrange(ORDINARY_MS))

@@ -5,7 +5,7 @@ Rule 2: a caller waits for the answer of a process or for its death, whichever c
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 from interlock.adapters.json_schemas import JsonSchemaValidator
@@ -13,12 +13,16 @@ from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.approvals.rules import ApprovalRules
 from interlock.crew.definition import AgentDefinition, CrewDefinition
 from interlock.ports import Model, StoredRecord
+from interlock.ports.hooks import Hook
 from interlock.runtime.calls.approvals import HostApprovals
 from interlock.runtime.calls.external_signals import ExternalSignal
+from interlock.runtime.calls.host_hooks import HostHooks
 from interlock.runtime.calls.host_policies import HostPolicies
 from interlock.runtime.runner import Runner
 from interlock.testing.memory_store import MemoryStore
+from interlock.testing.simulation.hook_watch import HookWatch
 from interlock.testing.simulation.invariants import InvariantChecker
+from interlock.testing.simulation.simulated_hooks import hooks_of_process
 from interlock.testing.simulation.simulated_loop import Lane, SimulatedClock, SimulatedLoop
 from interlock.testing.simulation.simulated_ports import FaultInjector, SimulatedModel, SimulatedStore, SimulatedToolbox
 
@@ -45,6 +49,9 @@ class ProcessPlan(Protocol):
     @property
     def deadline_ms(self) -> int: ...
 
+    @property
+    def hooks(self) -> Sequence[Hook]: ...
+
 
 class ProcessDied(BaseException):
     """Raised in the code of a process that dies; no `except Exception` may catch it."""
@@ -63,11 +70,12 @@ class Environment:
         clock: SimulatedClock,
         checker: InvariantChecker,
         injector: FaultInjector,
+        watch: HookWatch,
         *,
         listens: bool,
     ) -> None:
         """`listens` is True if the crew uses broadcasts: otherwise the bus has no faults."""
-        self.loop, self.clock, self.checker, self.injector = loop, clock, checker, injector
+        self.loop, self.clock, self.checker, self.injector, self.watch = loop, clock, checker, injector, watch
         self.listens = listens
 
 
@@ -78,6 +86,7 @@ class Process:
         self.number, self.memory = number, memory
         self.loop, self.clock = environment.loop, environment.clock
         self.checker, self.injector, self.listens = environment.checker, environment.injector, environment.listens
+        self.watch = environment.watch
         self.lane = Lane()
         self.is_dead = False
         self.died: asyncio.Future[None] = self.loop.create_future()
@@ -98,7 +107,9 @@ class Process:
             hook=self.boundary,
             listens=self.listens,
             policies=HostPolicies(
-                approvals=HostApprovals(plan.rules, self.store, plan.deadline_ms), outputs=JsonSchemaValidator()
+                approvals=HostApprovals(plan.rules, self.store, plan.deadline_ms),
+                hooks=HostHooks(hooks_of_process(self, self.watch, plan.hooks)),
+                outputs=JsonSchemaValidator(),
             ),
         )
 
