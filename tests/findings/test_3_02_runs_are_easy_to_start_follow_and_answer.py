@@ -220,6 +220,7 @@ def test_resume_shows_what_is_new_and_what_the_person_said() -> None:
             [
                 "approve: interlock resume {run} --script script.yaml --input yes",
                 "reject:  interlock resume {run} --script script.yaml --input no",
+                "for longer: interlock resume {run} --script script.yaml --input 'for this run' (or always)",
                 "other arguments: interlock resume {run} --script script.yaml --input JSON",
             ],
         ),

@@ -159,6 +159,11 @@ WRITES: dict[str, Callable[[Place], object]] = {
     "resume": resumes,
     "run": lambda place: place.run_hello(),
     "runs answer": answers,
+    "runs approvals list": lambda place: (place.run_hello(), place.call("runs", "approvals", "list")),
+    "runs approvals revoke": lambda place: (
+        place.run_hello(),
+        place.call("runs", "approvals", "revoke", "none", ends=(2,)),
+    ),
     "runs cancel": lambda place: place.call("runs", "cancel", place.asking()["run"]),
     "runs delete": on_a_run("runs", "delete"),
     "runs explain": on_a_run("runs", "explain"),

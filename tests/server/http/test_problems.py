@@ -18,7 +18,7 @@ from interlock.adapters.store_rules.record_format import seal_chain
 from interlock.adapters.webhooks.verification import TOKEN_HEADER, incoming_webhooks
 from interlock.compose import orders
 from interlock.engine.events import ModelCalled
-from interlock.errors import JournalDiverged, NotOwner, OutOfOrder, ParentIsOver
+from interlock.errors import InputRefused, JournalDiverged, NotOwner, OutOfOrder, ParentIsOver
 from interlock.messages.refusals import TooManyMessages
 from interlock.ports import OrderReceipt, RunOrder
 from interlock.server.http.problems import CODES, PROBLEM_JSON, problem_of
@@ -33,6 +33,10 @@ TWO_A_SECOND = ServerSettings(requests_per_second=1, failures_per_minute=1, stre
 
 def get(path: str, **headers: str) -> Ask:
     return lambda office: office.get(path, headers=headers)
+
+
+def delete(path: str) -> Ask:
+    return lambda office: office.delete(path)
 
 
 def post(path: str, body: Any = None, **headers: str) -> Ask:
@@ -308,6 +312,7 @@ REACHED: dict[str, Ask] = {
     "webhook-not-found": post("/v1/webhooks/none", {"type": "x"}),
     "webhook-type-not-allowed": webhook({"id": "1", "type": "other"}),
     "no-such-schedule": post("/v1/schedules/none/pause"),
+    "no-such-approval": delete("/v1/approvals/none"),
     "letter-not-found": post("/v1/engine/webhooks/dead/7/retry"),
     "run-not-found": get("/v1/runs/none"),
     "run-deleted": deleted,
@@ -328,6 +333,7 @@ REACHED: dict[str, Ask] = {
 }
 # A race of two processes in the middle of a request; what is answered then is looked at alone.
 RACES = {
+    "input-refused": InputRefused("r", "hook 'guard' refused: rude"),
     "not-owner": NotOwner("r"),
     "out-of-order": OutOfOrder("r", 2, 3),
     "parent-is-over": ParentIsOver("r~1.0", "r"),

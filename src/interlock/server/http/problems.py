@@ -67,6 +67,7 @@ CODES: dict[str, tuple[int, str]] = {
     "run-deleted": (410, "The run was deleted"),
     "already-resumed": (409, "The question has another answer already"),
     "not-waiting": (409, "The run does not wait for this"),
+    "input-refused": (409, "A hook of the host refused the answer"),
     "cannot-fork": (409, "The run cannot be forked there"),
     "order-pending": (202, "The process that drives the run has the order, and has not carried it out yet"),
     "order-refused": (409, "The process that drives the run refused the order"),

@@ -37,7 +37,7 @@ def questions_router(service: Service) -> APIRouter:
         "/{message}/answer",
         response_model=RunDetail,
         responses=refusals_of_write(
-            *RUN_CODES, *RUN_CHANGE_CODES, "question-not-found", "not-waiting", "already-resumed"
+            *RUN_CODES, *RUN_CHANGE_CODES, "question-not-found", "not-waiting", "already-resumed", "input-refused"
         ),
         dependencies=[Depends(require_scope("answer", by_crew=True))],
     )

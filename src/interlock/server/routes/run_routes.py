@@ -214,7 +214,7 @@ def _add_change_routes(router: APIRouter, service: Service) -> None:
     @router.post(
         "/{run}/resume",
         response_model=RunDetail,
-        responses=refusals_of_write(*RUN_CODES, *RUN_CHANGE_CODES, "not-waiting", "already-resumed"),
+        responses=refusals_of_write(*RUN_CODES, *RUN_CHANGE_CODES, "not-waiting", "already-resumed", "input-refused"),
         dependencies=[Depends(require_scope("run", by_crew=True))],
     )
     async def resume_run(request: Request, run: RunId, order: Resume) -> Response:
