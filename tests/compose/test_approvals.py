@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock import Interlock, UsageError, load_crew
+from interlock import END, Agent, Crew, Interlock, UsageError, load_crew
 from interlock.adapters.models.scripted_model import ScriptedAnswer, ScriptedModel, ToolCall
 from interlock.adapters.tools.python_tools import PythonTool, ToolContext, tool
 from interlock.compose.crews import host_settings
@@ -286,3 +286,40 @@ async def test_a_rule_about_no_tool_is_refused_when_a_run_starts(tmp_path: Path,
         with pytest.raises(UsageError) as refused:
             await box.start(desk.crew, "go")
         assert fault in str(refused.value)
+
+
+class OwnDesk:
+    """A Python crew that brings its tool as a function, and boxes that were given no tools."""
+
+    def __init__(self, folder: Path, rules: str = "", needs_approval: bool | Callable[..., Any] = False) -> None:
+        self.folder, self.till = folder, Till()
+        (folder / "interlock.toml").write_text(f"[approvals]\n{rules}\n", "utf-8")
+        agent = Agent("a", "Pay.", tools=[self.till.tool(needs_approval)], on={"[END]": END})
+        self.crew = Crew("desk", [agent])
+
+    def open(self, *arguments: str) -> Interlock:
+        calls = [ScriptedAnswer(tool_calls=(ToolCall("pay", msgspec.json.decode(each)),)) for each in arguments]
+        host = host_settings(str(self.folder / "interlock.toml"))
+        return Interlock(self.folder / "data", host=host, models=ScriptedModel({"a": [*calls, "done [END]"]}))
+
+
+async def test_the_approval_function_of_a_tool_that_came_with_its_crew_decides(tmp_path: Path) -> None:
+    desk = OwnDesk(tmp_path, needs_approval=lambda arguments: arguments["amount"] > 100)
+    async with desk.open('{"amount": 5}', '{"amount": 500}') as box:
+        run = await box.start(desk.crew, "go")
+        assert (await run.result()).status == "paused"
+        assert desk.till.paid == [5]
+        assert [each.context for each in await box.questions()] == ["the approval function of pay asks"]
+        assert (await (await box.resume(run.id, "no")).result()).status == "completed"
+        assert desk.till.paid == [5]
+
+
+async def test_rules_are_about_tools_that_came_with_their_crew_too(tmp_path: Path) -> None:
+    desk = OwnDesk(tmp_path, 'deny = ["pay:amount > 100"]')
+    async with desk.open('{"amount": 500}', '{"amount": 5}') as box:
+        assert (await (await box.start(desk.crew, "go")).result()).status == "completed"
+        assert desk.till.paid == [5]
+    desk = OwnDesk(tmp_path, 'deny = ["pya"]')
+    async with desk.open() as box:
+        with pytest.raises(UsageError, match="there is no tool 'pya'; did you mean 'pay'"):
+            await box.start(desk.crew, "go")

@@ -1,6 +1,7 @@
 """Hooks of the host in whole runs: they replace, refuse, ask and fail, and a replay calls none of them."""
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -168,6 +169,13 @@ async def test_a_hook_decides(
         ("on_output", 7, "on_output must return text, a RunOutput"),
         ("before_tool", Refuse(7), "the reason of Refuse must be text"),  # type: ignore[arg-type]
         ("on_input", Ask(None), "the question of Ask must be text"),  # type: ignore[arg-type]
+        ("before_tool", Ask(" "), "the question of Ask is empty"),
+        ("on_output", Ask(""), "the question of Ask is empty"),
+        ("before_tool", Ask("ok?", math.inf), "deadline_seconds of Ask is inf; it must be a number"),
+        ("before_tool", Ask("ok?", math.nan), "deadline_seconds of Ask is nan"),
+        ("before_tool", Ask("ok?", 1e300), "deadline_seconds of Ask is 1e+300"),
+        ("before_tool", Ask("ok?", -1), "deadline_seconds of Ask is -1"),
+        ("before_tool", Ask("ok?", "5"), "deadline_seconds of Ask is '5'"),  # type: ignore[arg-type]
     ],
 )
 async def test_an_answer_that_cannot_be_used_fails_closed(
@@ -177,6 +185,7 @@ async def test_an_answer_that_cannot_be_used_fails_closed(
     result = await story.play()
     told = f"{result.detail} {result.text}"
     assert fault in told
+    assert story.paid == ([7] if point in ("after_tool", "on_output") else [])
     assert (result.reason == "hook_failed") is (point not in ("before_tool", "after_tool"))
 
 
@@ -226,6 +235,14 @@ async def test_hooks_run_in_order_and_a_later_one_may_still_refuse(tmp_path: Pat
     ]
 
 
+async def test_a_call_that_a_hook_changes_in_place_is_as_it_was_for_the_next(tmp_path: Path) -> None:
+    first = Hook("first", before_tool=lambda call: call.arguments.update(amount=1))
+    second = Hook("second", before_tool=lambda call: Refuse("too much") if call.arguments["amount"] > 5 else None)
+    story = Story(tmp_path, first, second)
+    assert "hook 'second' refused: too much" in (await story.play()).text
+    assert story.paid == []
+
+
 async def test_a_call_has_its_name_arguments_agent_run_and_key(tmp_path: Path) -> None:
     hook = Hook(before_tool=lambda _: None, after_tool=lambda *_: None)
     await Story(tmp_path, hook).play()
@@ -259,7 +276,10 @@ async def test_a_replaced_reply_steers_and_the_original_is_kept_beside_it(tmp_pa
 
 
 async def test_nothing_of_a_reply_is_shown_before_the_hooks_have_seen_it(tmp_path: Path) -> None:
+    is_followed = asyncio.Event()  # pieces are shown to those who follow, and are not stored
+
     async def model(request: ModelRequest) -> Any:
+        await is_followed.wait()
         for piece in ("the word is ", SECRET, "\n[DONE]"):
             yield Delta(piece)
         yield ModelReply(text=f"the word is {SECRET}\n[DONE]")
@@ -276,7 +296,10 @@ async def test_nothing_of_a_reply_is_shown_before_the_hooks_have_seen_it(tmp_pat
     story = Story(tmp_path, Redact())
     async with story.box(models=Model()) as box:
         run = await box.start(story.crew, "begin", run_id="r")
-        shown = [event async for event in run.events()]
+        shown = []
+        async for event in run.events():
+            is_followed.set()
+            shown.append(event)
     assert [event.text for event in shown if isinstance(event, ModelDeltaEvent)] == ["the word is …\n[DONE]"]
     stored = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
     assert SECRET.encode() not in stored and SECRET not in repr(shown)

@@ -42,15 +42,15 @@ class HostTools:
         named = [tool for agent in crew.agents for tool in agent.tools]
         try:
             await self._served.ensure_started(named, lenient=crew.version == "1.0")
-            self._require_rules()
+            self._require_rules(names)
         except UsageError as error:
             if not run:
                 raise
             raise UsageError(f"{error}; run '{run}' stays as it was") from error
 
-    def _require_rules(self) -> None:
-        """Refuses a rule of [approvals] that is about no tool."""
-        known = (*self._functions.names, *self._served.names_offered())
+    def _require_rules(self, functions: Sequence[str]) -> None:
+        """Refuses a rule of [approvals] that is about no tool. `functions` are those of the crew and of the host."""
+        known = (*functions, *self._served.names_offered())
         require_known_tools(self._approvals, self._file, known, self._served.servers_not_started())
 
     def schemas(self, names: Sequence[str], crew: CrewRef = NO_CREW) -> tuple[ToolSchema, ...]:
@@ -71,10 +71,15 @@ class HostTools:
         return self._functions.needs_approval(name, crew) or self._served.needs_approval(name, crew)
 
     def has_approval_function(self, name: str, crew: CrewRef = NO_CREW) -> bool:
-        return self._functions.has_approval_function(name, crew)
+        return self._box_of(name, crew).has_approval_function(name, crew)
 
     async def call_approval_function(self, call: ToolCall) -> Any:
-        return await self._functions.call_approval_function(call)
+        return await self._box_of(call.name, CrewRef(call.crew, call.crew_sha)).call_approval_function(call)
+
+    def _box_of(self, name: str, crew: CrewRef) -> PythonToolbox:
+        """The functions of the crew or of the host, whichever has the tool; tools of servers are in neither."""
+        own = self._tools_with(crew)
+        return own if name in own.names else self._functions
 
     async def run(self, call: ToolCall) -> str:
         if call.name in (own := self._tools_with(CrewRef(call.crew, call.crew_sha, call.root))).names:

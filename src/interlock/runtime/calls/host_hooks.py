@@ -3,10 +3,12 @@
 Rule 1: each hook sees the replacement of the one before it. A refusal ends the questions; a hook that asks a person
 does not, so that a later hook may still refuse.
 Rule 2: a hook that raises, takes longer than the limit, or returns what cannot be used has failed, and fails closed.
-Rule 3: a plain hook runs in a thread of its own and an async one in the loop, so that neither holds up other runs.
+Rule 3: a hook that changes a call in place and returns nothing changes nothing, for the next hook neither.
+Rule 4: a plain hook runs in a thread of its own and an async one in the loop, so that neither holds up other runs.
 """
 
 import asyncio
+import copy
 import inspect
 import threading
 from collections.abc import Callable, Sequence
@@ -15,11 +17,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from interlock.engine.events import HookDecision, HookOutcome, HookVerdict
 from interlock.engine.kinds import HookPoint
-from interlock.ports.hooks import Ask, Hook, Refuse
+from interlock.ports.hooks import Ask, Hook, HookCall, Refuse
 from interlock.runtime.calls.storable import as_storable
 
 # How long a hook may take for one answer.
 HOOK_SECONDS_MAX = 30.0
+
+# A question of a hook may wait for a month, as one about a tool call may; 0 is no deadline.
+HOOK_DEADLINE_SECONDS_MAX = 30 * 24 * 3600
 
 T = TypeVar("T")
 
@@ -52,7 +57,8 @@ class HostHooks:
         asked: list[Ask] = []
         keeps_original = True
         for hook in self._by_point[point]:
-            outcome, decided = await self._ask_hook(hook, point, (*about, value), lambda given: accept(given, value))  # noqa: B023
+            shown = tuple(map(_copy_of, (*about, value)))
+            outcome, decided = await self._ask_hook(hook, point, shown, lambda given: accept(given, value))  # noqa: B023
             if decided is not None:
                 decisions.append(decided)
             if isinstance(outcome, Ask):
@@ -77,7 +83,7 @@ class HostHooks:
             if isinstance(answer, Refuse):
                 return answer, decision(HookOutcome.REFUSED, _text(answer.reason, "the reason of Refuse"))
             if isinstance(answer, Ask):
-                return answer, decision(HookOutcome.ASKED, _text(answer.question, "the question of Ask"))
+                return answer, decision(HookOutcome.ASKED, _question_of(answer))
             return accept(answer), decision(HookOutcome.REPLACED)
         except Exception as error:  # it raised, took too long, or returned what cannot be used
             return None, decision(HookOutcome.FAILED, str(error))
@@ -118,6 +124,24 @@ def _text(value: object, what: str) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{what} must be text, not {type(value).__name__}")
     return value
+
+
+def _question_of(ask: Ask) -> str:
+    """The question; raises if nobody could answer it, or its deadline is no time."""
+    if not _text(ask.question, "the question of Ask").strip():
+        raise ValueError("the question of Ask is empty")
+    seconds = ask.deadline_seconds
+    if type(seconds) not in (int, float) or not 0 <= seconds <= HOOK_DEADLINE_SECONDS_MAX:  # NaN is neither
+        raise ValueError(
+            f"deadline_seconds of Ask is {seconds!r}; it must be a number from 0 (no deadline)"
+            f" to {HOOK_DEADLINE_SECONDS_MAX}"
+        )
+    return ask.question
+
+
+def _copy_of(value: Any) -> Any:
+    """What one hook may change in place without another one seeing it."""
+    return copy.deepcopy(value) if isinstance(value, HookCall) else value
 
 
 def _verdict(point: HookPoint, decisions: Sequence[HookDecision], asked: Sequence[Ask]) -> HookVerdict | None:
