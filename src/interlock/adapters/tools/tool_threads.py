@@ -77,6 +77,8 @@ class _Job:
             return
         try:
             value = self._context.run(self._work)
+        except StopIteration as error:  # a future does not take it, and its caller would wait for ever
+            self._deliver(self.future.set_exception, RuntimeError(f"StopIteration: {error}".removesuffix(": ")))
         except BaseException as error:
             self._deliver(self.future.set_exception, error)
         else:

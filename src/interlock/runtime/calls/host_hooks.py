@@ -3,7 +3,7 @@
 Rule 1: each hook sees the replacement of the one before it. A refusal ends the questions; a hook that asks a person
 does not, so that a later hook may still refuse.
 Rule 2: a hook that raises, takes longer than the limit, or returns what cannot be used has failed, and fails closed.
-Rule 3: a hook that changes a call in place and returns nothing changes nothing, for the next hook neither.
+Rule 3: each hook gets a copy of a call. What it changes in place does not count, also for the next hook.
 Rule 4: a plain hook runs in a thread of its own and an async one in the loop, so that neither holds up other runs.
 """
 
@@ -127,11 +127,11 @@ def _text(value: object, what: str) -> str:
 
 
 def _question_of(ask: Ask) -> str:
-    """The question; raises if nobody could answer it, or its deadline is no time."""
+    """The question; raises if it is empty, or its deadline is not a time."""
     if not _text(ask.question, "the question of Ask").strip():
         raise ValueError("the question of Ask is empty")
     seconds = ask.deadline_seconds
-    if type(seconds) not in (int, float) or not 0 <= seconds <= HOOK_DEADLINE_SECONDS_MAX:  # NaN is neither
+    if type(seconds) not in (int, float) or not 0 <= seconds <= HOOK_DEADLINE_SECONDS_MAX:  # also refuses NaN
         raise ValueError(
             f"deadline_seconds of Ask is {seconds!r}; it must be a number from 0 (no deadline)"
             f" to {HOOK_DEADLINE_SECONDS_MAX}"
