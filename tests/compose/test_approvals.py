@@ -14,7 +14,7 @@ from interlock.adapters.tools.python_tools import PythonTool, ToolContext, tool
 from interlock.compose.crews import host_settings
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
-from interlock.engine.events import ApprovalGiven, Event, ToolDecided
+from interlock.engine.events import ApprovalGiven, Event, RunStarted, ToolDecided
 from interlock.engine.explain import explain_events
 from interlock.errors import NoSuchApproval, TooLate
 from interlock.testing import ManualClock
@@ -323,3 +323,21 @@ async def test_rules_are_about_tools_that_came_with_their_crew_too(tmp_path: Pat
     async with desk.open() as box:
         with pytest.raises(UsageError, match="there is no tool 'pya'; did you mean 'pay'"):
             await box.start(desk.crew, "go")
+
+
+async def test_a_run_is_not_driven_where_its_tool_asks_for_no_approval(tmp_path: Path) -> None:
+    """The names of tools whose code asks are recorded: a tool of the same name without its guard is not enough."""
+    desk = Desk(tmp_path, needs_approval=lambda arguments: arguments["amount"] > 1)
+    async with desk.open('{"amount": 5}') as box:
+        run = await box.start(desk.crew, "go", run_id="guarded")
+        assert (await run.result()).status == "paused"
+        (started,) = [event for event in await events_of(box, run.id) if isinstance(event, RunStarted)]
+        assert started.needs.approvals == ("pay",)
+
+    def pay(amount: int) -> str:
+        return f"paid {amount}"
+
+    async with Interlock(desk.folder / "data", models=lambda _: "so\n[END]", tools=[pay]) as box:
+        with pytest.raises(UsageError, match="does not have: approval of pay; declare these tools with needs_approval"):
+            await box.resume("guarded", "yes")
+        assert (await box.journal.row("guarded")).status == "paused"

@@ -26,7 +26,7 @@ KEPT = {
     *("RunStarted.bounds.given.crew", "RunStarted.bounds.given.what"),
     *("RunStarted.frames.author", "RunStarted.frames.kind"),
     # Names of tools, providers and hooks of the host.
-    *("RunStarted.needs.functions", "RunStarted.needs.hooks", "RunStarted.needs.providers"),
+    *(f"RunStarted.needs.{name}" for name in ("approvals", "functions", "hooks", "providers")),
     *("HooksDecided.agent", "HooksDecided.call", "ModelReplied.original.digest"),
     *(
         f"{kind}.verdict.{name}"

@@ -119,6 +119,7 @@ class OpenFolder:
             deps,
             PythonToolbox(tools).names,
             has_tool=lambda name: name in functions.names,
+            asks_approval=lambda name: functions.needs_approval(name) or functions.has_approval_function(name),
             hooks=self._host_hooks.names,
         )
         functions = self.resources.toolbox_of([*tools, *import_tools(settings)])

@@ -30,7 +30,9 @@ class HostLacks(UsageError):
         advice = [f"give {way}" for part, way in _WAYS_TO_GIVE.items() if part in missing]
         if any(part.startswith("hook ") for part in missing):
             advice.append("give hooks of these names in Python: Interlock(hooks=[…])")
-        if any(part not in _WAYS_TO_GIVE and not part.startswith("hook ") for part in missing):
+        if any(part.startswith("approval of ") for part in missing):
+            advice.append("declare these tools with needs_approval, as they were when the run began")
+        if any(part not in _WAYS_TO_GIVE and not part.startswith(("hook ", "approval of ")) for part in missing):
             advice.append(
                 "name the modules of the tools under [tools] in interlock.toml, or give tools=… in Python, "
                 "or 'resume --crew FILE.py:NAME'"

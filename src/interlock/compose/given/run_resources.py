@@ -45,7 +45,7 @@ class RunGift(NamedTuple):
 
 class RunResources:
     """`deps` and `models` are those of the process; `tools` are the functions that it was opened with, by name, and
-    `has_tool` says whether it has a tool of a name from anywhere.
+    `has_tool` says whether it has a tool of a name from anywhere, `asks_approval` whether the code of that tool asks.
     """
 
     def __init__(
@@ -54,9 +54,10 @@ class RunResources:
         deps: Any,
         tools: Iterable[str],
         has_tool: Callable[[str], bool],
+        asks_approval: Callable[[str], bool],
         hooks: Iterable[str] = (),
     ) -> None:
-        self._hooks = tuple(hooks)
+        self._hooks, self._asks_approval = tuple(hooks), asks_approval
         self._models, self._deps, self._tools, self._has_tool = models, deps, frozenset(tools), has_tool
         self._gifts: dict[str, RunGift] = {}
         self._run_models: dict[str, GivenModels] = {}
@@ -158,16 +159,25 @@ class RunResources:
 
     # Needs
 
+    def _is_guarded(self, tool: str, crew: CrewRef) -> bool:
+        """Whether the code of a tool asks for approval, always or by a function."""
+        own = self.tools_with(crew)
+        if tool not in own.names:
+            return self._asks_approval(tool)
+        return own.needs_approval(tool, crew) or own.has_approval_function(tool, crew)
+
     def needs_of(self, run: str, crew: CrewDefinition, crew_sha: str) -> HostNeeds:
         """What a run of the crew that begins now needs from its host."""
         uses_models, providers = self.models_for(run).use_of(crew)
-        given = {*self._tools, *self.tools_with(CrewRef(crew.name, crew_sha, root_of(run))).names}
+        ref = CrewRef(crew.name, crew_sha, root_of(run))
+        given = {*self._tools, *self.tools_with(ref).names}
         named = dict.fromkeys(tool for each in crew.whole_tree() for agent in each.agents for tool in agent.tools)
         needs = HostNeeds(
             models=uses_models,
             providers=providers,
             deps=self.deps_for(run) is not None,
             functions=tuple(tool for tool in named if tool in given),
+            approvals=tuple(tool for tool in named if tool in given and self._is_guarded(tool, ref)),
             hooks=self._hooks,
         )
         return needs if needs != NO_NEEDS else NO_NEEDS  # the journal omits this object only
@@ -179,8 +189,11 @@ class RunResources:
             missing.append("models")
         if needs.deps and self.deps_for(run) is None:
             missing.append("deps")
-        functions = self.tools_with(CrewRef(crew.name, crew_sha, root_of(run))).names
+        ref = CrewRef(crew.name, crew_sha, root_of(run))
+        functions = self.tools_with(ref).names
         missing += [name for name in needs.functions if name not in functions and not self._has_tool(name)]
+        unguarded = (name for name in needs.approvals if name not in missing and not self._is_guarded(name, ref))
+        missing += [f"approval of {name}" for name in unguarded]
         missing += [f"hook {name}" for name in needs.hooks if name not in self._hooks]
         if missing:
             raise HostLacks(root_of(run), missing)

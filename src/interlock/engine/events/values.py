@@ -119,7 +119,8 @@ class HostNeeds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a run needs from its host besides its crew; a process that lacks a part of it does not drive the run.
 
     `models`: a script or a program replied instead of the models that the crew names; if only for some providers,
-    `providers` has their names. `functions` are the tools that were given as Python functions,
+    `providers` has their names. `functions` are the tools that were given as Python functions, `approvals` those
+    of them whose code asks for approval,
     `hooks` the names of the host's hooks.
     """
 
@@ -127,6 +128,7 @@ class HostNeeds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     providers: tuple[str, ...] = ()
     deps: bool = False
     functions: tuple[str, ...] = ()
+    approvals: tuple[str, ...] = ()
     hooks: tuple[str, ...] = ()
 
 
