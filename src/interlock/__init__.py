@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from interlock.errors import AlreadyStarted as AlreadyStarted
     from interlock.errors import CrewError as CrewError
     from interlock.errors import HostLacks as HostLacks
+    from interlock.errors import InputRefused as InputRefused
     from interlock.errors import InterlockError as InterlockError
     from interlock.errors import ModelRefused as ModelRefused
     from interlock.errors import ModelUnavailable as ModelUnavailable
@@ -83,6 +84,7 @@ _HOMES = {
     "Group": "interlock.authoring.routes",
     "HookCall": "interlock.ports.hooks",
     "HostLacks": "interlock.errors",
+    "InputRefused": "interlock.errors",
     "Interlock": "interlock.compose.interlock",
     "InterlockError": "interlock.errors",
     "ModelRefused": "interlock.errors",
@@ -134,6 +136,7 @@ __all__ = [  # noqa: RUF022 - plain order, capitals as letters
     "Group",
     "HookCall",
     "HostLacks",
+    "InputRefused",
     "Interlock",
     "InterlockError",
     "ModelRefused",
