@@ -5,6 +5,7 @@ Rule 2: a caller that is interrupted or cancelled parks the run that it started.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Any, Generic
 
@@ -21,16 +22,16 @@ from interlock.errors import UsageError
 from interlock.runtime.following.text_stream import TextPiece
 
 
-class Runnable(Generic[T]):
+class Runnable(ABC, Generic[T]):
     """Base of `Crew` and `Agent`: what has a definition and functions can be run."""
 
     @property
-    def definition(self) -> CrewDefinition:
-        raise NotImplementedError
+    @abstractmethod
+    def definition(self) -> CrewDefinition: ...
 
     @property
-    def functions(self) -> Mapping[str, PythonTool]:
-        raise NotImplementedError
+    @abstractmethod
+    def functions(self) -> Mapping[str, PythonTool]: ...
 
     @property
     def crew_files(self) -> Sequence[AnyPath]:
