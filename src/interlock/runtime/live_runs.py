@@ -82,6 +82,11 @@ class LiveRuns:
         """Held while a run is claimed, started or released."""
         return self._locks.setdefault(run_id, asyncio.Lock())
 
+    async def wait_for_command(self, run_id: str) -> None:
+        """Waits until no command of this process claims, starts or releases the run."""
+        async with self.run_lock(run_id):
+            return
+
     async def get_or_claim(self, run_id: str, crew: CrewDefinition | None = None) -> LiveRun:
         """The run, claimed to be driven; `HostLacks` if this process cannot give all that it needs."""
         return self.runs.get(run_id) or await self.claim_to_drive(run_id, crew)

@@ -100,16 +100,21 @@ class Following:
     async def wait_until_settled_anywhere(self, run_id: str) -> None:
         """Waits until the run is over, paused or driven by no process, here or elsewhere."""
         await self._live_runs.wait_until_settled(run_id)
-        while run_id not in self._live_runs.drivers and await self._is_driven_elsewhere(run_id):
-            await self._clock.sleep_until(self._clock.monotonic_ms() + LOOK_AGAIN_MS)
+        while await self._is_driven(run_id):
+            if run_id not in self._live_runs.drivers:
+                await self._clock.sleep_until(self._clock.monotonic_ms() + LOOK_AGAIN_MS)
+            await self._live_runs.wait_until_settled(run_id)
 
     async def _is_driven(self, run_id: str) -> bool:
         """True if a process drives it: perhaps it was resumed while its pause was being shown."""
         if run_id in self._live_runs.drivers or await self._live_runs.supervisor.wait_until_decided(run_id):
             return True
-        return await self._is_driven_elsewhere(run_id)
+        return await self._is_driven_elsewhere(run_id) or run_id in self._live_runs.drivers
 
     async def _is_driven_elsewhere(self, run_id: str) -> bool:
+        await self._live_runs.wait_for_command(run_id)  # it may be about to drive the run here
+        if run_id in self._live_runs.drivers:
+            return False
         row = await self.journal.row(run_id)
         return row.status == RunStatus.RUNNING and await self._owners.is_owned(run_id)
 
