@@ -19,6 +19,7 @@ from typing import Any
 from interlock import Interlock, ToolContext, load_crew
 from interlock.adapters import crash_points
 from interlock.adapters.tools.python_tools import PythonTool
+from interlock.compose.given.crew_like import OutputTypes
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 from interlock.engine.events import ToolRequest
@@ -68,6 +69,7 @@ class Program:
         self._folder = folder
         self.definition: CrewDefinition = load_crew(folder, host=HOST).definition
         self.functions: Mapping[str, PythonTool] = {"find": PythonTool(self.find, idempotent=True)}
+        self.output_types: OutputTypes = {}
 
     def _note(self, what: str, key: str) -> None:
         descriptor = os.open(self._folder / "calls", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

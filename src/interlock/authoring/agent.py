@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from types import UnionType
 from typing import TYPE_CHECKING, Any
 
 from interlock.authoring.routes import Broadcast, End, External, Group, Pause, Route, SubCrew, Written
@@ -11,6 +12,7 @@ from interlock.crew.definition import CrewDefinition
 if TYPE_CHECKING:
     from interlock.adapters.tools.python_tools import PythonTool
     from interlock.authoring.crew import Crew
+    from interlock.compose.given.crew_like import OutputTypes
     from interlock.compose.results import Result
 
 
@@ -50,7 +52,7 @@ class Agent(Written, Runnable[Any]):
         cost_limits: Mapping[str, int | float | bool] | None = None,
         error_limits: Mapping[str, int | bool] | None = None,
         signals: Sequence[str] | None = None,
-        output: type | Mapping[str, object] | None = None,
+        output: type | UnionType | Mapping[str, object] | None = None,
     ) -> None:
         given = dict(locals())  # first, so that it holds the arguments and nothing else
         del given["self"]
@@ -75,6 +77,11 @@ class Agent(Written, Runnable[Any]):
     def functions(self) -> "Mapping[str, PythonTool]":
         """The functions that were given as its tools, by their names."""
         return self._alone.functions
+
+    @property
+    def output_types(self) -> "OutputTypes":
+        """The type that was given as its output, if one was."""
+        return self._alone.output_types
 
     @property
     def crew_files(self) -> tuple[str, ...]:

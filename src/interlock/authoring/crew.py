@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import UnionType
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -11,6 +12,7 @@ from interlock.authoring.agent import Agent
 from interlock.authoring.call_places import CallPlace, place_of_caller
 from interlock.authoring.routes import Written
 from interlock.authoring.running import Runnable
+from interlock.compose.given.crew_like import output_place
 from interlock.compose.results import Result, T
 from interlock.crew.definition import AgentDefinition, CrewDefinition, CrewSettings
 from interlock.crew.problem import Problem
@@ -19,8 +21,10 @@ from interlock.errors import UsageError
 if TYPE_CHECKING:
     from interlock.adapters.crews.crew_trees import CrewTree
     from interlock.adapters.tools.python_tools import PythonTool
+    from interlock.adapters.value_types.output_types import OutputType
     from interlock.authoring.prove import ProvenCrew
     from interlock.compose.crews import AnyHost
+    from interlock.compose.given.crew_like import OutputTypes
 
 
 class _CrewCall(Written):
@@ -40,7 +44,7 @@ class Crew(Runnable[T]):
     `output` is the type of the result, `Crew[Refund]` for a type `Refund`; or a JSON Schema.
     """
 
-    _output_type: Any = None
+    _value_type: "OutputType | None" = None
 
     def __init__(
         self,
@@ -56,7 +60,7 @@ class Crew(Runnable[T]):
         delegation: Mapping[str, object] | None = None,
         subscriptions: Mapping[str, object] | Mapping[Agent, object] | None = None,
         settings: Mapping[str, str | int | float | bool] | None = None,
-        output: type[T] | Mapping[str, object] | None = None,
+        output: type[T] | UnionType | Mapping[str, object] | None = None,
         host: "AnyHost | None" = None,
     ) -> None:
         from interlock.authoring.prove import prove_written
@@ -76,7 +80,7 @@ class Crew(Runnable[T]):
             "output": output,
         }
         self._proven = prove_written(_CrewCall(place_of_caller(), given), host)
-        self._output_type = None if isinstance(output, Mapping) else output
+        self._value_type = self._proven.output_types.get(output_place(name))
 
     @classmethod
     def _of(cls, proven: "ProvenCrew") -> Self:
@@ -91,8 +95,7 @@ class Crew(Runnable[T]):
 
         given = {"version": "2.0", "name": agent.given.get("id"), "agents": [agent]}
         crew = cls._of(prove_written(_CrewCall(agent.written_at, given), None))
-        output = agent.given.get("output")
-        crew._output_type = None if isinstance(output, Mapping) else output
+        crew._value_type = crew.output_types.get(output_place(crew.name, agent.id))
         return crew
 
     @classmethod
@@ -134,6 +137,11 @@ class Crew(Runnable[T]):
         return self._proven.functions
 
     @property
+    def output_types(self) -> "OutputTypes":
+        """The types that were given as outputs here and in sub-crews, by the names of crews and agents."""
+        return self._proven.output_types
+
+    @property
     def crew_files(self) -> tuple[str, ...]:
         """The file of the crew, or of the code that wrote it, if there is one."""
         return (self._proven.file,) if os.path.exists(self._proven.file) else ()  # noqa: PTH110 - never raises
@@ -171,13 +179,16 @@ class Crew(Runnable[T]):
     def as_typed_result(self, result: Result[Any]) -> Result[T]:
         """The result of a run of this crew, with its value as one of the crew's type.
 
-        Raises `UsageError` if the type demands more than its schema says.
+        Raises `UsageError` if the type refuses it: a crew of another type started the run.
         """
-        from interlock.adapters.output_types import as_typed_value
-
-        if self._output_type is None or result.value is None:
+        type_ = self._value_type
+        if type_ is None or result.value is None:
             return result
-        return msgspec.structs.replace(result, value=as_typed_value(self._output_type, result.value))
+        try:
+            return msgspec.structs.replace(result, value=type_.decode(result.value))
+        except ValueError as error:
+            message = f"the value of run '{result.run}' is not a {type_.name}: {error}"
+            raise UsageError(f"{message}; result.value of box.result(run) is the plain JSON") from error
 
     def tree(self) -> "CrewTree":
         """The documents of this crew and its sub-crews, for writing them."""

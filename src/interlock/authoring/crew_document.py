@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping as AnyMapping
 
-from interlock.adapters.output_types import is_output_type, schema_of_type
+from interlock.adapters.value_types.output_types import OutputType, is_output_type
 from interlock.authoring.agent import Agent
 from interlock.authoring.call_places import Spot
 from interlock.authoring.given_tools import GivenTools
 from interlock.authoring.group_names import name_of_group
 from interlock.authoring.python_nodes import Entry, NodeMaker, key_at
 from interlock.authoring.routes import END, Broadcast, End, External, Group, Pause, Route, SubCrew, Written
-from interlock.authoring.sub_crews import GivenSubCrews, as_crew
+from interlock.authoring.sub_crews import KEYS_OF_CALL, GivenSubCrews, as_crew
+from interlock.compose.given.crew_like import output_place
 from interlock.crew.nodes import Mapping, Node, Scalar, Sequence
 from interlock.crew.problem import Problems
 from interlock.signals.builtin import BUILT_IN
@@ -36,6 +37,7 @@ class CrewDocument:
         self._groups: dict[str, tuple[Group, Entry]] = {}
         self._behaviors = {**_BUILT_IN, **_behaviors_of(self._given.get("signals"))}
         self._infers = _infers_signals(self._given)
+        self.output_types: dict[str, OutputType] = {}
         self.tools = GivenTools(problems)
         self.sub_crews = GivenSubCrews(self._maker, problems)
 
@@ -48,6 +50,8 @@ class CrewDocument:
                 entries.append((key_at(name, key), self._agent_list(value, spot)))
             elif name == "entry":
                 entries.append((key_at("entry_point", key), self._maker.node(value, spot)))
+            elif name == "output":
+                entries.append((key_at(name, key), self._output(value, spot)))
             elif name not in ("routing", "sub_crews"):
                 entries.append((key_at(name, key), self._maker.node(value, spot)))
         if "entry" not in self._given and self._agents:
@@ -77,9 +81,19 @@ class CrewDocument:
             if name in _ROUTING_OF_AGENT:
                 continue
             key, at = _argument(spot, agent.positions, name)
-            node = self._tools(value, at) if name == "tools" else self._maker.node(value, at)
-            entries.append((key_at(_AGENT_KEYS.get(name, name), key), node))
+            entries.append((key_at(_AGENT_KEYS.get(name, name), key), self._value_of_agent(agent, name, value, at)))
         return Mapping(tuple(entries), spot.place)
+
+    def _value_of_agent(self, agent: Agent, name: str, value: object, spot: Spot) -> Node:
+        if name == "output":
+            return self._output(value, spot, agent.id)
+        return self._tools(value, spot) if name == "tools" else self._maker.node(value, spot)
+
+    def _output(self, value: object, spot: Spot, agent: str = "") -> Node:
+        """The schema of an output; a type is kept, because it may demand more than its schema says."""
+        if is_output_type(value) and (type_ := _read_type(value)) is not None:
+            self.output_types[output_place(str(self._given.get("name")), agent)] = type_
+        return self._maker.node(value, spot)
 
     def _tools(self, value: object, spot: Spot) -> Node:
         if not isinstance(value, list | tuple):
@@ -211,7 +225,7 @@ class CrewDocument:
     def _call(self, call: SubCrew) -> list[Entry]:
         at = call.written_at.spot()
         name = self.sub_crews.name_of(call)
-        entries = self._keys_of(call, without=("name", "settings"))
+        entries = self._keys_of(call, without=("name", *KEYS_OF_CALL))
         return [(key_at("type", at), key_at("sub_crew", at)), (key_at("target_crew", at), name), *entries]
 
     def _keys_of(
@@ -263,11 +277,9 @@ class CrewDocument:
     # Objects inside of lists and dictionaries
 
     def _schema_of_type(self, value: object, spot: Spot) -> Node | None:
-        """The schema of a type that was given as an output; None if the type has none."""
-        try:
-            return NodeMaker(self._problems).node(schema_of_type(value), spot)
-        except (TypeError, ValueError):
-            return None
+        """The schema of a type; None if the type has none."""
+        type_ = _read_type(value)
+        return None if type_ is None else NodeMaker(self._problems).node(type_.schema, spot)
 
     def _node_of_object(self, value: object, spot: Spot) -> Node | None:
         if isinstance(value, Group):
@@ -283,6 +295,14 @@ class CrewDocument:
             message = f"this agent '{name}' is not the one of that id in the crew"
             self._problems.add("name-clash", message, place=spot.place, fix="name the agent by its id, or use that one")
         return Scalar(name, name, spot.place)
+
+
+def _read_type(value: object) -> OutputType | None:
+    """The type as an output; None if JSON cannot represent its values."""
+    try:
+        return OutputType(value)
+    except Exception:  # types of the host may fail in any way when they are inspected
+        return None
 
 
 def _argument(spot: Spot, positions: tuple[str, ...], name: str) -> tuple[Spot, Spot]:

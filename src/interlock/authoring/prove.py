@@ -6,8 +6,9 @@ Rule: what comes out is proven. There is no way to a `Crew` around this module a
 import os
 from collections.abc import Callable
 from collections.abc import Mapping as AnyMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -24,6 +25,7 @@ from interlock.authoring.python_nodes import NodeMaker
 from interlock.authoring.routes import Written
 from interlock.authoring.sub_crews import GivenSubCrew, GivenSubCrews, folder_of
 from interlock.compose.crews import AnyHost, resolve_host
+from interlock.compose.given.crew_like import OutputTypes
 from interlock.crew.checks import check_crew
 from interlock.crew.definition import CrewDefinition, SubCrewDefinition
 from interlock.crew.host import Host
@@ -40,13 +42,14 @@ from interlock.limits import CREW_DEPTH_MAX
 
 @dataclass(frozen=True, slots=True)
 class ProvenCrew:
-    """A sound crew with its warnings, and the functions that were given as tools."""
+    """A sound crew with its warnings, the functions that were given as tools, and the types given as outputs."""
 
     definition: CrewDefinition
     warnings: tuple[Problem, ...]
     functions: AnyMapping[str, PythonTool]
     tree: Callable[[], CrewTree]  # its documents; those of files are read again only if they are asked for
     file: str  # of the crew, or of the code that wrote it: an interlock.toml may stand beside it
+    output_types: OutputTypes = field(default_factory=dict)
 
 
 def prove_written(written: Written, host: AnyHost | None) -> ProvenCrew:
@@ -57,10 +60,20 @@ def prove_written(written: Written, host: AnyHost | None) -> ProvenCrew:
     for given in document.sub_crews.found.values():
         for name, function in given.crew.functions.items() if given.crew is not None else ():
             document.tools.add(name, function, given.spot)
+    _add_types_of_sub_crews(document, problems)
     functions = document.tools.functions
     file = written.written_at.file
     proof = _Proof(document.sub_crews, folder_of(file), problems, functions, host)
-    return proof.prove(root, functions, file)
+    return replace(proof.prove(root, functions, file), output_types=MappingProxyType(document.output_types))
+
+
+def _add_types_of_sub_crews(document: CrewDocument, problems: Problems) -> None:
+    """Adds the types of all outputs below. They are found by the names of crews, so one name has one type."""
+    for given in document.sub_crews.found.values():
+        for place, type_ in given.crew.output_types.items() if given.crew is not None else ():
+            if document.output_types.setdefault(place, type_).hint != type_.hint:
+                message = f"two crews called '{place.partition('/')[0]}' have outputs of different types"
+                problems.add("name-clash", message, place=given.spot.place, fix="rename one of them")
 
 
 def prove_data(data: object, spot: Spot, functions: AnyMapping[str, PythonTool], host: AnyHost | None) -> ProvenCrew:

@@ -5,6 +5,7 @@ Rule: nothing is checked here. The crew that gets these objects checks them all 
 
 import os
 from collections.abc import Mapping
+from types import UnionType
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from interlock.authoring.call_places import CallPlace, place_of_caller
@@ -65,7 +66,7 @@ class Route(Written):
         *,
         priority: int | None = None,
         description: str | None = None,
-        takes: "type_ | Mapping[str, object] | None" = None,
+        takes: "type_ | UnionType | Mapping[str, object] | None" = None,
         type: Behavior | None = None,  # noqa: A002 - the file's name
     ) -> None:
         self._write(target=target, priority=priority, description=description, takes=takes, type=type)
@@ -104,7 +105,8 @@ class SubCrew(Written):
     """Another crew that is called: a `Crew`, the path of a crew's file, or a name under the crew's `sub_crews`.
 
     A path is relative to the folder of the file that makes this call. `name` is the name in this crew: that of the
-    other crew unless given. `settings` are limits for it that are tighter than its own.
+    other crew unless given. `settings` are limits for it that are tighter than its own. `output` is what this crew
+    expects of it, a type or a JSON Schema.
     """
 
     __slots__ = ()
@@ -122,6 +124,7 @@ class SubCrew(Written):
         description: str | None = None,
         name: str | None = None,
         settings: Mapping[str, int | float] | None = None,
+        output: type | UnionType | Mapping[str, object] | None = None,
     ) -> None:
         self._write(
             crew,
@@ -133,6 +136,7 @@ class SubCrew(Written):
             description=description,
             name=name,
             settings=settings,
+            output=output,
         )
 
 

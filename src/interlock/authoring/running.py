@@ -14,6 +14,7 @@ from interlock.adapters.function_callers import CallsInLoop, CallsInThreads
 from interlock.adapters.models.given_models import ModelChoice
 from interlock.adapters.tools.python_tools import PythonTool
 from interlock.authoring.background import AnyPath, background
+from interlock.compose.given.crew_like import OutputTypes
 from interlock.compose.given.run_resources import RunGift
 from interlock.compose.interlock import Interlock, Result, RunHandle, new_run_id
 from interlock.compose.results import T
@@ -32,6 +33,11 @@ class Runnable(ABC, Generic[T]):
     @property
     @abstractmethod
     def functions(self) -> Mapping[str, PythonTool]: ...
+
+    @property
+    def output_types(self) -> OutputTypes:
+        """The types that were given as outputs, by the names of crews and agents."""
+        return {}
 
     @property
     def crew_files(self) -> Sequence[AnyPath]:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping as AnyMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from interlock.authoring.crew import Crew
 
 
+# Arguments of `SubCrew` that are keys of the entry under `sub_crews`, not of the route.
+KEYS_OF_CALL = ("settings", "output")
+
+
 @dataclass(frozen=True, slots=True)
 class GivenSubCrew:
     """One entry under `sub_crews`: the crew itself, or a path and the folder that it starts from."""
@@ -25,7 +29,7 @@ class GivenSubCrew:
     path: Path | None
     spot: Spot
     node: Node
-    settings: object = None  # as given by the call
+    given: AnyMapping[str, object] = field(default_factory=dict)  # keys as given by the call
 
 
 class GivenSubCrews:
@@ -123,11 +127,11 @@ class GivenSubCrews:
         if known is not None:
             self._report_conflict(name, known, crew, call)
             return
-        if "settings" in call.given:
-            key, below = at.argument("settings")
-            entries.append((key_at("settings", key), self._maker.node(call.given["settings"], below)))
-        settings = call.given.get("settings")
-        self.found[name] = GivenSubCrew(crew, path, at, Mapping(tuple(entries), at.place), settings)
+        given = {key: value for key, value in call.given.items() if key in KEYS_OF_CALL}
+        for key, value in given.items():
+            key_spot, below = at.argument(key)
+            entries.append((key_at(key, key_spot), self._maker.node(value, below)))
+        self.found[name] = GivenSubCrew(crew, path, at, Mapping(tuple(entries), at.place), given)
 
     def _report_conflict(self, name: str, known: GivenSubCrew, crew: "Crew | None", call: SubCrew) -> None:
         """Reports a second call that says something else about the sub-crew than the first."""
@@ -135,10 +139,11 @@ class GivenSubCrews:
         if known.crew is not crew:
             message = f"two different sub-crews are called '{name}'"
             self._problems.add("name-clash", message, place=at.place, fix="give one of them another name")
-        elif "settings" in call.given and call.given["settings"] != known.settings:
-            message = f"the sub-crew '{name}' has other settings in line {known.spot.place.line}"
-            place = at.argument("settings")[0].place
-            self._problems.add("duplicate-key", message, place=place, fix="write them once")
+            return
+        for key, words in (("settings", "other settings"), ("output", "another output")):
+            if key in call.given and call.given[key] != known.given.get(key):
+                message = f"the sub-crew '{name}' has {words} in line {known.spot.place.line}"
+                self._problems.add("duplicate-key", message, place=at.argument(key)[0].place, fix="write it once")
 
 
 def folder_of(file: str) -> Path:

@@ -12,8 +12,10 @@ import click
 from interlock.adapters.crews.crew_files import LoadedCrew, read_crew
 from interlock.adapters.log.log_lines import one_line
 from interlock.adapters.tools.python_tools import PythonTool
+from interlock.adapters.value_types.output_types import OutputType
 from interlock.authoring.python_names import import_crew, python_name_of
 from interlock.compose.crews import HOST_FILE, chosen_host_file, find_host_file, load_host
+from interlock.compose.given.crew_like import OutputTypes
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.problem import Problem, Severity
 from interlock.crew.unsound import UnsoundCrew
@@ -56,10 +58,11 @@ def choose_config(config: str | None, *crews: str) -> str | None:
 
 
 class OpenedCrew(NamedTuple):
-    """A sound crew that a command was given, and the functions that came with it as tools."""
+    """A sound crew that a command was given, with the functions that came with it as tools, and types of outputs."""
 
     definition: CrewDefinition
     functions: Mapping[str, PythonTool]
+    output_types: OutputTypes
 
     @property
     def tools(self) -> tuple[PythonTool, ...]:
@@ -67,25 +70,27 @@ class OpenedCrew(NamedTuple):
 
 
 class NamedCrew(NamedTuple):
-    """A crew that a command was given, with its problems, and the functions that came with it as tools."""
+    """A crew that a command was given, with its problems, and the functions and types that came with it."""
 
     loaded: LoadedCrew
     functions: Mapping[str, PythonTool]
+    output_types: OutputTypes
 
 
 def read_named_crew(path: str, config: str | None) -> NamedCrew:
     """Read a crew from its files, or import it: this is the only place that imports a crew."""
     named = python_name_of(path)
     if named is None:
-        return NamedCrew(read_crew(path, load_host(config, path)), {})
+        return NamedCrew(read_crew(path, load_host(config, path)), {}, {})
     chosen = chosen_host_file.set(config)
     try:
         crew = import_crew(named)
     except UnsoundCrew as error:
-        return NamedCrew(LoadedCrew(None, tuple(error.problems), readable=True), {})
+        return NamedCrew(LoadedCrew(None, tuple(error.problems), readable=True), {}, {})
     finally:
         chosen_host_file.reset(chosen)
-    return NamedCrew(LoadedCrew(crew.definition, crew.warnings, readable=True), crew.functions)
+    loaded = LoadedCrew(crew.definition, crew.warnings, readable=True)
+    return NamedCrew(loaded, crew.functions, crew.output_types)
 
 
 def open_named_crew(path: str, config: str | None) -> NamedCrew:
@@ -114,13 +119,13 @@ def open_sound_crew(path: str, config: str | None) -> CrewDefinition:
 
 def open_runnable_crew(path: str, config: str | None) -> OpenedCrew:
     """Load a sound crew with its functions; otherwise print its errors and exit with 1."""
-    loaded, functions = open_named_crew(path, config)
+    loaded, functions, types = open_named_crew(path, config)
     if loaded.crew is None or not loaded.is_sound:
         show_problems((p for p in loaded.problems if p.severity is Severity.ERROR), err=True)
         name, quoted = safe_line(crew_name(loaded, path)), safe_line(shlex.quote(path))
         click.echo(f"{name} has errors; run 'interlock check {quoted}' for all of them", err=True)
         sys.exit(1)
-    return OpenedCrew(loaded.crew, functions)
+    return OpenedCrew(loaded.crew, functions, types)
 
 
 def tools_of(functions: Iterable[Mapping[str, PythonTool]]) -> tuple[PythonTool, ...]:
@@ -132,6 +137,15 @@ def tools_of(functions: Iterable[Mapping[str, PythonTool]]) -> tuple[PythonTool,
                 f"two crews have different functions for the tool '{name}'; rename one, or serve them apart"
             )
     return tuple(found.values())
+
+
+def output_types_of(types: Iterable[OutputTypes]) -> OutputTypes:
+    """The types of the outputs of several crews; refused if two crews of one name give different ones."""
+    found: dict[str, OutputType] = {}
+    for place, type_ in (item for each in types for item in each.items()):
+        if found.setdefault(place, type_).hint != type_.hint:
+            raise UsageError(f"two crews give different types for the output of '{place}'; serve them apart")
+    return found
 
 
 def folder_of(path: str) -> Path:

@@ -11,6 +11,7 @@ from interlock.adapters.log.run_log import RunLog
 from interlock.adapters.tools.python_tools import PythonTool
 from interlock.cli.options import script_of
 from interlock.compose.crews import host_settings
+from interlock.compose.given.crew_like import OutputTypes
 from interlock.compose.interlock import Interlock
 from interlock.signals.registry import SignalRegistry
 
@@ -25,10 +26,11 @@ def interlock_with_log(
     *,
     recover: bool = False,
     tools: Sequence[PythonTool] = (),
+    output_types: OutputTypes | None = None,
 ) -> Interlock:
     """An `Interlock` that logs its runs; --script or --model, if given, reply for every agent.
 
-    `tools` came with crews in Python.
+    `tools` and `output_types` came with crews in Python.
     """
     answers = script_of(script, model)
 
@@ -44,6 +46,7 @@ def interlock_with_log(
         tools=tools,
         observers=[RunLog(registry_of)],
     )
+    box.resources.give_types((), output_types or {})
     return box
 
 

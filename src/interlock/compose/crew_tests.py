@@ -17,6 +17,7 @@ from interlock.adapters.crews.crew_test_files import CrewTest
 from interlock.adapters.files.run_scripts import turns_of
 from interlock.adapters.models.scripted_model import ScriptedModel
 from interlock.adapters.tools.python_tools import PythonTool
+from interlock.compose.given.crew_like import AnyCrew, definition_of
 from interlock.compose.interlock import Interlock
 from interlock.compose.results import Result
 from interlock.crew.definition import CrewDefinition, RouteDefinition
@@ -36,7 +37,7 @@ class CrewTestResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def run_crew_test(
-    crew: CrewDefinition,
+    crew: AnyCrew,
     test: CrewTest,
     tools: Sequence[PythonTool] = (),
     servers: Mapping[str, McpServer] = NO_SERVERS,
@@ -49,10 +50,12 @@ async def run_crew_test(
     differences = _differences(test, result, turns_of(tree))
     if given < len(test.answers):
         differences.append(f"answers: expected {len(test.answers)} to be asked for, got {given}")
-    return CrewTestResult(name=test.name, differences=tuple(differences), taken=_routes_taken(crew, tree))
+    return CrewTestResult(
+        name=test.name, differences=tuple(differences), taken=_routes_taken(definition_of(crew), tree)
+    )
 
 
-async def _run_test(box: Interlock, crew: CrewDefinition, test: CrewTest) -> tuple[Result, int]:
+async def _run_test(box: Interlock, crew: AnyCrew, test: CrewTest) -> tuple[Result, int]:
     """The result of the run, and the number of answers that it used."""
     result, given = await (await box.start(crew, test.input)).result(), 0
     while result.status == "paused" and given < len(test.answers):

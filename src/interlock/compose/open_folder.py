@@ -15,7 +15,6 @@ from interlock.adapters.crash_points import crash_point
 from interlock.adapters.cron import next_cron
 from interlock.adapters.files.data_folder import records_missing_in
 from interlock.adapters.files.view_keeper import ViewKeeper
-from interlock.adapters.json_schemas import JsonSchemaValidator
 from interlock.adapters.log.redacted_log import redact_logs
 from interlock.adapters.models.given_models import GivenModels, ModelChoice, load_script
 from interlock.adapters.sqlite.bus.bus import SqliteBus
@@ -24,6 +23,7 @@ from interlock.adapters.sqlite.tables.orders import SqliteOrders
 from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
 from interlock.adapters.tools.redacting_tools import RedactingToolbox
 from interlock.adapters.tools.tool_imports import import_tools
+from interlock.adapters.value_types.output_validator import TypedOutputValidator
 from interlock.compose.crews import AnyHost, settings_from
 from interlock.compose.given.run_resources import RunResources
 from interlock.compose.models import Models, model_named
@@ -190,7 +190,7 @@ class OpenFolder:
                 self._judges,
                 HostApprovals(self._approvals.rules, store, self._approvals.deadline_ms),
                 self._host_hooks,
-                JsonSchemaValidator(),
+                TypedOutputValidator(self.resources.output_type_for),
             ),
             start_for=self._start_for_delivery if self._recover else None,
             listens=self._listens,

@@ -3,10 +3,9 @@
 from collections.abc import Awaitable, Callable
 
 from interlock.adapters.config.known_secrets import KnownSecrets
-from interlock.adapters.tools.python_tools import PythonToolbox
 from interlock.broadcast.naming import stable_id
 from interlock.broadcast.run_schedules import RunSchedule
-from interlock.compose.given.crew_like import AnyCrew, definition_of, functions_of
+from interlock.compose.given.crew_like import AnyCrew, definition_of, functions_of, output_types_of
 from interlock.compose.given.run_resources import RunGift, RunResources
 from interlock.compose.preflight import (
     Preflight,
@@ -68,8 +67,8 @@ class RunStarter:
         definition = definition_of(crew)
         require_crew(definition)
         require_text(text, "the input of a run")
-        form, tools = self._keep_functions(crew)
-        gift = gift._replace(tools=tools)
+        form, code = self._keep_code(crew)
+        gift = gift._replace(tools=code.tools, types=code.types)
         await self._resources.sweep(self._is_over)
         if await self._find_started(form, text, run_id, gift, continues):
             return
@@ -81,12 +80,13 @@ class RunStarter:
         except RunExists:  # another caller was first
             await self._find_started(form, text, run_id, gift, continues)
 
-    def _keep_functions(self, crew: AnyCrew) -> tuple[StoredForm, PythonToolbox | None]:
-        """Keeps the functions that came with a crew; gives its stored form, once it is proven, and its functions."""
+    def _keep_code(self, crew: AnyCrew) -> tuple[StoredForm, RunGift]:
+        """Keeps the functions and types that came with a crew; gives its stored form, once it is proven, and these."""
         definition = definition_of(crew)
         form = self._runner.crews.require_proven_form(definition)
         names = [each.name for each in definition.whole_tree()]
-        return form, self._resources.give_functions(form.bodies, names, functions_of(crew))
+        tools = self._resources.give_functions(form.bodies, names, functions_of(crew))
+        return form, RunGift(tools=tools, types=self._resources.give_types(form.bodies, output_types_of(crew)))
 
     async def _is_same_text(self, started: RunStarted, text: str) -> bool:
         """Whether it is the input of the run, as it was given or as the hooks of the host made it."""
@@ -172,7 +172,7 @@ class RunStarter:
 
     async def listen(self, crew: AnyCrew) -> None:
         """Stores a crew and its subscriptions; no run starts."""
-        self._keep_functions(crew)
+        self._keep_code(crew)
         await self._store(await self._require_startable(definition_of(crew)))
 
     async def require_schedulable(self, crew: AnyCrew, text: str) -> None:
@@ -180,7 +180,7 @@ class RunStarter:
         require_crew(definition_of(crew))
         require_text(text, "the input of a run")
         require_size(definition_of(crew), text)
-        await self._store(self._keep_functions(crew)[0])
+        await self._store(self._keep_code(crew)[0])
 
     async def start_for_delivery(self, delivery: Delivery) -> None:
         """Starts a run at the agent that subscribed, with the broadcast as input."""

@@ -124,11 +124,15 @@ class ApprovalGivenEvent(StoredEvent, frozen=True, kw_only=True, tag="approval.g
 
 
 class HookDecidedEvent(StoredEvent, frozen=True, kw_only=True, tag="hook.decided"):
-    """Hooks of the host decided before a call, or about the output of the run; `call` is what they looked at."""
+    """Hooks of the host decided before a call, or about the output of the run; `call` is what they looked at.
+
+    `output` is the result of validating the value that a hook gave in place of the run's.
+    """
 
     call: str
     verdict: dict[str, Any]
     agent: str
+    output: dict[str, Any] | None = None
 
 
 class ToolReturnedEvent(StoredEvent, frozen=True, kw_only=True, tag="tool.returned"):

@@ -7,7 +7,8 @@ A hook has a `name` and any of these methods, plain or async. Each returns None,
     after_model(request, reply)    a replacement is a `ModelReply`, or text
     before_tool(call)              a replacement is a call with other arguments, or the arguments
     after_tool(call, result)       a replacement is text
-    on_output(result)              before a run ends with an output; a replacement is text
+    on_output(result)              before a run ends with an output; a replacement is text, or a `RunOutput` with
+                                   another output or value. A typed value is replaced by a valid one only
 """
 
 from typing import Any, Protocol
@@ -43,7 +44,7 @@ class HookCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a run, before it is recorded."""
+    """The end of a run, before it is recorded. `value` is its typed value as plain JSON, None if it has none."""
 
     run: str
     status: str
@@ -51,6 +52,7 @@ class RunOutput(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     output: str
     text: str
+    value: Any = None
 
 
 class Hook(Protocol):

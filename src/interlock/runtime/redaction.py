@@ -41,6 +41,8 @@ from interlock.messages.frames import Frame, requote
 
 S = TypeVar("S", bound=msgspec.Struct)
 
+_REDACTED = "a secret of the host was in it"
+
 
 class Redactor(Protocol):
     """Replaces the secrets it knows; a value without secrets is returned as it is."""
@@ -63,10 +65,12 @@ def _replace_changed(struct: S, **values: Any) -> S:
     return msgspec.structs.replace(struct, **changed) if changed else struct
 
 
-def _redact_verdict(verdict: HookVerdict | None, by: Redactor) -> HookVerdict | None:
+def _redact_verdict_if_any(verdict: HookVerdict | None, by: Redactor) -> HookVerdict | None:
+    return None if verdict is None else _redact_verdict(verdict, by)
+
+
+def _redact_verdict(verdict: HookVerdict, by: Redactor) -> HookVerdict:
     """Names of hooks stay; their reasons, questions and replacements are texts of the host."""
-    if verdict is None:
-        return None
     decisions = tuple(_replace_changed(each, reason=by.redact(each.reason)) for each in verdict.decisions)
     replacement = None if verdict.replacement is None else by.redact_json(verdict.replacement)
     return _replace_changed(verdict, decisions=decisions, replacement=replacement, question=by.redact(verdict.question))
@@ -80,7 +84,14 @@ def _redact_original(original: HookedReply | None, by: Redactor) -> HookedReply 
 
 
 def _redact_hooks_decided(event: HooksDecided, by: Redactor) -> HooksDecided:
-    return _replace_changed(event, verdict=_redact_verdict(event.verdict, by))
+    verdict, output = _redact_verdict(event.verdict, by), event.output
+    if output is not None and verdict.replacement != event.verdict.replacement:
+        output = OutputVerdict(fault=_REDACTED)  # what was checked is not what is left
+    return _replace_changed(event, verdict=verdict, output=None if output is None else _redact_output(output, by))
+
+
+def _redact_output(output: OutputVerdict, by: Redactor) -> OutputVerdict:
+    return _replace_changed(output, fault=by.redact(output.fault), at_end=by.redact(output.at_end))
 
 
 def _redact_run_started(event: RunStarted, by: Redactor) -> RunStarted:
@@ -94,7 +105,7 @@ def _redact_run_started(event: RunStarted, by: Redactor) -> RunStarted:
         history=_redact_entries(event.history, by),
         context=event.context if event.context is NO_CONTEXT else _redact_context(event.context, by),
         heard=None if event.heard is None else _redact_received_broadcast(event.heard, by),
-        verdict=_redact_verdict(event.verdict, by),
+        verdict=_redact_verdict_if_any(event.verdict, by),
     )
 
 
@@ -135,16 +146,14 @@ def _redact_model_replied(event: ModelReplied, by: Redactor) -> ModelReplied:
     text = by.redact(event.text)
     if event.output is not None:
         # A verdict holds for the text that was checked. Without one the value is not taken.
-        fault = by.redact(event.output.fault)
-        verdict = OutputVerdict(fault=fault) if text == event.text else None
-        event = _replace_changed(event, output=verdict)
+        event = _replace_changed(event, output=_redact_output(event.output, by) if text == event.text else None)
     if not event.tool_calls and event.verdict is None:
         return _replace_changed(event, text=text)
     return _replace_changed(
         event,
         text=text,
         tool_calls=tuple(_redact_tool_request(each, by) for each in event.tool_calls),
-        verdict=_redact_verdict(event.verdict, by),
+        verdict=_redact_verdict_if_any(event.verdict, by),
         original=_redact_original(event.original, by),
     )
 
@@ -165,7 +174,7 @@ def _redact_tool_returned(event: ToolReturned, by: Redactor) -> ToolReturned:
         event,
         output=by.redact(event.output),
         memory=by.redact_value(event.memory),
-        verdict=_redact_verdict(event.verdict, by),
+        verdict=_redact_verdict_if_any(event.verdict, by),
     )
 
 

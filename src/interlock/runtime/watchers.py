@@ -15,6 +15,7 @@ from interlock.engine.events import (
     ApprovalNeeded,
     BroadcastEmitted,
     Event,
+    HooksDecided,
     InputGiven,
     ModelReplied,
     Nudged,
@@ -55,6 +56,7 @@ _LEFT_OUT_IF_EMPTY: dict[type, tuple[str, ...]] = {
     ToolReturned: ("memory", "verdict"),
     ApprovalNeeded: ("terms",),
     Nudged: ("fault",),
+    HooksDecided: ("output",),
 }
 
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from interlock import Interlock, ToolContext, load_crew
 from interlock.adapters.tools.python_tools import PythonTool
 from interlock.cli.main import interlock
+from interlock.compose.given.crew_like import OutputTypes
 from interlock.compose.given.run_resources import RunGift
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
@@ -55,6 +56,7 @@ class Given:
     def __init__(self, definition: CrewDefinition, *functions: Any) -> None:
         self.definition = definition
         self.functions: Mapping[str, PythonTool] = {each.__name__: PythonTool(each) for each in functions}
+        self.output_types: OutputTypes = {}
 
 
 async def endless(request: ModelRequest) -> str:

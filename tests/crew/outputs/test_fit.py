@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.adapters.json_schemas import JsonSchemaValidator
+from interlock.adapters.value_types.schema_validator import JsonSchemaValidator
 from interlock.crew.outputs.fit import misfit_of
 
 TEXT, WHOLE, NUMBER, NULL = ({"type": kind} for kind in ("string", "integer", "number", "null"))

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from interlock.adapters.json_schemas import fault_in_schema
+from interlock.adapters.value_types.schema_validator import fault_in_schema
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.nodes import Mapping, Node, Path, Scalar, Sequence
 from interlock.crew.problem import Problems

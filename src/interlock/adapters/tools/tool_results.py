@@ -39,7 +39,7 @@ def _encode_other(value: Any) -> Any:
     if isinstance(value, PurePath):
         return str(value)
     if hasattr(type(value), "__pydantic_serializer__"):
-        from interlock.adapters.tools.pydantic_types import dump_model
+        from interlock.adapters.value_types.pydantic_types import dump_model
 
         return dump_model(value)
     raise TypeError(f"JSON has no form for a {type(value).__name__}")

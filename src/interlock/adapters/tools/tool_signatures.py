@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import UNSET
 
-from interlock.adapters.tools.foreign_types import decode_json, prepare_type, require_decodable, schemas_of
-from interlock.adapters.tools.json_schemas import merge_definitions
 from interlock.adapters.tools.tool_callables import innermost_function, names_given_by
+from interlock.adapters.value_types.foreign_types import decode_json, prepare_type, require_decodable, schemas_of
+from interlock.adapters.value_types.schema_definitions import merge_definitions
 from interlock.errors import UsageError
 
 _NAMELESS = (
@@ -136,7 +136,7 @@ def _argument(tool: str, parameter: inspect.Parameter, hint: Any) -> Argument:
 
 def _argument_of_field(tool: str, parameter: inspect.Parameter, hint: Any) -> Argument:
     """An argument whose default is pydantic's `Field(...)`."""
-    from interlock.adapters.tools.pydantic_types import default_of, is_required, with_field
+    from interlock.adapters.value_types.pydantic_types import default_of, is_required, with_field
 
     kind, field = _json_type(tool, parameter, with_field(hint, parameter.default)), parameter.default
     if is_required(field):
@@ -147,7 +147,7 @@ def _argument_of_field(tool: str, parameter: inspect.Parameter, hint: Any) -> Ar
 def _is_pydantic_field(default: Any) -> bool:
     if type(default).__module__.partition(".")[0] != "pydantic":
         return False
-    from interlock.adapters.tools.pydantic_types import is_field
+    from interlock.adapters.value_types.pydantic_types import is_field
 
     return is_field(default)
 

@@ -94,7 +94,11 @@ def run(
 @click.argument("run_id", metavar="RUN")
 @click.option("--token", metavar="T", help="The question to answer, if there are several.")
 @click.option("--input", "text", metavar="TEXT|-", default="", help="The answer; - reads standard input.")
-@click.option("--crew", metavar="CREW", help="The crew in Python that the run was begun with: its functions are tools.")
+@click.option(
+    "--crew",
+    metavar="CREW",
+    help="The crew in Python that the run was begun with: its functions are tools, its types check outputs.",
+)
 @config_option
 @script_option
 @model_option
@@ -125,9 +129,10 @@ def resume(
         return RunHandle(box, root_of(whole))  # a child run continues with its root
 
     host = host_settings(config)
-    tools = open_runnable_crew(crew, config).tools if crew is not None else ()
+    opened = open_runnable_crew(crew, config) if crew is not None else None
+    tools, types = (opened.tools, opened.output_types) if opened is not None else ((), {})
     drive_run(
-        interlock_with_log(data, host, script, model, tools=tools),
+        interlock_with_log(data, host, script, model, tools=tools, output_types=types),
         resume_by_id,
         display_of(as_json, plain),
         host.log,

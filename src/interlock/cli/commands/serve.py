@@ -83,7 +83,9 @@ def serve(
     outgoing = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, OutgoingHook)}
     reader = CrewReader(crews, config, _load_crews(crews, config, script))
     order = serving.ServeOptions(
-        box=interlock_with_log(data, settings, script, recover=True, tools=reader.tools),
+        box=interlock_with_log(
+            data, settings, script, recover=True, tools=reader.tools, output_types=reader.output_types
+        ),
         crews=serving.ServedCrews(reader.loaded, SystemClock().now_ms(), is_watched=reload),
         settings=_server_settings(settings, public_url),
         log_settings=settings.log,
@@ -132,7 +134,7 @@ def _server_module() -> ModuleType:
 
 def _load_crews(crews: Sequence[str], config: str | None, script: str | None) -> list[NamedCrew]:
     opened = [open_named_crew(crew, config) for crew in crews]
-    for path, (each, _) in zip(crews, opened, strict=True):
+    for path, (each, *_) in zip(crews, opened, strict=True):
         show_problems((p for p in each.problems if p.severity is Severity.ERROR), err=True)
         if each.crew is None:
             raise UsageError(f"no crew could be read from {path}; fix the errors above")

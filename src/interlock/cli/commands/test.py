@@ -29,7 +29,7 @@ def test(crew: str, config: str | None) -> None:
     tools = [*import_tools(settings), *opened.tools]
     outcomes = []
     for each in tests:
-        outcomes.append(asyncio.run(run_crew_test(definition, each, tools, settings.mcp)))
+        outcomes.append(asyncio.run(run_crew_test(opened, each, tools, settings.mcp)))
         _print_outcome(outcomes[-1])
     _print_coverage(definition, outcomes)
     failed = sum(bool(outcome.differences) for outcome in outcomes)

@@ -2,8 +2,9 @@
 
 Rule 1: what is given with a run counts for its tree before what the process was opened with.
 Rule 2: what is kept for a run is forgotten when the run is over.
-Rule 3: functions come with a crew. A run has those of the crew that started it here, for two crews that read the same
-may have functions of different users. Other runs find them by the sum of the crew, else by its name: the newest.
+Rule 3: functions and types of outputs come with a crew. A run has those of the crew that started it here, for two
+crews that read the same may have functions of different users. Other runs find them by the sum of the crew, else by
+its name: the newest.
 """
 
 import asyncio
@@ -14,7 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 from interlock.adapters.function_callers import OWN_LOOP, FunctionCaller
 from interlock.adapters.models.given_models import GivenModels, ModelChoice
 from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
-from interlock.compose.given.crew_like import Functions
+from interlock.adapters.value_types.output_types import OutputType
+from interlock.compose.given.crew_like import Functions, OutputTypes, output_place, output_places
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import NO_NEEDS, HostNeeds
 from interlock.errors import HostLacks
@@ -37,10 +39,12 @@ class RunGift(NamedTuple):
     deps: Any = None
     place: FunctionCaller = OWN_LOOP
     tools: PythonToolbox | None = None
+    types: OutputTypes | None = None
 
     @property
     def is_empty(self) -> bool:
-        return self.models is None and self.deps is None and self.place is OWN_LOOP and self.tools is None
+        given = (self.models, self.deps, self.tools, self.types)
+        return self.place is OWN_LOOP and all(each is None for each in given)
 
 
 class RunResources:
@@ -65,6 +69,8 @@ class RunResources:
         self._by_sha: dict[str, PythonToolbox] = {}
         self._by_name: dict[str, PythonToolbox] = {}
         self._functions: dict[str, Functions] = {}
+        self._types_by_sha: dict[str, OutputTypes] = {}
+        self._types_by_place: dict[str, OutputType] = {}
         self._sweep_at = SWEEP_MIN
 
     # By run
@@ -74,8 +80,8 @@ class RunResources:
         if gift.is_empty:
             return
         root = root_of(run)
-        if gift.tools is None and (before := self._gifts.get(root)) is not None:
-            gift = gift._replace(tools=before.tools)  # who answers a run gives no crew
+        if gift.tools is None and gift.types is None and (before := self._gifts.get(root)) is not None:
+            gift = gift._replace(tools=before.tools, types=before.types)  # who answers a run gives no crew
         self._gifts[root] = gift
         if gift.models is not None:
             self._run_models[root] = GivenModels(gift.models, place=gift.place)
@@ -157,6 +163,25 @@ class RunResources:
             return gift.tools
         return self._by_sha.get(crew.sha) or self._by_name.get(crew.name) or self._no_tools
 
+    def give_types(self, shas: Iterable[str], types: OutputTypes) -> OutputTypes | None:
+        """Keeps the types of the outputs of a crew and of all that it calls, and gives them."""
+        if not types:
+            return None
+        for sha in shas:
+            _put_newest(self._types_by_sha, sha, types)
+        for place, type_ in types.items():
+            _put_newest(self._types_by_place, place, type_)
+        return types
+
+    def output_type_for(self, crew: CrewRef, agent: str = "") -> OutputType | None:
+        """The type of a crew's output, or of that of one of its agents; None if it was not given in Python."""
+        return self._type_at(output_place(crew.name, agent), crew)
+
+    def _type_at(self, place: str, crew: CrewRef) -> OutputType | None:
+        gift = self._gifts.get(crew.root)
+        given = gift.types if gift is not None and gift.types is not None else self._types_by_sha.get(crew.sha)
+        return self._types_by_place.get(place) if given is None else given.get(place)
+
     # Needs
 
     def _is_guarded(self, tool: str, crew: CrewRef) -> bool:
@@ -179,6 +204,11 @@ class RunResources:
             functions=tuple(tool for tool in named if tool in given),
             approvals=tuple(tool for tool in named if tool in given and self._is_guarded(tool, ref)),
             hooks=self._hooks,
+            outputs=tuple(
+                place
+                for place in output_places(crew)
+                if (type_ := self._type_at(place, ref)) is not None and type_.demands_more
+            ),
         )
         return needs if needs != NO_NEEDS else NO_NEEDS  # the journal omits this object only
 
@@ -195,6 +225,7 @@ class RunResources:
         unguarded = (name for name in needs.approvals if name not in missing and not self._is_guarded(name, ref))
         missing += [f"approval of {name}" for name in unguarded]
         missing += [f"hook {name}" for name in needs.hooks if name not in self._hooks]
+        missing += [f"output type of {place}" for place in needs.outputs if self._type_at(place, ref) is None]
         if missing:
             raise HostLacks(root_of(run), missing)
 

@@ -17,10 +17,16 @@ from interlock.signals.definition import SignalBehavior
 
 
 class AskedOutput(msgspec.Struct, frozen=True):
-    """What an agent is asked for; `always` in each reply that ends its turn, else in those that end the run."""
+    """What an agent is asked for; `always` in each reply that ends its turn, else in those that end the run.
+
+    `is_own`: it is the agent's output and not the crew's. `at_end` is the crew's, if a value of the agent can end the
+    run: it fits by its schema, but the type of the crew may demand more.
+    """
 
     schema: dict[str, Any]
     always: bool
+    is_own: bool = False
+    at_end: dict[str, Any] | None = None
 
 
 def has_outputs(crew: CrewDefinition) -> bool:
@@ -36,7 +42,8 @@ def outputs_by_agent(crew: CrewDefinition) -> dict[str, AskedOutput]:
     asked: dict[str, AskedOutput] = {}
     for agent in crew.agents:
         if agent.output is not msgspec.UNSET:
-            asked[agent.id] = AskedOutput(agent.output, always=True)
+            at_end = crew.output if agent.id in ending and crew.output is not msgspec.UNSET else None
+            asked[agent.id] = AskedOutput(agent.output, always=True, is_own=True, at_end=at_end)
         elif agent.id in ending and crew.output is not msgspec.UNSET:
             asked[agent.id] = AskedOutput(crew.output, always=_always_ends(graph, agent.id))
     return asked

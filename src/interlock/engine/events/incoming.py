@@ -157,12 +157,14 @@ class ToolReturned(Incoming, frozen=True, kw_only=True, tag="tool.returned"):
 class HooksDecided(Incoming, frozen=True, kw_only=True, tag="hook.decided"):
     """The hooks of the host have decided before a model call or a tool call, or about the output of the run.
 
-    `call` is the key of the effect that they looked at.
+    `call` is the key of the effect that they looked at. `output` is the result of validating the value that a hook
+    gave in place of the run's.
     """
 
     call: str
     verdict: HookVerdict
     agent: str = ""
+    output: OutputVerdict | None = None
 
 
 class ToolOutcomeLost(Incoming, frozen=True, kw_only=True, tag="tool.lost"):

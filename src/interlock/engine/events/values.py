@@ -32,9 +32,13 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class OutputVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The result of validating the value of a reply; without a fault it is valid."""
+    """The result of validating the value of a reply; without a fault it is valid.
+
+    `at_end` is the fault of a value that is valid for its agent, but must not end the run.
+    """
 
     fault: str = ""
+    at_end: str = ""
 
 
 # One shared object, so that the journal omits it as the default.
@@ -121,7 +125,8 @@ class HostNeeds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `models`: a script or a program replied instead of the models that the crew names; if only for some providers,
     `providers` has their names. `functions` are the tools that were given as Python functions, `approvals` those
     of them whose code asks for approval,
-    `hooks` the names of the host's hooks.
+    `hooks` the names of the host's hooks. `outputs` are the outputs that a type of Python checks beyond their schemas:
+    of a crew by its name, of an agent by the names of both.
     """
 
     models: bool = False
@@ -130,6 +135,7 @@ class HostNeeds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     functions: tuple[str, ...] = ()
     approvals: tuple[str, ...] = ()
     hooks: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
 
 # One shared object, so that the journal omits it as the default.

@@ -63,9 +63,9 @@ def route_reply(t: Transition, stage: ConcludeTurn) -> Stage:
         return _route_side_reply(t, turn, decision, reply)
     if decision.then == "nudge" and decision.signal and turn.nudges >= NUDGES_MAX:
         decision = t.table.winner_of(decision)  # no nudge is left, so the winner counts
-    if checked is not None and checked.is_refused(ends=decision.verb is Verb.END):
+    if checked is not None and (fault := checked.fault_in(ends=decision.verb is Verb.END)):
         record_marks(t, decision, steers=False)
-        return repair_or_fail(t, turn, reply, checked, None)
+        return repair_or_fail(t, turn, reply, fault, None)
     record_marks(t, decision, steers=decision.verb is not None)
     record_decision(t, decision)
     fire_tells(t, turn, decision, reply)
@@ -89,8 +89,8 @@ def _close_member(
     assert turn is not None, "the branch was found by its turn"
     record_marks(t, decision, steers=False)
     if checked is not None:
-        if checked.is_refused(ends=_can_end_group(t, own)):
-            return repair_or_fail(t, turn, reply, checked, branch)
+        if fault := checked.fault_in(ends=_can_end_group(t, own)):
+            return repair_or_fail(t, turn, reply, fault, branch)
         branch.value, branch.value_text = checked.value, checked.read.text
     fire_tells(t, turn, decision, reply, waits=False)
     branch.reply = reply

@@ -13,8 +13,9 @@ from interlock.engine.kinds import RunStatus, TurnKind, WorkStatus
 from interlock.engine.outputs.reply_value import ReplyValue, read_value
 from interlock.engine.prompt.output_words import output_nudge
 from interlock.engine.prompt.phrases import EMITTED
+from interlock.engine.routing.decision import RoutingTable
 from interlock.engine.stages import AskModel, CloseBranch, FinishRun, Stage
-from interlock.engine.state import Branch, Turn, TurnMessage
+from interlock.engine.state import Branch, RunState, Turn, TurnMessage
 from interlock.engine.transition import Transition
 from interlock.engine.turns.replies import answer_emits
 
@@ -33,10 +34,13 @@ class CheckedReply(msgspec.Struct, frozen=True):
     asked: AskedOutput
     read: ReplyValue
     fault: str
+    fault_at_end: str = ""
 
-    def is_refused(self, *, ends: bool) -> bool:
-        """Whether the reply may not count: the value that it needs is not valid, or it is a broken one."""
-        return bool(self.fault) and (self.asked.always or ends or (self.read.is_attempt and bool(self.read.fault)))
+    def fault_in(self, *, ends: bool) -> str:
+        """Why the reply may not count: the value that it needs is not valid, or it is a broken one."""
+        if self.fault and (self.asked.always or ends or (self.read.is_attempt and self.read.fault)):
+            return self.fault
+        return self.fault_at_end if ends else ""
 
     @property
     def beside(self) -> str:
@@ -48,22 +52,24 @@ class CheckedReply(msgspec.Struct, frozen=True):
         return msgspec.UNSET if self.fault else self.read.value
 
 
-def output_asked_of(t: Transition, turn: Turn) -> AskedOutput | None:
+def output_asked_of(table: RoutingTable, state: RunState, turn: Turn) -> AskedOutput | None:
     """What the replies of a turn are asked for; nothing on tasks, side turns and advisory calls."""
-    if not t.table.outputs or turn.kind is not TurnKind.FLOOR or t.state.aside is not None:
+    if turn.kind is not TurnKind.FLOOR or state.aside is not None:
         return None
-    return t.table.outputs.get(turn.agent)
+    return table.outputs.get(turn.agent)
 
 
 def check_reply(t: Transition, turn: Turn, reply: str) -> CheckedReply | None:
     """The reply, read and checked; None if no value is asked for."""
-    asked = output_asked_of(t, turn)
+    asked = output_asked_of(t.table, t.state, turn)
     if asked is None:
         return None
     read = read_value(reply, t.table.is_known_mark)
     if read.fault:
         return CheckedReply(asked, read, read.fault)
-    return CheckedReply(asked, read, turn.verdict.fault if turn.verdict is not None else UNCHECKED)
+    if turn.verdict is None:
+        return CheckedReply(asked, read, UNCHECKED)
+    return CheckedReply(asked, read, turn.verdict.fault, turn.verdict.at_end)
 
 
 def steering_text(t: Transition, turn: Turn, reply: str) -> str:
@@ -72,21 +78,21 @@ def steering_text(t: Transition, turn: Turn, reply: str) -> str:
     return reply if checked is None else checked.beside
 
 
-def repair_or_fail(t: Transition, turn: Turn, reply: str, checked: CheckedReply, branch: Branch | None) -> Stage:
+def repair_or_fail(t: Transition, turn: Turn, reply: str, fault: str, branch: Branch | None) -> Stage:
     """Tells the model what is wrong; after that it fails the branch, or the run."""
     if turn.repairs < REPAIRS_MAX:
-        return _ask_again(t, turn, reply, checked)
+        return _ask_again(t, turn, reply, fault)
     if branch is not None:
         branch.reply = reply
         return CloseBranch(branch, WorkStatus.FAILED, INVALID_OUTPUT)
     t.add_history("assistant", turn.agent, reply, turn.number)
     t.state.output = reply
-    return FinishRun(RunStatus.FAILED, INVALID_OUTPUT, detail=f"the output of {turn.agent}: {checked.fault}")
+    return FinishRun(RunStatus.FAILED, INVALID_OUTPUT, detail=f"the output of {turn.agent}: {fault}")
 
 
-def _ask_again(t: Transition, turn: Turn, reply: str, checked: CheckedReply) -> Stage:
+def _ask_again(t: Transition, turn: Turn, reply: str, fault: str) -> Stage:
     turn.repairs += 1
-    t.record(Nudged(agent=turn.agent, because=INVALID_OUTPUT, fault=checked.fault))
+    t.record(Nudged(agent=turn.agent, because=INVALID_OUTPUT, fault=fault))
     answer_emits(turn, reply, turn.emits, EMITTED)
-    turn.said.append(TurnMessage(role="user", text=output_nudge(t.crew, checked.fault)))
+    turn.said.append(TurnMessage(role="user", text=output_nudge(t.crew, fault)))
     return AskModel(turn)

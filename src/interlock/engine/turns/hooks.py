@@ -10,8 +10,9 @@ import msgspec
 
 from interlock.engine.budgets.spending import cancel_call_and_reservation
 from interlock.engine.delegation.agent_states import agent_state_of, set_agent_state
-from interlock.engine.events import HooksDecided, RunStarted
+from interlock.engine.events import HookDecision, HookOutcome, HooksDecided, HookVerdict, RunStarted
 from interlock.engine.kinds import HookPoint, RunStatus
+from interlock.engine.outputs.reply_value import read_value
 from interlock.engine.stages import FinishRun, Stage, StartTurn
 from interlock.engine.state import OpenTool, Turn, Wait
 from interlock.engine.transition import Transition
@@ -100,11 +101,25 @@ def _decide_about_output(t: Transition, event: HooksDecided) -> Stage | None:
         return msgspec.structs.replace(end_by_hook(stop, REFUSED_OUTPUT), checked=True)
     if verdict.replacement is not None:
         t.state.output, t.state.value, t.state.value_text = verdict.replacement, msgspec.UNSET, ""
+    if event.output is not None:
+        if event.output.fault:
+            t.state.output = ""
+            return _fail_by_bad_output(verdict, event.output.fault)
+        read = read_value(t.state.output, t.table.is_known_mark)
+        t.state.value, t.state.value_text = read.value, read.text
     if verdict.question:
         t.state.ending = msgspec.structs.replace(ending, checking="")
         ask_for_hook(t, verdict, t.state.agent)
         return None
     return _end_as_planned(t)
+
+
+def _fail_by_bad_output(verdict: HookVerdict, fault: str) -> FinishRun:
+    """The end of a run whose value a hook replaced by one that is not valid: nothing is handed out."""
+    replaced = next(each for each in reversed(verdict.decisions) if each.outcome is HookOutcome.REPLACED)
+    reason = f"the output that it gave is not valid: {fault}"
+    failed = HookDecision(hook=replaced.hook, outcome=HookOutcome.FAILED, reason=reason)
+    return msgspec.structs.replace(end_by_hook(failed, REFUSED_OUTPUT), checked=True)
 
 
 def _end_as_planned(t: Transition) -> FinishRun:

@@ -32,6 +32,7 @@ from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.hook_checks import HookChecks
 from interlock.runtime.calls.host_policies import HostPolicies
 from interlock.runtime.calls.model_calls import Hook, ModelCalls, ModelFor, OnDelta, OnReplyOver
+from interlock.runtime.calls.output_verdicts import OutputVerdicts
 from interlock.runtime.calls.reservations import NO_GRANTS as NO_GRANTS
 from interlock.runtime.calls.reservations import Reservations
 from interlock.runtime.calls.run_access import OnProgress
@@ -74,13 +75,14 @@ class EffectRunner:
         policies: HostPolicies,
         hub: BroadcastHub,
     ) -> None:
-        self._checks = checks = HookChecks(policies.hooks)
+        outputs = OutputVerdicts(policies.outputs)
+        self._checks = checks = HookChecks(policies.hooks, outputs)
         self._clock, self._timers, self._hook, self._hub = clock, timers, hook, hub
         self.model_calls = ModelCalls(
             model_for=model_for,
             toolbox=toolbox,
             host_decisions=policies.decisions,
-            outputs=policies.outputs,
+            outputs=outputs,
             on_delta=on_delta,
             on_reply_over=on_reply_over,
             calls_max=calls_max,

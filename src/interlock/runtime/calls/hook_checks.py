@@ -5,18 +5,20 @@ the result. If no hook had anything to say, nothing is stored.
 """
 
 import hashlib
+import math
 from typing import Any
 
 import msgspec
 
 from interlock.engine.effects import CheckOutput, RunTool
 from interlock.engine.events import HookedReply, HooksDecided, HookVerdict, ModelReplied, ToolReturned
-from interlock.engine.kinds import HookPoint
+from interlock.engine.kinds import HookPoint, RunStatus
 from interlock.engine.state import TurnMessage
 from interlock.engine.turns.hook_questions import sentence_of
 from interlock.ports import ModelReply, ModelRequest, ToolSchema
 from interlock.ports.hooks import HookCall, RunOutput
 from interlock.runtime.calls.host_hooks import HostHooks
+from interlock.runtime.calls.output_verdicts import OutputVerdicts
 from interlock.runtime.calls.reply_stream import require_sound
 from interlock.runtime.calls.storable import as_storable, as_storable_call
 from interlock.runtime.live_run import LiveRun, PendingModelCall
@@ -31,8 +33,8 @@ class ReplacedRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HookChecks:
-    def __init__(self, hooks: HostHooks) -> None:
-        self.hooks = hooks
+    def __init__(self, hooks: HostHooks, outputs: OutputVerdicts) -> None:
+        self.hooks, self._outputs = hooks, outputs
 
     async def before_model(self, call: PendingModelCall) -> HooksDecided | None:
         """The verdict on a request; None if the call may be made as it is."""
@@ -70,7 +72,7 @@ class HookChecks:
             return None
         verdict = judged.verdict
         if judged.value is not call:
-            verdict = msgspec.structs.replace(verdict, replacement=_arguments_json(judged.value.arguments))
+            verdict = msgspec.structs.replace(verdict, replacement=_json_of(judged.value.arguments))
         return HooksDecided(call=effect.key, agent=effect.agent, verdict=verdict)
 
     async def after_tool(self, live: LiveRun, effect: RunTool, returned: ToolReturned) -> ToolReturned:
@@ -96,12 +98,16 @@ class HookChecks:
             agent=state.agent,
             output=state.output,
             text=live.run.table.without_marks(state.output),
+            value=state.value if effect.status == RunStatus.COMPLETED and state.value is not msgspec.UNSET else None,
         )
         judged = await self.hooks.judge(HookPoint.ON_OUTPUT, output, _as_output)
         verdict = judged.verdict or HookVerdict(point=str(HookPoint.ON_OUTPUT))
         if judged.value is not output:
             verdict = msgspec.structs.replace(verdict, replacement=as_storable(judged.value.output))
-        return HooksDecided(call=effect.key, agent=state.agent, verdict=verdict)
+        found = None
+        if verdict.replacement is not None and verdict.stopping_decision is None:
+            found = await self._outputs.of_replacement(live, effect, verdict.replacement)
+        return HooksDecided(call=effect.key, agent=state.agent, verdict=verdict, output=found)
 
 
 async def judge_input(hooks: HostHooks, text: str) -> tuple[str, HookVerdict | None]:
@@ -127,7 +133,7 @@ def with_reply(event: ModelReplied, used: ModelReply, verdict: dict[str, Any]) -
 
 def _request_json(request: ModelRequest) -> str:
     parts = ReplacedRequest(system=request.system, messages=tuple(request.messages), tools=request.tools)
-    return as_storable(msgspec.json.encode(parts, order="deterministic").decode())
+    return _json_of(parts)
 
 
 def _original(reply: ModelReply, *, keep: bool) -> HookedReply:
@@ -155,8 +161,20 @@ def _decode_arguments(arguments: str) -> Any:
     return given if isinstance(given, dict) else arguments
 
 
-def _arguments_json(arguments: Any) -> str:
-    return as_storable(msgspec.json.encode(arguments, order="deterministic").decode())
+def _json_of(value: Any) -> str:
+    """A value of a hook as JSON; raises `ValueError` for a number that JSON cannot represent."""
+    plain = msgspec.to_builtins(value, str_keys=True)
+    if not _is_finite(plain):
+        raise ValueError("NaN and Infinity are not JSON")
+    return as_storable(msgspec.json.encode(plain, order="deterministic").decode())
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _as_request(given: Any, request: ModelRequest) -> ModelRequest:
@@ -185,7 +203,7 @@ def _as_call(given: Any, call: HookCall) -> HookCall:
     replaced = msgspec.structs.replace(call, arguments=arguments)
     if isinstance(given, HookCall) and given != replaced:
         raise ValueError("before_tool may replace the arguments of a call only")
-    _arguments_json(arguments)
+    _json_of(arguments)
     return replaced
 
 
@@ -199,4 +217,9 @@ def _as_output(given: Any, output: RunOutput) -> RunOutput:
     text = given.output if isinstance(given, RunOutput) else given
     if not isinstance(text, str):
         raise TypeError(f"on_output must return text, a RunOutput, Refuse, Ask or None, not {type(given).__name__}")
-    return msgspec.structs.replace(output, output=text)
+    value = given.value if isinstance(given, RunOutput) else output.value
+    if value == output.value:
+        return msgspec.structs.replace(output, output=text)
+    if text != output.output:
+        raise ValueError("on_output may replace the output or the value, not both")
+    return msgspec.structs.replace(output, output=_json_of(value), value=value)

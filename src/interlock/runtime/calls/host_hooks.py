@@ -3,7 +3,7 @@
 Rule 1: each hook sees the replacement of the one before it. A refusal ends the questions; a hook that asks a person
 does not, so that a later hook may still refuse.
 Rule 2: a hook that raises, takes longer than the limit, or returns what cannot be used has failed, and fails closed.
-Rule 3: each hook gets a copy of a call. What it changes in place does not count, also for the next hook.
+Rule 3: each hook gets a copy of a call or an output. What it changes in place does not count, also for the next hook.
 Rule 4: a plain hook runs in a thread of its own and an async one in the loop, so that neither holds up other runs.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from interlock.engine.events import HookDecision, HookOutcome, HookVerdict
 from interlock.engine.kinds import HookPoint
-from interlock.ports.hooks import Ask, Hook, HookCall, Refuse
+from interlock.ports.hooks import Ask, Hook, HookCall, Refuse, RunOutput
 from interlock.runtime.calls.storable import as_storable
 
 # How long a hook may take for one answer.
@@ -141,7 +141,7 @@ def _question_of(ask: Ask) -> str:
 
 def _copy_of(value: Any) -> Any:
     """What one hook may change in place without another one seeing it."""
-    return copy.deepcopy(value) if isinstance(value, HookCall) else value
+    return copy.deepcopy(value) if isinstance(value, HookCall | RunOutput) else value
 
 
 def _verdict(point: HookPoint, decisions: Sequence[HookDecision], asked: Sequence[Ask]) -> HookVerdict | None:

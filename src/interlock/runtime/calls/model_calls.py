@@ -13,16 +13,16 @@ from interlock.crew.definition import AgentDefinition, CrewDefinition
 from interlock.crew.tokens import text_tokens
 from interlock.engine.budgets.limits import cost_of, with_cost
 from interlock.engine.effects import CallModel
-from interlock.engine.events import HooksDecided, IncomingEvent, ModelFailed, ModelReplied, OutputVerdict, Usage
-from interlock.engine.outputs.reply_value import read_value
+from interlock.engine.events import HooksDecided, IncomingEvent, ModelFailed, ModelReplied, Usage
 from interlock.engine.routing.stream import ReplyScanner
 from interlock.engine.state import turns_by
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, ScriptExhausted
-from interlock.ports import Model, ModelReply, ModelRequest, OutputValidator, Toolbox
+from interlock.ports import Model, ModelReply, ModelRequest, Toolbox
 from interlock.runtime.calls.costs import CostOfRun
 from interlock.runtime.calls.hook_checks import HookChecks, with_replaced_request, with_reply
 from interlock.runtime.calls.host_decisions import HostDecisions
 from interlock.runtime.calls.model_request import build_model_request, scale_of, tokens_of_tools
+from interlock.runtime.calls.output_verdicts import OutputVerdicts
 from interlock.runtime.calls.reply_stream import StreamedReply, read_reply, require_sound
 from interlock.runtime.calls.storable import as_storable, as_storable_call
 from interlock.runtime.live_run import LiveRun, PendingModelCall
@@ -37,9 +37,6 @@ Answer = Callable[[LiveRun, IncomingEvent], None]
 # Called before and after each effect; tests kill the process with it.
 Hook = Callable[[str], None]
 
-# What is wrong with a value, as a model and a person read it.
-FAULT_CHARS_MAX = 500
-
 # How a call ended, or what the hooks of the host decided instead of making it.
 ModelOutcome = ModelReplied | ModelFailed | HooksDecided
 
@@ -48,7 +45,7 @@ RETRY_AFTER_SAID_MAX_MS = 86_400_000
 
 
 class ModelCalls:
-    """`outputs` validates typed values; a process that is given none takes no value."""
+    """`outputs` gives the verdicts on typed values."""
 
     def __init__(
         self,
@@ -56,7 +53,7 @@ class ModelCalls:
         model_for: ModelFor,
         toolbox: Toolbox,
         host_decisions: HostDecisions,
-        outputs: OutputValidator,
+        outputs: OutputVerdicts,
         on_delta: OnDelta,
         on_reply_over: OnReplyOver,
         calls_max: int,
@@ -139,9 +136,9 @@ class ModelCalls:
                     if said:
                         self._on_reply_over(live, call.effect)
             event = _reply_event(live, call, streamed, self._costs)
-            if live.run.table.outputs:
-                event = self._with_verdict(live, event)
-            return await self._judge_reply(live, call, streamed.reply, event) if hooks.sees_replies else event
+            if hooks.sees_replies:
+                event = await self._judge_reply(live, call, streamed.reply, event)
+            return await self._outputs.with_verdict(live, event) if live.run.table.outputs else event
         except asyncio.CancelledError as error:
             if _is_being_cancelled():
                 raise
@@ -175,16 +172,7 @@ class ModelCalls:
         if event.text and live.is_calling(call.effect):
             self._on_delta(live, call.effect, event.text)
             self._on_reply_over(live, call.effect)
-        return self._with_verdict(live, event)
-
-    def _with_verdict(self, live: LiveRun, event: ModelReplied) -> ModelReplied:
-        """The event with the verdict on its value, if a value was asked for and can be read."""
-        asked = None if event.purpose else live.run.table.outputs.get(event.agent)
-        read = read_value(event.text, live.run.table.is_known_mark) if asked is not None else None
-        if asked is None or read is None or read.fault:
-            return event
-        fault = as_storable(self._outputs.fault_in(asked.schema, read.value))[:FAULT_CHARS_MAX]
-        return msgspec.structs.replace(event, output=OutputVerdict(fault=fault))
+        return event
 
 
 def _with_hooked_request(live: LiveRun, effect: CallModel, request: ModelRequest) -> ModelRequest:

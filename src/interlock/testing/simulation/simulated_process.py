@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
-from interlock.adapters.json_schemas import JsonSchemaValidator
 from interlock.adapters.tools.python_tools import PythonToolbox
+from interlock.adapters.value_types.output_validator import TypedOutputValidator
 from interlock.approvals.rules import ApprovalRules
 from interlock.crew.definition import AgentDefinition, CrewDefinition
 from interlock.ports import Model, StoredRecord
@@ -109,7 +109,7 @@ class Process:
             policies=HostPolicies(
                 approvals=HostApprovals(plan.rules, self.store, plan.deadline_ms),
                 hooks=HostHooks(hooks_of_process(self, self.watch, plan.hooks)),
-                outputs=JsonSchemaValidator(),
+                outputs=TypedOutputValidator(),
             ),
         )
 

@@ -1,7 +1,9 @@
-"""Types of arguments that msgspec does not decode by itself.
+"""Types that msgspec does not decode by itself.
 
 Rule 1: a type that says itself how it is decoded and described is a `ForeignType`; msgspec calls it by two hooks.
 Rule 2: a union that msgspec refuses, such as `date | str`, is tried from left to right.
+Rule 3: pydantic decodes a type as a whole if it contains something of pydantic. Where pydantic cannot, msgspec decodes
+the whole and pydantic its own models in it; not if that would drop what a field says to pydantic only.
 """
 
 import dataclasses
@@ -10,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache, partial, reduce
 from operator import or_
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import msgspec
 
@@ -26,7 +28,9 @@ class _TakesAll(type):
 
 
 class ForeignType(metaclass=_TakesAll):
-    """A stand-in for a type in annotations that msgspec reads."""
+    """A stand-in for a type in annotations that msgspec reads. `members` are the types of a union."""
+
+    members: ClassVar[tuple[Any, ...]] = ()
 
     @classmethod
     def decode(cls, value: Any) -> Any:
@@ -36,6 +40,11 @@ class ForeignType(metaclass=_TakesAll):
     @classmethod
     def schema(cls) -> dict[str, Any]:
         raise NotImplementedError
+
+    @classmethod
+    def demands_more(cls) -> bool:
+        """Whether it may refuse a value that fits the schema."""
+        return True
 
 
 def decode_json(text: str, type_: Any) -> Any:
@@ -56,9 +65,11 @@ def require_decodable(hint: Any) -> None:
 def prepare_type(hint: Any) -> Any:
     """The annotation as msgspec can read it; text in `Annotated` becomes a description."""
     if uses_pydantic(hint):
-        from interlock.adapters.tools.pydantic_types import foreign_type
-
-        return foreign_type(hint)
+        try:
+            return foreign_type_of(hint)
+        except TypeError:
+            if not _has_models_only(hint):
+                raise
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return Annotated[prepare_type(inner[0]), *map(_as_metadata, inner[1:])]
@@ -73,6 +84,19 @@ def prepare_type(hint: Any) -> Any:
 def uses_pydantic(hint: Any) -> bool:
     """Whether the annotation contains something of pydantic; finding out loads nothing."""
     return any(map(_is_of_pydantic, _parts_of(hint, set())))
+
+
+def foreign_type_of(hint: Any) -> type[ForeignType]:
+    """The type as pydantic decodes it; raises `TypeError` if pydantic cannot."""
+    from interlock.adapters.value_types.pydantic_types import foreign_type
+
+    return foreign_type(hint)
+
+
+def _has_models_only(hint: Any) -> bool:
+    """Whether all that is of pydantic in a type are models within it: msgspec leaves these to their own class."""
+    found = [part for part in _parts_of(hint, set()) if _is_of_pydantic(part)]
+    return all(part is not hint and hasattr(part, "model_validate") for part in found)
 
 
 def _is_of_pydantic(part: Any) -> bool:
@@ -128,10 +152,12 @@ def _union_of(members: tuple[Any, ...]) -> Any:
     return union
 
 
-def _any_of(members: tuple[Any, ...]) -> type[ForeignType]:
-    decode_each = [partial(msgspec.convert, type=each, dec_hook=_decode_other) for each in members]
+def _any_of(union: tuple[Any, ...]) -> type[ForeignType]:
+    decode_each = [partial(msgspec.convert, type=each, dec_hook=_decode_other) for each in union]
 
     class AnyOf(ForeignType):
+        members = union
+
         @classmethod
         def decode(cls, value: Any) -> Any:
             faults: list[str] = []
@@ -144,7 +170,7 @@ def _any_of(members: tuple[Any, ...]) -> type[ForeignType]:
 
         @classmethod
         def schema(cls) -> dict[str, Any]:
-            described, definitions = schemas_of(list(members))
+            described, definitions = schemas_of(list(union))
             return {"anyOf": list(described), **({"$defs": definitions} if definitions else {})}
 
     return AnyOf
@@ -163,9 +189,7 @@ def _decode_other(type_: Any, value: Any) -> Any:
 @cache
 def _pydantic_class(type_: type) -> type[ForeignType]:
     """A model of pydantic as a field of a class that msgspec reads."""
-    from interlock.adapters.tools.pydantic_types import foreign_type
-
-    return foreign_type(type_)
+    return foreign_type_of(type_)
 
 
 def _schema_of_other(type_: Any) -> dict[str, Any]:

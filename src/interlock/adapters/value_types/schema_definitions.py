@@ -1,4 +1,4 @@
-"""JSON Schema of arguments: one document, whatever libraries described its parts.
+"""JSON Schema of a type: one document, whatever libraries described its parts.
 
 Rule 1: all definitions are in `$defs` of the document; two of the same name get different names.
 Rule 2: it accepts what the decoder accepts: a number for a decimal, and repeated items for a set.

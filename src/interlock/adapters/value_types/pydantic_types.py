@@ -1,4 +1,4 @@
-"""Arguments and results that are types of pydantic. The only module of tools that loads it, so it is imported on use.
+"""Values that are types of pydantic. The only module for types that loads it, so it is imported on use.
 
 Rule 1: pydantic's own rules apply to its types, its conversions included.
 Rule 2: its errors stop here, as one line.
@@ -10,7 +10,8 @@ import msgspec
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from interlock.adapters.tools.foreign_types import ForeignType
+from interlock.adapters.value_types.foreign_types import ForeignType
+from interlock.adapters.value_types.pydantic_demands import core_demands_more
 
 # A model corrects the first faults; a longer list does not help it.
 FAULTS_MAX = 3
@@ -35,6 +36,10 @@ def foreign_type(hint: Any) -> type[ForeignType]:
         @classmethod
         def schema(cls) -> dict[str, Any]:
             return schema
+
+        @classmethod
+        def demands_more(cls) -> bool:
+            return core_demands_more(adapter.core_schema)
 
     return PydanticType
 
