@@ -10,6 +10,7 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
     tools AGENT: A, B    the model of AGENT calls tools A and B; `tools AGENT: A | TEXT` says something with it
     use AGENT: TOOL JSON the model of AGENT calls one tool with these arguments; ` + ` stands between several
     emit AGENT: X, Y     the model of AGENT emits signals X and Y; `+A` calls tool A beside them, `| TEXT` as for tools
+    typed AGENT: JSON | TEXT   like reply, with the verdict of the host on the value in TEXT
     free AGENT: TEXT     like reply, from a model that could not be held to its ending
     output TOOL: TEXT    the tool gives its output; `broke TOOL: TEXT` is an error, `lost TOOL` an unknown outcome
     fail AGENT: TEXT     the model call fails; `refuse AGENT: TEXT` fails it for good
@@ -105,6 +106,7 @@ from interlock.engine.events import (
     MessageGiven,
     ModelFailed,
     ModelReplied,
+    OutputVerdict,
     ParkRequested,
     Reserved,
     RunResumed,
@@ -167,6 +169,7 @@ class Story:
             "asks": self._asks,
             "decide": self._decide,
             "hooks": self._hooks,
+            "typed": self._typed,
             "hooked": self._start_hooked,
             "hold": lambda rest: msgspec.structs.replace(self._resume(rest), by="key:boss", may_hold=True),
             "expire": lambda rest: InputExpired(token=self.tokens[int(rest.removeprefix("#")) - 1]),
@@ -319,6 +322,12 @@ class Story:
         usage = Usage(input_tokens=3, output_tokens=2, cost_micros=10)
         return ModelReplied(call=self._key(f"call of {agent}"), agent=agent, text=text, usage=usage)
 
+    def _typed(self, rest: str) -> ModelReplied:
+        agent, said = _said(rest)
+        verdict, _, text = said.partition(" | ")
+        found = msgspec.json.decode(verdict, type=OutputVerdict)
+        return msgspec.structs.replace(self._reply(f"{agent}: {text}"), output=found)
+
     def _tools(self, rest: str) -> ModelReplied:
         agent, names = _said(rest)
         names, _, text = names.partition("|")
@@ -360,15 +369,17 @@ class Story:
         return RunStarted(crew="story", input=text, rules=RULES, needs=needs, checks_output=True, verdict=verdict)
 
     def _hooks(self, rest: str) -> HooksDecided:
-        """The verdict of hooks on a tool by its name, on the call of an agent, or on the output."""
+        """The verdict of hooks on a tool by its name, on the call of an agent, or on the output and its new value."""
         about, decided = _said(rest)
+        decided, _, output = decided.partition(" | ")
         verdict = msgspec.json.decode(decided, type=HookVerdict)
         if verdict.point == HookPoint.BEFORE_TOOL:
             return HooksDecided(call=self._tool(about), verdict=verdict)
         if verdict.point == HookPoint.BEFORE_MODEL:
             return HooksDecided(call=self._key(f"call of {about}"), agent=about, verdict=verdict)
         assert self.run.state.ending is not None
-        return HooksDecided(call=self.run.state.ending.checking, verdict=verdict)
+        found = msgspec.json.decode(output, type=OutputVerdict) if output else None
+        return HooksDecided(call=self.run.state.ending.checking, verdict=verdict, output=found)
 
     def _wrote(self, rest: str) -> ToolReturned:
         """A tool that returns what it wrote to the shared memory."""

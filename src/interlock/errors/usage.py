@@ -21,8 +21,12 @@ class FolderServed(UsageError):
         self.folder, self.pid = folder, pid
 
 
+# What is missing and not a tool begins with one of these.
+_NAMED_OTHERWISE = ("hook ", "approval of ", "output type of ")
+
+
 class HostLacks(UsageError):
-    """This process cannot give what a run was begun with; `missing` names it: `models`, `deps`, tools, hooks."""
+    """This process cannot give what a run was begun with; `missing` names it: `models`, `deps`, tools, hooks, types."""
 
     code = "host-lacks"
 
@@ -32,7 +36,11 @@ class HostLacks(UsageError):
             advice.append("give hooks of these names in Python: Interlock(hooks=[…])")
         if any(part.startswith("approval of ") for part in missing):
             advice.append("declare these tools with needs_approval, as they were when the run began")
-        if any(part not in _WAYS_TO_GIVE and not part.startswith(("hook ", "approval of ")) for part in missing):
+        if any(part.startswith("output type of ") for part in missing):
+            advice.append(
+                "start the run again under its id with the same crew in Python, or 'resume --crew FILE.py:NAME'"
+            )
+        if any(part not in _WAYS_TO_GIVE and not part.startswith(_NAMED_OTHERWISE) for part in missing):
             advice.append(
                 "name the modules of the tools under [tools] in interlock.toml, or give tools=… in Python, "
                 "or 'resume --crew FILE.py:NAME'"

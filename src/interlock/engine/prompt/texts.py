@@ -29,11 +29,13 @@ class PromptTexts:
         self.typed_reply = cache(self._build_typed_reply)
         self.longest = cache(self._measure_longest)
 
-    def _build_instructions(self, agent_id: str, group: str = "", kind: TurnKind = TurnKind.FLOOR) -> str:
+    def _build_instructions(
+        self, agent_id: str, group: str = "", kind: TurnKind = TurnKind.FLOOR, is_side: bool = False
+    ) -> str:
         """The agent's prompt with its fields filled, in one pass: values are never looked at again. Then its contract.
 
         A member of a group at work has another contract than the agent with the floor; so have a task and an advisory
-        call, which has no prompt either.
+        call, which has no prompt either. A side turn (`is_side`) is not asked for an output.
         """
         agent = self.agents[agent_id]
         if kind:
@@ -42,7 +44,7 @@ class PromptTexts:
                 return rules
         else:
             rules = contract(self.table, agent, group)
-        output = "" if kind else output_contract(self.crew, self.table.outputs.get(agent_id))
+        output = "" if kind or is_side else output_contract(self.crew, self.table.outputs.get(agent_id))
         parts = (fill_prompt(agent.system_prompt, agent).rstrip(), frames_explanation(self.crew), output, rules)
         text = "\n\n".join(part for part in parts if part)
         return text.strip() if kind else text

@@ -33,7 +33,7 @@ def build_model_request(
         number=effect.number,
         purpose=effect.purpose,
         purpose_number=effect.purpose_number,
-        system=conversation.instructions(agent.id, group, turn.kind),
+        system=conversation.instructions(agent.id, group, turn.kind, state.aside is not None),
         messages=conversation.messages(state.history, turn, scale_of(state, agent.id)),
         tools=tool_schemas(run, agent, turn, host_schemas),
         temperature=agent.temperature,
