@@ -1,4 +1,6 @@
-"""The Python of the README, the guide and the examples, for type checkers: all in one folder, each a module.
+"""The Python of the README, the guide and the examples, and the types of results, for type checkers.
+
+All are in one folder, each a module.
 
 Rule 1: a block keeps the lines that it has in its page, so that an error names them.
 Rule 2: a block with a file name is a module of this name. A name is there once, over all pages and examples.
@@ -18,6 +20,9 @@ from tempfile import TemporaryDirectory
 
 from docs.outputs import PAGES, ROOT
 
+# States what type checkers know of the results of crews.
+RESULT_TYPES = ROOT / "tests" / "authoring" / "test_result_types.py"
+
 _PYTHON = re.compile(r"^```python(?: (\S+))?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -31,13 +36,13 @@ def programs_of(page: Path) -> Iterator[tuple[str, str]]:
 
 
 def write_programs(folder: Path) -> list[Path]:
-    """Writes the blocks of all pages and copies the examples; returns the files."""
+    """Writes the blocks of all pages and copies the other files; returns the files."""
     files: list[Path] = []
     for page in PAGES:
         for name, program in programs_of(page):
             files.append(_new_file(folder, name))
             files[-1].write_text(program, "utf-8")
-    for example in sorted((ROOT / "examples").rglob("*.py")):
+    for example in (*sorted((ROOT / "examples").rglob("*.py")), RESULT_TYPES):
         files.append(_new_file(folder, example.name))
         shutil.copy(example, files[-1])
     return files

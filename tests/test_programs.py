@@ -71,7 +71,7 @@ PACKAGES = ("broadcast", "events", "messages", "signals", "testing")
 
 def test_a_module_has_the_lines_of_its_page_and_a_name_of_its_own(tmp_path: Path) -> None:
     files = write_programs(tmp_path)
-    assert len({file.name for file in files}) == len(files) == len(PROGRAMS)
+    assert len({file.name for file in files}) == len(files) == len(PROGRAMS) + 1, "and the types of results"
     page = README.read_text("utf-8").splitlines()
     for n, line in enumerate((tmp_path / "clerk.py").read_text("utf-8").splitlines()):
         assert line in ("", page[n])

@@ -102,7 +102,7 @@ class Interlock(OpenFolder):
         A broadcast to a subscription that is not silent starts a run, if this host was opened with `recover`.
         """
         self._require_open()
-        await self._starter.listen(definition_of(crew))
+        await self._starter.listen(crew)
 
     async def schedule_runs(self, crew: AnyCrew, text: str, **when: Any) -> RunSchedule:
         """Schedules runs of a crew; `when` is as for `schedules.add`. They use the newest known file of the crew."""
