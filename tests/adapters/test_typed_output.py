@@ -6,12 +6,14 @@ The schemas are checked by stand-ins that refuse what the providers refuse; see 
 import asyncio
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import msgspec
 import pytest
 
+from interlock import Interlock, load_crew, load_host
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.adapters.models.openai.client import OpenAICompatibleModel
 from interlock.adapters.models.openai.endpoint import Endpoint, Server
@@ -266,3 +268,48 @@ async def test_anthropic_takes_the_schema(name: str, monkeypatch: pytest.MonkeyP
         model._load()
         reply = await reply_of(model, asking(SCHEMAS[name]))
     assert valid(SCHEMAS[name], value_of(reply.text))
+
+
+CREW = """\
+version: "2.0"
+name: desk
+entry_point: a
+output: {type: object, properties: {n: {type: integer}}, required: [n], additionalProperties: false}
+agents: [{id: a, model: "house:m"}]
+routing: {signals: {a: [{signal: "[DONE]", type: terminate}]}}
+"""
+
+
+def answer_in_every_way(body: dict[str, Any]) -> bytes:
+    value, delta = {"n": 7}, {"content": '{"n": 7}\n[DONE]'}
+    envelope = json.dumps({"value": value, "signal": "[DONE]"})
+    if "response_format" in body:
+        delta = {"content": envelope}
+    elif body.get("tools"):
+        function = {"name": body["tools"][-1]["function"]["name"], "arguments": envelope}
+        delta = {"tool_calls": [{"index": 0, "id": "1", "type": "function", "function": function}]}  # type: ignore[dict-item]
+    chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}]
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks).encode() + b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize("way", [SCHEMA, JSON_OBJECT, TOOL, PROMPT])
+async def test_the_file_of_the_host_says_how_a_provider_is_asked(tmp_path: Path, way: str) -> None:
+    provider = Provider(lambda _: [], answer_in_every_way)
+    (tmp_path / "crew.yaml").write_text(CREW, "utf-8")
+    async with listening(provider.serve) as port:
+        (tmp_path / "interlock.toml").write_text(
+            f'[providers.house]\nurl = "http://127.0.0.1:{port}"\noutputs = "{way}"\n', "utf-8"
+        )
+        crew = load_crew(tmp_path, host=load_host(tmp_path / "interlock.toml"))
+        async with Interlock(tmp_path / "data", host=tmp_path / "interlock.toml") as box, asyncio.timeout(30):
+            result = await (await box.start(crew, "how many?")).result()
+    assert (result.status, result.value) == ("completed", {"n": 7}), result.detail
+    (body,) = provider.bodies
+    form = body.get("response_format", {}).get("type")
+    assert (form, bool(body.get("tools"))) == {
+        SCHEMA: ("json_schema", False),
+        JSON_OBJECT: ("json_object", False),
+        TOOL: (None, True),
+        PROMPT: (None, False),
+    }[way]

@@ -165,6 +165,8 @@ async def test_a_hook_decides(
         ("after_model", ModelReply(text=7), "a int for its text"),  # type: ignore[arg-type]
         ("before_tool", [1], "before_tool must return arguments, a call"),
         ("before_tool", {"amount": object()}, "Encoding objects of type object"),
+        ("before_tool", {"amount": math.nan}, "NaN and Infinity are not JSON"),
+        ("before_tool", {"amount": 3, "more": [{"deep": -math.inf}]}, "NaN and Infinity are not JSON"),
         ("after_tool", b"bytes", "the replacement must be text, not bytes"),
         ("on_output", 7, "on_output must return text, a RunOutput"),
         ("before_tool", Refuse(7), "the reason of Refuse must be text"),  # type: ignore[arg-type]

@@ -307,6 +307,16 @@ def test_how_a_provider_is_constrained_is_one_of_few_words(tmp_path: Path) -> No
     assert read_settings(file).provider_settings["here"].constrains == "grammar"
 
 
+def test_how_a_provider_is_asked_for_outputs_is_one_of_few_words(tmp_path: Path) -> None:
+    file = tmp_path / "interlock.toml"
+    for way in ("schema", "json_object", "tool", "prompt"):
+        file.write_text(f'[providers.here]\nurl = "http://127.0.0.1:9/v1"\noutputs = "{way}"\n', "utf-8")
+        assert read_settings(file).provider_settings["here"].outputs == way
+    file.write_text('[providers.here]\nurl = "http://127.0.0.1:9/v1"\noutputs = "magic"\n', "utf-8")
+    with pytest.raises(UsageError, match=r"providers\.here\.outputs is 'magic'; it must be one of schema, json_object"):
+        read_settings(file)
+
+
 @pytest.mark.parametrize(
     ("toml", "why"),
     [

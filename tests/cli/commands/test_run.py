@@ -348,6 +348,48 @@ replies:
 """
 
 
+TYPED_CREW = """\
+from pydantic import BaseModel, field_validator
+
+from interlock import END, Agent, Crew, Pause
+
+
+class Payment(BaseModel):
+    amount: float
+
+    @field_validator("amount")
+    @classmethod
+    def require_small(cls, amount: float) -> float:
+        if amount > 100:
+            raise ValueError("too much")
+        return amount
+
+
+agent = Agent("clerk", model="scripted:words.yaml", on={"[ASK]": Pause(), "[DONE]": END})
+desk = Crew("desk", [agent], output=Payment)
+"""
+TYPED_WORDS = """\
+replies:
+  clerk: ["Which? [ASK]", '{"amount": 240} [DONE]', '{"amount": 24} [DONE]']
+"""
+
+
+def test_the_types_of_a_crew_in_python_check_its_outputs_where_it_is_resumed(tmp_path: Path) -> None:
+    crew = tmp_path / "typed_desk_to_resume.py"
+    crew.write_text(TYPED_CREW, "utf-8")
+    (tmp_path / "words.yaml").write_text(TYPED_WORDS, "utf-8")
+    data = ["--data", str(tmp_path / "data")]
+    paused = CliRunner().invoke(interlock, ["run", f"{crew}:desk", "hello", "--plain", *data])
+    assert paused.exit_code == 3, paused.output
+    found = CliRunner().invoke(interlock, ["runs", "list", *data]).stdout.split()[0]
+    refused = CliRunner().invoke(interlock, ["resume", found, "--input", "A-17", *data])
+    assert refused.exit_code == 2 and "does not have: output type of desk" in refused.stderr
+    words = ["resume", found, "--input", "A-17", "--crew", f"{crew}:desk", "--plain", *data]
+    resumed = CliRunner().invoke(interlock, words)
+    assert resumed.exit_code == 0, resumed.output
+    assert "clerk is asked again (invalid_output)" in resumed.stdout
+
+
 def test_a_crew_in_python_gives_its_functions_to_a_run_that_is_resumed(tmp_path: Path) -> None:
     crew = tmp_path / "desk_to_resume.py"
     crew.write_text(PYTHON_CREW, "utf-8")

@@ -23,6 +23,31 @@ async def test_a_run_is_started_looked_at_listed_and_explained(tmp_path: Path) -
         assert explained["reasons"][1]["event"]["candidates"][0]["signal"] == "[NEXT]"
 
 
+TYPED = CREW.replace("entry_point: clerk\n", "entry_point: clerk\noutput: {type: object, required: [order]}\n")
+
+
+async def test_the_value_of_a_typed_run_is_in_the_run_its_events_and_its_stream(tmp_path: Path) -> None:
+    async with open_office(tmp_path, crews={"crew": TYPED}) as office:
+        run = await office.finished('{"order": "A-17"} [DONE]')
+        assert (run["status"], run["value"]) == ("completed", {"order": "A-17"})
+        path = f"/v1/runs/{run['id']}/events"
+        page = (await office.get(path)).json()["events"]
+        (finished,) = (event for event in page if event["type"] == "run.finished")
+        assert finished["value"] == {"order": "A-17"}
+        streamed = [event.data for event in await office.events(path)]
+        assert [event["value"] for event in streamed if event.get("type") == "run.finished"] == [{"order": "A-17"}]
+        (replied,) = (event for event in page if event["type"] == "model.replied")
+        assert replied["output"]["fault"] == ""
+
+
+async def test_a_run_without_a_value_has_none_over_http(tmp_path: Path) -> None:
+    async with open_office(tmp_path, crews={"crew": TYPED}) as office:
+        run = await office.finished('{"lamp": 1} [DONE]')
+        assert (run["status"], run["reason"], run["value"]) == ("failed", "invalid_output", None)
+        page = (await office.get(f"/v1/runs/{run['id']}/events")).json()["events"]
+        assert "value" not in page[-1] and sum(event["type"] == "nudged" for event in page) == 2
+
+
 async def test_a_list_is_filtered_and_paged_by_a_cursor_without_gap_or_repetition(tmp_path: Path) -> None:
     async with open_office(tmp_path) as office:
         runs = [await office.finished() for _ in range(5)]
