@@ -19,7 +19,7 @@ from typing import Any
 from interlock import Interlock, ToolContext, load_crew
 from interlock.adapters import crash_points
 from interlock.adapters.tools.python_tools import PythonTool
-from interlock.compose.given.crew_like import OutputTypes
+from interlock.adapters.value_types.output_types import OutputTypes
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
 from interlock.engine.events import ToolRequest

@@ -11,8 +11,8 @@ from interlock.crew.definition import CrewDefinition
 
 if TYPE_CHECKING:
     from interlock.adapters.tools.python_tools import PythonTool
+    from interlock.adapters.value_types.output_types import OutputTypes
     from interlock.authoring.crew import Crew
-    from interlock.compose.given.crew_like import OutputTypes
     from interlock.compose.results import Result
 
 

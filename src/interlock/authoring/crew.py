@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
+from interlock.adapters.value_types.output_types import output_place
 from interlock.authoring.agent import Agent
 from interlock.authoring.call_places import CallPlace, place_of_caller
 from interlock.authoring.routes import Written
 from interlock.authoring.running import Runnable
-from interlock.compose.given.crew_like import output_place
 from interlock.compose.results import Result, T
 from interlock.crew.definition import AgentDefinition, CrewDefinition, CrewSettings
 from interlock.crew.problem import Problem
@@ -21,10 +21,9 @@ from interlock.errors import UsageError
 if TYPE_CHECKING:
     from interlock.adapters.crews.crew_trees import CrewTree
     from interlock.adapters.tools.python_tools import PythonTool
-    from interlock.adapters.value_types.output_types import OutputType
+    from interlock.adapters.value_types.output_types import OutputType, OutputTypes
     from interlock.authoring.prove import ProvenCrew
     from interlock.compose.crews import AnyHost
-    from interlock.compose.given.crew_like import OutputTypes
 
 
 class _CrewCall(Written):

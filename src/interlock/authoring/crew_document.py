@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping as AnyMapping
 
-from interlock.adapters.value_types.output_types import OutputType, is_output_type
+from interlock.adapters.value_types.output_types import OutputType, is_output_type, output_place
 from interlock.authoring.agent import Agent
 from interlock.authoring.call_places import Spot
 from interlock.authoring.given_tools import GivenTools
@@ -10,7 +10,6 @@ from interlock.authoring.group_names import name_of_group
 from interlock.authoring.python_nodes import Entry, NodeMaker, key_at
 from interlock.authoring.routes import END, Broadcast, End, External, Group, Pause, Route, SubCrew, Written
 from interlock.authoring.sub_crews import KEYS_OF_CALL, GivenSubCrews, as_crew
-from interlock.compose.given.crew_like import output_place
 from interlock.crew.nodes import Mapping, Node, Scalar, Sequence
 from interlock.crew.problem import Problems
 from interlock.signals.builtin import BUILT_IN

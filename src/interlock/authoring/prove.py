@@ -19,13 +19,13 @@ from interlock.adapters.crews.script_paths import with_script_paths
 from interlock.adapters.files.contained_folder import ContainedFolder, LeavesFolder
 from interlock.adapters.models.known_models import with_model_facts
 from interlock.adapters.tools.python_tools import PythonTool
+from interlock.adapters.value_types.output_types import OutputTypes
 from interlock.authoring.call_places import Spot
 from interlock.authoring.crew_document import CrewDocument
 from interlock.authoring.python_nodes import NodeMaker
 from interlock.authoring.routes import Written
 from interlock.authoring.sub_crews import GivenSubCrew, GivenSubCrews, folder_of
 from interlock.compose.crews import AnyHost, resolve_host
-from interlock.compose.given.crew_like import OutputTypes
 from interlock.crew.checks import check_crew
 from interlock.crew.definition import CrewDefinition, SubCrewDefinition
 from interlock.crew.host import Host

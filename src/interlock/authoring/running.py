@@ -13,8 +13,8 @@ from interlock.adapters.clock import SystemClock
 from interlock.adapters.function_callers import CallsInLoop, CallsInThreads
 from interlock.adapters.models.given_models import ModelChoice
 from interlock.adapters.tools.python_tools import PythonTool
+from interlock.adapters.value_types.output_types import OutputTypes
 from interlock.authoring.background import AnyPath, background
-from interlock.compose.given.crew_like import OutputTypes
 from interlock.compose.given.run_resources import RunGift
 from interlock.compose.interlock import Interlock, Result, RunHandle, new_run_id
 from interlock.compose.results import T

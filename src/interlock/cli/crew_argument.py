@@ -12,10 +12,9 @@ import click
 from interlock.adapters.crews.crew_files import LoadedCrew, read_crew
 from interlock.adapters.log.log_lines import one_line
 from interlock.adapters.tools.python_tools import PythonTool
-from interlock.adapters.value_types.output_types import OutputType
+from interlock.adapters.value_types.output_types import OutputType, OutputTypes
 from interlock.authoring.python_names import import_crew, python_name_of
 from interlock.compose.crews import HOST_FILE, chosen_host_file, find_host_file, load_host
-from interlock.compose.given.crew_like import OutputTypes
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.problem import Problem, Severity
 from interlock.crew.unsound import UnsoundCrew

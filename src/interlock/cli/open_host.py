@@ -9,9 +9,9 @@ from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.config.host_secrets import host_secrets
 from interlock.adapters.log.run_log import RunLog
 from interlock.adapters.tools.python_tools import PythonTool
+from interlock.adapters.value_types.output_types import OutputTypes
 from interlock.cli.options import script_of
 from interlock.compose.crews import host_settings
-from interlock.compose.given.crew_like import OutputTypes
 from interlock.compose.interlock import Interlock
 from interlock.signals.registry import SignalRegistry
 

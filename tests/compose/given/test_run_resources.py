@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from interlock import Interlock, ToolContext, load_crew
 from interlock.adapters.tools.python_tools import PythonTool
+from interlock.adapters.value_types.output_types import OutputTypes
 from interlock.cli.main import interlock
-from interlock.compose.given.crew_like import OutputTypes
 from interlock.compose.given.run_resources import RunGift
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host

@@ -5,6 +5,7 @@ Rule 2: JSON has one kind of number: 24.0 is a whole number, as JSON Schema has 
 Rule 3: nothing that a type of the host raises leaves this module but a `ValueError` with one line.
 """
 
+from collections.abc import Mapping
 from typing import Any, NewType, get_origin
 
 import msgspec
@@ -52,6 +53,15 @@ class OutputType:
         except ValueError as error:
             return str(error) or f"{self.name} refuses it"
         return ""
+
+
+# The types that were given as outputs, by the place of the output: `output_place`.
+OutputTypes = Mapping[str, OutputType]
+
+
+def output_place(crew: str, agent: str = "") -> str:
+    """The name of the output of a crew, or of that of one of its agents, as people and `HostNeeds` read it."""
+    return f"{crew}/{agent}" if agent else crew
 
 
 def _with_whole_numbers(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 Rule 1: a type that demands more than its schema may call code of the host. It works in a thread of its own, and what
 it does not answer within the limit is a fault: no validator can block the process, or let a value through by hanging.
+Rule 2: a simulation asks in place, because its time is virtual.
 """
 
 import asyncio
@@ -26,8 +27,10 @@ def no_type_for(crew: CrewRef, agent: str) -> None:
 
 
 class TypedOutputValidator:
-    def __init__(self, type_for: TypeFor = no_type_for, *, seconds_max: float = TYPE_SECONDS_MAX) -> None:
-        self._type_for, self._seconds_max = type_for, seconds_max
+    def __init__(
+        self, type_for: TypeFor = no_type_for, *, seconds_max: float = TYPE_SECONDS_MAX, in_place: bool = False
+    ) -> None:
+        self._type_for, self._seconds_max, self._in_place = type_for, seconds_max, in_place
         self._schemas, self._threads = JsonSchemaValidator(), ToolThreads()
 
     async def fault_in(self, schema: Mapping[str, Any], value: Any, crew: CrewRef, agent: str = "") -> str:
@@ -36,7 +39,9 @@ class TypedOutputValidator:
         type_ = self._type_for(crew, agent)
         if type_ is None:
             return ""
-        return await self._ask_host(type_, value) if type_.demands_more else type_.fault_in(value)
+        if self._in_place or not type_.demands_more:
+            return type_.fault_in(value)
+        return await self._ask_host(type_, value)
 
     async def _ask_host(self, type_: OutputType, value: Any) -> str:
         try:

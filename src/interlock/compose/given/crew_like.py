@@ -5,15 +5,12 @@ from types import MappingProxyType
 from typing import Protocol
 
 from interlock.adapters.tools.python_tools import PythonTool
-from interlock.adapters.value_types.output_types import OutputType
+from interlock.adapters.value_types.output_types import OutputTypes, output_place
 from interlock.compose.preflight import require_crew
 from interlock.crew.definition import CrewDefinition
 
 # The functions that were given as tools, by the names of the tools.
 Functions = Mapping[str, PythonTool]
-
-# The types that were given as outputs, by the place of the output: `output_place`.
-OutputTypes = Mapping[str, OutputType]
 
 _NO_FUNCTIONS: Functions = MappingProxyType({})
 _NO_TYPES: OutputTypes = MappingProxyType({})
@@ -51,11 +48,6 @@ def functions_of(crew: AnyCrew) -> Functions:
 def output_types_of(crew: AnyCrew) -> OutputTypes:
     """The types that came with a crew, by the places of their outputs."""
     return _NO_TYPES if isinstance(crew, CrewDefinition) else crew.output_types
-
-
-def output_place(crew: str, agent: str = "") -> str:
-    """The name of the output of a crew, or of that of one of its agents, as people and `HostNeeds` read it."""
-    return f"{crew}/{agent}" if agent else crew
 
 
 def output_places(crew: CrewDefinition) -> list[str]:

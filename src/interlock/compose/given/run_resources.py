@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 from interlock.adapters.function_callers import OWN_LOOP, FunctionCaller
 from interlock.adapters.models.given_models import GivenModels, ModelChoice
 from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
-from interlock.adapters.value_types.output_types import OutputType
-from interlock.compose.given.crew_like import Functions, OutputTypes, output_place, output_places
+from interlock.adapters.value_types.output_types import OutputType, OutputTypes, output_place
+from interlock.compose.given.crew_like import Functions, output_places
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import NO_NEEDS, HostNeeds
 from interlock.errors import HostLacks

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from interlock.adapters.value_types.schema_validator import JsonSchemaValidator
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.delegation.tasks import deliver_messages
 from interlock.engine.events import (
@@ -37,6 +38,7 @@ from interlock.engine.events import (
 )
 from interlock.engine.index import Index
 from interlock.engine.kinds import TimerKind, TimerPurpose
+from interlock.engine.outputs.checked_reply import INVALID_OUTPUT, REPAIRS_MAX
 from interlock.engine.run import Run
 from interlock.engine.state import RunState, turns_of
 from interlock.engine.transition import Transition
@@ -62,6 +64,7 @@ REASONS = {
         "cannot_continue",
         "hook_failed",
         "refused:",
+        INVALID_OUTPUT,
     ),
     "stopped": ("max_handoffs", "max_input_size_kb", "max_rounds", "max_occurs", "timeout", "loop_detected", "budget:"),
     "cancelled": ("cancelled",),
@@ -69,6 +72,11 @@ REASONS = {
 
 # Working time is checked at events; a run may end this much after its limit.
 TIMEOUT_SLACK_MS = 60_000
+
+# In one turn: because of its signals, and because of its value.
+_NUDGES_MAX = {False: NUDGES_MAX, True: REPAIRS_MAX}
+
+_SCHEMAS = JsonSchemaValidator()
 
 
 class RecordContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,7 +163,7 @@ def turns_are_bounded(seen: RecordContext) -> Iterator[str]:
     for event in seen.events:
         match event:
             case TurnStarted():
-                rounds[event.agent] = nudges[event.agent] = 0
+                rounds[event.agent] = nudges[event.agent, False] = nudges[event.agent, True] = 0
                 with_backup.discard(event.agent)
             case ModelCalled():
                 is_round = not event.purpose and not is_repeat
@@ -165,9 +173,10 @@ def turns_are_bounded(seen: RecordContext) -> Iterator[str]:
                 if event.attempt > RETRIES_MAX:
                     yield f"a failed call of {event.agent} is tried again {event.attempt} times"
             case Nudged():
-                nudges[event.agent] += 1
-                if nudges[event.agent] > NUDGES_MAX:
-                    yield f"{event.agent} is nudged {nudges[event.agent]} times in one turn"
+                kind = event.agent, event.because == INVALID_OUTPUT
+                nudges[kind] += 1
+                if nudges[kind] > _NUDGES_MAX[kind[1]]:
+                    yield f"{event.agent} is nudged {nudges[kind]} times in one turn"
             case _:
                 pass
 
@@ -253,6 +262,20 @@ def ends_say_why(seen: RecordContext) -> Iterator[str]:
             yield f"the run ended as {event.status!r} with the reason {event.reason!r}"
 
 
+def values_are_what_was_asked_for(seen: RecordContext) -> Iterator[str]:
+    """A crew with an output completes with a value of it; no other end has a value."""
+    wanted = seen.crew.output
+    for event in seen.events:
+        if not isinstance(event, RunFinished):
+            continue
+        if event.status != "completed" and event.value is not msgspec.UNSET:
+            yield f"the run ended as {event.status!r} with the value {event.value!r}"
+        elif event.status == "completed" and wanted is not msgspec.UNSET:
+            fault = "it has none" if event.value is msgspec.UNSET else _SCHEMAS.fault_in(wanted, event.value)
+            if fault:
+                yield f"the run completed with a value that is not of the crew's output: {fault}"
+
+
 def pauses_only_when_idle(seen: RecordContext) -> Iterator[str]:
     """Paused means that no work is in progress; running means that some is."""
     state = seen.replayed.state
@@ -330,6 +353,7 @@ LAWS: tuple[Law, ...] = (
     messages_are_settled_once,
     agents_move_by_the_table,
     ends_say_why,
+    values_are_what_was_asked_for,
     pauses_only_when_idle,
     what_is_found_by_key_is_there,
     no_idle_agent_could_continue,

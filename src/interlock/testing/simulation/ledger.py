@@ -36,6 +36,7 @@ from interlock.engine.events import (
     WentStale,
 )
 from interlock.engine.kinds import HookPoint
+from interlock.engine.outputs.checked_reply import INVALID_OUTPUT
 from interlock.ports import Record
 
 
@@ -58,7 +59,7 @@ class JournalTally(msgspec.Struct, kw_only=True):
     cancelled: set[str] = set()  # cancelled model calls
     given: dict[str, str] = {}
     rounds: Counter[str] = msgspec.field(default_factory=Counter)
-    nudges: Counter[str] = msgspec.field(default_factory=Counter)
+    nudges: Counter[tuple[str, bool]] = msgspec.field(default_factory=Counter)  # by agent, and whether for a value
     with_backup: set[str] = set()
     members: tuple[str, ...] = ()
     branches: dict[str, str] = {}
@@ -186,10 +187,10 @@ class JournalTally(msgspec.Struct, kw_only=True):
                 self.emitted.append(str(event.signal["id"]))
             case TurnStarted():
                 self.side_agent = event.agent if event.side else ""
-                self.rounds[event.agent] = self.nudges[event.agent] = 0
+                self.rounds[event.agent] = self.nudges[event.agent, False] = self.nudges[event.agent, True] = 0
                 self.with_backup.discard(event.agent)
             case Nudged():
-                self.nudges[event.agent] += 1
+                self.nudges[event.agent, event.because == INVALID_OUTPUT] += 1
             case HandedOver():
                 self.departures += 1
             case ChildStarted():

@@ -1,4 +1,4 @@
-"""A model with random replies: legal signals, none, several, wrong ones, and tool calls.
+"""A model with random replies: legal signals, none, several, wrong ones, values, and tool calls.
 
 Rule 1: a reply depends on the seed, the call and its number of tries; not on the order of calls.
 """
@@ -10,10 +10,12 @@ from typing import Any
 import msgspec
 
 from interlock.crew.definition import CrewDefinition
+from interlock.crew.outputs.asked import AskedOutput, outputs_by_agent
 from interlock.engine.events import ToolRequest, Usage
 from interlock.ids import without_number
 from interlock.ports import Delta, ModelReply, ModelRequest, ToolSchema
 from interlock.testing.simulation.random_messages import mail_calls
+from interlock.testing.simulation.random_values import random_value
 from interlock.testing.simulation.seeds import chance_of
 
 WORDS = ("so", "well", "then", "yes", "no", "two and two", "một hai", "as you said", "the report", "42")
@@ -26,6 +28,7 @@ class RandomModel:
     def __init__(self, crew: CrewDefinition, seed: int | str) -> None:
         self._crew, self._seed = crew, seed
         self._times: dict[str, int] = {}
+        self._outputs: dict[int, dict[str, AskedOutput]] = {}
 
     async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         times = self._times[request.key] = self._times.get(request.key, 0) + 1
@@ -59,7 +62,15 @@ class RandomModel:
             crew = inner
         return crew
 
+    def _asked_of(self, crew: CrewDefinition, agent: str) -> AskedOutput | None:
+        if id(crew) not in self._outputs:
+            self._outputs[id(crew)] = outputs_by_agent(crew)
+        return self._outputs[id(crew)].get(agent)
+
     def _turn_reply(self, crew: CrewDefinition, agent: str, chance: Random) -> str:
+        asked = self._asked_of(crew, agent)
+        if asked is not None and chance.random() < (0.9 if asked.always else 0.6):
+            return f"{random_value(asked.schema, chance)}\n{' '.join(self._marks(crew, agent, chance))}"
         words = " ".join(chance.choices(WORDS, k=chance.randint(0, 4)))
         return f"{words}\n{' '.join(self._marks(crew, agent, chance))}"
 

@@ -23,6 +23,8 @@ from interlock.adapters.models.function_model import FunctionModel, ModelFunctio
 from interlock.adapters.models.scripted_model import Answers, ScriptedModel
 from interlock.adapters.store_rules.record_format import decode_record
 from interlock.adapters.tools.python_tools import PythonTool
+from interlock.adapters.value_types.output_types import OutputTypes, output_place
+from interlock.adapters.value_types.output_validator import TypeFor
 from interlock.approvals.patterns import BadCallPattern, parse_pattern
 from interlock.approvals.rules import ApprovalRules
 from interlock.crew.definition import AgentDefinition, CrewDefinition
@@ -121,7 +123,8 @@ def simulate(
     """Runs the crew once, with the faults of the seed, and returns the result.
 
     Without `script` or `models` a random model replies for every agent: mostly its legal signals, sometimes none,
-    several or wrong ones, and tool calls. Tools that the crew names and `tools` lacks get stand-ins.
+    several or wrong ones, and tool calls. Where an output is asked for, it mostly gives a value of the schema.
+    Tools that the crew names and `tools` lacks get stand-ins.
     A synchronous function runs on the event loop and blocks it; async ones may sleep, which takes virtual time only.
     `answers` is how often a person answers an open wait in the quiet phase; then the run stays paused.
     `approvals` are the rules of `[approvals]`: patterns under `deny`, `ask` and `allow`. A person then also answers
@@ -131,6 +134,7 @@ def simulate(
     """
     _require_no_running_loop()
     run = f"simulated-{seed}"
+    type_for = _types_of(crew)
     crew = crew if isinstance(crew, CrewDefinition) else crew.definition
     plan = SimulationPlan(
         crew=crew,
@@ -145,6 +149,7 @@ def simulate(
         rules=_rules_of(approvals or {}),
         deadline_ms=round(approval_deadline_seconds * 1000),
         hooks=tuple(hooks),
+        type_for=type_for,
     )
     return _simulation_of(plan, SimulationDriver(plan).run_to_end())
 
@@ -188,6 +193,12 @@ def _model_for(crew: CrewDefinition, seed: int, script: Any, models: Any) -> Mod
         random = RandomModel(crew, seed)
         return lambda _crew, _agent: random
     return lambda _crew, agent: _choose_model(models, agent)
+
+
+def _types_of(crew: _HasDefinition | CrewDefinition) -> TypeFor:
+    """The types that came with a crew in Python."""
+    types: OutputTypes = getattr(crew, "output_types", {})
+    return lambda ref, agent: types.get(output_place(ref.name, agent))
 
 
 def _rules_of(approvals: Mapping[str, Sequence[str]]) -> ApprovalRules:

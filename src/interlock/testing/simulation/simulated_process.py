@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 from interlock.adapters.tools.python_tools import PythonToolbox
-from interlock.adapters.value_types.output_validator import TypedOutputValidator
+from interlock.adapters.value_types.output_validator import TypedOutputValidator, TypeFor
 from interlock.approvals.rules import ApprovalRules
 from interlock.crew.definition import AgentDefinition, CrewDefinition
 from interlock.ports import Model, StoredRecord
@@ -51,6 +51,9 @@ class ProcessPlan(Protocol):
 
     @property
     def hooks(self) -> Sequence[Hook]: ...
+
+    @property
+    def type_for(self) -> TypeFor: ...
 
 
 class ProcessDied(BaseException):
@@ -109,7 +112,7 @@ class Process:
             policies=HostPolicies(
                 approvals=HostApprovals(plan.rules, self.store, plan.deadline_ms),
                 hooks=HostHooks(hooks_of_process(self, self.watch, plan.hooks)),
-                outputs=TypedOutputValidator(),
+                outputs=TypedOutputValidator(plan.type_for, in_place=True),
             ),
         )
 

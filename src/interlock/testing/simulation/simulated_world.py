@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from interlock.adapters.tools.python_tools import PythonToolbox
+from interlock.adapters.value_types.output_validator import TypeFor, no_type_for
 from interlock.approvals.rules import NO_RULES, ApprovalRules
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.flow.parking import PARKED
@@ -53,6 +54,7 @@ class SimulationPlan:
     rules: ApprovalRules = NO_RULES
     deadline_ms: int = 0  # of an approval
     hooks: tuple[Hook, ...] = ()
+    type_for: TypeFor = no_type_for
 
 
 class SimulatedWorld:
