@@ -54,7 +54,7 @@ async def test_a_side_turn_is_neither_asked_for_an_output_nor_checked(tmp_path: 
 
 
 async def test_a_task_is_neither_asked_for_an_output_nor_checked(tmp_path: Path) -> None:
-    task = {"name": "delegate", "arguments": {"task": "count"}}
+    task = {"name": "delegate", "arguments": {"to": "child", "task": "count"}}
     events, model = await replies_of(tmp_path, TASKS, {"root": [{"tool_calls": [task]}, "done"], "child": ["7"] * 5})
     replies = [event for event in events if isinstance(event, ModelReplied) and event.agent == "child"]
     assert replies and all(event.output is None for event in replies)
