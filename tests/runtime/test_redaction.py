@@ -25,8 +25,8 @@ KEPT = {
     *(f"RunStarted.bounds.limits.{name}" for name in ("crew", "name", "scope", "then", "what", "window")),
     *("RunStarted.bounds.given.crew", "RunStarted.bounds.given.what"),
     *("RunStarted.frames.author", "RunStarted.frames.kind"),
-    # Names of tools, providers and hooks of the host.
-    *(f"RunStarted.needs.{name}" for name in ("approvals", "functions", "hooks", "providers")),
+    # Names of tools, providers and hooks of the host, and of the crews and agents whose outputs it checks.
+    *(f"RunStarted.needs.{name}" for name in ("approvals", "functions", "hooks", "outputs", "providers")),
     *("HooksDecided.agent", "HooksDecided.call", "ModelReplied.original.digest"),
     *(
         f"{kind}.verdict.{name}"

@@ -8,33 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 _PARTS = (
-    "any",
-    "bool",
-    "dataclass",
-    "dataclass-args",
-    "dataclass-field",
-    "default",
-    "definition-ref",
-    "definitions",
-    "dict",
-    "enum",
-    "float",
-    "int",
-    "list",
-    "literal",
-    "model",
-    "model-field",
-    "model-fields",
-    "none",
-    "nullable",
-    "set",
-    "str",
-    "tagged-union",
-    "tuple",
-    "typed-dict",
-    "typed-dict-field",
-    "union",
-)
+    "any", "bool", "dataclass", "dataclass-args", "dataclass-field", "default", "definition-ref", "definitions",
+    "dict", "enum", "float", "int", "list", "literal", "model", "model-field", "model-fields", "none", "nullable",
+    "set", "str", "tagged-union", "tuple", "typed-dict", "typed-dict-field", "union",
+)  # fmt: skip
 
 # Keys that hold other parts: one, a list of them, or parts by name.
 _INNER = (
@@ -49,44 +26,12 @@ _INNER = (
 
 # Keys that the JSON Schema says too, or that take no value away.
 _SAID = (
-    "cls",
-    "collect_init_only",
-    "computed_fields",
-    "dataclass_name",
-    "default",
-    "default_factory",
-    "discriminator",
-    "expected",
-    "extra_behavior",
-    "from_attributes",
-    "frozen",
-    "ge",
-    "generic_origin",
-    "gt",
-    "init",
-    "kw_only",
-    "le",
-    "lt",
-    "max_length",
-    "members",
-    "metadata",
-    "min_length",
-    "mode",
-    "model_name",
-    "name",
-    "ref",
-    "required",
-    "root_model",
-    "schema_ref",
-    "serialization",
-    "serialization_alias",
-    "slots",
-    "sub_type",
-    "total",
-    "type",
-    "validation_alias",
-    "variadic_item_index",
-)
+    "cls", "collect_init_only", "computed_fields", "dataclass_name", "default", "default_factory", "discriminator",
+    "expected", "extra_behavior", "from_attributes", "frozen", "ge", "generic_origin", "gt", "init", "kw_only",
+    "le", "lt", "max_length", "members", "metadata", "min_length", "mode", "model_name", "name", "ref", "required",
+    "root_model", "schema_ref", "serialization", "serialization_alias", "slots", "sub_type", "total", "type",
+    "validation_alias", "variadic_item_index",
+)  # fmt: skip
 _SAID_IN_CONFIG = ("extra_fields_behavior", "title")
 
 # Keys with a value that the JSON Schema says only if it is a text: not a function, and not a path.
@@ -120,7 +65,7 @@ def _is_beyond_schema(part: Mapping[str, Any]) -> bool:
         return True
     if any(not isinstance(part.get(key, ""), str) for key in _TEXTS):
         return True
-    return any(value for key, value in part.items() if key not in (*_SAID, *_INNER, "config"))
+    return any(value for key, value in part.items() if key not in _SAID and key not in (*_INNER, "config"))
 
 
 def _is_any_text(keys: Any) -> bool:

@@ -62,13 +62,13 @@ class RandomModel:
             crew = inner
         return crew
 
-    def _asked_of(self, crew: CrewDefinition, agent: str) -> AskedOutput | None:
+    def _output_of(self, crew: CrewDefinition, agent: str) -> AskedOutput | None:
         if id(crew) not in self._outputs:
             self._outputs[id(crew)] = outputs_by_agent(crew)
         return self._outputs[id(crew)].get(agent)
 
     def _turn_reply(self, crew: CrewDefinition, agent: str, chance: Random) -> str:
-        asked = self._asked_of(crew, agent)
+        asked = self._output_of(crew, agent)
         if asked is not None and chance.random() < (0.9 if asked.always else 0.6):
             return f"{random_value(asked.schema, chance)}\n{' '.join(self._marks(crew, agent, chance))}"
         words = " ".join(chance.choices(WORDS, k=chance.randint(0, 4)))

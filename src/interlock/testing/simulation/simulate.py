@@ -123,8 +123,7 @@ def simulate(
     """Runs the crew once, with the faults of the seed, and returns the result.
 
     Without `script` or `models` a random model replies for every agent: mostly its legal signals, sometimes none,
-    several or wrong ones, and tool calls. Where an output is asked for, it mostly gives a value of the schema.
-    Tools that the crew names and `tools` lacks get stand-ins.
+    several or wrong ones, values, and tool calls. Tools that the crew names and `tools` lacks get stand-ins.
     A synchronous function runs on the event loop and blocks it; async ones may sleep, which takes virtual time only.
     `answers` is how often a person answers an open wait in the quiet phase; then the run stays paused.
     `approvals` are the rules of `[approvals]`: patterns under `deny`, `ask` and `allow`. A person then also answers
@@ -134,22 +133,21 @@ def simulate(
     """
     _require_no_running_loop()
     run = f"simulated-{seed}"
-    type_for = _types_of(crew)
-    crew = crew if isinstance(crew, CrewDefinition) else crew.definition
+    definition = crew if isinstance(crew, CrewDefinition) else crew.definition
     plan = SimulationPlan(
-        crew=crew,
+        crew=definition,
         seed=seed,
         run=run,
         input=input,
         faults=faults or Faults(),
         answers=answers,
-        tools=toolbox_for(crew, tools, seed),
-        model_for=_model_for(crew, seed, script, models),
-        past=tuple(fork_run(crew, fork[0].run, fork[0].records, fork[1], run)[1]) if fork is not None else (),
+        tools=toolbox_for(definition, tools, seed),
+        model_for=_model_for(definition, seed, script, models),
+        past=tuple(fork_run(definition, fork[0].run, fork[0].records, fork[1], run)[1]) if fork is not None else (),
         rules=_rules_of(approvals or {}),
         deadline_ms=round(approval_deadline_seconds * 1000),
         hooks=tuple(hooks),
-        type_for=type_for,
+        type_for=_types_of(crew),
     )
     return _simulation_of(plan, SimulationDriver(plan).run_to_end())
 
