@@ -2,9 +2,10 @@
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import click
@@ -24,6 +25,11 @@ from interlock.signals.report import unknown_target_line
 
 config_option = click.option(
     "--config", metavar="FILE", help="Settings file; default: interlock.toml in this folder, else in the crew's folder."
+)
+python_crew_option = click.option(
+    "--crew",
+    metavar="CREW",
+    help="The crew in Python that the run was begun with: its functions are tools, its types check outputs.",
 )
 # Text from files and models is printed as one safe line, as in the log.
 safe_line = one_line
@@ -56,6 +62,16 @@ def choose_config(config: str | None, *crews: str) -> str | None:
     return str(found.path) if found.path is not None else None
 
 
+class CrewCode(NamedTuple):
+    """What came with crews in Python: functions as tools, and types of outputs."""
+
+    tools: tuple[PythonTool, ...] = ()
+    output_types: OutputTypes = MappingProxyType({})
+
+
+NO_CODE = CrewCode()
+
+
 class OpenedCrew(NamedTuple):
     """A sound crew that a command was given, with the functions that came with it as tools, and types of outputs."""
 
@@ -66,6 +82,11 @@ class OpenedCrew(NamedTuple):
     @property
     def tools(self) -> tuple[PythonTool, ...]:
         return tuple(self.functions.values())
+
+    @property
+    def has_code(self) -> bool:
+        """Whether a run of it needs its functions, or types that demand more than their schemas."""
+        return bool(self.functions) or any(each.demands_more for each in self.output_types.values())
 
 
 class NamedCrew(NamedTuple):
@@ -125,6 +146,19 @@ def open_runnable_crew(path: str, config: str | None) -> OpenedCrew:
         click.echo(f"{name} has errors; run 'interlock check {quoted}' for all of them", err=True)
         sys.exit(1)
     return OpenedCrew(loaded.crew, functions, types)
+
+
+def code_of_python_crew(crew: str | None, config: str | None) -> CrewCode:
+    """The functions and types of the crew that --crew names, if it is given."""
+    if crew is None:
+        return NO_CODE
+    opened = open_runnable_crew(crew, config)
+    return CrewCode(opened.tools, opened.output_types)
+
+
+def code_of(crews: Sequence[OpenedCrew | NamedCrew]) -> CrewCode:
+    """The functions and types of several crews; refused if two crews differ in one of them."""
+    return CrewCode(tools_of(each.functions for each in crews), output_types_of(each.output_types for each in crews))
 
 
 def tools_of(functions: Iterable[Mapping[str, PythonTool]]) -> tuple[PythonTool, ...]:

@@ -2,14 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from interlock.adapters.config.host_file import HostSettings
 from interlock.adapters.config.host_secrets import host_secrets
 from interlock.adapters.log.run_log import RunLog
-from interlock.adapters.tools.python_tools import PythonTool
-from interlock.adapters.value_types.output_types import OutputTypes
+from interlock.cli.crew_argument import NO_CODE, CrewCode
 from interlock.cli.options import script_of
 from interlock.compose.crews import host_settings
 from interlock.compose.interlock import Interlock
@@ -25,12 +24,11 @@ def interlock_with_log(
     model: str | None = None,
     *,
     recover: bool = False,
-    tools: Sequence[PythonTool] = (),
-    output_types: OutputTypes | None = None,
+    code: CrewCode = NO_CODE,
 ) -> Interlock:
     """An `Interlock` that logs its runs; --script or --model, if given, reply for every agent.
 
-    `tools` and `output_types` came with crews in Python.
+    `code` came with crews in Python.
     """
     answers = script_of(script, model)
 
@@ -43,10 +41,10 @@ def interlock_with_log(
         script=answers,
         model=model if answers is None else None,
         recover=recover,
-        tools=tools,
+        tools=code.tools,
         observers=[RunLog(registry_of)],
     )
-    box.resources.give_types((), output_types or {})
+    box.resources.give_types((), code.output_types)
     return box
 
 

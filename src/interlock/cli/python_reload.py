@@ -19,7 +19,7 @@ import msgspec
 import interlock
 from interlock.adapters.crews.crew_files import LoadedCrew, read_crew
 from interlock.authoring.python_names import IMPORT_SECONDS_MAX, python_name_of
-from interlock.cli.crew_argument import NamedCrew, output_types_of, tools_of
+from interlock.cli.crew_argument import NamedCrew, code_of
 from interlock.compose.crews import load_host
 from interlock.crew.problem import Problem
 from interlock.errors import UsageError
@@ -43,8 +43,7 @@ class CrewReader:
 
     def __init__(self, crews: Sequence[str], config: str | None, opened: Sequence[NamedCrew]) -> None:
         self._crews, self._config = crews, config
-        self.loaded, self.tools = [each.loaded for each in opened], tools_of(each.functions for each in opened)
-        self.output_types = output_types_of(each.output_types for each in opened)
+        self.loaded, self.code = [each.loaded for each in opened], code_of(opened)
         self._loaded = dict(zip(crews, self.loaded, strict=True))
         self._imported = _contents_of(files_of_user()) if any(map(python_name_of, crews)) else Contents()
         self.needs_restart = False

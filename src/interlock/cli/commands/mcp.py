@@ -8,7 +8,7 @@ import click
 
 from interlock.adapters.config.extras import missing_extra_message
 from interlock.adapters.log.log_setup import LogChoice, LogDefaults, send_logs_to
-from interlock.cli.crew_argument import choose_config, config_option, open_runnable_crew, output_types_of, tools_of
+from interlock.cli.crew_argument import choose_config, code_of, config_option, open_runnable_crew
 from interlock.cli.log_options import log_options
 from interlock.cli.open_host import interlock_with_log
 from interlock.cli.options import data_option, script_option
@@ -33,8 +33,7 @@ def mcp(crews: tuple[str, ...], config: str | None, script: str | None, data: st
     opened = [open_runnable_crew(crew, config) for crew in crews]
     definitions = [each.definition for each in opened]
     host = host_settings(config)
-    tools, types = tools_of(each.functions for each in opened), output_types_of(each.output_types for each in opened)
-    box = interlock_with_log(data, host, script, tools=tools, output_types=types)
+    box = interlock_with_log(data, host, script, code=code_of(opened))
     for number in (signal.SIGINT, signal.SIGTERM):  # a blocking read of standard input ends only with the process
         signal.signal(number, signal.SIG_DFL)
     with send_logs_to(box.data, box.redactor(), host.log, log, LogDefaults("warning", "brief", "warning")):

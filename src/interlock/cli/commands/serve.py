@@ -33,7 +33,6 @@ from interlock.cli.open_host import interlock_with_log
 from interlock.cli.options import data_option, script_option
 from interlock.cli.python_reload import CrewReader, restart_process
 from interlock.compose.crews import host_settings
-from interlock.compose.interlock import Interlock
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.problem import Severity
 from interlock.errors import UsageError
@@ -84,7 +83,7 @@ def serve(
     outgoing = {name: hook for name, hook in settings.webhooks.items() if isinstance(hook, OutgoingHook)}
     reader = CrewReader(crews, config, _load_crews(crews, config, script))
     order = serving.ServeOptions(
-        box=_box_with(reader, data, settings, script),
+        box=interlock_with_log(data, settings, script, recover=True, code=reader.code),
         crews=serving.ServedCrews(reader.loaded, SystemClock().now_ms(), is_watched=reload),
         settings=_server_settings(settings, public_url),
         log_settings=settings.log,
@@ -103,12 +102,6 @@ def serve(
         warnings=short_secret_warnings(settings, os.environ),
     )
     _serve_until_stopped(serving, order)
-
-
-def _box_with(reader: CrewReader, data: str, settings: HostSettings, script: str | None) -> Interlock:
-    """The box of the server, with the functions and types of the crews in Python."""
-    tools, types = reader.tools, reader.output_types
-    return interlock_with_log(data, settings, script, recover=True, tools=tools, output_types=types)
 
 
 def _require_loopback(serving: ModuleType, host: str) -> None:
