@@ -6,7 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from interlock.adapters.tools.python_tools import PythonTool
-from interlock.cli.crew_argument import tools_of
+from interlock.adapters.value_types.output_types import OutputType
+from interlock.cli.crew_argument import output_types_of, tools_of
 from interlock.cli.main import interlock
 from interlock.errors import UsageError
 
@@ -36,3 +37,10 @@ def test_crews_that_are_served_together_may_share_a_method() -> None:
     assert len(tools_of([{"find": PythonTool(shop.find)}, {"find": PythonTool(shop.find)}])) == 1
     with pytest.raises(UsageError, match="two crews have different functions for the tool 'find'"):
         tools_of([{"find": PythonTool(shop.find)}, {"find": PythonTool(other.find)}])
+
+
+def test_two_crews_may_share_a_type_but_not_differ_in_one() -> None:
+    one, other = OutputType(list[int]), OutputType(list[str])
+    assert list(output_types_of([{"desk": one}, {"desk": OutputType(list[int]), "shop": other}])) == ["desk", "shop"]
+    with pytest.raises(UsageError, match="two crews give different types for the output of 'desk'"):
+        output_types_of([{"desk": one}, {"desk": other}])

@@ -380,7 +380,7 @@ def test_the_types_of_a_crew_in_python_check_its_outputs_where_it_is_resumed(tmp
     (tmp_path / "words.yaml").write_text(TYPED_WORDS, "utf-8")
     data = ["--data", str(tmp_path / "data")]
     paused = CliRunner().invoke(interlock, ["run", f"{crew}:desk", "hello", "--plain", *data])
-    assert paused.exit_code == 3, paused.output
+    assert paused.exit_code == 3 and f"--crew {crew}:desk" in paused.output, paused.output
     found = CliRunner().invoke(interlock, ["runs", "list", *data]).stdout.split()[0]
     refused = CliRunner().invoke(interlock, ["resume", found, "--input", "A-17", *data])
     assert refused.exit_code == 2 and "does not have: output type of desk" in refused.stderr
