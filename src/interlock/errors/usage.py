@@ -106,7 +106,7 @@ class NoSuchApproval(UsageError):
     code = "no-such-approval"
 
     def __init__(self, approval: str) -> None:
-        super().__init__(f"there is no approval '{approval[:80]}'; 'interlock runs approvals list' shows all")
+        super().__init__(f"no approval '{approval[:80]}' holds; 'interlock runs approvals list' shows those that do, --revoked the others")
         self.approval = approval
 
 
