@@ -188,12 +188,12 @@ class TooLate(NotWaiting):
 
 
 class InputRefused(RunError):
-    """A hook of the host did not let an answer in; the run still waits for one."""
+    """A hook of the host did not let an answer in: it refused, failed, or asks; the run still waits for one."""
 
     code = "input-refused"
 
     def __init__(self, run: str, why: str) -> None:
-        super().__init__(run, f"the answer to run '{run}' is refused: {why}; the run still waits")
+        super().__init__(run, f"the answer to run '{run}' is not taken: {why}; the run still waits")
 
 
 class CannotFork(RunError):
