@@ -7,7 +7,6 @@ Rule 1: every call of a tool and of a hook is one synced line in FOLDER/calls, b
 Rule 2: an amount stands for what must happen to the payment: DECISIONS.
 """
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Any

@@ -47,7 +47,7 @@ async def warnings_of(box: Interlock, *crews: Crew, caplog: pytest.LogCaptureFix
 @pytest.mark.parametrize(
     ("rules", "says"),
     [
-        ('deny = ["pya"]', "toml:2: approvals.deny: rule 'pya' is about no tool of this crew or of the host; did you mean 'pay'?"),
+        ('deny = ["pya"]', ":2: approvals.deny: rule 'pya' is about no tool of this crew or of the host; did you mean"),
         ('\nask = [\n  "pay",\n  "zz_*:to = bob",\n]', "toml:5: approvals.ask: rule 'zz_*:to = bob' is about no tool"),
     ],
 )  # fmt: skip
@@ -78,6 +78,6 @@ async def test_tools_of_sub_crews_are_known(tmp_path: Path, caplog: pytest.LogCa
 
 async def test_a_rule_about_a_built_in_tool_is_refused(tmp_path: Path) -> None:
     async with box_in(tmp_path, 'allow = ["delegate"]') as box:
-        with pytest.raises(UsageError, match="toml:2: approvals.allow: 'delegate' is built in, and no rule can be"):
+        with pytest.raises(UsageError, match=r"toml:2: approvals\.allow: 'delegate' is built in, and no rule can be"):
             await box.start(crew_with(pay), "go")
         assert list(await box.journal.rows()) == []

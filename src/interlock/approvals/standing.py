@@ -41,7 +41,7 @@ class RevokedApproval(StandingApproval, frozen=True, kw_only=True):
     revoked_by: str
     revoked_at: int
 
-    def covers(self, crew: str, run: str, tool: str, arguments: str) -> bool:  # noqa: ARG002 - whatever the call is
+    def covers(self, crew: str, run: str, tool: str, arguments: str) -> bool:
         return False
 
 

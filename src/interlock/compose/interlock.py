@@ -218,10 +218,10 @@ class Interlock(OpenFolder):
         self._require_open()
         return await self.store.standing_approvals()
 
-    async def revoked_approvals(self) -> Sequence[RevokedApproval]:
+    async def past_approvals(self) -> Sequence[RevokedApproval]:
         """The approvals that were revoked, with who did it and when, the last one first."""
         self._require_open()
-        return await self.store.revoked_approvals()
+        return await self.store.past_approvals()
 
     async def revoke_approval(self, approval: str, *, by: str = BY_HOST) -> None:
         """Ends a standing approval at once, also for runs in progress. `by` names the caller; it is stored.

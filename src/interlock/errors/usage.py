@@ -106,7 +106,8 @@ class NoSuchApproval(UsageError):
     code = "no-such-approval"
 
     def __init__(self, approval: str) -> None:
-        super().__init__(f"no approval '{approval[:80]}' holds; 'interlock runs approvals list' shows those that do, --revoked the others")
+        others = "shows those that do, --revoked the others"
+        super().__init__(f"no approval '{approval[:80]}' holds; 'interlock runs approvals list' {others}")
         self.approval = approval
 
 

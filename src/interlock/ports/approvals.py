@@ -17,6 +17,6 @@ class StandingApprovals(Protocol):
         """Ends it, and keeps who did; False if there is none of this id. From then on it approves nothing."""
         ...
 
-    async def revoked_approvals(self) -> Sequence[RevokedApproval]:
+    async def past_approvals(self) -> Sequence[RevokedApproval]:
         """Those that were revoked, the last one first; the store keeps `REVOKED_APPROVALS_MAX` of them."""
         ...

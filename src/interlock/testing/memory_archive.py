@@ -121,7 +121,7 @@ class MemoryApprovals(MemoryProcess):
         self._shared_storage.revoked_approvals[:] = ended[:REVOKED_APPROVALS_MAX]
         return True
 
-    async def revoked_approvals(self) -> Sequence[RevokedApproval]:
+    async def past_approvals(self) -> Sequence[RevokedApproval]:
         self.require_open()
         return list(self._shared_storage.revoked_approvals)
 
@@ -215,8 +215,8 @@ class MemoryArchive(MemoryOrders):
             self._forget(key)
         for id_ in [each.id for each in self._shared_storage.approvals.values() if each.run == run]:
             del self._shared_storage.approvals[id_]
-        kept = [each for each in self._shared_storage.revoked_approvals if each.run != run]
-        self._shared_storage.revoked_approvals[:] = kept
+        others = [each for each in self._shared_storage.revoked_approvals if each.run != run]
+        self._shared_storage.revoked_approvals[:] = others
         self._shared_storage.order = [
             ("", 0) if of == run else (of, number) for of, number in self._shared_storage.order
         ]

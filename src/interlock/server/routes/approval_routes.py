@@ -31,7 +31,7 @@ def approvals_router(service: Service) -> APIRouter:
         """List the approvals that hold for later calls, and those that were revoked, with who did it."""
         caller: ApiCaller = request.state.caller
         standing = [to_plain(each) for each in await service.box.approvals() if caller.may_see(each.crew)]
-        revoked = [to_plain(each) for each in await service.box.revoked_approvals() if caller.may_see(each.crew)]
+        revoked = [to_plain(each) for each in await service.box.past_approvals() if caller.may_see(each.crew)]
         return json_response({"approvals": standing, "revoked": revoked})
 
     @router.delete(

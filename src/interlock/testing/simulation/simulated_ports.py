@@ -42,8 +42,8 @@ from interlock.ports import (
 )
 from interlock.testing.memory_bus import MemoryBus
 from interlock.testing.memory_store import MemoryStore
+from interlock.testing.simulation.decision_watch import DecisionWatch
 from interlock.testing.simulation.faults import Faults
-from interlock.testing.simulation.hook_watch import HookWatch
 from interlock.testing.simulation.invariants import InvariantChecker
 from interlock.testing.simulation.seeds import chance_of
 from interlock.testing.simulation.simulated_loop import SimulatedClock
@@ -77,7 +77,7 @@ class Gate(Protocol):
 
     number: int
     checker: InvariantChecker
-    watch: HookWatch
+    watch: DecisionWatch
     injector: FaultInjector
     clock: SimulatedClock
     listens: bool
@@ -216,9 +216,9 @@ class SimulatedStore:
         await self._cross_line("revoke an approval")
         return await self._memory.revoke_approval(approval, by, at)
 
-    async def revoked_approvals(self) -> Sequence[RevokedApproval]:
+    async def past_approvals(self) -> Sequence[RevokedApproval]:
         await self._cross_line("read")
-        return await self._memory.revoked_approvals()
+        return await self._memory.past_approvals()
 
     async def put_crew(self, sha: str, body: bytes) -> None:
         await self._memory.put_crew(sha, body)

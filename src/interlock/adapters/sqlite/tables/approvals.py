@@ -33,7 +33,7 @@ class ApprovalTables(Database):
 
         return await self.write(f"revoke approval '{approval}'", work)
 
-    async def revoked_approvals(self) -> Sequence[RevokedApproval]:
+    async def past_approvals(self) -> Sequence[RevokedApproval]:
         return await self.read("read revoked approvals", read_revoked_approvals)
 
 

@@ -30,7 +30,7 @@ def list_approvals(revoked: bool, data: str, as_json: bool) -> None:
     """List the approvals that hold for a run or always, newest first."""
 
     async def read(box: Interlock) -> tuple[Sequence[StandingApproval], Sequence[RevokedApproval]]:
-        return await box.approvals(), await box.revoked_approvals()
+        return await box.approvals(), await box.past_approvals()
 
     standing, ended = with_read_only(data, read)
     found = ended if revoked else standing
@@ -66,7 +66,7 @@ def revoke(approval: str, data: str, as_json: bool) -> None:
 
     async def revoke_by_id(box: Interlock) -> Sequence[RevokedApproval]:
         await box.revoke_approval(approval, by=system_user() or BY_HOST)
-        return [each for each in await box.revoked_approvals() if each.id == approval]
+        return [each for each in await box.past_approvals() if each.id == approval]
 
     ended = with_interlock(data, revoke_by_id)
     if as_json:
