@@ -177,10 +177,13 @@ class TakesNoInput(NotWaiting):
 
 
 class TooLate(NotWaiting):
-    """The deadline of a question has passed, and the run continues without the answer."""
+    """The deadline of a question has passed, and the run continues without the answer: `instead` says how."""
 
-    def __init__(self, run: str, token: str, question: str, default: str | None, *, was_answered: bool) -> None:
-        instead = f"its default was used: {default}" if default is not None else "its agent continues without an answer"
+    def __init__(
+        self, run: str, token: str, question: str, default: str | None, *, was_answered: bool, instead: str = ""
+    ) -> None:
+        instead = instead or "its agent continues without an answer"
+        instead = f"its default was used: {default}" if default is not None else instead
         unused = "; the answer given now is not used" if was_answered else ""
         message = f"the deadline of the question '{question}' of run '{run}' has passed; {instead}{unused}"
         RunError.__init__(self, run, message)

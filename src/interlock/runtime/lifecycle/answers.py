@@ -26,6 +26,9 @@ from interlock.runtime.stored_crews import StoredCrews
 # Waits that are answered by a decision, and not by words for an agent.
 _DECISIONS = (WaitKind.APPROVAL, WaitKind.HOOK, WaitKind.UNKNOWN_OUTCOME)
 
+# What follows where a decision is not made in time.
+_AFTER_DEADLINE = {WaitKind.APPROVAL: "the call is denied", WaitKind.HOOK: "that is a no"}
+
 
 class Answers:
     def __init__(
@@ -150,7 +153,14 @@ def _why_not_taken(verdict: HookVerdict) -> str:
 
 
 def _too_late_error(run_id: str, wait: Wait, text: str) -> TooLate:
-    return TooLate(run_id, wait.token, wait.question, wait.default, was_answered=bool(text))
+    return TooLate(
+        run_id,
+        wait.token,
+        wait.question,
+        wait.default,
+        was_answered=bool(text),
+        instead=_AFTER_DEADLINE.get(wait.kind, ""),
+    )
 
 
 def _is_continue_only(state: RunState, token: str | None, text: str) -> bool:
