@@ -139,6 +139,9 @@ ORDER_KEPT_MS = 24 * 3600 * 1000
 # For a function that decides if a call needs approval. A person is asked if it takes longer.
 APPROVAL_FUNCTION_SECONDS_MAX = 30
 
+# Revoked approvals that are kept, with who revoked them. A person reads the newest.
+REVOKED_APPROVALS_MAX = 1_000
+
 # Schemas of outputs. Written by people or made from types; models see them in every prompt.
 OUTPUT_SCHEMA_BYTES_MAX = 64 * 1024
 OUTPUT_SCHEMA_DEPTH_MAX = 32

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from interlock.approvals.standing import StandingApproval, approval_id
+from interlock.approvals.standing import StandingApproval, approval_id, as_revoked
 
 GIVEN = StandingApproval(
     id="ap-1", tool="pay", pattern="pay:n <= 50", crew="desk", asked_in="r1~2.0", by="key:boss", at=1
@@ -40,3 +40,10 @@ def test_a_damaged_or_wide_pattern_covers_nothing(pattern: str) -> None:
 
 def test_an_answer_gives_the_same_id_whenever_it_is_stored() -> None:
     assert approval_id("r1:4.0") == approval_id("r1:4.0") != approval_id("r1:4.1")
+
+
+def test_a_revoked_approval_covers_nothing_and_says_who_revoked_it() -> None:
+    ended = as_revoked(GIVEN, "user:bob", 9)
+    assert GIVEN.covers("desk", "r9", "pay", '{"n": 5}')
+    assert not ended.covers("desk", "r9", "pay", '{"n": 5}')
+    assert (ended.id, ended.by, ended.revoked_by, ended.revoked_at) == ("ap-1", "key:boss", "user:bob", 9)

@@ -11,7 +11,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -137,13 +137,16 @@ async def schedule(folder: Path) -> None:
 ROLES = {"begin": begin, "second": second, "serve": serve, "resume": resume, "schedule": schedule}
 
 
-def live_once(folder: Path, role: str, crash_at: int) -> int:
+Roles = Mapping[str, Callable[[Path], Coroutine[Any, Any, None]]]
+
+
+def live_once(folder: Path, role: str, crash_at: int, roles: Roles = ROLES) -> int:
     """In a fork: the exit code, 0 if nobody died."""
     child = os.fork()
     if child == 0:
         crash_points.CRASH_AT, crash_points._calls = crash_at, count(1)
         try:
-            asyncio.run(ROLES[role](folder))
+            asyncio.run(roles[role](folder))
         except BaseException as error:  # told, not raised: the fork must not go on as its parent
             os.write(2, f"{role}: {error!r}\n".encode())
             os._exit(1)
@@ -152,7 +155,11 @@ def live_once(folder: Path, role: str, crash_at: int) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
-if __name__ == "__main__":
+def live_on_order(roles: Roles) -> None:
     for line in sys.stdin:
         asked = json.loads(line)
-        print(live_once(Path(asked["folder"]), asked["role"], asked["crash_at"]), flush=True)
+        print(live_once(Path(asked["folder"]), asked["role"], asked["crash_at"], roles), flush=True)
+
+
+if __name__ == "__main__":
+    live_on_order(ROLES)

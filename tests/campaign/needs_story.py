@@ -17,10 +17,9 @@ LACKING = ("serve", "resume", "schedule")
 class NeedyLives:
     """A server of forks, so that a life costs milliseconds."""
 
-    def __init__(self) -> None:
-        program = str(Path(needs_child.__file__))
+    def __init__(self, program: str = needs_child.__name__) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def live(self, folder: Path, role: str, crash_at: int = 0) -> int:

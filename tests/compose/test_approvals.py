@@ -272,22 +272,6 @@ async def test_a_replay_evaluates_no_rule_and_no_function(tmp_path: Path) -> Non
     assert len(asked) == 1
 
 
-@pytest.mark.parametrize(
-    ("rules", "fault"),
-    [
-        ('deny = ["pya"]', "interlock.toml:2: approvals.deny: there is no tool 'pya'; did you mean 'pay'?"),
-        ('\nask = [\n  "pay",\n  "send_*:to = bob",\n]', "interlock.toml:5: approvals.ask: there is no tool 'send_*'"),
-        ('allow = ["delegate"]', "interlock.toml:2: approvals.allow: 'delegate' is built in"),
-    ],
-)
-async def test_a_rule_about_no_tool_is_refused_when_a_run_starts(tmp_path: Path, rules: str, fault: str) -> None:
-    desk = Desk(tmp_path, rules)
-    async with desk.open("{}") as box:
-        with pytest.raises(UsageError) as refused:
-            await box.start(desk.crew, "go")
-        assert fault in str(refused.value)
-
-
 class OwnDesk:
     """A Python crew that brings its tool as a function, and boxes that were given no tools."""
 
@@ -319,10 +303,6 @@ async def test_rules_are_about_tools_that_came_with_their_crew_too(tmp_path: Pat
     async with desk.open('{"amount": 500}', '{"amount": 5}') as box:
         assert (await (await box.start(desk.crew, "go")).result()).status == "completed"
         assert desk.till.paid == [5]
-    desk = OwnDesk(tmp_path, 'deny = ["pya"]')
-    async with desk.open() as box:
-        with pytest.raises(UsageError, match="there is no tool 'pya'; did you mean 'pay'"):
-            await box.start(desk.crew, "go")
 
 
 async def test_a_run_is_not_driven_where_its_tool_asks_for_no_approval(tmp_path: Path) -> None:

@@ -12,7 +12,19 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from interlock import AlreadyResumed, Ask, HookCall, Interlock, Refuse, Result, RunOutput, UsageError, load_crew, tool
+from interlock import (
+    AlreadyResumed,
+    Ask,
+    HookCall,
+    Interlock,
+    Refuse,
+    Result,
+    RunOutput,
+    ToolContext,
+    UsageError,
+    load_crew,
+    tool,
+)
 from interlock.cli.main import interlock
 from interlock.crew.host import Host
 from interlock.engine.events import HooksDecided, ModelReplied, RunStarted, ToolRequest
@@ -337,6 +349,60 @@ async def test_words_of_a_person_pass_the_hooks_too(tmp_path: Path) -> None:
             await box.resume("r", "other", token=token)
     assert "BEGIN" in story.asked[0].messages[-1].text
     assert "THANKS" in story.asked[1].messages[-1].text
+
+
+@pytest.mark.parametrize(
+    ("decide", "says"),
+    [
+        (lambda _: Refuse("rude"), "hook 'guard' refused: rude; the run still waits"),
+        (raise_error, "hook 'guard' failed: RuntimeError: no idea; the run still waits"),
+        (
+            lambda _: Ask("let it in?"),
+            "hook 'guard' asks about it ('let it in?'), and no person is asked about an answer; the run still waits",
+        ),
+    ],
+)
+async def test_an_answer_that_is_not_taken_says_what_the_hook_did(tmp_path: Path, decide: Any, says: str) -> None:
+    guard = Hook(on_input=lambda text: decide(text) if text != "begin" else None)
+    story = Story(tmp_path, guard, Hook("later", on_input=lambda text: text.strip()))
+    async with story.box(models=lambda _: "What else?\n[WAIT]") as box:
+        await (await box.start(story.crew, "begin", run_id="r")).result()
+        before = (await box.state("r")).seq
+        with pytest.raises(InputRefused) as refused:
+            await box.resume("r", "hm")
+        assert str(refused.value) == f"the answer to run 'r' is not taken: {says}"
+        assert ((await box.state("r")).seq, len(await box.questions())) == (before, 1)
+
+
+@pytest.mark.parametrize(
+    ("decide", "answers", "kept"),
+    [
+        (lambda _, said: None, [], {"page": 7}),
+        (lambda _, said: "nothing", [], {"page": 7}),
+        (lambda _, said: Refuse("private"), [], {}),
+        (lambda *_: raise_error(), [], {}),
+        (lambda _, said: Ask("show it?"), ["yes"], {"page": 7}),
+        (lambda _, said: Ask("show it?"), ["no"], {}),
+        (lambda _, said: Ask("show it?"), ["perhaps", "yes"], {"page": 7}),
+    ],
+)
+async def test_what_a_tool_wrote_is_seen_only_if_its_result_is(
+    tmp_path: Path, decide: Any, answers: list[str], kept: dict[str, int]
+) -> None:
+    story = Story(tmp_path, Hook(after_tool=decide))
+
+    def pay(amount: int, context: ToolContext) -> str:
+        context.memory["page"] = amount
+        return "looked"
+
+    async with story.box(tools=[pay]) as box:
+        run = await box.start(story.crew, "begin", run_id="r")
+        for answer in answers:
+            assert (await run.result()).status == "paused"
+            assert (await box.state("r")).memory == {}
+            await box.resume("r", answer)
+        assert (await run.result()).status == "completed"
+        assert (await box.state("r")).memory == kept  # a replay
 
 
 async def test_the_deadline_of_a_question_says_no(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from interlock.adapters.sqlite.store import SqliteStore
-from interlock.approvals.standing import StandingApproval
+from interlock.approvals.standing import StandingApproval, as_revoked
 from interlock.errors import NotOwner
+from interlock.limits import REVOKED_APPROVALS_MAX
 from interlock.ports import AtomicWrites
 from tests.contracts.test_journal import Place, a_row, replied, started
 
@@ -46,10 +47,34 @@ async def test_a_revoked_approval_is_gone_for_every_process_at_once(place: Place
     async with place.opened() as store:
         other = place.open()
         await store.create(a_row(), started(), BOTH)
-        assert await other.revoke_approval("ap-1")
-        assert not await store.revoke_approval("ap-1")
+        assert await other.revoke_approval("ap-1", "user:bob", 7)
+        assert not await store.revoke_approval("ap-1", "user:eve", 8)
         assert list(await store.standing_approvals("pay")) == []
         assert list(await store.standing_approvals()) == [SECOND]
+
+
+async def test_who_revoked_an_approval_is_kept_the_last_one_first(place: Place) -> None:
+    async with place.opened() as store:
+        await store.create(a_row(), started(), BOTH)
+        assert list(await store.past_approvals()) == []
+        await store.revoke_approval("ap-2", "user:bob", 7)
+        await store.revoke_approval("ap-1", "user:cem", 8)
+        kept = [as_revoked(FIRST, "user:cem", 8), as_revoked(SECOND, "user:bob", 7)]
+        assert list(await place.open().past_approvals()) == kept
+        await store.release("r1")
+        await store.delete_tree("r1", 9)
+        assert list(await store.past_approvals()) == kept[:1]
+
+
+async def test_only_the_newest_revoked_approvals_are_kept(place: Place) -> None:
+    number = REVOKED_APPROVALS_MAX + 2
+    many = tuple(msgspec.structs.replace(FIRST, id=f"ap-{n:04}") for n in range(number))
+    async with place.opened() as store:
+        await store.create(a_row(), started(), AtomicWrites(approvals=many))
+        for n, each in enumerate(many):
+            await store.revoke_approval(each.id, "user:bob", n)
+        kept = await store.past_approvals()
+    assert [each.id for each in kept] == [each.id for each in reversed(many[2:])]
 
 
 async def test_the_first_approval_of_an_id_counts(place: Place) -> None:
@@ -81,4 +106,14 @@ async def test_a_damaged_approval_approves_nothing_and_the_doctor_counts_it(tmp_
     store = SqliteStore(tmp_path)
     assert list(await store.standing_approvals()) == [SECOND]
     assert any("damaged in the table 'approvals'" in problem for problem in await store.problems())
+    assert await store.revoke_approval("ap-1", "user:bob", 7)
+    assert list(await store.past_approvals()) == []
+    await store.revoke_approval("ap-2", "user:bob", 7)
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "interlock.db", isolation_level=None)) as connection:
+        connection.create_function("interlock_seal", -1, lambda *_: 5, deterministic=True)
+        connection.execute("update revoked_approvals set at = 8")
+    store = SqliteStore(tmp_path)
+    assert list(await store.past_approvals()) == []
+    assert any("damaged in the table 'revoked_approvals'" in problem for problem in await store.problems())
     await store.close()

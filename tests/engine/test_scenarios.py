@@ -19,6 +19,7 @@ A file holds a title, a crew, then steps. Each step is a command, a line of dash
     room AGENT: TOKENS   the budgets have room for a call of so many tokens, at two millionths of a dollar each
     noroom AGENT: LIMIT  a limit is in the way; `noroom AGENT: LIMIT MS` is one to wait for
     after PURPOSE        the timer of PURPOSE fires
+    withhold TOOL: JSON  the tool gives its output and writes JSON to the memory; a hook asks a person about both
     held TOOL            the tool needs an approval, and was not run
     asks TOOL: JSON      the tool needs an approval on these terms, and was not run
     decide TOOL: JSON    the host has decided about the call of the tool, which was not run
@@ -97,6 +98,8 @@ from interlock.engine.events import (
     DerivedEvent,
     DriveFailed,
     Entry,
+    HookDecision,
+    HookOutcome,
     HooksDecided,
     HookVerdict,
     HostNeeds,
@@ -163,6 +166,7 @@ class Story:
             "free": lambda rest: msgspec.structs.replace(self._reply(rest), unconstrained=True),
             "output": lambda rest: self._returned(rest, ok=True),
             "wrote": self._wrote,
+            "withhold": self._withhold,
             "broke": lambda rest: self._returned(rest, ok=False),
             "lost": lambda rest: ToolOutcomeLost(call=self._tool(rest)),
             "held": lambda rest: ApprovalNeeded(call=self._tool(rest)),
@@ -386,6 +390,14 @@ class Story:
         name, written = _said(rest)
         return ToolReturned(call=self._tool(name), ok=True, output="kept", memory=msgspec.json.decode(written))
 
+    def _withhold(self, rest: str) -> ToolReturned:
+        """A tool whose result, and what it wrote, wait for a person, because a hook asks."""
+        name, written = _said(rest)
+        asked = HookDecision(hook="guard", outcome=HookOutcome.ASKED, reason="show it?")
+        verdict = HookVerdict(point="after_tool", decisions=(asked,), question="show it?", deadline_ms=1_000)
+        held = msgspec.json.decode(written)
+        return ToolReturned(call=self._tool(name), ok=True, output="kept", verdict=verdict, held_memory=held)
+
     def _failed(self, rest: str, *, retry: bool, too_long: bool = False) -> ModelFailed:
         agent, text = _said(rest)
         key = self._key(f"call of {agent}")
@@ -523,7 +535,7 @@ class Story:
         return " ".join([str(fact.__struct_config__.tag), *filter(None, fields), *filter(None, [among])])
 
     def _field(self, name: str, value: object) -> str:
-        if name in ("candidates", "call", "usage", "mail", "memory") or value is msgspec.UNSET:
+        if name in ("candidates", "call", "usage", "mail", "memory", "held_memory") or value is msgspec.UNSET:
             return ""
         if value in ("", 0, None):
             return ""

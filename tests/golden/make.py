@@ -56,6 +56,7 @@ STORIES = (
     "an_approval_has_a_deadline_that_denies",
     "an_approval_may_hold_for_later_calls",
     "hooks_replace_refuse_and_ask",
+    "what_a_withheld_result_wrote_waits_for_the_person",
     "a_task_waits_as_long_as_its_child_waits_for_a_person",
     "delegating_a_task_and_getting_its_report",
     "who_is_given_a_task_aside_announces_with_its_hops",

@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -76,12 +76,20 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, *options: str, script: str = "", toml: str = "", crew: str = CREW) -> Iterator[Served]:
+def serving(
+    folder: Path,
+    *options: str,
+    script: str = "",
+    toml: str = "",
+    crew: str = CREW,
+    program: Sequence[str] = (COMMAND,),
+) -> Iterator[Served]:
     folder.mkdir(exist_ok=True)
     (folder / "crew.yaml").write_text(crew, "utf-8")
     (folder / "script.yaml").write_text(script or "replies: {clerk: ['Fine. [DONE]']}\n", "utf-8")
     (folder / "interlock.toml").write_text(toml or PATIENT, "utf-8")
-    command = [COMMAND, "serve", "crew.yaml", "--script", "script.yaml", "--data", "data", "--port", "0", *options]
+    words = ("serve", "crew.yaml", "--script", "script.yaml", "--data", "data", "--port", "0", *options)
+    command = [*program, *words]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with (
         (folder / "log").open("a", encoding="utf-8") as log,

@@ -30,6 +30,8 @@ agents: [{{id: a, tools: [pay]}}]
 routing: {{signals: {{a: [{{signal: "[END]"}}]}}}}
 """
 OTHER = "ilk_other"
+AS_OTHER = {"authorization": f"Bearer {OTHER}"}
+NOTHING: dict[str, list[Any]] = {"approvals": [], "revoked": []}
 
 
 class Paying:
@@ -84,7 +86,7 @@ async def test_an_answer_that_holds_needs_the_scope_approve(tmp_path: Path, text
             headers={"authorization": f"Bearer {OTHER}"},
         )
         assert (resumed.status_code, resumed.json()["code"]) == (403, "missing-scope")
-        assert (await paying.client.get("/v1/approvals")).json() == {"approvals": []}
+        assert (await paying.client.get("/v1/approvals")).json() == NOTHING
         assert (await paying.answer(question["id"], "yes", OTHER)).status_code == 200
 
 
@@ -108,6 +110,75 @@ async def test_revoking_needs_the_scope_and_a_key_sees_the_approvals_of_its_crew
         await paying.box.runner.wait_until_settled((await paying.box.approvals())[0].asked_in)
         (given,) = (await paying.client.get("/v1/approvals")).json()["approvals"]
         headers = {"authorization": f"Bearer {OTHER}"}
-        assert (await paying.client.get("/v1/approvals", headers=headers)).json() == {"approvals": []}
+        assert (await paying.client.get("/v1/approvals", headers=headers)).json() == NOTHING
         assert (await paying.client.delete(f"/v1/approvals/{given['id']}", headers=headers)).status_code == 403
         assert (await paying.asked("shop"))["tool"] == "pay"  # an approval holds for its crew alone
+
+
+async def given_approval(paying: Paying, crew: str = "desk") -> dict[str, Any]:
+    """A standing approval that the key of the data folder gave."""
+    await paying.answer((await paying.asked(crew))["id"], "always")
+    (given,) = [each for each in (await paying.client.get("/v1/approvals")).json()["approvals"] if each["crew"] == crew]
+    await paying.box.runner.wait_until_settled(given["asked_in"])
+    return dict(given)
+
+
+@pytest.mark.parametrize(
+    ("scope", "may_list", "may_revoke"),
+    [
+        ("read", True, False),
+        ("run", False, False),
+        ("answer", False, False),
+        ("approve", True, True),
+        ("metrics", False, False),
+        ("admin", True, True),
+    ],
+)
+async def test_each_scope_lists_and_revokes_what_it_may(
+    tmp_path: Path, scope: str, may_list: bool, may_revoke: bool
+) -> None:
+    async with office(tmp_path, scope) as paying:
+        given = await given_approval(paying)
+        listed = await paying.client.get("/v1/approvals", headers=AS_OTHER)
+        assert (listed.status_code, listed.json().get("code")) == ((200, None) if may_list else (403, "missing-scope"))
+        revoked = await paying.client.delete(f"/v1/approvals/{given['id']}", headers=AS_OTHER)
+        assert revoked.status_code == (204 if may_revoke else 403)
+        left = (await paying.client.get("/v1/approvals")).json()
+        assert (len(left["approvals"]), len(left["revoked"])) == ((0, 1) if may_revoke else (1, 0))
+
+
+@pytest.mark.parametrize("key", ["", "ilk_wrong"])
+async def test_without_a_key_of_the_server_nothing_is_listed_or_revoked(tmp_path: Path, key: str) -> None:
+    async with office(tmp_path) as paying:
+        given = await given_approval(paying)
+        headers = {"authorization": f"Bearer {key}" if key else ""}
+        assert (await paying.client.get("/v1/approvals", headers=headers)).status_code == 401
+        assert (await paying.client.delete(f"/v1/approvals/{given['id']}", headers=headers)).status_code == 401
+        assert len(await paying.box.approvals()) == 1
+
+
+async def test_a_key_of_other_crews_may_neither_see_nor_revoke_an_approval(tmp_path: Path) -> None:
+    async with office(tmp_path, "read", "approve", "admin", crews=("shop",)) as paying:
+        desk, shop = await given_approval(paying, "desk"), await given_approval(paying, "shop")
+        refused = await paying.client.delete(f"/v1/approvals/{desk['id']}", headers=AS_OTHER)
+        assert (refused.status_code, refused.json()["code"]) == (404, "no-such-approval")
+        listed = (await paying.client.get("/v1/approvals", headers=AS_OTHER)).json()
+        assert [each["id"] for each in listed["approvals"]] == [shop["id"]]
+        assert (await paying.client.delete(f"/v1/approvals/{desk['id']}")).status_code == 204
+        assert (await paying.client.get("/v1/approvals", headers=AS_OTHER)).json()["revoked"] == []
+        assert (await paying.client.delete(f"/v1/approvals/{shop['id']}", headers=AS_OTHER)).status_code == 204
+
+
+async def test_who_revoked_an_approval_is_stored_shown_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with office(tmp_path, "approve") as paying:
+        given = await given_approval(paying)
+        with caplog.at_level("INFO", logger="interlock"):
+            await paying.client.delete(f"/v1/approvals/{given['id']}", headers=AS_OTHER)
+        (ended,) = (await paying.client.get("/v1/approvals")).json()["revoked"]
+        assert {**given, "revoked_by": "key:ci", "revoked_at": ended["revoked_at"]} == ended
+        assert ended["revoked_at"] >= given["at"]
+        assert f"approval {given['id']} is revoked by key:ci" in caplog.messages
+    async with office(tmp_path) as paying:  # another process
+        assert (await paying.client.get("/v1/approvals")).json() == {"approvals": [], "revoked": [ended]}

@@ -35,6 +35,20 @@ class StandingApproval(msgspec.Struct, frozen=True, kw_only=True):
             return False
 
 
+class RevokedApproval(StandingApproval, frozen=True, kw_only=True):
+    """An approval that holds no more, and who ended it. It is kept for people to read, and approves nothing."""
+
+    revoked_by: str
+    revoked_at: int
+
+    def covers(self, crew: str, run: str, tool: str, arguments: str) -> bool:
+        return False
+
+
+def as_revoked(approval: StandingApproval, by: str, at: int) -> RevokedApproval:
+    return RevokedApproval(**msgspec.structs.asdict(approval), revoked_by=by, revoked_at=at)
+
+
 def is_pattern_for(pattern: CallPattern, tool: str, arguments: str) -> bool:
     """Whether a pattern is of this tool alone, and the arguments fit it."""
     return pattern.tool == tool and pattern.fit(CallArguments(arguments)) is Fit.YES

@@ -152,7 +152,7 @@ async def _open_and_watch(
     async with box:
         handle = await _start_run(box, ask)
         stop.run = handle.id
-        annotator = await _annotator_of(box, handle.id)
+        annotator = await _annotator_of(box, handle.id, progress)
         async with open_display(box, handle.id, display, progress, asker) as show:
             is_active = True
             while is_active:
@@ -166,13 +166,14 @@ async def _open_and_watch(
         return await handle.result()
 
 
-async def _annotator_of(box: Interlock, run: str) -> EventAnnotator:
-    return EventAnnotator(await box.crew_of(await box.journal.row(run)), box.model_name)
+async def _annotator_of(box: Interlock, run: str, progress: Progress) -> EventAnnotator:
+    return EventAnnotator(await box.crew_of(await box.journal.row(run)), box.model_name, progress.open_calls)
 
 
 async def follow_run(box: Interlock, run: str, display: Display) -> str:
     """Show a run of any process until it ends or pauses; return its status."""
-    progress, annotator = Progress(box.clock.now_ms()), await _annotator_of(box, run)
+    progress = Progress(box.clock.now_ms())
+    annotator = await _annotator_of(box, run, progress)
     view = (
         open_live_view(box, run, progress)
         if display is Display.LIVE

@@ -1,28 +1,80 @@
-"""Checks the rules of [approvals] against the tools of the host: a rule about no tool would protect nothing."""
+"""Checks the rules of [approvals] against the tools of the host and of one crew.
+
+Rule 1: a rule about a built-in tool is an error: it would never count.
+Rule 2: a rule that is about no tool here is a warning, and no error: another crew of the same file may have the tool,
+as one in Python that brings its functions along.
+"""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from interlock.adapters.config.approval_settings import ApprovalSettings
+from interlock.adapters.config.host_file import HostSettings, host_of
+from interlock.adapters.tools.mcp_tools import name_for_models
 from interlock.approvals.patterns import CallPattern
+from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import BUILT_IN_TOOLS
+from interlock.crew.nodes import SourceLocation
+from interlock.crew.problem import Problem, Problems, Severity
 from interlock.errors import UsageError, nearest
 from interlock.runtime.calls.bus_tools import BUS_TOOLS
 
 
-def require_known_tools(
-    settings: ApprovalSettings, file: Path | None, tools: Collection[str], unstarted_servers: Collection[str]
-) -> None:
-    """Refuses a rule that names no tool. Of an MCP server that is not started only the prefix of its tools is known."""
+class RuleFault(NamedTuple):
+    """A rule that is about no tool: its line and list, what is wrong, and what to do."""
+
+    line: int
+    key: str
+    what: str
+    advice: str
+    is_error: bool = False
+
+    def sentence(self, file: Path | None) -> str:
+        return f"{file}:{self.line}: approvals.{self.key}: {self.what}; {self.advice}"
+
+
+def rule_faults(
+    settings: ApprovalSettings, tools: Collection[str], unstarted_servers: Collection[str]
+) -> Iterator[RuleFault]:
+    """The rules that name no tool. Of an MCP server that is not started only the prefix of its tools is known."""
     known = (*tools, *BUS_TOOLS)
     for key, pattern in _rules(settings):
         if any(map(pattern.is_about, known)) or any(_may_be_of(pattern, server) for server in unstarted_servers):
             continue
-        where = f"{file}:{settings.lines.get(pattern.text, 1)}: approvals.{key}"
+        line = settings.lines.get(pattern.text, 1)
         if pattern.tool in BUILT_IN_TOOLS:
-            raise UsageError(f"{where}: '{pattern.tool}' is built in, and no rule can be about it; remove the rule")
-        advice = nearest(pattern.tool, known, f"the tools are {', '.join(sorted(known)[:20])}")
-        raise UsageError(f"{where}: there is no tool '{pattern.tool}'; {advice}")
+            what = f"'{pattern.tool}' is built in, and no rule can be about it"
+            yield RuleFault(line, key, what, "remove the rule", is_error=True)
+            continue
+        what = f"rule '{pattern.text}' is about no tool of this crew or of the host"
+        guess = nearest(pattern.tool, known, "correct or remove it")
+        yield RuleFault(line, key, what, f"{guess} (it is right if another crew has such a tool)")
+
+
+def require_possible_rules(faults: Collection[RuleFault], file: Path | None) -> None:
+    """Refuses a rule that can never count."""
+    for fault in faults:
+        if fault.is_error:
+            raise UsageError(fault.sentence(file))
+
+
+def rule_problems(settings: HostSettings, crew: CrewDefinition, functions: Collection[str]) -> tuple[Problem, ...]:
+    """The same faults as problems of a check: nothing is started. `functions` came with the crew."""
+    host, found = host_of(settings), Problems()
+    named = [tool for each in crew.whole_tree() for agent in each.agents for tool in agent.tools]
+    listed = [name_for_models(server, tool) for server, tools in host.mcp_tools.items() for tool in tools]
+    unstarted = [server for server in host.mcp_servers if server not in host.mcp_tools]
+    for fault in rule_faults(settings.approvals, (*host.tools, *functions, *named, *listed), unstarted):
+        found.add(
+            "unknown-tool",
+            fault.what,
+            place=SourceLocation(str(settings.file), fault.line, 1),
+            path=("approvals", fault.key),
+            fix=fault.advice,
+            severity=Severity.ERROR if fault.is_error else Severity.WARNING,
+        )
+    return tuple(found.found)
 
 
 def _rules(settings: ApprovalSettings) -> Iterator[tuple[str, CallPattern]]:

@@ -1,5 +1,6 @@
 """`Interlock`, which users import: starts, resumes and shows the runs of a data folder."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.adapters.function_callers import OWN_LOOP, FunctionCaller
 from interlock.adapters.models.given_models import ModelChoice
 from interlock.adapters.store_rules.record_format import seal_chain
-from interlock.approvals.standing import StandingApproval
+from interlock.approvals.standing import RevokedApproval, StandingApproval
 from interlock.broadcast.run_schedules import RunSchedule
 from interlock.compose.given.crew_like import AnyCrew, definition_of
 from interlock.compose.given.run_resources import RunGift
@@ -33,6 +34,8 @@ from interlock.runtime.fork import fork_run
 from interlock.runtime.orders import CANCEL, MESSAGE, message_body
 from interlock.runtime.runner import GivenAnswer, replay_run, row_of
 from interlock.signals.registry import SignalRegistry
+
+_log = logging.getLogger("interlock")
 
 
 class Interlock(OpenFolder):
@@ -215,12 +218,22 @@ class Interlock(OpenFolder):
         self._require_open()
         return await self.store.standing_approvals()
 
-    async def revoke_approval(self, approval: str) -> None:
-        """Ends a standing approval at once, also for runs in progress. `NoSuchApproval` if there is none of this id."""
+    async def past_approvals(self) -> Sequence[RevokedApproval]:
+        """The approvals that were revoked, with who did it and when, the last one first."""
+        self._require_open()
+        return await self.store.past_approvals()
+
+    async def revoke_approval(self, approval: str, *, by: str = BY_HOST) -> None:
+        """Ends a standing approval at once, also for runs in progress. `by` names the caller; it is stored.
+
+        Raises `NoSuchApproval` if there is none of this id.
+        """
         self._require_open()
         require_text(approval, "the id of an approval")
-        if not await self.store.revoke_approval(approval):
+        require_name(by)
+        if not await self.store.revoke_approval(approval, by, self.clock.now_ms()):
             raise NoSuchApproval(approval)
+        _log.info("approval %s is revoked by %s", approval, by, extra={"fields": {"approval": approval, "by": by}})
 
     async def send_message(
         self,

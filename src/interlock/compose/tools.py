@@ -1,5 +1,6 @@
 """All tools of a host: its functions, and those of its MCP servers."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,14 @@ from interlock.adapters.config.approval_settings import NO_APPROVAL_SETTINGS, Ap
 from interlock.adapters.config.mcp_settings import McpServer
 from interlock.adapters.tools.mcp_tools import McpToolbox
 from interlock.adapters.tools.python_tools import PythonToolbox
-from interlock.compose.approval_rules import require_known_tools
+from interlock.compose.approval_rules import require_possible_rules, rule_faults
 from interlock.compose.preflight import require_tools
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import BUILT_IN_TOOLS
 from interlock.errors import UsageError
 from interlock.ports import NO_CREW, CrewRef, ToolCall, ToolSchema
+
+_log = logging.getLogger("interlock")
 
 
 class HostTools:
@@ -33,6 +36,7 @@ class HostTools:
     ) -> None:
         self._functions, self._file, self._tools_with = functions, file, tools_with
         self._approvals = approvals
+        self._warned: set[str] = set()  # at most one sentence per rule and crew
         self._served = McpToolbox(servers, taken=(*functions.names, *BUILT_IN_TOOLS))
 
     async def require(self, crew: CrewDefinition, run: str = "") -> None:
@@ -49,9 +53,17 @@ class HostTools:
             raise UsageError(f"{error}; run '{run}' stays as it was") from error
 
     def _require_rules(self, functions: Sequence[str]) -> None:
-        """Refuses a rule of [approvals] that is about no tool. `functions` are those of the crew and of the host."""
+        """Refuses a rule of [approvals] that can never count, and warns of one that is about no tool here, once.
+
+        `functions` are those of the crew and of the host.
+        """
         known = (*functions, *self._served.names_offered())
-        require_known_tools(self._approvals, self._file, known, self._served.servers_not_started())
+        faults = tuple(rule_faults(self._approvals, known, self._served.servers_not_started()))
+        require_possible_rules(faults, self._file)
+        for sentence in (fault.sentence(self._file) for fault in faults):
+            if sentence not in self._warned:
+                self._warned.add(sentence)
+                _log.warning("%s", sentence)
 
     def schemas(self, names: Sequence[str], crew: CrewRef = NO_CREW) -> tuple[ToolSchema, ...]:
         own = self._tools_with(crew)

@@ -55,6 +55,7 @@ class OpenTool(msgspec.Struct, kw_only=True, omit_defaults=True):
     hooked: bool = False  # the hooks of the host have decided about its arguments
     replaced: str = ""  # the arguments that a hook gave instead of the model's
     held: str | None = None  # its output, while a person decides about it for a hook
+    held_memory: dict[str, Any] = {}  # what it wrote, meanwhile
 
     @property
     def arguments(self) -> str:

@@ -177,10 +177,13 @@ class TakesNoInput(NotWaiting):
 
 
 class TooLate(NotWaiting):
-    """The deadline of a question has passed, and the run continues without the answer."""
+    """The deadline of a question has passed, and the run continues without the answer: `instead` says how."""
 
-    def __init__(self, run: str, token: str, question: str, default: str | None, *, was_answered: bool) -> None:
-        instead = f"its default was used: {default}" if default is not None else "its agent continues without an answer"
+    def __init__(
+        self, run: str, token: str, question: str, default: str | None, *, was_answered: bool, instead: str = ""
+    ) -> None:
+        instead = instead or "its agent continues without an answer"
+        instead = f"its default was used: {default}" if default is not None else instead
         unused = "; the answer given now is not used" if was_answered else ""
         message = f"the deadline of the question '{question}' of run '{run}' has passed; {instead}{unused}"
         RunError.__init__(self, run, message)
@@ -188,12 +191,12 @@ class TooLate(NotWaiting):
 
 
 class InputRefused(RunError):
-    """A hook of the host did not let an answer in; the run still waits for one."""
+    """A hook of the host did not let an answer in: it refused, failed, or asks; the run still waits for one."""
 
     code = "input-refused"
 
     def __init__(self, run: str, why: str) -> None:
-        super().__init__(run, f"the answer to run '{run}' is refused: {why}; the run still waits")
+        super().__init__(run, f"the answer to run '{run}' is not taken: {why}; the run still waits")
 
 
 class CannotFork(RunError):

@@ -114,7 +114,8 @@ class NoSuchApproval(UsageError):
     code = "no-such-approval"
 
     def __init__(self, approval: str) -> None:
-        super().__init__(f"there is no approval '{approval[:80]}'; 'interlock runs approvals list' shows all")
+        others = "shows those that do, --revoked the others"
+        super().__init__(f"no approval '{approval[:80]}' holds; 'interlock runs approvals list' {others}")
         self.approval = approval
 
 

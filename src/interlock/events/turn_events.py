@@ -138,7 +138,8 @@ class HookDecidedEvent(StoredEvent, frozen=True, kw_only=True, tag="hook.decided
 class ToolReturnedEvent(StoredEvent, frozen=True, kw_only=True, tag="tool.returned"):
     """A tool returned, or failed (`ok` is False). `memory` is what it wrote to the shared memory.
 
-    `verdict` is what hooks of the host decided about its output.
+    `verdict` is what hooks of the host decided about its output. If one asks a person, `held_memory` is what the tool
+    wrote: it is kept after a yes.
     """
 
     call: str
@@ -146,6 +147,7 @@ class ToolReturnedEvent(StoredEvent, frozen=True, kw_only=True, tag="tool.return
     output: str
     memory: dict[str, Any] = msgspec.field(default_factory=dict)
     verdict: dict[str, Any] | None = None
+    held_memory: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class ToolLostEvent(StoredEvent, frozen=True, kw_only=True, tag="tool.lost"):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from interlock.approvals.standing import StandingApproval
+from interlock.approvals.standing import RevokedApproval, StandingApproval
 
 
 class StandingApprovals(Protocol):
@@ -13,6 +13,10 @@ class StandingApprovals(Protocol):
         """Those of one tool, or of all, the newest first. Damaged ones are left out: they approve nothing."""
         ...
 
-    async def revoke_approval(self, approval: str) -> bool:
-        """Deletes it; False if there is none of this id. From then on no process finds it."""
+    async def revoke_approval(self, approval: str, by: str, at: int) -> bool:
+        """Ends it, and keeps who did; False if there is none of this id. From then on it approves nothing."""
+        ...
+
+    async def past_approvals(self) -> Sequence[RevokedApproval]:
+        """Those that were revoked, the last one first; the store keeps `REVOKED_APPROVALS_MAX` of them."""
         ...

@@ -174,6 +174,7 @@ def _redact_tool_returned(event: ToolReturned, by: Redactor) -> ToolReturned:
         event,
         output=by.redact(event.output),
         memory=by.redact_value(event.memory),
+        held_memory=by.redact_value(event.held_memory),
         verdict=_redact_verdict_if_any(event.verdict, by),
     )
 

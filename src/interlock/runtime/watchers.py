@@ -53,7 +53,7 @@ _LEFT_OUT_IF_EMPTY: dict[type, tuple[str, ...]] = {
     RunResumed: ("by", "may_hold"),
     InputGiven: ("by",),
     ModelReplied: ("output", "verdict", "original"),
-    ToolReturned: ("memory", "verdict"),
+    ToolReturned: ("memory", "verdict", "held_memory"),
     ApprovalNeeded: ("terms",),
     Nudged: ("fault",),
     HooksDecided: ("output",),

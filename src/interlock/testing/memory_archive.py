@@ -7,13 +7,13 @@ import msgspec
 
 from interlock.adapters.sqlite.tables.order_rows import too_many_orders_error
 from interlock.adapters.store_rules import record_format
-from interlock.approvals.standing import StandingApproval
+from interlock.approvals.standing import RevokedApproval, StandingApproval, as_revoked
 from interlock.errors import (
     OrderLost,
     RunExists,
 )
 from interlock.ids import is_below, parent_of, root_of
-from interlock.limits import ORDER_KEPT_MS, ORDERS_PER_RUN_MAX
+from interlock.limits import ORDER_KEPT_MS, ORDERS_PER_RUN_MAX, REVOKED_APPROVALS_MAX
 from interlock.ports import (
     OpenQuestion,
     OrderOutcome,
@@ -111,9 +111,19 @@ class MemoryApprovals(MemoryProcess):
         found = [each for each in self._shared_storage.approvals.values() if tool in (None, each.tool)]
         return sorted(found, key=lambda each: (-each.at, each.id))
 
-    async def revoke_approval(self, approval: str) -> bool:
+    async def revoke_approval(self, approval: str, by: str, at: int) -> bool:
         self.require_open()
-        return self._shared_storage.approvals.pop(approval, None) is not None
+        found = self._shared_storage.approvals.pop(approval, None)
+        if found is None:
+            return False
+        ended = [as_revoked(found, by, at), *self._shared_storage.revoked_approvals]
+        ended.sort(key=lambda each: (-each.revoked_at, each.id))
+        self._shared_storage.revoked_approvals[:] = ended[:REVOKED_APPROVALS_MAX]
+        return True
+
+    async def past_approvals(self) -> Sequence[RevokedApproval]:
+        self.require_open()
+        return list(self._shared_storage.revoked_approvals)
 
     def _store_approvals(self, approvals: Sequence[StandingApproval]) -> None:
         for each in approvals:
@@ -205,6 +215,8 @@ class MemoryArchive(MemoryOrders):
             self._forget(key)
         for id_ in [each.id for each in self._shared_storage.approvals.values() if each.run == run]:
             del self._shared_storage.approvals[id_]
+        others = [each for each in self._shared_storage.revoked_approvals if each.run != run]
+        self._shared_storage.revoked_approvals[:] = others
         self._shared_storage.order = [
             ("", 0) if of == run else (of, number) for of, number in self._shared_storage.order
         ]

@@ -5,7 +5,7 @@ import msgspec
 from interlock.adapters.store_rules import record_format
 from interlock.adapters.store_rules.budget_rules import BudgetCounter, OpenReservation
 from interlock.adapters.store_rules.record_format import Tip
-from interlock.approvals.standing import StandingApproval
+from interlock.approvals.standing import RevokedApproval, StandingApproval
 from interlock.errors import (
     OwnedElsewhere,
     RunDeleted,
@@ -87,6 +87,7 @@ class SharedStorage(msgspec.Struct, kw_only=True):
     outcomes: dict[str, OrderOutcome] = {}  # by the key of the order
     unlisted: set[str] = set()
     approvals: dict[str, StandingApproval] = {}
+    revoked_approvals: list[RevokedApproval] = []
     ledger: MemoryBudgetLedger = msgspec.field(default_factory=MemoryBudgetLedger)
     tables: MemoryTables = msgspec.field(default_factory=MemoryTables)
     alive: set[str] = set()

@@ -1,16 +1,12 @@
 """[approvals] of interlock.toml: what is read, and what is refused with its line."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from interlock import UsageError
 from interlock.adapters.config.host_file import read_settings
-from interlock.adapters.sqlite.store import SqliteStore
-from interlock.adapters.sqlite.tables.approvals import store_approvals
-from interlock.approvals.standing import StandingApproval
 from interlock.cli.main import interlock
 
 
@@ -55,23 +51,3 @@ def test_a_bad_rule_ends_a_command_with_2(tmp_path: Path) -> None:
     ended = CliRunner().invoke(interlock, words)
     assert ended.exit_code == 2
     assert "interlock.toml:3: approvals.deny" in ended.stderr
-
-
-def test_approvals_are_listed_and_revoked_by_commands(tmp_path: Path) -> None:
-    async def fill() -> None:
-        given = StandingApproval(id="ap-1", tool="pay", pattern="pay:n<5", crew="desk", asked_in="r1", by="ann", at=0)
-        store = SqliteStore(tmp_path)
-        await store.write("give", lambda connection, _: store_approvals(connection, [given]))
-        await store.close()
-
-    def said(*words: str) -> Result:
-        return CliRunner().invoke(interlock, ["runs", "approvals", *words, "--data", str(tmp_path)])
-
-    asyncio.run(fill())
-    line = "ap-1  pay:n<5  always, crew desk, given by ann at 1970-01-01"
-    assert said("list").stdout.startswith(line)
-    assert said("list", "--json").stdout.startswith('{"id":"ap-1"')
-    assert said("revoke", "ap-1").stdout == "ap-1 is revoked\n"
-    assert said("list").stdout == "no approvals hold for later calls\n"
-    revoked = said("revoke", "ap-1")
-    assert (revoked.exit_code, "there is no approval 'ap-1'" in revoked.stderr) == (2, True)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,22 @@ from interlock.adapters.tools.python_tools import ToolContext, tool
 from interlock.approvals.answers import read_approval_answer
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.host import Host
-from interlock.engine.events import ApprovalNeeded, InputExpired, InputRequested, RunResumed, ToolCalled, ToolDecided
+from interlock.engine.effects import RunTool
+from interlock.engine.events import (
+    ApprovalNeeded,
+    IncomingEvent,
+    InputExpired,
+    InputRequested,
+    RunResumed,
+    ToolCalled,
+    ToolDecided,
+)
+from interlock.ports import ToolCall as PortToolCall
+from interlock.runtime.calls.approvals import ApprovalDecisions
+from interlock.runtime.calls.tool_calls import ToolCalls
+from interlock.runtime.live_run import LiveRun
 from interlock.testing import Simulation, simulate
+from interlock.testing.simulation.faults import Violation
 
 CREW = """\
 version: "2.0"
@@ -81,11 +96,19 @@ def replies() -> list[Any]:
 
 
 def simulated(crew: CrewDefinition, seed: int, workshop: Workshop, **more: Any) -> Simulation:
-    found = simulate(
-        crew, seed=seed, script={"a": replies()}, tools=workshop.tools(), approvals=RULES, answers=60, **more
-    )
+    found = played(crew, seed, workshop, **more)
     found.require_lawful()
     return found
+
+
+def played(crew: CrewDefinition, seed: int, workshop: Workshop, **more: Any) -> Simulation:
+    return simulate(
+        crew, seed=seed, script={"a": replies()}, tools=workshop.tools(), approvals=RULES, answers=60, **more
+    )
+
+
+def violations(crew: CrewDefinition, seed: int) -> Sequence[Violation]:
+    return played(crew, seed, Workshop()).violations
 
 
 def approved_calls(found: Simulation) -> set[str]:
@@ -161,3 +184,35 @@ def test_an_approval_without_an_answer_is_denied_in_time(crew: CrewDefinition) -
 def test_bad_rules_are_refused(crew: CrewDefinition, rules: dict[str, list[str]]) -> None:
     with pytest.raises(UsageError, match="approvals"):
         simulate(crew, seed=1, approvals=rules)
+
+
+def test_a_call_that_is_not_decided_about_after_a_crash_is_found(
+    crew: CrewDefinition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_undecided = ApprovalDecisions.is_undecided
+
+    def skip_after_crash(self: ApprovalDecisions, live: LiveRun, effect: RunTool) -> bool:
+        return live.row.epoch == 1 and is_undecided(self, live, effect)
+
+    monkeypatch.setattr(ApprovalDecisions, "is_undecided", skip_after_crash)
+    assert "nothing runs undecided" in {each.law for seed in SEEDS for each in violations(crew, seed)}
+
+
+def test_a_denied_call_that_runs_is_found(crew: CrewDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: a denial becomes a yes, and no approved call is compared with the rules again."""
+    decide = ApprovalDecisions.decide
+
+    async def allow(self: ApprovalDecisions, live: LiveRun, call: PortToolCall) -> IncomingEvent:
+        decided = await decide(self, live, call)
+        is_denied = isinstance(decided, ToolDecided) and decided.verdict == "deny"
+        return ToolDecided(call=call.call, tool=call.name, verdict="allow") if is_denied else decided
+
+    monkeypatch.setattr(ApprovalDecisions, "decide", allow)
+    monkeypatch.setattr(ApprovalDecisions, "denial_of_approved", lambda *_: None)
+    assert "nothing denied runs" in (each.law for seed in SEEDS for each in violations(crew, seed))
+
+
+def test_an_approved_call_that_runs_twice_is_found(crew: CrewDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ToolCalls, "can_run_again", lambda *_: True)
+    found = (each.law for seed in SEEDS for each in violations(crew, seed))
+    assert "a tool that is not idempotent runs once" in found

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,13 @@ from interlock.engine.effects import RunTool
 from interlock.engine.events import HooksDecided, HookVerdict, ModelReplied, RunResumed, RunStarted, ToolReturned
 from interlock.engine.turns.hooks import YES
 from interlock.ports import ModelReply, ModelRequest
+from interlock.runtime.calls.approvals import ApprovalDecisions
 from interlock.runtime.calls.hook_checks import HookChecks
+from interlock.runtime.calls.tool_calls import ToolCalls
 from interlock.runtime.live_run import LiveRun
 from interlock.runtime.runner import replay_run
 from interlock.testing import Simulation, simulate
+from interlock.testing.simulation.faults import Violation
 
 CREW = """\
 version: "2.0"
@@ -139,6 +143,10 @@ def simulated(crew: CrewDefinition, seed: int, workshop: Workshop) -> Simulation
     )
 
 
+def violations(crew: CrewDefinition, seed: int) -> Sequence[Violation]:
+    return simulated(crew, seed, Workshop()).violations
+
+
 def said(found: Simulation) -> list[str]:
     return [event.input for record in found.records for event in record.events if isinstance(event, RunResumed)]
 
@@ -205,3 +213,21 @@ def test_a_decision_that_is_asked_again_is_found(crew: CrewDefinition, monkeypat
     monkeypatch.setattr(HookChecks, "before_tool", ask_again)
     found = (simulated(crew, seed, Workshop()) for seed in SEEDS)
     assert any(each.law == "hooks decide once" for one in found for each in one.violations)
+
+
+def test_a_call_that_is_not_decided_about_after_a_crash_is_found(
+    crew: CrewDefinition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_undecided = ApprovalDecisions.is_undecided
+
+    def skip_after_crash(self: ApprovalDecisions, live: LiveRun, effect: RunTool) -> bool:
+        return live.row.epoch == 1 and is_undecided(self, live, effect)
+
+    monkeypatch.setattr(ApprovalDecisions, "is_undecided", skip_after_crash)
+    assert "nothing runs undecided" in {each.law for seed in SEEDS for each in violations(crew, seed)}
+
+
+def test_an_approved_call_that_runs_twice_is_found(crew: CrewDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ToolCalls, "can_run_again", lambda *_: True)
+    found = (each.law for seed in SEEDS for each in violations(crew, seed))
+    assert "a tool that is not idempotent runs once" in found

@@ -115,8 +115,16 @@ export interface components {
         };
         /** ApprovalPage */
         ApprovalPage: {
-            /** Approvals */
+            /**
+             * Approvals
+             * @description Those that hold, the newest first.
+             */
             approvals: components["schemas"]["ApprovalView"][];
+            /**
+             * Revoked
+             * @description Those that were revoked, the last one first.
+             */
+            revoked: components["schemas"]["RevokedApprovalView"][];
         };
         /**
          * ApprovalView
@@ -866,6 +874,68 @@ export interface components {
              * @description The number of deliveries that are tried again.
              */
             revived: number;
+        };
+        /**
+         * RevokedApprovalView
+         * @description An approval that holds no more.
+         */
+        RevokedApprovalView: {
+            /**
+             * Asked In
+             * @description The run that had asked.
+             * @example 01a1e2ac96f34f33c417
+             */
+            asked_in: string;
+            /**
+             * At
+             * @description Milliseconds since 1970.
+             * @example 1794800000000
+             */
+            at: number;
+            /**
+             * By
+             * @description The person who gave it.
+             * @example key:boss
+             */
+            by: string;
+            /**
+             * Crew
+             * @example desk
+             */
+            crew: string;
+            /**
+             * Id
+             * @example ap-4b69f1357c30bf95
+             */
+            id: string;
+            /**
+             * Pattern
+             * @description The calls that it holds for.
+             * @example pay:amount <= 50
+             */
+            pattern: string;
+            /**
+             * Revoked At
+             * @description Milliseconds since 1970.
+             * @example 1794800060000
+             */
+            revoked_at: number;
+            /**
+             * Revoked By
+             * @description The person who revoked it.
+             * @example session:key:boss
+             */
+            revoked_by: string;
+            /**
+             * Run
+             * @description The run that it holds for, with the runs below it; empty if it holds always.
+             */
+            run: string;
+            /**
+             * Tool
+             * @example pay
+             */
+            tool: string;
         };
         /** RouteView */
         RouteView: {

@@ -1,6 +1,7 @@
 import { useId } from "react";
 import type { Question } from "../api/types";
 import { useHasScope } from "../state/auth";
+import { hrefOf } from "../state/router";
 
 /** The answers that approve a call as it is; the server reads the same words. */
 export const HOLDS = ["yes", "for this run", "always"] as const;
@@ -34,7 +35,8 @@ export function HoldChoice({ question, holds, choose, isDisabled }: Props) {
         <>
           {" "}
           <span className="quiet">
-            for all calls that fit <code>{question.holds_for}</code>
+            for all calls of <bdi>{question.crew}</bdi> that fit <code>{question.holds_for}</code>. It is listed under{" "}
+            <a href={hrefOf("questions")}>Questions</a>, and can be revoked there.
           </span>
         </>
       )}

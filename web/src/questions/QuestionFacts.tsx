@@ -2,6 +2,7 @@ import type { Question } from "../api/types";
 import { hrefOf } from "../state/router";
 import { useNow } from "../state/useNow";
 import { duration, formatDateTime } from "../state/format";
+import { kindOf } from "./kinds";
 
 /** When the question was asked, and its deadline. */
 export function QuestionTimes({ question }: { question: Question }) {
@@ -29,6 +30,17 @@ function roughDuration(ms: number): string {
   return ms < 172_800_000 ? duration(ms) : `${Math.round(ms / 86_400_000)} days`;
 }
 
+function withoutAnswer(question: Question): string {
+  switch (kindOf(question)) {
+    case "approval":
+      return "the call is denied";
+    case "hook":
+      return "the answer is no";
+    default:
+      return "the agent continues without an answer";
+  }
+}
+
 export function QuestionFacts({ question }: { question: Question }) {
   return (
     <div className="question-facts">
@@ -44,7 +56,7 @@ export function QuestionFacts({ question }: { question: Question }) {
               ; after that the answer is <bdi dir="auto">“{question.default}”</bdi>
             </>
           ) : (
-            "; after that the agent continues without an answer"
+            `; after that ${withoutAnswer(question)}`
           )}
           .
         </p>

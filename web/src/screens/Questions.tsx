@@ -8,6 +8,7 @@ import { Markdown } from "../markdown/Markdown";
 import { ScopedButton } from "../ui/ScopedButton";
 import { EmptyNotice, ErrorNotice, LoadingNotice } from "../ui/Notes";
 import { OneLine } from "../ui/PlainText";
+import { ApprovalList } from "./ApprovalList";
 
 export function Questions() {
   const { questions, isKnown, error } = useStore(inbox);
@@ -42,6 +43,9 @@ export function Questions() {
           </li>
         ))}
       </ul>
+      <div className="columns">
+        <ApprovalList />
+      </div>
     </>
   );
 }

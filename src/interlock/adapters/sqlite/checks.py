@@ -12,7 +12,7 @@ from interlock.adapters.sqlite.sealed_tables import intact_condition, register_s
 Findings = Iterator[str]
 
 # Tables whose rows name a run that must exist; an approval that always holds names none.
-OF_RUNS = ("questions", "unlisted", "spent", "outbox", "active", "orders", "approvals")
+OF_RUNS = ("questions", "unlisted", "spent", "outbox", "active", "orders", "approvals", "revoked_approvals")
 
 
 def problems(connection: sqlite3.Connection) -> list[str]:

@@ -13,7 +13,13 @@ from pathlib import Path
 
 from interlock.adapters.files.private_files import make_private_file
 from interlock.adapters.sqlite.bus.bus_schema import BUS_MIGRATIONS, DELAYED_IN_ORDER, QUIET_LIFECYCLE
-from interlock.adapters.sqlite.sealed_tables import APPROVALS, ORDERS, SEALED_ROWS, register_seal_function
+from interlock.adapters.sqlite.sealed_tables import (
+    APPROVALS,
+    ORDERS,
+    REVOKED_APPROVALS,
+    SEALED_ROWS,
+    register_seal_function,
+)
 from interlock.errors import StoreFailed
 
 # "ILCK": identifies databases of Interlock.
@@ -206,6 +212,7 @@ MIGRATIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
     SEALED_ROWS,
     ORDERS,
     APPROVALS,
+    REVOKED_APPROVALS,
 )
 
 SCHEMA = len(MIGRATIONS)

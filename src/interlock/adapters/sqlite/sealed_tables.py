@@ -177,10 +177,19 @@ _APPROVALS_TABLE = SealedTable(
     indexes=("create index approvals_by_tool on approvals (tool)", "create index approvals_by_run on approvals (run)"),
 )
 
+_REVOKED_APPROVALS_TABLE = SealedTable(
+    columns=("id text primary key", "run text not null", "at integer not null", "body blob not null"),
+    indexes=(
+        "create index revoked_approvals_by_run on revoked_approvals (run)",
+        "create index revoked_approvals_by_age on revoked_approvals (at)",
+    ),
+)
+
 SEALED_TABLES: dict[str, SealedTable] = {
     **_FIRST_SEALED_TABLES,
     "orders": _ORDERS_TABLE,
     "approvals": _APPROVALS_TABLE,
+    "revoked_approvals": _REVOKED_APPROVALS_TABLE,
 }
 
 
@@ -259,4 +268,10 @@ ORDERS: Migration = ("021_orders", (_create_statement("orders", _ORDERS_TABLE), 
 APPROVALS: Migration = (
     "022_approvals",
     (_create_statement("approvals", _APPROVALS_TABLE), *_APPROVALS_TABLE.indexes),
+)
+
+# Approvals that were revoked, with who did it and when.
+REVOKED_APPROVALS: Migration = (
+    "023_revoked_approvals",
+    (_create_statement("revoked_approvals", _REVOKED_APPROVALS_TABLE), *_REVOKED_APPROVALS_TABLE.indexes),
 )

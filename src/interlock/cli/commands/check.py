@@ -2,12 +2,15 @@
 
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import click
 import msgspec
 
 from interlock.adapters.crews.crew_files import LoadedCrew
 from interlock.cli.crew_argument import crew_argument, read_named_crew, safe_line, show_problems, signal_errors
+from interlock.compose.approval_rules import rule_problems
+from interlock.compose.crews import host_settings
 from interlock.crew.definition import CrewDefinition
 from interlock.crew.nodes import SourceLocation
 from interlock.crew.problem import Problems, Severity
@@ -38,7 +41,11 @@ def check(crew: str, config: str | None, as_json: bool) -> None:
 
 def _read_crew(crew: str, config: str | None, as_json: bool) -> LoadedCrew:
     try:
-        return read_named_crew(crew, config).loaded
+        loaded, functions = read_named_crew(crew, config)
+        if loaded.crew is None:
+            return loaded
+        also = rule_problems(host_settings(config), loaded.crew, tuple(functions))
+        return replace(loaded, problems=(*loaded.problems, *also))
     except BadCrewModule as error:
         if not as_json:
             raise

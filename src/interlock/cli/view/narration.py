@@ -4,7 +4,7 @@ Rule: programs get events unchanged; this is for lines that people read.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.crew.definition import AgentDefinition, CrewDefinition
 from interlock.engine.turns.model_calls import RETRIES_MAX
@@ -13,21 +13,41 @@ from interlock.ids import without_number
 ModelNameOf = Callable[[AgentDefinition], str]
 
 
-class EventAnnotator:
-    """Annotates events with fields of earlier ones. Keeps only open calls and questions."""
+class NamedCall(NamedTuple):
+    """A tool call as a reader sees it."""
 
-    def __init__(self, crew: CrewDefinition, model_of: ModelNameOf) -> None:
+    tool: str
+    arguments: Any
+
+
+NO_CALL = NamedCall("", None)
+
+# By run and call.
+OpenCalls = dict[tuple[str, str], NamedCall]
+
+
+class EventAnnotator:
+    """Annotates events with fields of earlier ones. Keeps only open calls and questions.
+
+    `tools` are the open tool calls; they outlive a watch that a question interrupts.
+    """
+
+    def __init__(self, crew: CrewDefinition, model_of: ModelNameOf, tools: "OpenCalls | None" = None) -> None:
         self._crew, self._model_of = crew, model_of
-        self._tools: dict[tuple[str, str], str] = {}
+        self._tools: OpenCalls = {} if tools is None else tools
+        self._decided: dict[str, NamedCall] = {}  # by run: the call that was just decided about
         self._attempts: dict[tuple[str, str], int] = {}
         self._messages: set[str] = set()
 
     def annotate_event(self, event: dict[str, Any]) -> dict[str, Any]:
         match event["type"]:
             case "tool.called":
-                self._tools[event["run"], event["call"]] = event["name"]
+                return self._with_repetition(event)
+            case "tool.decided" | "hook.decided":
+                self._decided[event["run"]] = self._tools.get((event["run"], event["call"]), NO_CALL)
             case "tool.returned":
-                return {**event, "name": self._tools.pop((event["run"], event["call"]), "")}
+                self._decided.pop(event["run"], None)  # it was denied
+                return {**event, "name": self._tools.pop((event["run"], event["call"]), NO_CALL).tool}
             case "model.called":
                 self._attempts[event["run"], event["call"]] = event.get("attempt", 0)
             case "model.failed":
@@ -45,6 +65,12 @@ class EventAnnotator:
             case _:
                 pass
         return event
+
+    def _with_repetition(self, event: dict[str, Any]) -> dict[str, Any]:
+        """Marks a call that is ordered again as it was, because it was decided about: a reader has seen it."""
+        call = NamedCall(event["name"], event["arguments"])
+        self._tools[event["run"], event["call"]] = call
+        return {**event, "again": True} if self._decided.pop(event["run"], NO_CALL) == call else event
 
     def _with_attempt(self, event: dict[str, Any]) -> dict[str, Any]:
         """The number of the attempt, and the wait before the next one unless the provider sets it."""

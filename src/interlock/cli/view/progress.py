@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlock.cli.view.answer_hints import approval_text
+from interlock.cli.view.message_transcript import utc_text
+from interlock.cli.view.narration import OpenCalls
 from interlock.cli.view.transcript import TranscriptLine, lines_of
 from interlock.engine.events import Usage
 from interlock.engine.routing.candidates import Verb
@@ -88,7 +90,9 @@ class Progress:
         self.group = ""
         self.branches: dict[str, dict[str, str]] = {}
         self.questions: dict[str, PendingQuestion] = {}
-        self._messages: dict[str, str] = {}  # by token: the id of its message
+        self._ids: dict[str, str] = {}  # by token: the name of the question, which stays when it is asked again
+        self._asked_at: dict[str, int] = {}  # by that name
+        self.open_calls: OpenCalls = {}
         self.children: dict[str, str] = {}  # active sub-crews, by run
         self._called = ""
         self._returned: list[str] = []
@@ -257,8 +261,11 @@ class Progress:
         agent = full_name(_path_of(event), event["agent"])
         context = f"context: {' '.join(event['context'].split())}\n" if event.get("context") else ""
         expects = f"\n({event['expects']})" if event.get("expects") else ""
-        self._messages[event["token"]] = event.get("message_id", "")
-        text = f"{context}{approval_text(event['question'])}{expects}"
+        name = event.get("message_id") or event.get("again_of") or event["token"]
+        self._ids[event["token"]] = name
+        asked_at = self._asked_at.setdefault(name, event["at"])
+        until = f"\n(until {utc_text(asked_at + event['deadline_ms'])} UTC)" if event.get("deadline_ms") else ""
+        text = f"{context}{approval_text(event['question'])}{expects}{until}"
         self.questions[event["token"]] = PendingQuestion(event["token"], agent, text, event.get("expects", ""))
 
     def _on_input_given(self, event: Public) -> None:
@@ -266,8 +273,7 @@ class Progress:
 
     def _on_input_expired(self, event: Public) -> None:
         """Remove the question: its agent continues without an answer."""
-        open_ = {token: q for token, q in self.questions.items() if self._messages.get(token) != event["token"]}
-        self.questions = open_
+        self.questions = {token: q for token, q in self.questions.items() if self._ids.get(token) != event["token"]}
 
     def _on_run_paused(self, event: Public) -> None:
         self._set_status(event, "paused")

@@ -113,8 +113,8 @@ def _tool_note(event: dict[str, Any], path: tuple[str, ...]) -> str:
     name = event.get("name", "")
     if event["type"] == "tool.returned" and not event["ok"]:
         return f"{name or 'the tool'} failed: {event['output']}"
-    if not name or name in _MESSAGE_TOOLS:
-        return ""  # the message itself is shown
+    if not name or name in _MESSAGE_TOOLS or event.get("again"):
+        return ""  # the message itself, or the call before it was decided about, is shown
     if event["type"] == "tool.returned":
         return f"{name} returned {_shorten(event['output'])}"
     return f"{full_name(path, event['agent'])} uses {name} {_as_text(event['arguments'])}"

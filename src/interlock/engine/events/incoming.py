@@ -145,13 +145,17 @@ class Reserved(Incoming, frozen=True, kw_only=True, tag="budget.reserved"):
 
 
 class ToolReturned(Incoming, frozen=True, kw_only=True, tag="tool.returned"):
-    """`memory` has the values that the tool wrote to the shared memory."""
+    """`memory` has the values that the tool wrote to the shared memory.
+
+    `held_memory` has them instead while a hook asks a person about the result: they are written after a yes.
+    """
 
     call: str
     ok: bool
     output: str
     memory: dict[str, Any] = {}
     verdict: HookVerdict | None = None  # of the host's hooks; `output` is what they made of it
+    held_memory: dict[str, Any] = {}
 
 
 class HooksDecided(Incoming, frozen=True, kw_only=True, tag="hook.decided"):

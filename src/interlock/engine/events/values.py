@@ -89,6 +89,11 @@ class HookVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         last = self.decisions[-1] if self.decisions else None
         return last if last and last.outcome in (HookOutcome.REFUSED, HookOutcome.FAILED) else None
 
+    @property
+    def asking_decision(self) -> HookDecision | None:
+        """The first hook that asks a person."""
+        return next((each for each in self.decisions if each.outcome is HookOutcome.ASKED), None)
+
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One line of history: its author, its turn and its run.

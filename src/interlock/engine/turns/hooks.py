@@ -4,6 +4,7 @@ Rule 1: the driver asks the hooks and reports their verdict; it is stored before
 replay asks no hook.
 Rule 2: a tool call that is refused is told to the model.
 Rule 3: a person's yes to a question about a tool call is an approval of that call too.
+Rule 4: what a tool wrote to the shared memory is seen only if its result is.
 """
 
 import msgspec
@@ -27,7 +28,7 @@ from interlock.engine.turns.hook_questions import (
 )
 from interlock.engine.turns.model_calls import fail_turn, repeat_call
 from interlock.engine.turns.replies import take_reply
-from interlock.engine.turns.tool_calls import find_open_tool, finish_tool, rerun_tool
+from interlock.engine.turns.tool_calls import find_open_tool, finish_tool, rerun_tool, store_memory_of_tool
 from interlock.engine.turns.unanswered import record_tool_end
 from interlock.messages.states import AgentState, Cause
 
@@ -166,7 +167,9 @@ def _allow(t: Transition, wait: Wait) -> Stage | None:
             turn, tool = find_open_tool(t, wait.tool)
             _resume_agent(t, turn)
             assert tool.held is not None, "its output is held while a person decides"
-            held, tool.held = tool.held, None
+            held, written = tool.held, tool.held_memory
+            tool.held, tool.held_memory = None, {}
+            store_memory_of_tool(t, turn, written)
             return finish_tool(t, turn, tool, held)
         case HookPoint.BEFORE_MODEL:
             turn = _turn_of(t, wait)
@@ -196,7 +199,7 @@ def _refuse(t: Transition, wait: Wait, why: str) -> Stage | None:
         case HookPoint.AFTER_TOOL:
             turn, tool = find_open_tool(t, wait.tool)
             _resume_agent(t, turn)
-            tool.held = None
+            tool.held, tool.held_memory = None, {}
             return finish_tool(t, turn, tool, f"error: the result of '{tool.request.name}' is withheld: {why}")
         case HookPoint.BEFORE_MODEL:
             turn = _turn_of(t, wait)

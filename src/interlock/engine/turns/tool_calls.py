@@ -1,5 +1,8 @@
 """Tool calls of a turn: a reply orders them, and the model is asked again when all of them have an output."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from interlock.engine.builtin_tools import builtin_tool, is_waiting_call, run_builtin_tool
 from interlock.engine.effects import RunTool
 from interlock.engine.events import (
@@ -57,16 +60,21 @@ def run_tool_effect(turn: Turn, tool: OpenTool) -> RunTool:
 
 def on_tool_returned(t: Transition, event: ToolReturned) -> Stage | None:
     turn, tool = find_open_tool(t, event.call)
-    for key in sorted(event.memory):  # the journal keeps no order of keys
-        store_if_room(t, key, event.memory[key], by=turn.agent)
+    store_memory_of_tool(t, turn, event.memory)
     output = event.output if event.ok else f"error: {event.output}"
     if tool.edited:
         output = f"(a person changed the arguments to {tool.edited})\n{output}"
     if event.verdict is not None and event.verdict.question:
-        tool.held = output
+        tool.held, tool.held_memory = output, event.held_memory
         ask_for_hook(t, event.verdict, turn.agent, turn=turn.number, tool=tool.key)
         return None
     return finish_tool(t, turn, tool, output)
+
+
+def store_memory_of_tool(t: Transition, turn: Turn, written: Mapping[str, Any]) -> None:
+    """Stores what a tool of the host wrote to the shared memory."""
+    for key in sorted(written):  # the journal keeps no order of keys
+        store_if_room(t, key, written[key], by=turn.agent)
 
 
 def finish_tool(t: Transition, turn: Turn, tool: OpenTool, output: str) -> Stage | None:

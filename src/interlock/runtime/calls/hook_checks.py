@@ -76,7 +76,7 @@ class HookChecks:
         return HooksDecided(call=effect.key, agent=effect.agent, verdict=verdict)
 
     async def after_tool(self, live: LiveRun, effect: RunTool, returned: ToolReturned) -> ToolReturned:
-        """The result to use: a refused one, or one that a hook failed to look at, is withheld."""
+        """The result to use: a refused one, or one that a hook failed to look at, is withheld, with what it wrote."""
         if not self.hooks.has(HookPoint.AFTER_TOOL):
             return returned
         about = (_hook_call(live, effect),)
@@ -86,8 +86,11 @@ class HookChecks:
         stop = judged.verdict.stopping_decision
         if stop is not None:
             withheld = f"the result of '{effect.name}' is withheld: {sentence_of(stop)}"
-            return msgspec.structs.replace(returned, ok=False, output=withheld, verdict=judged.verdict)
-        return msgspec.structs.replace(returned, output=as_storable(judged.value), verdict=judged.verdict)
+            return msgspec.structs.replace(returned, ok=False, output=withheld, verdict=judged.verdict, memory={})
+        used = msgspec.structs.replace(returned, output=as_storable(judged.value), verdict=judged.verdict)
+        if judged.verdict.question:  # what it wrote waits for the answer, as its output does
+            used = msgspec.structs.replace(used, memory={}, held_memory=returned.memory)
+        return used
 
     async def on_output(self, live: LiveRun, effect: CheckOutput) -> HooksDecided:
         state = live.run.state

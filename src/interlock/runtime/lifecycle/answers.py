@@ -6,7 +6,7 @@ Rule 2: a late answer is refused, and the run continues without it.
 
 from interlock.approvals.answers import asks_to_hold
 from interlock.crew.definition import CrewDefinition
-from interlock.engine.events import RunResumed
+from interlock.engine.events import HookVerdict, RunResumed
 from interlock.engine.kinds import HookPoint, WaitKind
 from interlock.engine.state import RunState, Wait
 from interlock.engine.turns.hook_questions import sentence_of
@@ -25,6 +25,9 @@ from interlock.runtime.stored_crews import StoredCrews
 
 # Waits that are answered by a decision, and not by words for an agent.
 _DECISIONS = (WaitKind.APPROVAL, WaitKind.HOOK, WaitKind.UNKNOWN_OUTCOME)
+
+# What follows where a decision is not made in time.
+_AFTER_DEADLINE = {WaitKind.APPROVAL: "the call is denied", WaitKind.HOOK: "that is a no"}
 
 
 class Answers:
@@ -56,16 +59,18 @@ class Answers:
         await self._continue_parked(root_of(run_id), continues_parked, answer.by)
 
     async def _text_let_in(self, live: LiveRun, wait: Wait, text: str) -> str:
-        """The answer as the hooks of the host let it in; `InputRefused` if one refuses it, fails, or asks a person.
+        """The answer as the hooks of the host let it in; `InputRefused` if one refuses it, fails, or asks.
+
+        No person is asked about an answer: the run waits for one already.
 
         A decision, such as yes to an approval, does not become anyone's words, and is not shown to hooks.
         """
         if not text or wait.kind in _DECISIONS or not self._host_hooks.has(HookPoint.ON_INPUT):
             return text
         text, verdict = await judge_input(self._host_hooks, text)
-        if verdict is not None and (verdict.question or verdict.stopping_decision is not None):
+        if verdict is not None and (why := _why_not_taken(verdict)):
             await self._live_runs.release_if_idle(live)
-            raise InputRefused(live.id, sentence_of(verdict.decisions[-1]))
+            raise InputRefused(live.id, why)
         return text
 
     async def _answer(self, crew: CrewDefinition, run_id: str, answer: GivenAnswer, order: str) -> None:
@@ -138,8 +143,24 @@ class Answers:
             raise OrderCarriedOut(live.id, order)
 
 
+def _why_not_taken(verdict: HookVerdict) -> str:
+    """Why the hooks do not let an answer in; empty if they do."""
+    if (stop := verdict.stopping_decision) is not None:
+        return sentence_of(stop)
+    if (asks := verdict.asking_decision) is not None:
+        return f"hook '{asks.hook}' asks about it ('{asks.reason}'), and no person is asked about an answer"
+    return ""
+
+
 def _too_late_error(run_id: str, wait: Wait, text: str) -> TooLate:
-    return TooLate(run_id, wait.token, wait.question, wait.default, was_answered=bool(text))
+    return TooLate(
+        run_id,
+        wait.token,
+        wait.question,
+        wait.default,
+        was_answered=bool(text),
+        instead=_AFTER_DEADLINE.get(wait.kind, ""),
+    )
 
 
 def _is_continue_only(state: RunState, token: str | None, text: str) -> bool:

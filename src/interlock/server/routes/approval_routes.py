@@ -28,9 +28,11 @@ def approvals_router(service: Service) -> APIRouter:
         dependencies=[Depends(require_scope("read", "approve", by_crew=True))],
     )
     async def list_approvals(request: Request) -> Response:
-        """List the approvals that hold for later calls, the newest first."""
-        found = [each for each in await service.box.approvals() if request.state.caller.may_see(each.crew)]
-        return json_response({"approvals": [to_plain(each) for each in found]})
+        """List the approvals that hold for later calls, and those that were revoked, with who did it."""
+        caller: ApiCaller = request.state.caller
+        standing = [to_plain(each) for each in await service.box.approvals() if caller.may_see(each.crew)]
+        revoked = [to_plain(each) for each in await service.box.past_approvals() if caller.may_see(each.crew)]
+        return json_response({"approvals": standing, "revoked": revoked})
 
     @router.delete(
         "/{approval}",
@@ -44,7 +46,7 @@ def approvals_router(service: Service) -> APIRouter:
         found = [each.id for each in await service.box.approvals() if caller.may_see(each.crew)]
         if approval not in found:
             raise NoSuchApproval(approval)
-        await service.box.revoke_approval(approval)
+        await service.box.revoke_approval(approval, by=caller.by)
         return Response(status_code=204)
 
     return router

@@ -18,5 +18,13 @@ class ApprovalView(ResponseBody):
     at: int = Field(description="Milliseconds since 1970.", examples=[1_794_800_000_000])
 
 
+class RevokedApprovalView(ApprovalView):
+    """An approval that holds no more."""
+
+    revoked_by: str = Field(description="The person who revoked it.", examples=["session:key:boss"])
+    revoked_at: int = Field(description="Milliseconds since 1970.", examples=[1_794_800_060_000])
+
+
 class ApprovalPage(ResponseBody):
-    approvals: list[ApprovalView]
+    approvals: list[ApprovalView] = Field(description="Those that hold, the newest first.")
+    revoked: list[RevokedApprovalView] = Field(description="Those that were revoked, the last one first.")

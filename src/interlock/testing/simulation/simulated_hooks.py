@@ -7,7 +7,7 @@ from typing import Any
 from interlock.engine.kinds import HookPoint
 from interlock.ports import ModelRequest
 from interlock.ports.hooks import Hook, HookCall, RunOutput
-from interlock.testing.simulation.hook_watch import HookWatch
+from interlock.testing.simulation.decision_watch import DecisionWatch
 from interlock.testing.simulation.simulated_ports import NEVER_MS, ORDINARY_MS, Gate
 
 # Of the faults of a hook, the part that hangs; the others raise.
@@ -17,7 +17,7 @@ HANGING_PART = 0.3
 class SimulatedHook:
     """One hook as a process calls it, with the methods that the hook has."""
 
-    def __init__(self, gate: Gate, watch: HookWatch, hook: Hook, last_at: Sequence[HookPoint]) -> None:
+    def __init__(self, gate: Gate, watch: DecisionWatch, hook: Hook, last_at: Sequence[HookPoint]) -> None:
         self.name = hook.name
         self.keeps_original: bool = getattr(hook, "keeps_original", True)
         self._gate, self._watch, self._last_at = gate, watch, last_at
@@ -67,7 +67,7 @@ class SimulatedHook:
                 return ""
 
 
-def hooks_of_process(gate: Gate, watch: HookWatch, hooks: Sequence[Hook]) -> list[SimulatedHook]:
+def hooks_of_process(gate: Gate, watch: DecisionWatch, hooks: Sequence[Hook]) -> list[SimulatedHook]:
     last = {point: max((n for n, hook in enumerate(hooks) if hasattr(hook, point)), default=-1) for point in HookPoint}
     return [
         SimulatedHook(gate, watch, hook, [point for point in HookPoint if last[point] == number])

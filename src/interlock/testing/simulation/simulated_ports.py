@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from interlock.adapters.tools.mcp_tools import PREFIX, name_for_models, server_of
 from interlock.adapters.tools.python_tools import PythonTool, PythonToolbox
-from interlock.approvals.standing import StandingApproval
+from interlock.approvals.standing import RevokedApproval, StandingApproval
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.builtin_tools import BUILTIN_TOOLS
 from interlock.errors import ModelRefused, ModelUnavailable, StoreFailed, ToolFailed
@@ -42,8 +42,8 @@ from interlock.ports import (
 )
 from interlock.testing.memory_bus import MemoryBus
 from interlock.testing.memory_store import MemoryStore
+from interlock.testing.simulation.decision_watch import DecisionWatch
 from interlock.testing.simulation.faults import Faults
-from interlock.testing.simulation.hook_watch import HookWatch
 from interlock.testing.simulation.invariants import InvariantChecker
 from interlock.testing.simulation.seeds import chance_of
 from interlock.testing.simulation.simulated_loop import SimulatedClock
@@ -77,7 +77,7 @@ class Gate(Protocol):
 
     number: int
     checker: InvariantChecker
-    watch: HookWatch
+    watch: DecisionWatch
     injector: FaultInjector
     clock: SimulatedClock
     listens: bool
@@ -212,9 +212,13 @@ class SimulatedStore:
         await self._cross_line("read")
         return await self._memory.standing_approvals(tool)
 
-    async def revoke_approval(self, approval: str) -> bool:
+    async def revoke_approval(self, approval: str, by: str, at: int) -> bool:
         await self._cross_line("revoke an approval")
-        return await self._memory.revoke_approval(approval)
+        return await self._memory.revoke_approval(approval, by, at)
+
+    async def past_approvals(self) -> Sequence[RevokedApproval]:
+        await self._cross_line("read")
+        return await self._memory.past_approvals()
 
     async def put_crew(self, sha: str, body: bytes) -> None:
         await self._memory.put_crew(sha, body)

@@ -20,7 +20,7 @@ from interlock.runtime.calls.host_hooks import HostHooks
 from interlock.runtime.calls.host_policies import HostPolicies
 from interlock.runtime.runner import Runner
 from interlock.testing.memory_store import MemoryStore
-from interlock.testing.simulation.hook_watch import HookWatch
+from interlock.testing.simulation.decision_watch import DecisionWatch
 from interlock.testing.simulation.invariants import InvariantChecker
 from interlock.testing.simulation.simulated_hooks import hooks_of_process
 from interlock.testing.simulation.simulated_loop import Lane, SimulatedClock, SimulatedLoop
@@ -73,7 +73,7 @@ class Environment:
         clock: SimulatedClock,
         checker: InvariantChecker,
         injector: FaultInjector,
-        watch: HookWatch,
+        watch: DecisionWatch,
         *,
         listens: bool,
     ) -> None:

@@ -16,8 +16,8 @@ from interlock.ports import Record, SealedRecord
 from interlock.ports.hooks import Hook
 from interlock.runtime.runner import GivenAnswer
 from interlock.testing.memory_store import MemoryStore
+from interlock.testing.simulation.decision_watch import DecisionWatch
 from interlock.testing.simulation.faults import Faults
-from interlock.testing.simulation.hook_watch import HookWatch
 from interlock.testing.simulation.invariants import InvariantChecker
 from interlock.testing.simulation.seeds import chance_of
 from interlock.testing.simulation.simulated_loop import SimulatedClock, SimulatedLoop
@@ -67,7 +67,7 @@ class SimulatedWorld:
         self.checker = InvariantChecker(plan.crew, self.run, self.loop)
         self.crew = self.checker.crew
         self.injector = FaultInjector(plan.faults, plan.seed)
-        self.watch = HookWatch(self.checker, plan.hooks)
+        self.watch = DecisionWatch(self.checker, plan.hooks, plan.rules, plan.tools)
         self.chance = chance_of(plan.seed, "director")
         self.shared_storage = MemoryStore()
         self.processes: list[Process] = []

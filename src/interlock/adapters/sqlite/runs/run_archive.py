@@ -50,7 +50,7 @@ def delete(
     left = Tombstone(run=run, crew=found.crew, seq=found.seq, link=found.link, deleted_at=at)
     tombstones.replace_with_tombstone(connection, found.number, left)
     question_rows.delete_questions(connection, run)
-    for table in ("spent", "outbox", "active", "orders", "approvals"):
+    for table in ("spent", "outbox", "active", "orders", "approvals", "revoked_approvals"):
         connection.execute(f"delete from {table} where run = ?", (run,))  # noqa: S608 - constants
     return left
 
