@@ -35,6 +35,22 @@ class ModelRef(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.provider} {self.provider_url}".strip()
 
 
+class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a model is to be called, beside temperature, top_p and top_k. None leaves it to the provider."""
+
+    reasoning: str | int | None = None  # off, low, medium, high, or a number of tokens
+    cache: str = "on"  # on, off, 1h
+    max_tokens: int | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    parallel_tool_calls: bool | None = None
+    service_tier: str = ""
+    extra: dict[str, Any] = {}  # fields of the request that only this provider knows
+
+
+NO_MODEL_SETTINGS = ModelSettings()
+
+
 class CostLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens_per_call: int | None = None
     max_tokens_per_day: int | None = None
@@ -70,6 +86,8 @@ class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True):
     error_limits: ErrorLimits | None = None
     signals: tuple[str, ...] | None = None
     output: OutputSchema = msgspec.UNSET  # of each reply that ends its turn
+    # Unset, it is not part of the stored form, as with `output`.
+    model_settings: ModelSettings | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def has_prices(self) -> bool:

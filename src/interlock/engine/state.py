@@ -13,6 +13,7 @@ from interlock.engine.events import (
     HostNeeds,
     ModelReplied,
     OutputVerdict,
+    ReasoningBlock,
     ToolRequest,
     Usage,
 )
@@ -39,6 +40,7 @@ class TurnMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     tool_call: str = ""
     author: str = ""
     frames: tuple[Frame, ...] = ()
+    reasoning: tuple[ReasoningBlock, ...] = ()  # of the model, before this reply
 
 
 class OpenTool(msgspec.Struct, kw_only=True, omit_defaults=True):
