@@ -16,7 +16,7 @@ from interlock.adapters.config.extras import install_line
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.crew.definition import ModelRef
 from interlock.errors import ModelRefused
-from interlock.ports import Delta, ModelReply, ModelRequest
+from interlock.ports import Delta, ModelReply, ModelRequest, ReasoningDelta
 
 if TYPE_CHECKING:
     from interlock.adapters.models.pydantic_ai.models import PydanticAIModel
@@ -113,7 +113,7 @@ class OtherProviderModel:
         self._loaded: PydanticAIModel | None = None
         self._loading = asyncio.Lock()
 
-    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ReasoningDelta | ModelReply]:
         async with self._loading:
             if self._loaded is None:
                 self._loaded = await asyncio.to_thread(self._load)
