@@ -84,6 +84,7 @@ class DialectServer:
     """Answers the n-th request that it does not refuse with the n-th of `replies`."""
 
     root: ClassVar[str] = ""  # the path that belongs to the address, such as /v1
+    answered: ClassVar[list[str]] = []  # the modules of the dialects that have given a reply, for `features`
 
     def __init__(self, *replies: Reply) -> None:
         self.replies: deque[Reply] = deque(replies)
@@ -171,6 +172,7 @@ class DialectServer:
         if isinstance(said, Refusal):
             return self._refused(said)
         kind, body = self.write(call, said)
+        self.answered.append(type(self).__module__.rpartition(".")[2])
         return _response(200, kind, body)
 
     def _refused(self, refusal: Refusal) -> bytes:
