@@ -35,7 +35,11 @@ class ModelDeltaEvent(PublicStruct, frozen=True, kw_only=True, tag="model.delta"
 
 
 class ModelRepliedEvent(StoredEvent, frozen=True, kw_only=True, tag="model.replied"):
-    """A model replied. `cut`: the reply was cut after its first line of signals."""
+    """A model replied. `cut`: the reply was cut after its first line of signals.
+
+    `usage` says how much of the prompt was cached and how much of the reply was reasoning. `uncached_micros` is what a
+    call with cached tokens would have cost without a cache; it is left out where that is not known.
+    """
 
     call: str
     agent: str
@@ -51,6 +55,7 @@ class ModelRepliedEvent(StoredEvent, frozen=True, kw_only=True, tag="model.repli
     output: dict[str, Any] | None = None
     verdict: dict[str, Any] | None = None
     original: dict[str, Any] | None = None
+    uncached_micros: int = 0
 
 
 class ModelFailedEvent(StoredEvent, frozen=True, kw_only=True, tag="model.failed"):

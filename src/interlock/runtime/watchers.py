@@ -51,7 +51,7 @@ _OMITTED_DEFAULTS = {
 _LEFT_OUT_IF_EMPTY: dict[type, tuple[str, ...]] = {
     RunResumed: ("by", "may_hold"),
     InputGiven: ("by",),
-    ModelReplied: ("output", "verdict", "original"),
+    ModelReplied: ("output", "verdict", "original", "uncached_micros"),
     ToolReturned: ("memory", "verdict"),
     ApprovalNeeded: ("terms",),
     Nudged: ("fault",),

@@ -22,7 +22,7 @@ from interlock.adapters.models.openai.providers import ProviderSettings
 from interlock.adapters.models.openai.server_addresses import fault_in_address
 from interlock.adapters.models.typed_output import OUTPUT_WAYS
 from interlock.adapters.tools.tool_modules import read_tool_modules
-from interlock.crew.definition import ModelRef
+from interlock.crew.definition import PRICE_KEYS, ModelRef
 from interlock.crew.host import PROVIDERS, Host, ProviderFacts
 from interlock.errors import UsageError, nearest
 
@@ -39,9 +39,6 @@ _SECTIONS: dict[str, tuple[str, ...] | None] = {
     "tools": ("modules",),
     "webhooks": None,
 }
-
-# Keys of [providers.<id>] that may be 0.
-_PRICES = ("input_token_price_per_million", "output_token_price_per_million")
 
 # The names of the store's modes; the store itself is not loaded to read a file.
 DURABILITIES = ("full", "normal")
@@ -172,7 +169,7 @@ def _provider(path: Path, name: str, entry: dict[str, Any]) -> ProviderSettings:
     where = f"{path}: providers.{name}"
     settings = section_of(where, entry, ProviderSettings)
     for key in ProviderSettings.__struct_fields__:
-        _require_number(f"{where}.{key}", getattr(settings, key), may_be_zero=key in _PRICES)
+        _require_number(f"{where}.{key}", getattr(settings, key), may_be_zero=key in PRICE_KEYS)
     if settings.outputs not in ("", *OUTPUT_WAYS):
         ways = ", ".join(OUTPUT_WAYS)
         raise UsageError(f"{where}.outputs is {settings.outputs!r}; it must be one of {ways}")

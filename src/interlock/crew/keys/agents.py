@@ -39,6 +39,16 @@ COST_LIMITS = Section(
         Key("enforce", Flag(), "Another name for `block_on_cost_exceed`."),
         Key("input_token_price_per_million", MONEY, "Dollars per million input tokens; 0 is free."),
         Key("output_token_price_per_million", MONEY, "Dollars per million output tokens; 0 is free."),
+        Key(
+            "cache_read_token_price_per_million",
+            MONEY,
+            "Dollars per million input tokens that the provider reads from its cache; the input price unless given.",
+        ),
+        Key(
+            "cache_write_token_price_per_million",
+            MONEY,
+            "Dollars per million input tokens that the provider writes to its cache; the input price unless given.",
+        ),
     ),
 )
 

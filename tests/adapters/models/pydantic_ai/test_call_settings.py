@@ -195,17 +195,11 @@ async def test_anthropic_is_asked_to_cache(cache: str, kept: str | None, monkeyp
 @shows("cache usage", ANTHROPIC)
 async def test_anthropic_counts_by_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = Tokens(input=1_000, cache_read=700, cache_write=200, output=50, reasoning=20)
-    for cache, cost in (
-        ("on", 2_010),
-        ("1h", 2_460),
-    ):  # 100 at $3, 700 at $0.3, 200 at $3.75 or $6, 50 at $15 a million
-        with AnthropicServer(Say(reasoning="hm", text="done", tokens=tokens)) as server:
-            use(server, "anthropic", monkeypatch)
-            settings = ModelSettings(reasoning="low", cache=cache)
-            usage = (await reply_from(SONNET, request_of(settings=settings))).usage
-        assert (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens) == (1_000, 700, 200)
-        assert (usage.output_tokens, usage.reasoning_tokens) == (50, 20)
-        assert usage.cost_micros == cost
+    with AnthropicServer(Say(reasoning="hm", text="done", tokens=tokens)) as server:
+        use(server, "anthropic", monkeypatch)
+        usage = (await reply_from(SONNET, request_of(settings=ModelSettings(reasoning="low")))).usage
+    assert (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens) == (1_000, 700, 200)
+    assert (usage.output_tokens, usage.reasoning_tokens) == (50, 20)
 
 
 @shows("cache usage", GEMINI)

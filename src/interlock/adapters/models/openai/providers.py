@@ -17,7 +17,7 @@ from interlock.adapters.models.openai.endpoint import CallLimits, Endpoint, Serv
 from interlock.adapters.models.openai.server_addresses import Address, address_of, fault_in_address, is_listed
 from interlock.adapters.models.pydantic_ai.other_providers import OTHER_PROVIDERS, SECRETS, missing_key_variable
 from interlock.adapters.models.typed_output import SCHEMA as BY_SCHEMA
-from interlock.crew.definition import ModelRef
+from interlock.crew.definition import ModelRef, Prices, prices_of
 from interlock.crew.host import PROVIDERS
 from interlock.errors import ModelRefused
 
@@ -46,12 +46,17 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     idempotency_header: str = ""
     input_token_price_per_million: float | None = None
     output_token_price_per_million: float | None = None
+    cache_read_token_price_per_million: float | None = None
+    cache_write_token_price_per_million: float | None = None
 
     @property
-    def prices(self) -> tuple[float, float] | None:
-        """Dollars per million input and output tokens; if only one is given, the other is free."""
-        prices = (self.input_token_price_per_million, self.output_token_price_per_million)
-        return None if prices == (None, None) else (prices[0] or 0, prices[1] or 0)
+    def prices(self) -> Prices | None:
+        return prices_of(
+            self.input_token_price_per_million,
+            self.output_token_price_per_million,
+            self.cache_read_token_price_per_million,
+            self.cache_write_token_price_per_million,
+        )
 
     @property
     def limits(self) -> CallLimits:

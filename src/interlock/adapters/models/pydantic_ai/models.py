@@ -30,7 +30,6 @@ from pydantic_ai.usage import RequestUsage
 from interlock.adapters.config.known_secrets import KnownSecrets, RedactingStream
 from interlock.adapters.models.openai.chat_request import tool_names
 from interlock.adapters.models.openai.endpoint import CallLimits
-from interlock.adapters.models.price_table import cost_of_usage, may_be_priced
 from interlock.adapters.models.pydantic_ai.call_settings import call_settings
 from interlock.adapters.models.pydantic_ai.failures import failure_of
 from interlock.adapters.models.pydantic_ai.messages import conversation_of, tools_of
@@ -45,21 +44,20 @@ from interlock.ports import Delta, ModelReply, ModelRequest, ReasoningDelta
 LIMITS = CallLimits()
 
 
-def open_model(model: ModelRef, provider: str, keys: KnownSecrets, *, by_table: bool = True) -> "PydanticAIModel":
+def open_model(model: ModelRef, provider: str, keys: KnownSecrets) -> "PydanticAIModel":
     """The model with its client; raises `ModelRefused` if the client cannot be set up."""
     try:
         client = infer_model(f"{provider}:{model.model}")
     except Exception as error:
         raise failure_of(model.name, error, keys) from error
-    return PydanticAIModel(client, model, keys, by_table=by_table)
+    return PydanticAIModel(client, model, keys)
 
 
 class PydanticAIModel:
-    """One model; with `by_table` its replies cost the prices of the bundled table."""
+    """One model of a provider."""
 
-    def __init__(self, client: Model, model: ModelRef, keys: KnownSecrets, *, by_table: bool = True) -> None:
+    def __init__(self, client: Model, model: ModelRef, keys: KnownSecrets) -> None:
         self._client, self._model, self._keys = client, model, keys
-        self._by_table = by_table and may_be_priced(model)
         self._is_open, self._opening = False, asyncio.Lock()
 
     async def reply(self, request: ModelRequest) -> AsyncGenerator[Delta | ReasoningDelta | ModelReply]:
@@ -118,7 +116,7 @@ class PydanticAIModel:
         calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
         return ModelReply(
             text=text,
-            usage=self._usage(response.usage),
+            usage=_usage(response.usage),
             tool_calls=tuple(self._tool_request(request, n, call, names) for n, call in enumerate(calls)),
             uncounted=not response.usage.input_tokens and not response.usage.output_tokens,
             reasoning=blocks_of(response, self._model.server, self._keys),
@@ -140,16 +138,16 @@ class PydanticAIModel:
             or "{}",
         )
 
-    def _usage(self, usage: RequestUsage) -> Usage:
-        cost = cost_of_usage(self._model, usage) if self._by_table else None
-        return Usage(
-            input_tokens=usage.input_tokens,
-            cache_read_tokens=usage.cache_read_tokens,
-            cache_write_tokens=usage.cache_write_tokens,
-            output_tokens=usage.output_tokens,
-            reasoning_tokens=usage.output_reasoning_tokens,
-            cost_micros=cost or 0,
-        )
+
+def _usage(usage: RequestUsage) -> Usage:
+    """The tokens by bucket; the library counts cached ones as input."""
+    return Usage(
+        input_tokens=usage.input_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        output_tokens=usage.output_tokens,
+        reasoning_tokens=usage.output_reasoning_tokens,
+    )
 
 
 # The dialects of schemas, by provider; others speak OpenAI's.

@@ -106,10 +106,9 @@ def require_key(model: ModelRef, environment: Mapping[str, str]) -> None:
 class OtherProviderModel:
     """One model of such a provider, set up by its first call."""
 
-    def __init__(self, model: ModelRef, keys: KnownSecrets, *, by_table: bool = True) -> None:
-        """With `by_table` a reply costs the prices of the bundled table."""
+    def __init__(self, model: ModelRef, keys: KnownSecrets) -> None:
         require_callable(model)
-        self._model, self._keys, self._by_table = model, keys, by_table
+        self._model, self._keys = model, keys
         self._loaded: PydanticAIModel | None = None
         self._loading = asyncio.Lock()
 
@@ -129,4 +128,4 @@ class OtherProviderModel:
     def _load(self) -> "PydanticAIModel":
         from interlock.adapters.models.pydantic_ai.models import open_model
 
-        return open_model(self._model, OTHER_PROVIDERS[self._model.provider].name, self._keys, by_table=self._by_table)
+        return open_model(self._model, OTHER_PROVIDERS[self._model.provider].name, self._keys)
