@@ -53,6 +53,14 @@ PROVIDERS = (
 FREE_PROVIDERS = ("llama.cpp", "local", "ollama", "scripted", "vllm")
 
 
+class SettingFault(msgspec.Struct, frozen=True, kw_only=True):
+    """A key of an agent that one of its models does not take."""
+
+    path: tuple[str, ...]
+    message: str
+    fix: str
+
+
 class ProviderFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a provider in interlock.toml that checks need."""
 
