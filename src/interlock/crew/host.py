@@ -66,6 +66,7 @@ class ProviderFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str = ""
     hosts: tuple[str, ...] = ()
+    api: str = ""
     constrains: str = ""
     constrains_with_tools: bool = False
     has_prices: bool = False
@@ -100,6 +101,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     unlisted_addresses: dict[str, str] = {}  # by server of a model of the crew: why it is not called there, and the fix
     unconstrained: tuple[str, ...] = ()  # servers of models of the crew that cannot constrain replies
     unconstrained_with_tools: tuple[str, ...] = ()  # those that cannot do so in a call with tools
+    setting_faults: dict[str, tuple[SettingFault, ...]] = {}  # by agent of the crew
     priced_models: tuple[str, ...] = ()  # models of the crew and its sub-crews whose prices are known
     table_install: str = ""  # the command that installs a price table
     has_prices: bool = False  # there is a price table; a model that is not in it has no price

@@ -30,6 +30,7 @@ from pydantic_ai.settings import ModelSettings
 
 from interlock.adapters.config.extras import install_line
 from interlock.adapters.config.known_secrets import KnownSecrets
+from interlock.adapters.models.openai.providers import BUILT_IN
 from interlock.adapters.models.pydantic_ai import other_providers
 from interlock.adapters.models.pydantic_ai.models import PydanticAIModel
 from interlock.adapters.models.pydantic_ai.other_providers import OTHER_PROVIDERS, OtherProviderModel, install_command
@@ -76,8 +77,7 @@ async def two_pieces(_messages: list[ModelMessage], _info: AgentInfo) -> Streame
 
 def test_every_provider_has_a_client() -> None:
     """Those that speak OpenAI's chat completions have ours, scripts need none."""
-    ours = {"llama.cpp", "local", "ollama", "openai", "openai-compatible", "openrouter", "scripted", "vllm"}
-    assert set(OTHER_PROVIDERS) == set(PROVIDERS) - ours
+    assert set(OTHER_PROVIDERS) == set(PROVIDERS) - set(BUILT_IN) - {"local", "scripted"}
 
 
 async def test_text_comes_in_pieces_and_then_whole_with_what_it_took() -> None:

@@ -49,14 +49,11 @@ OTHER_PROVIDERS = {
         secrets=("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"),
     ),
     "cohere": OtherProvider("cohere", "cohere", ("CO_API_KEY",), "cohere"),
-    "deepseek": OtherProvider("deepseek", "openai", ("DEEPSEEK_API_KEY",)),
-    "fireworks": OtherProvider("fireworks", "openai", ("FIREWORKS_API_KEY",)),
     "gemini": OtherProvider("google", "google.genai", ("GOOGLE_API_KEY", "GEMINI_API_KEY"), "google"),
     "google": OtherProvider("google", "google.genai", ("GOOGLE_API_KEY", "GEMINI_API_KEY"), "google"),
     "groq": OtherProvider("groq", "groq", ("GROQ_API_KEY",), "groq"),
     "huggingface": OtherProvider("huggingface", "huggingface_hub", ("HF_TOKEN",), "huggingface", ("HF_TOKEN",)),
     "mistral": OtherProvider("mistral", "mistralai", ("MISTRAL_API_KEY",), "mistral"),
-    "together": OtherProvider("together", "openai", ("TOGETHER_API_KEY",)),
     "xai": OtherProvider("xai", "xai_sdk", ("XAI_API_KEY",), "xai"),
 }
 
