@@ -18,6 +18,7 @@ from interlock.adapters.models.openai.providers import (
 )
 from interlock.adapters.models.openai.server_addresses import fault_in_address
 from interlock.adapters.models.price_table import has_table, is_priced
+from interlock.adapters.models.pydantic_ai.model_faults import faults_of_model, sampling_of
 from interlock.adapters.models.pydantic_ai.other_providers import install_command
 from interlock.crew.checks.models import has_cost_limit, has_tools, models_of
 from interlock.crew.definition import NO_MODEL_SETTINGS, AgentDefinition, CrewDefinition, ModelRef
@@ -64,6 +65,7 @@ def faults_for_agent(
     model, asked = as_served(model), agent.model_settings or NO_MODEL_SETTINGS
     api = api_of(model, settings, os.environ)
     yield from faults_in_settings(model, asked, api)
+    yield from faults_of_model(model, asked, sampling_of(agent))
     if has_tools(crew, agent) and is_openai(model, settings, os.environ):
         yield from fault_in_tools(model, asked, api)
 

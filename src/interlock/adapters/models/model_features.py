@@ -29,7 +29,7 @@ class ProviderFeatures(msgspec.Struct, frozen=True, kw_only=True):
 _SAMPLING = ("max_tokens", "seed", "stop")
 _ALL_KEYS = (*_SAMPLING, "parallel_tool_calls", "service_tier", "extra")
 _OPENAI_CHAT = ProviderFeatures(reasoning=(OFF, *LEVELS), keys=_ALL_KEYS)
-_GEMINI = ProviderFeatures(reasoning=(OFF, *LEVELS, TOKENS), keys=(*_SAMPLING, "extra"))
+_GEMINI = ProviderFeatures(reasoning=(OFF, *LEVELS, TOKENS), keys=(*_SAMPLING, "service_tier"))
 
 FEATURES: dict[str, ProviderFeatures] = {
     "anthropic": ProviderFeatures(

@@ -10,16 +10,9 @@ from typing import Any
 from pydantic_ai.models import Model
 
 from interlock.adapters.models.openai.endpoint import CallLimits
-from interlock.adapters.models.pydantic_ai.model_facts import (
-    BY_LEVEL,
-    HIGH,
-    LOW,
-    MEDIUM,
-    OFF,
-    ReasoningFacts,
-    facts_of,
-)
-from interlock.adapters.models.pydantic_ai.model_faults import BUDGET_MIN, TIERS, faults_of_model
+from interlock.adapters.models.openai.openai_models import HIGH, LOW, MEDIUM, OFF
+from interlock.adapters.models.pydantic_ai.model_facts import BY_LEVEL, ReasoningFacts, facts_of
+from interlock.adapters.models.pydantic_ai.model_faults import BUDGET_MIN, TIERS, faults_of_model, sampling_of
 from interlock.crew.definition import ModelRef, ModelSettings
 from interlock.errors import ModelRefused
 from interlock.ports import ModelRequest
@@ -27,8 +20,6 @@ from interlock.ports import ModelRequest
 # Tokens for a level, of models that take no level. They leave room for the reply.
 ANTHROPIC_BUDGETS = {LOW: 2_048, MEDIUM: 8_192, HIGH: 16_384}
 GEMINI_BUDGETS = {LOW: 2_048, MEDIUM: 8_192, HIGH: 24_576}
-
-_SAMPLING = ("temperature", "top_p", "top_k")
 
 # The library's names of settings, where they are not those of agents.
 _KEYS = {"stop_sequences": "stop", "extra_body": "extra"}
@@ -39,7 +30,7 @@ Wire = dict[str, Any]
 def call_settings(client: Model, model: ModelRef, request: ModelRequest, limits: CallLimits) -> Wire:
     """The settings of one call; raises `ModelRefused` for one that this model does not take."""
     settings = request.settings
-    sampling = {name: value for name in _SAMPLING if (value := getattr(request, name)) is not None}
+    sampling = sampling_of(request)
     for fault in faults_of_model(model, settings, sampling):
         raise ModelRefused(f"{fault.message}; {fault.fix}")
     asked = {**sampling, **_plain(settings)}

@@ -9,12 +9,10 @@ import re
 
 import msgspec
 
+from interlock.adapters.models.openai.openai_models import HIGH, LEVELS, LOW
 from interlock.crew.definition import ModelRef
 
 KNOWN_ON = "2026-11-18"
-
-OFF, LOW, MEDIUM, HIGH = "off", "low", "medium", "high"
-LEVELS = (LOW, MEDIUM, HIGH)
 
 # Ways of asking: by a level, by a number of tokens, or not at all.
 BY_LEVEL, BY_TOKENS = "level", "tokens"

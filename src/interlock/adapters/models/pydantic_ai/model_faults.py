@@ -5,9 +5,11 @@ Rule: a limit that the provider would tell in the middle of a run is told before
 
 from collections.abc import Iterator, Mapping
 
-from interlock.adapters.models.pydantic_ai.model_facts import BY_TOKENS, OFF, ReasoningFacts, facts_of
-from interlock.crew.definition import ModelRef, ModelSettings
+from interlock.adapters.models.openai.openai_models import OFF
+from interlock.adapters.models.pydantic_ai.model_facts import BY_TOKENS, ReasoningFacts, facts_of
+from interlock.crew.definition import AgentDefinition, ModelRef, ModelSettings
 from interlock.crew.host import SettingFault
+from interlock.ports import ModelRequest
 
 # The smallest number of tokens that Anthropic takes.
 BUDGET_MIN = 1_024
@@ -20,9 +22,15 @@ TIERS = {
 }
 GEMINI_STOPS_MAX = 5
 
+_SAMPLING = ("temperature", "top_p", "top_k")
+
+
+def sampling_of(asked: AgentDefinition | ModelRequest) -> dict[str, float]:
+    """What an agent, or a call for it, has of temperature, top_p and top_k; 0 is a value."""
+    return {name: value for name in _SAMPLING if (value := getattr(asked, name)) is not None}
+
 
 def faults_of_model(model: ModelRef, settings: ModelSettings, sampling: Mapping[str, float]) -> Iterator[SettingFault]:
-    """`sampling` is what the agent has of temperature, top_p and top_k."""
     facts = facts_of(model)
     if facts is None:
         return
