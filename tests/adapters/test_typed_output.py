@@ -35,8 +35,6 @@ from tests.adapters.strict_schemas import (
 )
 from tests.fakes.dialects.anthropic import AnthropicServer
 from tests.fakes.dialects.clients import FIND, FLASH, SONNET, reply_from, results, spoken, use
-from tests.fakes.dialects.features import ANTHROPIC as ANTHROPIC_DIALECT
-from tests.fakes.dialects.features import GEMINI as GEMINI_DIALECT
 from tests.fakes.dialects.features import shows
 from tests.fakes.dialects.gemini import GeminiServer
 from tests.fakes.dialects.server import Call, DialectServer, Say, Use
@@ -258,7 +256,7 @@ DIALECTS: dict[str, tuple[type[DialectServer], ModelRef]] = {
 }
 
 
-@shows("typed output", ANTHROPIC_DIALECT, GEMINI_DIALECT)
+@shows("typed output", "anthropic", "gemini")
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("name", sorted(set(SCHEMAS) - WITHOUT_FORM))
 async def test_a_strict_provider_takes_the_schema(dialect: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,7 +269,7 @@ async def test_a_strict_provider_takes_the_schema(dialect: str, name: str, monke
     assert reply.tool_calls == () and reply.constrained == (name != "recursive")
 
 
-@shows("typed output with tools", ANTHROPIC_DIALECT, GEMINI_DIALECT)
+@shows("typed output with tools", "anthropic", "gemini")
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_value_is_asked_for_beside_tools(dialect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The value of a reply that thinks may be wrong: then the reply goes back as text, with its reasoning."""

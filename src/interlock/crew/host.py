@@ -99,8 +99,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     installs: dict[str, str] = {}  # by provider: the command that installs its missing packages
     bad_addresses: dict[str, str] = {}  # by provider_url of the crew: its fault
     unlisted_addresses: dict[str, str] = {}  # by server of a model of the crew: why it is not called there, and the fix
-    unconstrained: tuple[str, ...] = ()  # servers of models of the crew that cannot constrain replies
-    unconstrained_with_tools: tuple[str, ...] = ()  # those that cannot do so in a call with tools
+    unconstrained: tuple[ModelRef, ...] = ()  # models of the crew that cannot constrain replies
+    unconstrained_with_tools: tuple[ModelRef, ...] = ()  # those that cannot do so in a call with tools
     setting_faults: dict[str, tuple[SettingFault, ...]] = {}  # by agent of the crew
     priced_models: tuple[str, ...] = ()  # models of the crew and its sub-crews whose prices are known
     table_install: str = ""  # the command that installs a price table

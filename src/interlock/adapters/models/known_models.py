@@ -34,16 +34,14 @@ def with_model_facts(crew: CrewDefinition, host: Host) -> Host:
     addresses = {model.provider_url: fault_in_address(model.provider_url) for model in models if model.provider_url}
     bad = {url: fault for url, fault in addresses.items() if fault}
     settings = _settings_of(host)
-    abilities = {
-        model.server: ability_of(model, settings, os.environ) for model in models if model.provider_url not in bad
-    }
+    abilities = {model: ability_of(model, settings, os.environ) for model in models if model.provider_url not in bad}
     return msgspec.structs.replace(
         host,
         installs={**host.installs, **{provider: command for provider, command in commands.items() if command}},
         bad_addresses=bad,
         unlisted_addresses=_faults_in_listing(models, settings, bad),
-        unconstrained=tuple(server for server, ability in abilities.items() if not ability.constrains),
-        unconstrained_with_tools=tuple(s for s, ability in abilities.items() if not ability.constrains_with_tools),
+        unconstrained=tuple(model for model, ability in abilities.items() if not ability.constrains),
+        unconstrained_with_tools=tuple(m for m, ability in abilities.items() if not ability.constrains_with_tools),
         setting_faults={agent.id: _faults_of(crew, agent, settings, bad) for agent in crew.agents},
         priced_models=(*host.priced_models, *_models_with_price(crew, host)),
         has_prices=host.has_prices or has_table(),

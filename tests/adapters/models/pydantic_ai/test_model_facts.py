@@ -30,6 +30,7 @@ def test_what_claude_takes_is_what_the_library_knows(name: str) -> None:
     assert (BY_TOKENS in facts.ways) != profile["anthropic_disallows_budget_thinking"]
     assert facts.can_stop != profile.get("thinking_always_enabled", False)
     assert facts.takes_sampling != profile["anthropic_disallows_sampling_settings"]
+    assert facts.takes_schema == facts.takes_schema_with_tools == profile["supports_json_schema_output"]
     by_itself = profile.get("thinking_enabled_by_default", False) and facts.can_stop
     between = profile["anthropic_disables_thinking_with_between_tools"]
     assert not facts.can_stop or facts.off == ("between_tools" if between else "disabled" if by_itself else "")
@@ -42,6 +43,8 @@ def test_what_gemini_takes_is_what_the_library_knows(provider: str, name: str) -
     profile = GoogleModelProfile(**(google_model_profile(name) or {}))  # type: ignore[typeddict-item]
     assert facts is not None
     assert bool(facts.ways) == profile.get("supports_thinking")
+    assert facts.takes_schema == profile.get("supports_json_schema_output")
+    assert facts.takes_schema_with_tools == profile.get("google_supports_tool_combination")
     if facts.ways:
         assert (facts.ways == (BY_LEVEL,)) == profile["google_supports_thinking_level"]
         levels = profile.get("google_thinking_levels")

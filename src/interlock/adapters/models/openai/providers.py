@@ -16,6 +16,7 @@ from interlock.adapters.models.openai.constrained_decoding import GRAMMAR, GUIDE
 from interlock.adapters.models.openai.endpoint import CHAT, RESPONSES, CallLimits, Endpoint, Server
 from interlock.adapters.models.openai.openai_models import openai_model_facts
 from interlock.adapters.models.openai.server_addresses import Address, address_of, fault_in_address, is_listed
+from interlock.adapters.models.pydantic_ai.model_facts import facts_of
 from interlock.adapters.models.pydantic_ai.other_providers import OTHER_PROVIDERS, SECRETS, missing_key_variable
 from interlock.adapters.models.typed_output import JSON_OBJECT, TOOL
 from interlock.adapters.models.typed_output import SCHEMA as BY_SCHEMA
@@ -220,7 +221,10 @@ def ability_of(model: ModelRef, settings: Providers, environment: Environment) -
     if model.provider == "local" and not is_served("local", settings):
         return Ability(True, False)
     if not is_served(model.provider, settings):
-        return Ability(False, False)
+        facts = facts_of(model)
+        return (
+            Ability(facts.takes_schema, facts.takes_schema_with_tools) if facts is not None else Ability(False, False)
+        )
     provider = provider_of(model.provider, settings, environment)
     url = model.provider_url or provider.url
     known = _settings_at_address(model.provider, provider, address_of(url, model.name), settings) if url else provider

@@ -11,7 +11,7 @@ from pydantic_ai.models import Model
 
 from interlock.adapters.models.openai.endpoint import CallLimits
 from interlock.adapters.models.openai.openai_models import HIGH, LOW, MEDIUM, OFF
-from interlock.adapters.models.pydantic_ai.model_facts import BY_LEVEL, ReasoningFacts, facts_of
+from interlock.adapters.models.pydantic_ai.model_facts import BY_LEVEL, OtherModelFacts, facts_of
 from interlock.adapters.models.pydantic_ai.model_faults import BUDGET_MIN, TIERS, faults_of_model, sampling_of
 from interlock.crew.definition import ModelRef, ModelSettings
 from interlock.errors import ModelRefused
@@ -96,7 +96,7 @@ def _anthropic_cache(cache: str) -> Wire:
     }
 
 
-def _anthropic_reasoning(facts: ReasoningFacts, asked: str | int, max_tokens: int | None) -> Wire:
+def _anthropic_reasoning(facts: OtherModelFacts, asked: str | int, max_tokens: int | None) -> Wire:
     if asked == OFF:
         return {"anthropic_thinking": {"type": facts.off}} if facts.off else {}
     if isinstance(asked, int):
@@ -110,7 +110,7 @@ def _anthropic_reasoning(facts: ReasoningFacts, asked: str | int, max_tokens: in
     return {"anthropic_thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
-def _gemini_reasoning(facts: ReasoningFacts, asked: str | int) -> Wire:
+def _gemini_reasoning(facts: OtherModelFacts, asked: str | int) -> Wire:
     if asked == OFF:
         return {"thinking_budget": 0}
     if isinstance(asked, int):

@@ -6,7 +6,7 @@ Rule: a limit that the provider would tell in the middle of a run is told before
 from collections.abc import Iterator, Mapping
 
 from interlock.adapters.models.openai.openai_models import OFF
-from interlock.adapters.models.pydantic_ai.model_facts import BY_TOKENS, ReasoningFacts, facts_of
+from interlock.adapters.models.pydantic_ai.model_facts import BY_TOKENS, OtherModelFacts, facts_of
 from interlock.crew.definition import AgentDefinition, ModelRef, ModelSettings
 from interlock.crew.host import SettingFault
 from interlock.ports import ModelRequest
@@ -45,7 +45,7 @@ def faults_of_model(model: ModelRef, settings: ModelSettings, sampling: Mapping[
         yield SettingFault(path=("stop",), message=message, fix=f"remove {len(settings.stop) - GEMINI_STOPS_MAX}")
 
 
-def _faults_in_reasoning(model: ModelRef, settings: ModelSettings, facts: ReasoningFacts) -> Iterator[SettingFault]:
+def _faults_in_reasoning(model: ModelRef, settings: ModelSettings, facts: OtherModelFacts) -> Iterator[SettingFault]:
     asked = settings.reasoning
     if asked is None or (asked == OFF and not facts.ways):
         return
@@ -64,7 +64,7 @@ def _faults_in_reasoning(model: ModelRef, settings: ModelSettings, facts: Reason
 
 
 def _faults_in_tokens(
-    model: ModelRef, tokens: int, max_tokens: int | None, facts: ReasoningFacts
+    model: ModelRef, tokens: int, max_tokens: int | None, facts: OtherModelFacts
 ) -> Iterator[SettingFault]:
     if BY_TOKENS not in facts.ways:
         message = f"{model.name} takes no number of tokens as reasoning"
@@ -83,7 +83,7 @@ def _faults_in_room(model: ModelRef, tokens: int, max_tokens: int | None) -> Ite
 
 
 def _faults_in_sampling(
-    model: ModelRef, settings: ModelSettings, sampling: Mapping[str, float], facts: ReasoningFacts
+    model: ModelRef, settings: ModelSettings, sampling: Mapping[str, float], facts: OtherModelFacts
 ) -> Iterator[SettingFault]:
     if model.provider != "anthropic":
         return

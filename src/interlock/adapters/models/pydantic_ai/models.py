@@ -8,8 +8,9 @@ Rule 3: only a complete reply counts; everything else is a `PortError` that is s
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
-from typing import cast
+from typing import Any, cast
 
+import msgspec
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.messages import (
     ModelResponse,
@@ -33,11 +34,13 @@ from interlock.adapters.models.openai.endpoint import CallLimits
 from interlock.adapters.models.pydantic_ai.call_settings import call_settings
 from interlock.adapters.models.pydantic_ai.failures import failure_of
 from interlock.adapters.models.pydantic_ai.messages import conversation_of, tools_of
+from interlock.adapters.models.pydantic_ai.model_facts import facts_of
 from interlock.adapters.models.pydantic_ai.reasoning import blocks_of
 from interlock.adapters.models.typed_output import SCHEMA, TOOL, OutputPlan, plan_output
 from interlock.adapters.models.wire_schemas import ANTHROPIC, GEMINI, OPENAI
 from interlock.crew.definition import ModelRef
 from interlock.engine.events import ToolRequest, Usage
+from interlock.engine.prompt.grammar import ReplyEnding
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, ReplyCutShort, ReplyTooLarge
 from interlock.ports import Delta, ModelReply, ModelRequest, ReasoningDelta
 
@@ -101,13 +104,14 @@ class PydanticAIModel:
             reply = self._reply(request, stream.get())
         yield reply if plan is None else plan.reply_of(reply)
 
-    def _plan(self, request: ModelRequest) -> OutputPlan | None:
-        """Asks by a schema where the library says that the model takes one, else by a tool."""
+    def _plan(self, request: ModelRequest) -> "OutputPlan | EndingPlan | None":
+        """Asks for a value by a schema where the library says that the model takes one, else by a tool."""
+        profile, dialect = self._client.profile, _DIALECTS.get(self._model.provider, OPENAI)
         if request.typed is None:
-            return None
-        native = self._client.profile.get("supports_json_schema_output", False)
-        dialect = _DIALECTS.get(self._model.provider, OPENAI)
-        return plan_output(request, SCHEMA if native else TOOL, dialect, with_tools=dialect is not GEMINI)
+            return _plan_ending(self._model, request)
+        way = SCHEMA if profile.get("supports_json_schema_output", False) else TOOL
+        with_tools = dialect is not GEMINI or profile.get("google_supports_tool_combination", False)
+        return plan_output(request, way, dialect, with_tools=with_tools)
 
     def _reply(self, request: ModelRequest, response: ModelResponse) -> ModelReply:
         text = self._keys.redact("".join(part.content for part in response.parts if isinstance(part, TextPart)))
@@ -154,7 +158,33 @@ def _usage(usage: RequestUsage) -> Usage:
 _DIALECTS = {"anthropic": ANTHROPIC, "bedrock": ANTHROPIC, "gemini": GEMINI, "google": GEMINI}
 
 
-def _parameters(request: ModelRequest, plan: OutputPlan | None) -> ModelRequestParameters:
+class EndingPlan(msgspec.Struct, frozen=True):
+    """How one call is held to end in one of its marks: by a schema, unless the reply calls tools."""
+
+    request: ModelRequest
+    ending: ReplyEnding
+    way: str = SCHEMA
+    is_json: bool = True
+
+    @property
+    def envelope(self) -> dict[str, Any]:
+        return self.ending.schema
+
+    def reply_of(self, reply: ModelReply) -> ModelReply:
+        if reply.tool_calls:
+            return reply
+        return msgspec.structs.replace(reply, text=self.ending.reply_of(reply.text), constrained=True)
+
+
+def _plan_ending(model: ModelRef, request: ModelRequest) -> EndingPlan | None:
+    facts = facts_of(model)
+    if request.ending is None or facts is None:
+        return None
+    can = facts.takes_schema_with_tools if request.tools else facts.takes_schema
+    return EndingPlan(request, request.ending) if can else None
+
+
+def _parameters(request: ModelRequest, plan: OutputPlan | EndingPlan | None) -> ModelRequestParameters:
     tools = tools_of(request)
     if plan is None or plan.way != SCHEMA:
         return ModelRequestParameters(function_tools=tools)
