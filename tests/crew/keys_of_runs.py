@@ -542,6 +542,21 @@ RUNS: dict[str, Case] = {
         agent("temperature: <>"), "0", "0.5", asked_first(lambda request: request.temperature), (0, 0.5)
     ),
     "agents[].top_k": Case(agent("top_k: <>"), "1", "5", asked_first(lambda request: request.top_k), (1, 5)),
+    **{
+        f"agents[].{key}": Case(
+            agent(f"{key}: <>"), *written, asked_first(lambda request, key=key: getattr(request.settings, key)), read
+        )
+        for key, written, read in (
+            ("reasoning", ('"off"', "2000"), ("off", 2000)),
+            ("cache", ('"off"', "1h"), ("off", "1h")),
+            ("max_tokens", ("100", "200"), (100, 200)),
+            ("seed", ("0", "7"), (0, 7)),
+            ("stop", ("[END]", '["a", "b"]'), (("END",), ("a", "b"))),
+            ("parallel_tool_calls", ("true", "false"), (True, False)),
+            ("service_tier", ("flex", "priority"), ("flex", "priority")),
+            ("extra", ("{a: [1]}", "{b: {c: null}}"), ({"a": [1]}, {"b": {"c": None}})),
+        )
+    },
     "agents[].top_p": Case(agent("top_p: <>"), "0.1", "0.5", asked_first(lambda request: request.top_p), (0.1, 0.5)),
     "settings.signal_mode": Case(
         setting("signal_mode: <>"),

@@ -9,6 +9,7 @@ import msgspec
 
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.adapters.models.given_models import GivenModels, load_script
+from interlock.adapters.models.known_models import faults_for_agent
 from interlock.adapters.models.local import local_files
 from interlock.adapters.models.local.local_model import LocalModel
 from interlock.adapters.models.openai.client import OpenAICompatibleModel
@@ -81,6 +82,9 @@ class Models:
             except ModelRefused as refusal:
                 stays = "" if is_new else _run_stays_note(run)
                 raise UsageError(f"agent '{agent.id}' of crew '{crew.name}': {refusal}{stays}") from refusal
+            for fault in faults_for_agent(crew, agent, model, self._providers):  # --model may name another one
+                stays = "" if is_new else _run_stays_note(run)
+                raise UsageError(f"agent '{agent.id}' of crew '{crew.name}': {fault.message}; {fault.fix}{stays}")
 
     def require_named(self, crew: CrewDefinition, run: str, *, is_new: bool) -> None:
         """Refuses a crew with an agent that has no model; the run stays as it was."""

@@ -18,6 +18,7 @@ from interlock.adapters.config.mcp_settings import McpServer, read_mcp_server
 from interlock.adapters.config.server_settings import ServerSettings, read_server_settings
 from interlock.adapters.config.webhook_settings import IncomingHook, OutgoingHook, read_webhook
 from interlock.adapters.models.openai.constrained_decoding import WAYS
+from interlock.adapters.models.openai.endpoint import APIS
 from interlock.adapters.models.openai.providers import ProviderSettings
 from interlock.adapters.models.openai.server_addresses import fault_in_address
 from interlock.adapters.models.typed_output import OUTPUT_WAYS
@@ -88,6 +89,7 @@ def _facts(provider: ProviderSettings) -> ProviderFacts:
     return ProviderFacts(
         url=provider.url,
         hosts=provider.hosts,
+        api=provider.api,
         constrains=provider.constrains,
         constrains_with_tools=provider.constrains_with_tools,
         has_prices=provider.prices is not None,
@@ -173,6 +175,8 @@ def _provider(path: Path, name: str, entry: dict[str, Any]) -> ProviderSettings:
     if settings.outputs not in ("", *OUTPUT_WAYS):
         ways = ", ".join(OUTPUT_WAYS)
         raise UsageError(f"{where}.outputs is {settings.outputs!r}; it must be one of {ways}")
+    if settings.api not in ("", *APIS):
+        raise UsageError(f"{where}.api is {settings.api!r}; it must be one of {', '.join(APIS)}")
     if settings.constrains not in WAYS:
         ways = ", ".join(WAYS[1:])
         raise UsageError(f"{where}.constrains is {settings.constrains!r}; it must be one of {ways}")
