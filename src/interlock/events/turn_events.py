@@ -34,8 +34,19 @@ class ModelDeltaEvent(PublicStruct, frozen=True, kw_only=True, tag="model.delta"
     text: str
 
 
+class ReasoningDeltaEvent(PublicStruct, frozen=True, kw_only=True, tag="reasoning.delta"):
+    """A piece of what a model reasons before it replies. It is not in the journal, so it has no `seq` and no `at`.
+
+    `takes_back`: the pieces of the reply that were shown before were reasoning too.
+    """
+
+    agent: str
+    text: str
+    takes_back: bool = False
+
+
 class ModelRepliedEvent(StoredEvent, frozen=True, kw_only=True, tag="model.replied"):
-    """A model replied. `cut`: the reply was cut after its first line of signals."""
+    """A model replied. `cut`: the reply was cut after its first line of signals. `reasoning` is no part of `text`."""
 
     call: str
     agent: str
@@ -51,6 +62,7 @@ class ModelRepliedEvent(StoredEvent, frozen=True, kw_only=True, tag="model.repli
     output: dict[str, Any] | None = None
     verdict: dict[str, Any] | None = None
     original: dict[str, Any] | None = None
+    reasoning: str = ""
 
 
 class ModelFailedEvent(StoredEvent, frozen=True, kw_only=True, tag="model.failed"):

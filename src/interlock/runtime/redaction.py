@@ -37,6 +37,7 @@ from interlock.engine.events import (
     ToolRequest,
     ToolReturned,
 )
+from interlock.engine.events.values import redact_reasoning
 from interlock.messages.frames import Frame, requote
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -138,6 +139,8 @@ def _redact_model_replied(event: ModelReplied, by: Redactor) -> ModelReplied:
         fault = by.redact(event.output.fault)
         verdict = OutputVerdict(fault=fault) if text == event.text else None
         event = _replace_changed(event, output=verdict)
+    if event.reasoning:
+        event = _replace_changed(event, reasoning=redact_reasoning(event.reasoning, by.redact))
     if not event.tool_calls and event.verdict is None:
         return _replace_changed(event, text=text)
     return _replace_changed(

@@ -84,7 +84,8 @@ def _work_row(work: ActiveCall, names: int, width: int, now_ms: int) -> Text:
     lead = f" {spinner(now_ms)} {fit_width(work.name, names)} {duration_text(now_ms - work.since_ms):>8}  "
     doing = f"{work.activity}  "
     tail = tail_of(work.tail, width - len(lead) - len(doing))
-    return row(width, (lead, "bold cyan"), (doing, "yellow" if work.error else "cyan"), (tail, ""))
+    style = "dim" if work.is_reasoning else ""
+    return row(width, (lead, "bold cyan"), (doing, "yellow" if work.error else "cyan"), (tail, style))
 
 
 def _question_rows(asker: AnswerPrompt, width: int, most: int) -> list[Text]:

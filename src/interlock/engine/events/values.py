@@ -1,5 +1,6 @@
 """Values that events carry: usage, tool requests, history, context, needs."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
@@ -48,6 +49,18 @@ class ReasoningBlock(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     kind: str = ""  # of the provider's wire form, such as the name of a field
     text: str = ""
     data: str = ""
+
+
+def redact_reasoning(blocks: tuple[ReasoningBlock, ...], redact: Callable[[str], str]) -> tuple[ReasoningBlock, ...]:
+    """The blocks without secrets. One with opaque data is left out if it has one: changed, its provider refuses it."""
+    kept = []
+    for block in blocks:
+        text = redact(block.text)
+        if text == block.text and redact(block.data) == block.data:
+            kept.append(block)
+        elif not block.data:
+            kept.append(msgspec.structs.replace(block, text=text))
+    return tuple(kept)
 
 
 class OutputVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -300,4 +300,5 @@ def tokens_of(message: TurnMessage) -> int:
     if message.tool_calls:
         calls = message.tool_calls
         tokens += sum(text_tokens(call.name) + text_tokens(call.arguments) + TOKENS_PER_MESSAGE for call in calls)
+        tokens += sum(text_tokens(block.text) + text_tokens(block.data) for block in message.reasoning)
     return tokens

@@ -12,7 +12,7 @@ import msgspec
 from interlock.crew.definition import CrewDefinition
 from interlock.engine.events import ToolRequest, Usage
 from interlock.ids import without_number
-from interlock.ports import Delta, ModelReply, ModelRequest, ToolSchema
+from interlock.ports import Delta, ModelReply, ModelRequest, ReasoningDelta, ToolSchema
 from interlock.testing.simulation.random_messages import mail_calls
 from interlock.testing.simulation.seeds import chance_of
 
@@ -27,7 +27,7 @@ class RandomModel:
         self._crew, self._seed = crew, seed
         self._times: dict[str, int] = {}
 
-    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ReasoningDelta | ModelReply]:
         times = self._times[request.key] = self._times.get(request.key, 0) + 1
         chance = chance_of(self._seed, f"{request.key}:{times}")
         crew = self._crew_at(request.path)

@@ -31,6 +31,7 @@ from interlock.ports import (
     OrderOutcome,
     OrderReceipt,
     OutgoingSignal,
+    ReasoningDelta,
     Record,
     Reservation,
     RunOrder,
@@ -263,7 +264,7 @@ class SimulatedModel:
     def __init__(self, gate: Gate, model: Model) -> None:
         self._gate, self._model = gate, model
 
-    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+    async def reply(self, request: ModelRequest) -> AsyncIterator[Delta | ReasoningDelta | ModelReply]:
         gate = self._gate
         gate.boundary("ask")
         gate.watch.on_call_started(gate.number, "model", request.key)
