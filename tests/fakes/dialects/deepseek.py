@@ -53,7 +53,7 @@ class DeepSeek(ChatServer):
 
     def write(self, call: Call, say: Say) -> tuple[str, bytes]:
         for n, use in enumerate(say.uses):
-            self._given[use.id or f"call_{len(self.calls)}_{n}"] = say.reasoning
+            self._given[use.id or self.call_id(n)] = say.reasoning
         return super().write(call, say)
 
     def reasoning_deltas(self, say: Say) -> list[dict[str, Any]]:

@@ -159,7 +159,7 @@ class ChatServer(DialectServer):
         chunks += [self._chunk(delta) for delta in self.reasoning_deltas(say)]
         chunks += [self._chunk({"content": piece}) for piece in pieces_of(say.text)]
         for n, use in enumerate(say.uses):
-            id_ = use.id or f"call_{len(self.calls)}_{n}"
+            id_ = use.id or self.call_id(n)
             head = {"name": use.name, "arguments": ""}
             chunks.append(self._chunk({"tool_calls": [{"index": n, "id": id_, "type": "function", "function": head}]}))
             for piece in pieces_of(json.dumps(use.arguments)):
@@ -168,6 +168,10 @@ class ChatServer(DialectServer):
         if call.body.get("stream_options", {}).get("include_usage"):
             chunks.append({**self._chunk({}), "choices": [], "usage": self.usage(say)})
         return "text/event-stream", event_lines(*chunks) + b"data: [DONE]\n\n"
+
+    def call_id(self, n: int) -> str:
+        """The id of the n-th tool call of this reply: no other provider gives the same."""
+        return f"call_{type(self).__name__}_{len(self.calls)}_{n}"
 
     def reasoning_deltas(self, say: Say) -> list[dict[str, Any]]:
         return []

@@ -209,7 +209,7 @@ class OpenAIResponses(ChatServer):
             message = {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed"}
             items.append({**message, "content": [part], **say.extra})
         for n, use in enumerate(say.uses):
-            items.append(_call_item(number, n, use))
+            items.append(_call_item(f"fc_{number}_{n}", use.id or self.call_id(n), use))
             if items[0]["type"] == "reasoning":
                 self._reasoned[items[-1]["call_id"]] = items[0]["id"]
         return items
@@ -240,11 +240,11 @@ class OpenAIResponses(ChatServer):
         return {"type": "response.completed", "response": response}
 
 
-def _call_item(number: int, n: int, use: Use) -> Item:
+def _call_item(id_: str, call_id: str, use: Use) -> Item:
     return {
         "type": "function_call",
-        "id": f"fc_{number}_{n}",
-        "call_id": use.id or f"call_{number}_{n}",
+        "id": id_,
+        "call_id": call_id,
         "name": use.name,
         "arguments": json.dumps(use.arguments),
         "status": "completed",

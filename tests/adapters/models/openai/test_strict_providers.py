@@ -31,7 +31,7 @@ LOOK = ToolSchema(
     description="looks for a thing",
     parameters={"type": "object", "properties": {"what": {"type": "string"}, "most": {"type": "integer"}}},
 )
-MODELS = {OpenAIChat: "gpt-5", OpenAIResponses: "gpt-5", DeepSeek: "deepseek-v4-pro"}
+MODELS: dict[type[DialectServer], str] = {OpenAIChat: "gpt-5", OpenAIResponses: "gpt-5", DeepSeek: "deepseek-v4-pro"}
 PATIENCE_SECONDS = 20
 
 
@@ -201,7 +201,7 @@ async def test_the_items_of_a_reply_go_back_in_their_order_and_with_their_ids() 
     _, reasoning, message, call, output = server.requests[1]["input"]
     assert (reasoning["id"], reasoning["summary"][0]["text"]) == ("rs_1", "Hm.")
     assert (message["id"], message["phase"], message["content"][0]["text"]) == ("msg_1", "commentary", "Wait.")
-    assert (call["id"], call["call_id"], output["call_id"]) == ("fc_1_0", "call_1_0", "call_1_0")
+    assert (call["id"], call["call_id"], output["call_id"]) == ("fc_1_0", *[reply.tool_calls[0].id] * 2)
 
 
 @pytest.mark.parametrize("dialect", [OpenAIResponses, DeepSeek])
