@@ -43,6 +43,8 @@ LIMITS = {
     "enforce": True,
     "input_token_price_per_million": 0,
     "output_token_price_per_million": 0,
+    "cache_read_token_price_per_million": 0,
+    "cache_write_token_price_per_million": 0,
 }
 CAPS = {
     "max_handoffs": 3,

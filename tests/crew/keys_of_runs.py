@@ -223,6 +223,12 @@ DEAR = tuple(
 )
 DOWN = tuple(ModelUnavailable("overloaded") for _ in range(9))
 CHEAP = (ModelReply(text="one [END]", usage=Usage(input_tokens=60, output_tokens=40)),)
+CACHED = (
+    ModelReply(
+        text="one [END]",
+        usage=Usage(input_tokens=60, cache_read_tokens=40, cache_write_tokens=10, output_tokens=40),
+    ),
+)
 CALL_TOOL = ModelReply(
     text="",
     tool_calls=(
@@ -462,6 +468,34 @@ RUNS: dict[str, Case] = {
         "0",
         lambda loaded: simulated(loaded, Talk(CHEAP)).events[-1]["usage"]["cost_micros"],
         (80, 0),
+    ),
+    "agents[].cost_limits.cache_read_token_price_per_million": Case(
+        agent("cost_limits: {cache_read_token_price_per_million: <>}"),
+        "2",
+        "0.5",
+        lambda loaded: simulated(loaded, Talk(CACHED)).events[-1]["usage"]["cost_micros"],
+        (80, 20),
+    ),
+    "agents[].cost_limits.cache_write_token_price_per_million": Case(
+        agent("cost_limits: {cache_write_token_price_per_million: <>}"),
+        "2",
+        "0.5",
+        lambda loaded: simulated(loaded, Talk(CACHED)).events[-1]["usage"]["cost_micros"],
+        (20, 5),
+    ),
+    "settings.cache_read_token_price_per_million": Case(
+        setting("cache_read_token_price_per_million: <>"),
+        "2",
+        "0.5",
+        lambda loaded: simulated(loaded, Talk(CACHED)).events[-1]["usage"]["cost_micros"],
+        (80, 20),
+    ),
+    "settings.cache_write_token_price_per_million": Case(
+        setting("cache_write_token_price_per_million: <>"),
+        "2",
+        "0.5",
+        lambda loaded: simulated(loaded, Talk(CACHED)).events[-1]["usage"]["cost_micros"],
+        (20, 5),
     ),
     "agents[].error_limits": Case(
         agent("error_limits: <>"), "{max_consecutive: 2}", "{}", reason(*BROKEN), ("budget:errors", ENDED)
