@@ -58,6 +58,12 @@ WORKS, REFUSED, ABSENT = "works", "refused by `check`", "not offered"
 # Why there is nothing to show. The reason stands below the table.
 NOT_OFFERED: dict[tuple[str, str], str] = {
     **{("images", dialect): "prompts are text so far" for dialect in DIALECTS},
+    ("implicit cache", ANTHROPIC): "it caches only what it is asked to, which is the default here",
+    ("reasoning shown", OPENAI_CHAT): "chat completions of OpenAI do not tell what was reasoned",
+    ("reasoning sent back", OPENAI_CHAT): "chat completions of OpenAI do not tell what was reasoned",
+    ("typed output", DEEPSEEK): "it takes no schema; the prompt shows it, and the reply is held to be JSON",
+    ("typed output with tools", DEEPSEEK): "it takes no schema; the prompt shows it, and the reply is held to be JSON",
+    ("constrained", DEEPSEEK): "it takes no schema; `check` warns",
 }
 
 TESTS = Path(__file__).parents[2]

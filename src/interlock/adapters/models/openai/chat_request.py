@@ -16,6 +16,9 @@ from interlock.ports import ModelRequest, PromptMessage, ToolSchema
 
 NO_ARGUMENTS = "{}"
 
+# The field without which a server refuses a tool call while it reasons. A call of another model has none.
+REQUIRED_REASONING = {"deepseek": "reasoning_content"}
+
 _encoder = msgspec.json.Encoder()
 
 
@@ -23,7 +26,7 @@ def chat_body(endpoint: Endpoint, model: str, request: ModelRequest, extra: Mapp
     """The body in UTF-8; `extra` are fields of this server only, which the agent's own settings may replace."""
     body: dict[str, Any] = {
         "model": model,
-        "messages": list(_messages(request, endpoint.source)),
+        "messages": list(_messages(request, endpoint)),
         "stream": True,
         "stream_options": {"include_usage": True},
     }
@@ -40,7 +43,8 @@ def tool_names(request: ModelRequest) -> dict[str, str]:
     return {fit_name(schema.name): schema.name for schema in request.tools}
 
 
-def _messages(request: ModelRequest, source: str) -> Iterator[dict[str, Any]]:
+def _messages(request: ModelRequest, endpoint: Endpoint) -> Iterator[dict[str, Any]]:
+    source, required = endpoint.source, REQUIRED_REASONING.get(endpoint.provider)
     if request.system:
         yield {"role": "system", "content": fit_text(request.system)}
     for message in request.messages:
@@ -50,6 +54,8 @@ def _messages(request: ModelRequest, source: str) -> Iterator[dict[str, Any]]:
                 said[block.kind] = fit_text(block.text)
             elif block.provider == source and block.kind == REASONING_DETAILS:
                 said[block.kind] = msgspec.Raw(block.data.encode())
+        if message.tool_calls and required:
+            said.setdefault(required, "")
         yield said
 
 
