@@ -46,7 +46,11 @@ class ReasoningDeltaEvent(PublicStruct, frozen=True, kw_only=True, tag="reasonin
 
 
 class ModelRepliedEvent(StoredEvent, frozen=True, kw_only=True, tag="model.replied"):
-    """A model replied. `cut`: the reply was cut after its first line of signals. `reasoning` is no part of `text`."""
+    """A model replied. `cut`: the reply was cut after its first line of signals. `reasoning` is no part of `text`.
+
+    `usage` says how much of the prompt was cached and how much of the reply was reasoning. `uncached_micros` is what a
+    call with cached tokens would have cost without a cache; it is left out where that is not known.
+    """
 
     call: str
     agent: str
@@ -62,6 +66,7 @@ class ModelRepliedEvent(StoredEvent, frozen=True, kw_only=True, tag="model.repli
     output: dict[str, Any] | None = None
     verdict: dict[str, Any] | None = None
     original: dict[str, Any] | None = None
+    uncached_micros: int = 0
     reasoning: str = ""
 
 

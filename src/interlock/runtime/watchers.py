@@ -52,7 +52,7 @@ _OMITTED_DEFAULTS = {
 _LEFT_OUT_IF_EMPTY: dict[type, tuple[str, ...]] = {
     RunResumed: ("by", "may_hold"),
     InputGiven: ("by",),
-    ModelReplied: ("output", "verdict", "original", "reasoning"),
+    ModelReplied: ("output", "verdict", "original", "uncached_micros", "reasoning"),
     ToolReturned: ("memory", "verdict"),
     ApprovalNeeded: ("terms",),
     Nudged: ("fault",),

@@ -134,7 +134,12 @@ def _answer(event: ModelReplied | ModelFailed, overtaken: int) -> ScriptedAnswer
 
 def _usage(usage: Usage) -> ScriptUsage:
     return ScriptUsage(
-        input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost=usage.cost_micros / 1_000_000
+        input_tokens=usage.input_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        output_tokens=usage.output_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cost=usage.cost_micros / 1_000_000,
     )
 
 

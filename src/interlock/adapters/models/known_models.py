@@ -1,24 +1,28 @@
 """The host's facts about the models of a crew: can they be called, and what do they cost."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from interlock.adapters.config.extras import install_line
+from interlock.adapters.models.model_features import fault_in_tools, faults_in_settings
 from interlock.adapters.models.openai.providers import (
     Providers,
     ProviderSettings,
     ability_of,
+    api_of,
     as_served,
     fault_in_listing,
+    is_openai,
 )
 from interlock.adapters.models.openai.server_addresses import fault_in_address
 from interlock.adapters.models.price_table import has_table, is_priced
+from interlock.adapters.models.pydantic_ai.model_faults import faults_of_model, sampling_of
 from interlock.adapters.models.pydantic_ai.other_providers import install_command
-from interlock.crew.checks.models import has_cost_limit, models_of
-from interlock.crew.definition import CrewDefinition, ModelRef
-from interlock.crew.host import FREE_PROVIDERS, Host
+from interlock.crew.checks.models import has_cost_limit, has_tools, models_of
+from interlock.crew.definition import NO_MODEL_SETTINGS, AgentDefinition, CrewDefinition, ModelRef
+from interlock.crew.host import FREE_PROVIDERS, Host, SettingFault
 
 
 def with_model_facts(crew: CrewDefinition, host: Host) -> Host:
@@ -30,20 +34,38 @@ def with_model_facts(crew: CrewDefinition, host: Host) -> Host:
     addresses = {model.provider_url: fault_in_address(model.provider_url) for model in models if model.provider_url}
     bad = {url: fault for url, fault in addresses.items() if fault}
     settings = _settings_of(host)
-    abilities = {
-        model.server: ability_of(model, settings, os.environ) for model in models if model.provider_url not in bad
-    }
+    abilities = {model: ability_of(model, settings, os.environ) for model in models if model.provider_url not in bad}
     return msgspec.structs.replace(
         host,
         installs={**host.installs, **{provider: command for provider, command in commands.items() if command}},
         bad_addresses=bad,
         unlisted_addresses=_faults_in_listing(models, settings, bad),
-        unconstrained=tuple(server for server, ability in abilities.items() if not ability.constrains),
-        unconstrained_with_tools=tuple(s for s, ability in abilities.items() if not ability.constrains_with_tools),
+        unconstrained=tuple(model for model, ability in abilities.items() if not ability.constrains),
+        unconstrained_with_tools=tuple(m for m, ability in abilities.items() if not ability.constrains_with_tools),
+        setting_faults={agent.id: _faults_of(crew, agent, settings, bad) for agent in crew.agents},
         priced_models=(*host.priced_models, *_models_with_price(crew, host)),
         has_prices=host.has_prices or has_table(),
         table_install="" if has_table() else install_line("llm"),
     )
+
+
+def _faults_of(
+    crew: CrewDefinition, agent: AgentDefinition, settings: Providers, bad: dict[str, str]
+) -> tuple[SettingFault, ...]:
+    models = [model for _, model in models_of(agent) if model.provider_url not in bad]
+    return tuple(dict.fromkeys(each for model in models for each in faults_for_agent(crew, agent, model, settings)))
+
+
+def faults_for_agent(
+    crew: CrewDefinition, agent: AgentDefinition, model: ModelRef, settings: Providers
+) -> Iterator[SettingFault]:
+    """What this model does not take of what the agent asks for."""
+    model, asked = as_served(model), agent.model_settings or NO_MODEL_SETTINGS
+    api = api_of(model, settings, os.environ)
+    yield from faults_in_settings(model, asked, api)
+    yield from faults_of_model(model, asked, sampling_of(agent))
+    if has_tools(crew, agent) and is_openai(model, settings, os.environ):
+        yield from fault_in_tools(model, asked, api)
 
 
 def _settings_of(host: Host) -> Providers:
@@ -51,6 +73,7 @@ def _settings_of(host: Host) -> Providers:
         name: ProviderSettings(
             url=facts.url,
             hosts=facts.hosts,
+            api=facts.api,
             constrains=facts.constrains,
             constrains_with_tools=facts.constrains_with_tools,
         )

@@ -28,6 +28,9 @@ class ScriptUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0.0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 class ScriptedReasoning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -136,7 +139,12 @@ def _answer_from(entry: object, agent: str, number: int) -> ScriptedAnswer:
 
 def _usage(usage: ScriptUsage) -> Usage:
     return Usage(
-        input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, cost_micros=round(usage.cost * 1_000_000)
+        input_tokens=usage.input_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        output_tokens=usage.output_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cost_micros=round(usage.cost * 1_000_000),
     )
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from interlock.crew.definition import AgentDefinition, CrewDefinition, ModelRef
 from interlock.crew.tokens import text_tokens
-from interlock.engine.budgets.limits import cost_of, with_cost
+from interlock.engine.budgets.limits import cost_of, uncached_cost, with_cost
 from interlock.engine.effects import CallModel
 from interlock.engine.events import HooksDecided, IncomingEvent, ModelFailed, ModelReplied, OutputVerdict, Usage
 from interlock.engine.outputs.reply_value import read_value
@@ -227,11 +227,13 @@ def _reply_event(
     if reply.reasoning and not usage.reasoning_tokens:  # it was not counted apart
         usage = msgspec.structs.replace(usage, reasoning_tokens=min(usage.output_tokens, _tokens_of_reasoning(reply)))
     is_free = call.request.ending is not None and not reply.constrained
+    price = cost_of if costs is None else costs(live.id)
+    is_cached = usage.cache_read_tokens or usage.cache_write_tokens
     return ModelReplied(
         call=call.effect.key,
         agent=call.effect.agent,
         text=reply.text if reply.text.isascii() else as_storable(reply.text),
-        usage=with_cost(call.agent, usage, cost_of if costs is None else costs(live.id)),
+        usage=with_cost(call.agent, usage, price),
         tool_calls=tuple(map(as_storable_call, reply.tool_calls)) if reply.tool_calls else (),
         estimate=_estimate_if_too_low(live, call, reply.usage.input_tokens) if reply.usage.input_tokens else 0,
         cut=streamed.cut,
@@ -239,6 +241,7 @@ def _reply_event(
         unconstrained=is_free and not streamed.cut and not reply.tool_calls,
         model=call.effect.model,
         purpose=call.effect.purpose,
+        uncached_micros=uncached_cost(call.agent, usage, price) if is_cached else 0,
         reasoning=tuple(map(as_storable_block, reply.reasoning)) if reply.reasoning else (),
     )
 

@@ -108,7 +108,15 @@ def owner_of_thought(request: ModelRequest) -> str:
 
 
 def _usage(chance: Random) -> Usage:
-    return Usage(input_tokens=chance.randint(1, 500), output_tokens=chance.randint(1, 200))
+    shown, said = chance.randint(1, 500), chance.randint(1, 200)
+    # Parts of these two, without another draw: a seed gives the same run as before.
+    return Usage(
+        input_tokens=shown,
+        cache_read_tokens=shown // 2,
+        cache_write_tokens=shown // 4,
+        output_tokens=said,
+        reasoning_tokens=said // 3,
+    )
 
 
 def _calls(request: ModelRequest, chance: Random) -> tuple[ToolRequest, ...]:
