@@ -155,6 +155,25 @@ async def test_the_text_stream_never_contains_reasoning(folder: Path) -> None:
     assert "hidden" not in text + again
 
 
+async def test_text_that_was_shown_before_it_was_known_as_reasoning_is_followed_by_the_whole_reply(
+    folder: Path,
+) -> None:
+    shown, gate = list[str](), asyncio.Event()
+
+    async def think(request: ModelRequest) -> AsyncIterator[Any]:
+        yield "hm"
+        await gate.wait()
+        yield "\n</think>\n\nDone."
+        yield "\n[END]"
+
+    async with box_of(folder, think) as box:
+        run = await box.start(load_crew(folder, tools=[add]), "go")
+        async for piece in run.text_stream():
+            shown.append(piece)
+            gate.set()
+    assert "".join(shown) == "hm\n\nDone."
+
+
 @pytest.mark.parametrize("as_script", [True, False])
 async def test_scripted_models_and_functions_are_split_too(folder: Path, as_script: bool) -> None:
     reply = "<think>\n[NEXT]\n</think>\nDone. [END]"
