@@ -7,16 +7,14 @@ import pytest
 from interlock import Interlock, Result, load_crew
 from interlock.adapters.models.price_table import table_cost
 from interlock.compose.usage import CostReport
-from interlock.crew.definition import ModelRef
 from interlock.engine.events import Usage
 from interlock.testing import ManualClock
 from tests.fakes.dialects.anthropic import AnthropicServer
 from tests.fakes.dialects.anthropic_cache import LIFE_MS, PromptCache
-from tests.fakes.dialects.clients import use
+from tests.fakes.dialects.clients import SONNET, use
 from tests.fakes.dialects.server import Say, Use
 
 CALLS = 30
-SONNET = ModelRef(provider="anthropic", model="claude-sonnet-4-5")
 CREW = f"""\
 version: "2.0"
 name: looker

@@ -13,7 +13,7 @@ CACHED = Usage(input_tokens=1_000, cache_read_tokens=900, cache_write_tokens=60,
 
 def agent(**prices: float) -> AgentDefinition:
     given = {f"{bucket}_token_price_per_million": price for bucket, price in prices.items()}
-    return AgentDefinition(id="a", name="a", cost_limits=CostLimits(**given))
+    return AgentDefinition(id="a", name="a", cost_limits=msgspec.convert(given, CostLimits))
 
 
 def test_each_bucket_costs_its_own_price() -> None:
