@@ -10,7 +10,8 @@ from interlock.crew.definition import ModelRef, ModelSettings
 
 def faults(model: str, **asked: Any) -> list[tuple[str, str]]:
     provider, _, name = model.partition(":")
-    sampling = {name: asked.pop(name) for name in ("temperature", "top_p", "top_k") if name in asked}
+    names: list[str] = ["temperature", "top_p", "top_k"]
+    sampling: dict[str, float] = {each: asked.pop(each) for each in names if each in asked}
     found = faults_of_model(ModelRef(provider=provider, model=name), ModelSettings(**asked), sampling)
     return [(fault.path[0], f"{fault.message}; {fault.fix}") for fault in found]
 
