@@ -51,14 +51,14 @@ def _faults_in_reasoning(model: ModelRef, settings: ModelSettings, facts: OtherM
         return
     words = " or ".join(facts.levels)
     if not facts.ways:
-        yield _reasoning(f"{model.name} does not reason", "remove it")
+        yield _fault(f"{model.name} does not reason", "remove it")
     elif asked == OFF:
         if not facts.can_stop:
-            yield _reasoning(f"{model.name} cannot stop reasoning", f"write {words}")
+            yield _fault(f"{model.name} cannot stop reasoning", f"write {words}")
     elif isinstance(asked, int):
         yield from _faults_in_tokens(model, asked, settings.max_tokens, facts)
     elif asked not in facts.levels:
-        yield _reasoning(f"{model.name} has no reasoning {asked!r}", f"write {words}")
+        yield _fault(f"{model.name} has no reasoning {asked!r}", f"write {words}")
     elif facts.ways[0] == BY_TOKENS and model.provider == "anthropic":
         yield from _faults_in_room(model, BUDGET_MIN, settings.max_tokens)
 
@@ -68,9 +68,9 @@ def _faults_in_tokens(
 ) -> Iterator[SettingFault]:
     if BY_TOKENS not in facts.ways:
         message = f"{model.name} takes no number of tokens as reasoning"
-        yield _reasoning(message, f"write {' or '.join(facts.levels)}")
+        yield _fault(message, f"write {' or '.join(facts.levels)}")
     elif model.provider == "anthropic" and tokens < BUDGET_MIN:
-        yield _reasoning(f"{model.name} reasons with at least {BUDGET_MIN} tokens, not {tokens}", "raise it")
+        yield _fault(f"{model.name} reasons with at least {BUDGET_MIN} tokens, not {tokens}", "raise it")
     elif model.provider == "anthropic":
         yield from _faults_in_room(model, tokens, max_tokens)
 
@@ -101,5 +101,5 @@ def _is_usual(name: str, value: float) -> bool:
     return (name == "temperature" and value == 1) or (name == "top_p" and value >= 0.95)
 
 
-def _reasoning(message: str, fix: str) -> SettingFault:
+def _fault(message: str, fix: str) -> SettingFault:
     return SettingFault(path=("reasoning",), message=message, fix=fix)
