@@ -24,6 +24,17 @@ GEMINI_STOPS_MAX = 5
 
 _SAMPLING = ("temperature", "top_p", "top_k")
 
+# Fields of a request to Anthropic that Interlock sets, with the key of the agent for it, if there is one.
+_ANTHROPIC_FIELDS = {
+    **dict.fromkeys(("model", "messages", "stream", "tools", "system"), ""),
+    **{name: name for name in ("temperature", "top_p", "top_k", "max_tokens", "service_tier")},
+    "cache_control": "cache",
+    "output_config": "reasoning",
+    "stop_sequences": "stop",
+    "thinking": "reasoning",
+    "tool_choice": "parallel_tool_calls",
+}
+
 
 def sampling_of(asked: AgentDefinition | ModelRequest) -> dict[str, float]:
     """What an agent, or a call for it, has of temperature, top_p and top_k; 0 is a value."""
@@ -36,6 +47,14 @@ def faults_of_model(model: ModelRef, settings: ModelSettings, sampling: Mapping[
         return
     yield from _faults_in_reasoning(model, settings, facts)
     yield from _faults_in_sampling(model, settings, sampling, facts)
+    for name in settings.extra if model.provider == "anthropic" else ():
+        if name in _ANTHROPIC_FIELDS:
+            key = _ANTHROPIC_FIELDS[name]
+            message, fix = (
+                f"extra has {name}, which Interlock sets itself",
+                f"use the key '{key}'" if key else "remove it",
+            )
+            yield SettingFault(path=("extra", name), message=message, fix=fix)
     tiers = TIERS[model.provider]
     if settings.service_tier and settings.service_tier not in tiers:
         message = f"{model.provider} has no service_tier {settings.service_tier!r}"
