@@ -9,9 +9,9 @@ import msgspec
 
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.adapters.models.given_models import GivenModels, load_script
-from interlock.adapters.models.known_models import faults_for_agent
 from interlock.adapters.models.local import local_files
 from interlock.adapters.models.local.local_model import LocalModel
+from interlock.adapters.models.model_features import faults_for_agent
 from interlock.adapters.models.openai.client import OpenAICompatibleModel
 from interlock.adapters.models.openai.connections import Connections
 from interlock.adapters.models.openai.providers import Providers, as_served, endpoint_of, is_served

@@ -110,7 +110,7 @@ class PydanticAIModel:
         if request.typed is None:
             return _plan_ending(self._model, request)
         way = SCHEMA if profile.get("supports_json_schema_output", False) else TOOL
-        with_tools = dialect is not GEMINI or profile.get("google_supports_tool_combination", False)
+        with_tools = dialect is not GEMINI or bool(profile.get("google_supports_tool_combination", False))
         return plan_output(request, way, dialect, with_tools=with_tools)
 
     def _reply(self, request: ModelRequest, response: ModelResponse) -> ModelReply:
