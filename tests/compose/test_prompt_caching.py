@@ -1,22 +1,24 @@
 """Runs of real clients against a cache with Anthropic's rules: what is read, what it costs, and what it saved."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from interlock import Interlock, Result, load_crew
+from interlock.adapters.config.host_file import HostSettings
+from interlock.adapters.models.openai.providers import ProviderSettings
 from interlock.adapters.models.price_table import table_cost
 from interlock.compose.usage import CostReport
-from interlock.crew.definition import ModelRef
 from interlock.engine.events import Usage
 from interlock.testing import ManualClock
 from tests.fakes.dialects.anthropic import AnthropicServer
 from tests.fakes.dialects.anthropic_cache import LIFE_MS, PromptCache
-from tests.fakes.dialects.clients import use
-from tests.fakes.dialects.server import Say, Use
+from tests.fakes.dialects.clients import SONNET, use
+from tests.fakes.dialects.openai_chat import KEY, OpenAIChat
+from tests.fakes.dialects.server import Say, Tokens, Use
 
 CALLS = 30
-SONNET = ModelRef(provider="anthropic", model="claude-sonnet-4-5")
 CREW = f"""\
 version: "2.0"
 name: looker
@@ -124,3 +126,44 @@ async def test_a_limit_in_dollars_counts_what_was_paid_not_what_was_shown(loop: 
     assert loop.result is not None and loop.result.status == "completed"
     await loop.run(limits=f"max_cost_per_run: {usage.cost_micros / 2_000_000}")
     assert loop.result.reason == "budget:cost"
+
+
+async def run_on_openai(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, limits: str, *replies: Say
+) -> tuple[Result, Any]:
+    """A run of the native client against a strict stand-in of OpenAI, and its last `model.replied`."""
+    text = 'version: "2.0"\nname: gpt\nentry_point: a\nagents: [{id: a, model: "openai:gpt-5"}]\n'
+    text += f"settings: {{{limits}}}\n"
+    text += 'routing: {signals: {a: [{signal: "[ON]", type: route, target: a}, {signal: "[END]"}]}}\n'
+    (folder / "crew.yaml").write_text(text, "utf-8")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with OpenAIChat(*replies) as server:
+        host = HostSettings(provider_settings={"openai": ProviderSettings(url=server.url)})
+        async with Interlock(folder / "data", host=host) as box:
+            run = await box.start(load_crew(folder / "crew.yaml"), "go")
+            told = [event async for event in box.runner.follow(run.id) if event["type"] == "model.replied"]
+            return await run.result(), told[-1]
+
+
+# The figures of the issue: 99 % of the prompt is cached.
+CACHED = Tokens(input=100_000, cache_read=99_000, output=10)
+
+
+async def test_a_prompt_that_is_cached_costs_in_the_journal_what_the_table_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was $0.1251 in the journal; by the table it is $0.0137."""
+    result, replied = await run_on_openai(tmp_path, monkeypatch, "", Say(text="Done.\n[END]", tokens=CACHED))
+    assert replied["usage"]["cache_read_tokens"] == 99_000
+    assert (replied["usage"]["cost_micros"], replied["uncached_micros"]) == (13_725, 125_100)
+    assert result.usage.cost_micros == 13_725
+
+
+async def test_a_run_whose_prompts_are_cached_does_not_stop_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten calls for $0.14 under a limit of $0.50, which ten at the full price would have passed with the fifth."""
+    replies = [Say(text=f"Word {n}.\n[ON]", tokens=CACHED) for n in range(9)]
+    limits = "max_cost_per_run: 0.5, max_cost_per_day: 0.5, loop_window: 0"
+    result, _ = await run_on_openai(tmp_path, monkeypatch, limits, *replies, Say(text="Done.\n[END]", tokens=CACHED))
+    assert (result.status, result.usage.calls, result.usage.cost_micros) == ("completed", 10, 137_250)

@@ -9,9 +9,9 @@ import msgspec
 
 from interlock.adapters.config.known_secrets import KnownSecrets
 from interlock.adapters.models.given_models import GivenModels, load_script
-from interlock.adapters.models.known_models import faults_for_agent
 from interlock.adapters.models.local import local_files
 from interlock.adapters.models.local.local_model import LocalModel
+from interlock.adapters.models.model_features import faults_for_agent
 from interlock.adapters.models.openai.client import OpenAICompatibleModel
 from interlock.adapters.models.openai.connections import Connections
 from interlock.adapters.models.openai.providers import Providers, as_served, endpoint_of, is_served
@@ -115,7 +115,7 @@ class Models:
             return cost_at(prices, usage)
         if agent.primary is None or provider in FREE_PROVIDERS:
             return 0
-        return table_cost(agent.primary, usage, cached_for_1h=agent.caching == "1h")
+        return table_cost(agent.primary, usage, cached_for_1h=agent.cache_setting == "1h")
 
     def _prices(self, provider: str) -> Prices | None:
         settings = self._providers.get(provider)

@@ -133,7 +133,7 @@ class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True):
         return self.cost_limits is not None and self.cost_limits.prices is not None
 
     @property
-    def caching(self) -> str:
+    def cache_setting(self) -> str:
         """Whether and for how long its provider is to cache prompts: on, off or 1h."""
         return self.model_settings.cache if isinstance(self.model_settings, ModelSettings) else NO_MODEL_SETTINGS.cache
 
@@ -333,3 +333,8 @@ class CrewDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_terminal(self, agent: AgentDefinition) -> bool:
         return agent.is_terminal or self.behavior_of(agent.id).is_terminal
+
+    def offers_tools(self, agent: AgentDefinition) -> bool:
+        """True if calls for the agent offer tools: its own, those of delegation, or the one that emits signals."""
+        delegates = self.delegation is not None and agent.id in self.delegation.children
+        return bool(agent.tools) or delegates or (self.settings.signal_mode == "tool" and agent.id in self.routes)

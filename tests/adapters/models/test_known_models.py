@@ -61,6 +61,8 @@ def test_gemini_takes_less(tmp_path: Path, provider: str, keys: str, words: str)
     [
         ("anthropic:claude-haiku-4-5", "reasoning: 4000, max_tokens: 2000", "where a reply has at most 2000"),
         ("anthropic:claude-sonnet-4-6", "reasoning: high, temperature: 0.2", "temperature 0.2 while it reasons"),
+        ("anthropic:claude-sonnet-4-6", "extra: {messages: []}", "extra has messages, which Interlock sets itself"),
+        ("anthropic:claude-sonnet-4-6", "extra: {thinking: {}}", "use the key 'reasoning'"),
         ("anthropic:claude-opus-4-8", "temperature: 0.2", "does not take temperature; remove it"),
         ("anthropic:claude-opus-5-5", "reasoning: off", "cannot stop reasoning; write low or medium or high"),
         ("google:gemini-3-pro-preview", "reasoning: medium", "has no reasoning 'medium'; write low or high"),

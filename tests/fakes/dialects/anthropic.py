@@ -18,7 +18,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import msgspec
 
@@ -37,7 +37,7 @@ BUDGET_MIN = 1_024
 CACHE_MARKS_MAX = 4
 
 
-class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A part of a request; an unknown field is refused."""
 
 
@@ -177,11 +177,11 @@ class AnthropicServer(DialectServer):
         self._check_cache_marks(call.body)
         self._check_schemas(call.body, body)
 
-    def refuse_shape(self, fault: str) -> Any:
+    def refuse_shape(self, fault: str) -> NoReturn:
         words = fault.replace("Object missing required field", "Field required:")
         self._wrong(words.replace("Object contains unknown field", "Extra inputs are not permitted:"))
 
-    def _wrong(self, message: str) -> Any:
+    def _wrong(self, message: str) -> NoReturn:
         self.refuse(400, message, "invalid_request_error")
 
     def _check_settings(self, body: Body) -> None:

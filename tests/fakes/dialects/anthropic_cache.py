@@ -5,7 +5,7 @@ Rule 2: only marks write entries. From each mark the cache looks back over at mo
         request; each tool call, and each result, is a block.
 Rule 3: another thinking setting or tool choice makes other entries of messages, not of tools and system.
 Rule 4: a prefix below the smallest size is neither written nor read.
-Rule 5: an entry lives for five minutes, or an hour if its mark says so. A request that reads it gives it that time again.
+Rule 5: an entry lives for five minutes, or an hour if its mark says so. Each read gives it that time again.
 """
 
 import hashlib

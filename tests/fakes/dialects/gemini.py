@@ -18,7 +18,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import msgspec
 
@@ -37,7 +37,7 @@ INSTEAD = b"skip_thought_signature_validator"
 _OPAQUE = ("args", "response", "parametersJsonSchema", "responseJsonSchema")
 
 
-class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename="camel"):
+class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, rename="camel"):
     """A part of a request; an unknown field is refused."""
 
 
@@ -106,7 +106,7 @@ class GenerationConfig(Strict):
     max_output_tokens: int | None = None
     stop_sequences: list[str] = []
     seed: int | None = None
-    thinking_config: ThinkingConfig = ThinkingConfig()
+    thinking_config: ThinkingConfig = msgspec.field(default_factory=ThinkingConfig)
     response_mime_type: Literal["text/plain", "application/json"] = "text/plain"
     response_json_schema: dict[str, Any] | None = None
     response_modalities: list[Literal["TEXT"]] = []
@@ -117,7 +117,7 @@ class Body(Strict):
     system_instruction: Content | None = None
     tools: list[Tool] = []
     tool_config: ToolConfig | None = None
-    generation_config: GenerationConfig = GenerationConfig()
+    generation_config: GenerationConfig = msgspec.field(default_factory=GenerationConfig)
     service_tier: Literal["standard", "flex", "priority"] = "standard"
 
 
@@ -146,10 +146,10 @@ class GeminiServer(DialectServer):
     def _read_body(self, call: Call) -> Body:
         return self.read(_camel(call.body), Body)
 
-    def refuse_shape(self, fault: str) -> Any:
+    def refuse_shape(self, fault: str) -> NoReturn:
         self._wrong(f"Invalid JSON payload received. {fault.replace('Object contains unknown field', 'Unknown name')}")
 
-    def _wrong(self, message: str) -> Any:
+    def _wrong(self, message: str) -> NoReturn:
         self.refuse(400, message, "INVALID_ARGUMENT")
 
     def _check_settings(self, body: Body, model: str) -> None:

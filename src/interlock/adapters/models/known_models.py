@@ -1,27 +1,24 @@
 """The host's facts about the models of a crew: can they be called, and what do they cost."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 
 from interlock.adapters.config.extras import install_line
-from interlock.adapters.models.model_features import fault_in_tools, faults_in_settings
+from interlock.adapters.models.model_features import faults_for_agent
 from interlock.adapters.models.openai.providers import (
     Providers,
     ProviderSettings,
     ability_of,
-    api_of,
     as_served,
     fault_in_listing,
-    is_openai,
 )
 from interlock.adapters.models.openai.server_addresses import fault_in_address
 from interlock.adapters.models.price_table import has_table, is_priced
-from interlock.adapters.models.pydantic_ai.model_faults import faults_of_model, sampling_of
 from interlock.adapters.models.pydantic_ai.other_providers import install_command
-from interlock.crew.checks.models import has_cost_limit, has_tools, models_of
-from interlock.crew.definition import NO_MODEL_SETTINGS, AgentDefinition, CrewDefinition, ModelRef
+from interlock.crew.checks.models import has_cost_limit, models_of
+from interlock.crew.definition import AgentDefinition, CrewDefinition, ModelRef
 from interlock.crew.host import FREE_PROVIDERS, Host, SettingFault
 
 
@@ -54,18 +51,6 @@ def _faults_of(
 ) -> tuple[SettingFault, ...]:
     models = [model for _, model in models_of(agent) if model.provider_url not in bad]
     return tuple(dict.fromkeys(each for model in models for each in faults_for_agent(crew, agent, model, settings)))
-
-
-def faults_for_agent(
-    crew: CrewDefinition, agent: AgentDefinition, model: ModelRef, settings: Providers
-) -> Iterator[SettingFault]:
-    """What this model does not take of what the agent asks for."""
-    model, asked = as_served(model), agent.model_settings or NO_MODEL_SETTINGS
-    api = api_of(model, settings, os.environ)
-    yield from faults_in_settings(model, asked, api)
-    yield from faults_of_model(model, asked, sampling_of(agent))
-    if has_tools(crew, agent) and is_openai(model, settings, os.environ):
-        yield from fault_in_tools(model, asked, api)
 
 
 def _settings_of(host: Host) -> Providers:

@@ -5,6 +5,7 @@ Rule 2: a provider of the host's own file is sent what OpenAI's chat completions
 Rule 3: `extra` adds fields that only the provider knows. It cannot replace a field that Interlock sets.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,7 +13,9 @@ import msgspec
 
 from interlock.adapters.models.openai.endpoint import CHAT, RESPONSES
 from interlock.adapters.models.openai.openai_models import KNOWN_ON, LEVELS, OFF, OpenAIModelFacts, openai_model_facts
-from interlock.crew.definition import ModelRef, ModelSettings
+from interlock.adapters.models.openai.providers import Providers, api_of, as_served, is_openai
+from interlock.adapters.models.pydantic_ai.model_faults import faults_of_model, sampling_of
+from interlock.crew.definition import NO_MODEL_SETTINGS, AgentDefinition, CrewDefinition, ModelRef, ModelSettings
 from interlock.crew.host import SettingFault
 
 TOKENS = "a number of tokens"
@@ -93,6 +96,18 @@ _OWN_PARTS = {"reasoning": ("effort", "max_tokens", "enabled"), "text": ("format
 
 def features_of(model: ModelRef, api: str) -> ProviderFeatures:
     return RESPONSES_FEATURES if api == RESPONSES else FEATURES.get(model.provider, _OPENAI_CHAT)
+
+
+def faults_for_agent(
+    crew: CrewDefinition, agent: AgentDefinition, model: ModelRef, settings: Providers
+) -> Iterator[SettingFault]:
+    """What this model does not take of what the agent asks for."""
+    model, asked = as_served(model), agent.model_settings or NO_MODEL_SETTINGS
+    api = api_of(model, settings, os.environ)
+    yield from faults_in_settings(model, asked, api)
+    yield from faults_of_model(model, asked, sampling_of(agent))
+    if crew.offers_tools(agent) and is_openai(model, settings, os.environ):
+        yield from fault_in_tools(model, asked, api)
 
 
 def faults_in_settings(model: ModelRef, settings: ModelSettings, api: str) -> Iterator[SettingFault]:

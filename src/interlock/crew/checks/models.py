@@ -101,16 +101,6 @@ def addresses_are_listed(s: CheckSubject) -> None:
                 s.add_at_agent(agent.id, path, "unlisted-host", wrong, fix, Severity.WARNING)
 
 
-def has_tools(crew: CrewDefinition, agent: AgentDefinition) -> bool:
-    """True if calls for the agent offer tools: its own, those of delegation, or the one that emits signals."""
-    tree = crew.delegation
-    return (
-        bool(agent.tools)
-        or (tree is not None and agent.id in tree.children)
-        or (crew.settings.signal_mode == "tool" and agent.id in crew.routes)
-    )
-
-
 def settings_are_taken(s: CheckSubject) -> None:
     """A setting that a model does not take would be refused in the run, or worse, would change nothing."""
     for agent in s.crew.agents:

@@ -1,5 +1,6 @@
 """Settings over the wire: strict providers take what is sent, and what a model does not take is refused before."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tests.fakes.dialects.anthropic import AnthropicServer
 from tests.fakes.dialects.clients import FIND, FLASH, SONNET, reply_from, request_of, use
 from tests.fakes.dialects.features import ANTHROPIC, GEMINI, shows
 from tests.fakes.dialects.gemini import GeminiServer
-from tests.fakes.dialects.server import Say, Tokens
+from tests.fakes.dialects.server import DialectServer, Say, Tokens
 
 
 def claude(name: str) -> ModelRef:
@@ -23,10 +24,12 @@ def gemini(name: str) -> ModelRef:
     return ModelRef(provider="google", model=f"gemini-{name}")
 
 
+SERVERS: dict[str, Callable[..., DialectServer]] = {"anthropic": AnthropicServer, "google": GeminiServer}
+
+
 async def sent_to(model: ModelRef, monkeypatch: pytest.MonkeyPatch, **parts: Any) -> dict[str, Any]:
     """The body of one call that a strict provider has taken."""
-    servers = {"anthropic": AnthropicServer, "google": GeminiServer}
-    with servers[model.provider](Say(text="done")) as server:
+    with SERVERS[model.provider](Say(text="done")) as server:
         use(server, model.provider, monkeypatch)
         assert (await reply_from(model, request_of(**parts))).text == "done"
         assert server.refusals == []
@@ -36,8 +39,7 @@ async def sent_to(model: ModelRef, monkeypatch: pytest.MonkeyPatch, **parts: Any
 
 async def refused_by(model: ModelRef, monkeypatch: pytest.MonkeyPatch, **parts: Any) -> str:
     """Why a call is refused before it is made."""
-    servers = {"anthropic": AnthropicServer, "google": GeminiServer}
-    with servers[model.provider]() as server:
+    with SERVERS[model.provider]() as server:
         use(server, model.provider, monkeypatch)
         with pytest.raises(ModelRefused) as refused:
             await reply_from(model, request_of(**parts))

@@ -10,7 +10,8 @@ from interlock.crew.definition import ModelRef, ModelSettings
 
 def faults(model: str, **asked: Any) -> list[tuple[str, str]]:
     provider, _, name = model.partition(":")
-    sampling = {name: asked.pop(name) for name in ("temperature", "top_p", "top_k") if name in asked}
+    names: list[str] = ["temperature", "top_p", "top_k"]
+    sampling: dict[str, float] = {each: asked.pop(each) for each in names if each in asked}
     found = faults_of_model(ModelRef(provider=provider, model=name), ModelSettings(**asked), sampling)
     return [(fault.path[0], f"{fault.message}; {fault.fix}") for fault in found]
 
@@ -28,6 +29,8 @@ def faults(model: str, **asked: Any) -> list[tuple[str, str]]:
         ("anthropic:claude-sonnet-4-6", {"reasoning": "low", "temperature": 0.2}, "temperature", "while it reasons"),
         ("anthropic:claude-sonnet-4-6", {"reasoning": "low", "top_k": 5}, "top_k", "while it reasons"),
         ("anthropic:claude-sonnet-4-6", {"reasoning": "low", "top_p": 0.5}, "top_p", "while it reasons"),
+        ("anthropic:claude-sonnet-4-6", {"extra": {"thinking": {}}}, "extra", "use the key 'reasoning'"),
+        ("anthropic:claude-sonnet-4-6", {"extra": {"system": "x"}}, "extra", "which Interlock sets itself; remove it"),
         ("google:gemini-3-flash", {"reasoning": 2_000}, "reasoning", "takes no number of tokens"),
         ("google:gemini-3-flash", {"reasoning": "off"}, "reasoning", "cannot stop reasoning"),
         ("gemini:gemini-2.5-pro", {"reasoning": "off"}, "reasoning", "cannot stop reasoning"),

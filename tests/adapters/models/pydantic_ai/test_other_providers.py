@@ -15,6 +15,7 @@ from pydantic_ai.exceptions import (
     UnexpectedModelBehavior,
 )
 from pydantic_ai.messages import (
+    CachePoint,
     ModelMessage,
     ModelResponse,
     TextPart,
@@ -42,7 +43,7 @@ from interlock.crew.host import PROVIDERS
 from interlock.engine.events import ToolRequest
 from interlock.engine.state import TurnMessage
 from interlock.errors import ModelRefused, ModelUnavailable, PortError, PromptTooLong, UsageError
-from interlock.ports import Delta, ModelReply, ModelRequest, ToolSchema
+from interlock.ports import Delta, ModelReply, ModelRequest, ReasoningDelta, ToolSchema
 
 KEY = "sk-ant-0123456789abcdef"
 CLAUDE = ModelRef(provider="anthropic", model="claude-sonnet-4-5")
@@ -55,17 +56,19 @@ def request(*messages: TurnMessage, **parts: Any) -> ModelRequest:
     return ModelRequest(key="run/call/1", agent="a", number=1, system="be kind", messages=said, **parts)
 
 
-async def heard(model: PydanticAIModel | OtherProviderModel, call: ModelRequest) -> list[Delta | ModelReply]:
+async def heard(
+    model: PydanticAIModel | OtherProviderModel, call: ModelRequest
+) -> list[Delta | ReasoningDelta | ModelReply]:
     return [piece async for piece in model.reply(call)]
 
 
 async def asked(
     stream: Callable[[list[ModelMessage], AgentInfo], Streamed], call: ModelRequest
-) -> list[Delta | ModelReply]:
+) -> list[Delta | ReasoningDelta | ModelReply]:
     return await heard(PydanticAIModel(FunctionModel(stream_function=stream), CLAUDE, KEYS), call)
 
 
-def last(pieces: list[Delta | ModelReply]) -> ModelReply:
+def last(pieces: list[Delta | ReasoningDelta | ModelReply]) -> ModelReply:
     assert isinstance(pieces[-1], ModelReply)
     return pieces[-1]
 
@@ -111,7 +114,8 @@ async def test_a_conversation_is_shown_as_it_was() -> None:
     )
     first, reply, rest = shown
     assert isinstance(first, WireRequest) and isinstance(reply, ModelResponse) and isinstance(rest, WireRequest)
-    assert [part.content for part in first.parts if isinstance(part, UserPromptPart)] == ["one", "two"]
+    # The mark is at the end of what the call before showed.
+    assert [part.content for part in first.parts if isinstance(part, UserPromptPart)] == ["one", "two", [CachePoint()]]
     assert reply.parts[0] == TextPart("let me see")
     tools = [(c.tool_name, c.args, c.tool_call_id) for c in reply.parts if isinstance(c, ToolCallPart)]
     assert tools == [(fit_name("mcp:shop/find"), '{"q":1}', "call_0"), (fit_name("mcp:shop/find"), "{}", "call_1")]

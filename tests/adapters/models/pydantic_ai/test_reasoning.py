@@ -111,7 +111,7 @@ async def test_a_strict_gemini_refuses_a_call_without_its_signature(monkeypatch:
             await reply_from(FLASH, request_of(*messages, tools=(FIND,), settings=HIGH))
 
 
-BETWEEN = [
+BETWEEN: list[dict[str, Any]] = [
     {"type": "thinking", "thinking": "first"},
     {"type": "text", "text": "I look. "},
     {"type": "redacted_thinking"},

@@ -5,6 +5,7 @@ Rule 2: the first row that fits counts. A row fits a name with or without a date
 """
 
 import re
+from functools import cache
 
 import msgspec
 
@@ -32,26 +33,25 @@ class OpenAIModelFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 UNKNOWN_MODEL = OpenAIModelFacts(takes_stop=True)
 
-_ROWS = tuple(
-    (re.compile(f"{names}(-[0-9]{{4}}(-[0-9]{{2}}){{2}})?"), facts)
-    for names, facts in (
-        (r"o[13]-pro", OpenAIModelFacts(reasoning=LEVELS, responses_only=True)),
-        (r"o[0-9]+(-mini)?-deep-research", OpenAIModelFacts(reasoning=(MEDIUM,), responses_only=True)),
-        (r"computer-use-preview", OpenAIModelFacts(reasoning=LEVELS, responses_only=True)),
-        (r"codex-mini-latest", OpenAIModelFacts(reasoning=LEVELS, responses_only=True)),
-        (r"gpt-5-pro", OpenAIModelFacts(reasoning=(HIGH,), responses_only=True)),
-        (r"gpt-5\.[0-9]+-pro", OpenAIModelFacts(reasoning=(MEDIUM, HIGH), responses_only=True)),
-        (r"gpt-5(\.[0-9]+)?-codex(-[a-z]+)?", OpenAIModelFacts(reasoning=LEVELS, responses_only=True)),
-        (r"gpt-5(\.[0-9]+)?-chat-latest", OpenAIModelFacts(reasoning=(), takes_stop=True)),
-        (r"o[134](-mini|-preview)?", OpenAIModelFacts(reasoning=LEVELS)),
-        (r"gpt-5(-mini|-nano)?", OpenAIModelFacts(reasoning=LEVELS)),
-        (r"gpt-5\.[123](-[a-z]+)?", OpenAIModelFacts(reasons_unasked=False)),
-        (r"gpt-5\.4(-[a-z]+)?", OpenAIModelFacts(reasons_without_tools=True, reasons_unasked=False)),
-        (r"gpt-5\.[0-9]+(-[a-z]+)?", OpenAIModelFacts(reasons_without_tools=True)),
-        (r"(gpt-[34]|chatgpt-).*", OpenAIModelFacts(reasoning=(), takes_stop=True)),
-    )
+_DATE = r"(-[0-9]{4}-[0-9]{2}-[0-9]{2})?"
+_ROWS = (
+    (r"o[13]-pro", OpenAIModelFacts(reasoning=LEVELS, responses_only=True)),
+    (r"o[0-9]+(-mini)?-deep-research", OpenAIModelFacts(reasoning=(MEDIUM,), responses_only=True)),
+    (r"computer-use-preview", OpenAIModelFacts(reasoning=LEVELS, responses_only=True)),
+    (r"codex-mini-latest", OpenAIModelFacts(reasoning=LEVELS, responses_only=True)),
+    (r"gpt-5-pro", OpenAIModelFacts(reasoning=(HIGH,), responses_only=True)),
+    (r"gpt-5\.[0-9]+-pro", OpenAIModelFacts(reasoning=(MEDIUM, HIGH), responses_only=True)),
+    (r"gpt-5(\.[0-9]+)?-codex(-[a-z]+)?", OpenAIModelFacts(reasoning=LEVELS, responses_only=True)),
+    (r"gpt-5(\.[0-9]+)?-chat-latest", OpenAIModelFacts(reasoning=(), takes_stop=True)),
+    (r"o[134](-mini|-preview)?", OpenAIModelFacts(reasoning=LEVELS)),
+    (r"gpt-5(-mini|-nano)?", OpenAIModelFacts(reasoning=LEVELS)),
+    (r"gpt-5\.[123](-[a-z]+)?", OpenAIModelFacts(reasons_unasked=False)),
+    (r"gpt-5\.4(-[a-z]+)?", OpenAIModelFacts(reasons_without_tools=True, reasons_unasked=False)),
+    (r"gpt-5\.[0-9]+(-[a-z]+)?", OpenAIModelFacts(reasons_without_tools=True)),
+    (r"(gpt-[34]|chatgpt-).*", OpenAIModelFacts(reasoning=(), takes_stop=True)),
 )
 
 
+@cache
 def openai_model_facts(name: str) -> OpenAIModelFacts:
-    return next((facts for pattern, facts in _ROWS if pattern.fullmatch(name)), UNKNOWN_MODEL)
+    return next((facts for names, facts in _ROWS if re.fullmatch(f"{names}{_DATE}", name)), UNKNOWN_MODEL)

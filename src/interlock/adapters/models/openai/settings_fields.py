@@ -20,7 +20,7 @@ NO_EFFORT = "none"
 
 def chat_fields(provider: str, model: str, request: ModelRequest) -> Fields:
     """The fields of a chat completion."""
-    settings, fields = request.settings, _sampling(request)
+    settings, fields = request.settings, _sampling_fields(request)
     if settings is NO_MODEL_SETTINGS:
         return fields
     if settings.max_tokens is not None:
@@ -32,17 +32,17 @@ def chat_fields(provider: str, model: str, request: ModelRequest) -> Fields:
         fields["seed"] = settings.seed
     if settings.stop:
         fields["stop"] = list(settings.stop)
-    return fields | _calling(request)
+    return fields | _call_fields(request)
 
 
 def responses_fields(model: str, request: ModelRequest) -> Fields:
     """The fields of a request to the Responses API, which has neither seed nor stop."""
-    settings, fields = request.settings, _sampling(request)
+    settings, fields = request.settings, _sampling_fields(request)
     if settings.max_tokens is not None:
         fields["max_output_tokens"] = settings.max_tokens
     if settings.reasoning is not None and (effort := _effort(model, settings.reasoning)):
         fields["reasoning"] = {"effort": effort["reasoning_effort"]}
-    return fields | _calling(request)
+    return fields | _call_fields(request)
 
 
 def with_extra(body: Fields, settings: ModelSettings) -> Fields:
@@ -58,7 +58,7 @@ def with_extra(body: Fields, settings: ModelSettings) -> Fields:
     return body
 
 
-def _sampling(request: ModelRequest) -> Fields:
+def _sampling_fields(request: ModelRequest) -> Fields:
     fields: Fields = {}
     if request.temperature is not None:
         fields["temperature"] = request.temperature
@@ -69,7 +69,7 @@ def _sampling(request: ModelRequest) -> Fields:
     return fields
 
 
-def _calling(request: ModelRequest) -> Fields:
+def _call_fields(request: ModelRequest) -> Fields:
     settings, fields = request.settings, Fields()
     if settings.parallel_tool_calls is not None and request.tools:  # without tools servers refuse it
         fields["parallel_tool_calls"] = settings.parallel_tool_calls

@@ -24,6 +24,17 @@ GEMINI_STOPS_MAX = 5
 
 _SAMPLING = ("temperature", "top_p", "top_k")
 
+# Fields of a request to Anthropic that Interlock sets, with the key of the agent for it, if there is one.
+_ANTHROPIC_FIELDS = {
+    **dict.fromkeys(("model", "messages", "stream", "tools", "system"), ""),
+    **{name: name for name in ("temperature", "top_p", "top_k", "max_tokens", "service_tier")},
+    "cache_control": "cache",
+    "output_config": "reasoning",
+    "stop_sequences": "stop",
+    "thinking": "reasoning",
+    "tool_choice": "parallel_tool_calls",
+}
+
 
 def sampling_of(asked: AgentDefinition | ModelRequest) -> dict[str, float]:
     """What an agent, or a call for it, has of temperature, top_p and top_k; 0 is a value."""
@@ -36,6 +47,14 @@ def faults_of_model(model: ModelRef, settings: ModelSettings, sampling: Mapping[
         return
     yield from _faults_in_reasoning(model, settings, facts)
     yield from _faults_in_sampling(model, settings, sampling, facts)
+    for name in settings.extra if model.provider == "anthropic" else ():
+        if name in _ANTHROPIC_FIELDS:
+            key = _ANTHROPIC_FIELDS[name]
+            message, fix = (
+                f"extra has {name}, which Interlock sets itself",
+                f"use the key '{key}'" if key else "remove it",
+            )
+            yield SettingFault(path=("extra", name), message=message, fix=fix)
     tiers = TIERS[model.provider]
     if settings.service_tier and settings.service_tier not in tiers:
         message = f"{model.provider} has no service_tier {settings.service_tier!r}"
@@ -51,14 +70,14 @@ def _faults_in_reasoning(model: ModelRef, settings: ModelSettings, facts: OtherM
         return
     words = " or ".join(facts.levels)
     if not facts.ways:
-        yield _reasoning(f"{model.name} does not reason", "remove it")
+        yield _fault(f"{model.name} does not reason", "remove it")
     elif asked == OFF:
         if not facts.can_stop:
-            yield _reasoning(f"{model.name} cannot stop reasoning", f"write {words}")
+            yield _fault(f"{model.name} cannot stop reasoning", f"write {words}")
     elif isinstance(asked, int):
         yield from _faults_in_tokens(model, asked, settings.max_tokens, facts)
     elif asked not in facts.levels:
-        yield _reasoning(f"{model.name} has no reasoning {asked!r}", f"write {words}")
+        yield _fault(f"{model.name} has no reasoning {asked!r}", f"write {words}")
     elif facts.ways[0] == BY_TOKENS and model.provider == "anthropic":
         yield from _faults_in_room(model, BUDGET_MIN, settings.max_tokens)
 
@@ -68,9 +87,9 @@ def _faults_in_tokens(
 ) -> Iterator[SettingFault]:
     if BY_TOKENS not in facts.ways:
         message = f"{model.name} takes no number of tokens as reasoning"
-        yield _reasoning(message, f"write {' or '.join(facts.levels)}")
+        yield _fault(message, f"write {' or '.join(facts.levels)}")
     elif model.provider == "anthropic" and tokens < BUDGET_MIN:
-        yield _reasoning(f"{model.name} reasons with at least {BUDGET_MIN} tokens, not {tokens}", "raise it")
+        yield _fault(f"{model.name} reasons with at least {BUDGET_MIN} tokens, not {tokens}", "raise it")
     elif model.provider == "anthropic":
         yield from _faults_in_room(model, tokens, max_tokens)
 
@@ -101,5 +120,5 @@ def _is_usual(name: str, value: float) -> bool:
     return (name == "temperature" and value == 1) or (name == "top_p" and value >= 0.95)
 
 
-def _reasoning(message: str, fix: str) -> SettingFault:
+def _fault(message: str, fix: str) -> SettingFault:
     return SettingFault(path=("reasoning",), message=message, fix=fix)
